@@ -1,0 +1,85 @@
+# A fresh machine needs Python 3.11 or newer, git and make; the rest is fetched, pinned by hash, into .venv.
+
+# Each candidate is tried, not just looked up: a version manager's stand-in may be on the PATH with nothing behind it.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& { echo "$$python"; break; }; done)
+
+# The suites' budgets are meant for two.
+WORKERS ?= 2
+
+BIN := .venv/bin
+PIP := -m pip --disable-pip-version-check install --quiet
+PINNED := $(PIP) --require-hashes --requirement
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-header --no-annotate
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup system demo test check format bench soak lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: .venv/installed ## .venv with the locked packages and Parley itself, editable
+
+.venv/installed: requirements.lock requirements-dev.lock pyproject.toml
+	$(call make-venv,.venv)
+	$(BIN)/python $(PINNED) requirements-dev.lock
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The systems that bench compares with, and what draws its plots, in an environment of their own.
+.venv-peers/installed: bench/peers/requirements-peers.lock
+	$(call make-venv,.venv-peers)
+	.venv-peers/bin/python $(PINNED) bench/peers/requirements-peers.lock
+	@touch $@
+
+# $(1): the environment's folder. Made anew only where its Python does not start.
+define make-venv
+@$(1)/bin/python -c '' 2>/dev/null || { \
+	test -n "$(PYTHON)" || { echo "Python 3.11 or newer, with venv, is not on the PATH; name it: make PYTHON=..." >&2; exit 1; }; \
+	echo "$(PYTHON) -m venv $(1)"; "$(PYTHON)" -m venv --clear $(1); }
+endef
+
+system: ## the programs that the tests need besides: git, strace
+	@missing() { for tool in git strace; do command -v $$tool >/dev/null 2>&1 || printf ' %s' $$tool; done; }; \
+	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing:$$(missing)"; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$(missing); } >/dev/null || :; \
+	fi; \
+	if [ -n "$$(missing)" ]; then \
+		echo "the tests need these programs, which are missing:$$(missing)" >&2; \
+		[ "$$CI" != true ]; \
+	fi
+
+demo: setup ## a whole job, played by scripted agents
+	$(BIN)/parley demo
+
+test: setup system check ## checks and all suites, within their budgets
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+check: setup ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## mend what can be mended by a program
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup .venv-peers/installed ## measures Parley beside its peers
+	$(BIN)/python -m bench
+
+soak: setup system ## the tests that run for long
+	PARLEY_SOAK=1 $(BIN)/python -m pytest -m soak --timeout 0
+
+lock: ## pins the requirements anew (needs uv)
+	$(COMPILE) --upgrade requirements.in --output-file requirements.lock
+	$(COMPILE) --upgrade requirements-dev.in --output-file requirements-dev.lock
+	$(COMPILE) --upgrade bench/peers/requirements-peers.in --output-file bench/peers/requirements-peers.lock
+
+clean: ## removes all that make and the tools made
+	rm -rf .venv .venv-peers build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,56 @@
+"""The job's readable records, as files below the home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+TAIL_BYTES = 1 << 18
+
+
+class JobFiles:
+    """`jobs/<id>/`: state.json, records/, outcomes/, streams."""
+
+    def __init__(self, home: Path) -> None:
+        self._jobs = home.resolve() / "jobs"
+
+    def home(self, job: str) -> Path:
+        """Where the job's files lie."""
+        return self._jobs / job
+
+    def write_state(self, job: str, name: str, text: str) -> None:
+        """Replace a state record, whole or not at all."""
+        path = self.home(job) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+
+    def append(self, job: str, stream: str, lines: Sequence[str]) -> None:
+        """Add lines to a stream, in one write."""
+        path = self.home(job) / stream
+        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            handle = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, flags, 0o600)
+        try:
+            os.write(handle, data)
+        finally:
+            os.close(handle)
+
+    def tail(self, job: str, stream: str) -> list[str]:
+        """The last lines of a stream."""
+        path = self.home(job) / stream
+        if not path.is_file():
+            return []
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            return file.read().decode("utf-8", "replace").splitlines()
+
+    def write_outcome(self, job: str, name: str, text: str) -> None:
+        """Keep an outcome record."""
+        self.write_state(job, f"outcomes/{name}", text)

@@ -1,0 +1,184 @@
+"""Workspaces as plain folders, with every turn's end kept as a git tree in a repository of the job's own.
+
+The tree's id is what an approval of the work is bound to. Agents write into the folder only; the
+repository lies beside it, and git is told everything by argument, so that nothing in the folder configures it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from parley.ports import BusError, Outcome
+
+OUTCOME = ".parley/outcome.json"
+OUTCOME_LIMIT = 64 * 1024
+ARTIFACTS = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md")
+_SAFE = (
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
+    "-c", "core.attributesFile=/dev/null", "-c", "core.symlinks=true", "-c", "gc.auto=0",
+    "-c", "protocol.allow=never", "-c", "user.name=parley", "-c", "user.email=parley@localhost",
+    "-c", "advice.addEmbeddedRepo=false", "-c", "safe.directory=*",
+)  # fmt: skip
+
+
+class FolderWorkspace:
+    """One folder for a job, and one for each subteam of it."""
+
+    def __init__(self, home: Path) -> None:
+        self._jobs = home.resolve() / "jobs"
+
+    def path(self, job: str, name: str) -> Path:
+        """The folder of a workspace. A job's own is named by its job thread."""
+        kind, _, rest = name.partition(":")
+        return self._jobs / job / ("work" if kind == "job" else f"teams/{rest}")
+
+    def prepare(self, job: str, name: str, parent: str) -> str:
+        """Make a workspace ready; a subteam's starts as a copy of its parent's."""
+        path = self.path(job, name)
+        if not path.is_dir():
+            path.mkdir(parents=True)
+            if name.startswith("dispatch:") and parent:
+                tree = self.snapshot(job, parent, "seed")
+                self._git(job, name, "read-tree", "--reset", "-u", tree)
+                self._git(job, name, "update-ref", f"refs/parley/seed/{_ref(name)}", self._commit(job, name, tree))
+        return str(path.resolve())
+
+    def clear_outcome(self, job: str, name: str) -> None:
+        """See to it that no outcome record is there when a turn starts."""
+        path = self.path(job, name) / OUTCOME
+        folder = path.parent
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            folder.unlink()
+        elif path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def read_outcome(self, job: str, name: str) -> Outcome | None:
+        """The outcome record, if a turn left one. Whatever else lies there is a problem, told as such."""
+        path = self.path(job, name) / OUTCOME
+        if path.parent.is_symlink():
+            return Outcome(problem=".parley must be a folder, not a link")
+        try:
+            found = path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            return Outcome(problem=f"{OUTCOME} must be an ordinary file, not a link or a folder")
+        if found.st_size > OUTCOME_LIMIT:
+            return Outcome(problem=f"{OUTCOME} has {found.st_size} bytes, {OUTCOME_LIMIT} at most")
+        return _parse(path)
+
+    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
+        """The digest of each artifact that is there as an ordinary file."""
+        found = {}
+        for artifact in artifacts:
+            path = self.path(job, name) / artifact
+            if Path(artifact).name == artifact and path.is_file() and not path.is_symlink():
+                with path.open("rb") as file:
+                    found[artifact] = hashlib.file_digest(file, "sha256").hexdigest()
+        return found
+
+    def snapshot(self, job: str, name: str, turn: str) -> str:
+        """Keep what is there now, all but `.parley`; the id of its tree."""
+        if not self.path(job, name).is_dir():
+            return ""
+        self._git(job, name, "add", "--all", "--force", "--", ".", ":(exclude).parley")
+        tree = self._git(job, name, "write-tree")
+        self._git(job, name, "update-ref", f"refs/parley/last/{_ref(name)}", self._commit(job, name, tree, turn))
+        return tree
+
+    def restore(self, job: str, name: str, tree: str, lost: str) -> None:
+        """Put back what a tree holds; what was there instead stays under a ref."""
+        if not self.path(job, name).is_dir():
+            self.path(job, name).mkdir(parents=True)
+        now = self.snapshot(job, name, lost)
+        if now == tree:
+            return
+        kept = self._commit(job, name, now, f"lost: {lost}")
+        self._git(job, name, "update-ref", f"refs/parley/lost/{_ref(name)}/{lost}", kept)
+        self._git(job, name, "read-tree", "--reset", "-u", tree)
+
+    def merge(self, job: str, name: str, parent: str) -> list[str]:
+        """Bring what a subteam changed since it began into its parent's folder, its artifacts left out."""
+        seed = f"refs/parley/seed/{_ref(name)}"
+        if not self.path(job, name).is_dir() or not self._exists(job, seed):
+            return []
+        tree = self.snapshot(job, name, "merge")
+        changed = self._git(job, name, "diff", "--name-only", "--no-renames", "-z", seed, tree).split("\0")
+        paths = [path for path in changed if path and path not in ARTIFACTS]
+        here, there = self.path(job, name), self.path(job, parent)
+        for path in paths:
+            source, target = here / path, there / path
+            if source.is_symlink() or not source.exists():
+                target.unlink(missing_ok=True)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+        return paths
+
+    # ---- git -----------------------------------------------------------------------------------
+
+    def _repository(self, job: str) -> Path:
+        path = self._jobs / job / "snapshots.git"
+        if not (path / "HEAD").is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _run(["git", *_SAFE, "init", "--quiet", "--bare", str(path)], {})
+        return path
+
+    def _exists(self, job: str, ref: str) -> bool:
+        git = ["git", *_SAFE, f"--git-dir={self._repository(job)}", "rev-parse", "--verify", "--quiet", ref]
+        return subprocess.run(git, capture_output=True, env=_environment({}), check=False).returncode == 0
+
+    def _commit(self, job: str, name: str, tree: str, text: str = "seed") -> str:
+        return self._git(job, name, "commit-tree", "-m", f"{name} {text}", tree)
+
+    def _git(self, job: str, name: str, *words: str) -> str:
+        repository = self._repository(job)
+        index = repository / f"index-{_ref(name)}"
+        git = ["git", *_SAFE, f"--git-dir={repository}", f"--work-tree={self.path(job, name)}", *words]
+        return _run(git, {"GIT_INDEX_FILE": str(index)}, cwd=self.path(job, name))
+
+
+def _ref(name: str) -> str:
+    return name.replace(":", "-").replace("/", "-")
+
+
+def _environment(more: dict[str, str]) -> dict[str, str]:
+    """Git's environment: nothing of the user's configuration, and times that do not vary."""
+    keep = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR", "LANG") if key in os.environ}
+    fixed = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    return {**keep, **fixed, **more}
+
+
+def _run(words: list[str], more: dict[str, str], cwd: Path | None = None) -> str:
+    try:
+        done = subprocess.run(words, capture_output=True, env=_environment(more), cwd=cwd, check=False)
+    except FileNotFoundError as error:
+        raise BusError("git is not installed; install it and try again") from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise BusError(f"git {words[-1]} failed: {said[-1] if said else done.returncode}")
+    return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def _parse(path: Path) -> Outcome:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        return Outcome(problem=f"{OUTCOME} is not UTF-8")
+    except (ValueError, RecursionError) as error:
+        return Outcome(problem=f"{OUTCOME} is not JSON: {error}")
+    if not isinstance(document, dict) or set(document) - {"outcome", "reason"}:
+        return Outcome(problem=f'{OUTCOME} must be an object {{"outcome": …, "reason": …}}')
+    outcome, reason = document.get("outcome"), document.get("reason", "")
+    if not isinstance(outcome, str) or not isinstance(reason, str):
+        return Outcome(problem=f"`outcome` and `reason` in {OUTCOME} must be strings")
+    return Outcome(outcome, reason)

@@ -1,0 +1,110 @@
+"""Which process owns a job on this machine: a lock of the kernel, one file a job.
+
+The kernel ends a lock with the process that holds it, however that ends, and never before: a process that is
+merely stopped keeps it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+import weakref
+from pathlib import Path
+
+from parley.ports import Owned
+
+# A probe of `is_taken` holds a lock for microseconds: who meets one tries again.
+_TRIES = 5
+_PAUSE_SECONDS = 0.005
+
+_LIVING: weakref.WeakSet[Locks] = weakref.WeakSet()
+
+
+class Locks:
+    """The locks in a folder, and those of them that this holds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.held: dict[str, int] = {}
+        _LIVING.add(self)
+
+    def take(self, job: str) -> None:
+        """Lock the job, or say who has."""
+        for _ in range(_TRIES):
+            descriptor = os.open(self._path(job), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._is_current(descriptor, job):
+                    self._sign(descriptor)
+                    self.held[job] = descriptor
+                    return
+            except BlockingIOError:
+                time.sleep(_PAUSE_SECONDS)
+            finally:
+                if self.held.get(job) != descriptor:
+                    os.close(descriptor)
+        raise Owned(
+            f"job {job} has a living owner ({self._owner(job)}); end that process, or ask it through the bus"
+        )
+
+    def give_up(self, job: str) -> None:
+        """Unlock the job, if it is locked here."""
+        descriptor = self.held.pop(job, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def is_taken(self, job: str) -> bool:
+        """Try the lock. It is a shared one, so that those who only ask don't meet each other."""
+        if job in self.held:
+            return True
+        try:
+            descriptor = os.open(self._path(job), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+
+    def forget(self) -> None:
+        """Let go of all of them."""
+        for job in list(self.held):
+            self.give_up(job)
+
+    def _path(self, job: str) -> Path:
+        return self.folder / f"{job}.lock"
+
+    def _is_current(self, descriptor: int, job: str) -> bool:
+        """Whether what was locked is still what others will open: someone may have replaced the file."""
+        try:
+            there = self._path(job).stat()
+        except FileNotFoundError:
+            return False
+        here = os.fstat(descriptor)
+        return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+    @staticmethod
+    def _sign(descriptor: int) -> None:
+        """Write who holds it: for people; nobody trusts it."""
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def _owner(self, job: str) -> str:
+        try:
+            return self._path(job).read_text(encoding="utf-8", errors="replace").strip() or "not known"
+        except OSError:
+            return "not known"
+
+
+def _forget_all() -> None:
+    """Keep a forked child, which shares its parent's open files, from keeping its parent's locks."""
+    for locks in list(_LIVING):
+        locks.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,611 @@
+"""The bus as one SQLite file: WAL, one writer at a time, durable when a call returns.
+
+A job has at most one owner: a lock of the kernel, which ends with its process, and an epoch that each commit
+must name, so that an owner whose lock was lost can't write. The epoch is what counts in the end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice, starmap
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from parley.adapters.locks import Locks
+from parley.adapters.mounts import MOUNTINFO, network_filesystem
+from parley.ports import (
+    JOB_ID,
+    BusError,
+    Commit,
+    Duplicate,
+    InputRow,
+    JobRow,
+    Loaded,
+    LostOwnership,
+    MessageRow,
+    StepRow,
+    TransactionRow,
+    TurnRow,
+)
+
+FILE = "bus.db"
+SCHEMA = 2
+# How identifiers are made, and the states and actions: a bus written with others can't be gone on with.
+PROTOCOL = (
+    "ids 1; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
+    "actions APPROVED_INTENT APPROVED_PLAN APPROVED_WORK REALIGN REPLAN WITHDRAW FAILURE"
+)
+BUSY_SECONDS = 10.0
+
+_APPLICATION = 0x5061726C  # in the file's header, so that no other program's database is taken for a bus
+_DURABILITY = {"full": "FULL", "normal": "NORMAL"}
+# CACHE
+_CACHE_KIB = 65536
+# CHECKPOINT
+_CHECKPOINT_PAGES = 4000
+_WAL_BYTES = 64 * 1024 * 1024  # what a burst leaves of the log's file
+_PAGE_ROWS = 500  # a long read is many short ones: none keeps the log from being checkpointed
+
+Row = TypeVar("Row")
+
+
+def _read_queries() -> dict[str, str]:
+    """Read the statements by their names, without comments: sqlite3 looks at a statement's first word."""
+    text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^-- name: (\S+)$", text, flags=re.MULTILINE)
+    bodies = (re.sub(r"^\s*--.*\n", "", body, flags=re.MULTILINE).strip() for body in parts[1::2])
+    return dict(zip(parts[::2], bodies, strict=True))
+
+
+_SQL = _read_queries()
+# The hot path's, looked up once.
+_ADD_COMMIT = _SQL["add_commit"]
+_ADD_STEP = _SQL["add_step"]
+_ADD_MESSAGE = _SQL["add_message"]
+_SET_MOLECULE = _SQL["set_molecule"]
+_DROP_MOLECULE = _SQL["drop_molecule"]
+_ADD_TURN = _SQL["add_turn"]
+_END_TURN = _SQL["end_turn"]
+_TAKE_INPUT = _SQL["take_input"]
+_SET_JOB = _SQL["set_job"]
+_SET_CHARTER = _SQL["set_charter"]
+_GET_EPOCH = _SQL["get_epoch"]
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+_CAUSES = (
+    ("SQLITE_NOTADB", "it is not a database; put it back from a copy, or move it away to begin anew"),
+    ("SQLITE_CORRUPT", "it is damaged; put back a copy, or save what `sqlite3 FILE .recover` still reads"),
+    ("SQLITE_BUSY", "another process holds the bus too long; see who has it open (fuser) and try again"),
+    ("SQLITE_LOCKED", "another process holds the bus too long; see who has it open (fuser) and try again"),
+    ("SQLITE_FULL", "the disk is full; nothing of this was written: free some space and go on with the job"),
+    ("SQLITE_IOERR", "the disk failed; what was committed before stands: mend it and go on with the job"),
+    ("SQLITE_READONLY", "it can't be written; see to the permissions of the file and its folder"),
+    ("SQLITE_PERM", "it can't be written; see to the permissions of the file and its folder"),
+    ("SQLITE_CANTOPEN", "it can't be opened; see to the permissions of the file and its folder"),
+)  # fmt: skip
+_TAKEN = ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID")
+
+
+def _explain(error: Exception, path: Path) -> BusError:
+    """Say in one line what is wrong with the bus and what to do."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name in _TAKEN:
+        return Duplicate(f"{path}: the bus has this already; nothing of it was written ({error})")
+    for code, cause in _CAUSES:
+        if name.startswith(code):
+            return BusError(f"{path}: {cause} ({name}: {error})")
+    if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+        return BusError(f"{path}: this store was closed; open another")
+    return BusError(
+        f"{path}: the bus refused it; nothing of it was written ({name or type(error).__name__}: {error})"
+    )
+
+
+def _explain_os(error: OSError, path: Path) -> BusError:
+    return BusError(
+        f"{path}: {error.strerror}; see to the permissions of the folder and the room on its disk"
+    )
+
+
+# What a row can hold that SQLite can't: text that is no Unicode, numbers beyond 64 bits.
+_REFUSED = (sqlite3.Error, UnicodeError, OverflowError)
+
+
+class _Writing:
+    """One transaction: all that is written inside is kept, or none of it."""
+
+    def __init__(self, connection: sqlite3.Connection, lock: threading.RLock, path: Path) -> None:
+        self.connection = connection
+        self.lock = lock
+        self.path = path
+        self.cursor = connection.cursor()
+
+    def __enter__(self) -> sqlite3.Cursor:
+        self.lock.acquire()
+        try:
+            self.cursor.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            self.lock.release()
+            if isinstance(error, sqlite3.Error):
+                raise _explain(error, self.path) from error
+            raise
+        return self.cursor
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.cursor.execute("COMMIT")
+            elif isinstance(error, _REFUSED):
+                raise _explain(error, self.path) from error
+        except sqlite3.Error as failure:
+            raise _explain(failure, self.path) from failure
+        finally:
+            if self.connection.in_transaction:  # some errors have rolled back by themselves
+                with suppress(sqlite3.Error):
+                    self.cursor.execute("ROLLBACK")
+            self.lock.release()
+
+
+# ---- the store -----------------------------------------------------------------------------------
+
+
+class SqliteStore:
+    """The bus in a home folder. Its methods may be called from any thread, one at a time goes on.
+
+    durability: "full" waits for the disk at every commit; "normal" may lose some when the power fails.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        durability: str = "full",
+        protocol: str = PROTOCOL,
+        busy_seconds: float = BUSY_SECONDS,
+        mountinfo: Path = MOUNTINFO,
+    ) -> None:
+        if durability not in _DURABILITY:
+            raise BusError(f"durability {durability!r} is not known; it is one of: {', '.join(_DURABILITY)}")
+        self.path = home / FILE
+        _check_home(home, mountinfo)
+        self._locks = Locks(home / "locks")
+        self._lock = threading.RLock()
+        self._charters: dict[str, tuple[str, str]] = {}
+        self._connection = self._open(busy_seconds)
+        try:
+            self._prepare(durability, protocol)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._writing = _Writing(self._connection, self._lock, self.path)
+        self._version = self._data_version()
+
+    @staticmethod
+    def exists(home: Path) -> bool:
+        """Whether there is a bus to open. Opening one makes it."""
+        return (home / FILE).is_file()
+
+    # ---- opening
+
+    def _open(self, busy_seconds: float) -> sqlite3.Connection:
+        try:
+            self._locks.folder.mkdir(mode=0o700, exist_ok=True)
+            if not self.path.exists():
+                # SQLite gives its other files the mode of this one.
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            return sqlite3.connect(
+                f"file:{quote(str(self.path))}?mode=rw",
+                uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise _explain_os(error, self.path) from error
+        except sqlite3.Error as error:
+            raise _explain(error, self.path) from error
+
+    def _prepare(self, durability: str, protocol: str) -> None:
+        try:
+            if self._schema() < SCHEMA:
+                with self._alone():
+                    self._upgrade(protocol)
+            self._check_protocol(protocol)
+            self._set("synchronous", _DURABILITY[durability])
+            self._set("fullfsync", "ON")  # macOS: a plain fsync does not wait for the disk
+            self._set("wal_autocheckpoint", str(_CHECKPOINT_PAGES))
+            self._set("cache_size", str(-_CACHE_KIB))
+            self._set("journal_size_limit", str(_WAL_BYTES))
+        except sqlite3.Error as error:
+            raise _explain(error, self.path) from error
+        except OSError as error:
+            raise _explain_os(error, self.path) from error
+
+    def _set(self, name: str, value: str) -> None:
+        self._connection.execute(f"PRAGMA {name} = {value}").close()
+
+    def _get(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _schema(self) -> int:
+        """The version of the file's schema; 0 if there is none yet."""
+        application, version = self._get("application_id"), self._get("user_version")
+        empty = application == 0 and version == 0 and not self._get("schema_version")
+        if not empty and application != _APPLICATION:
+            raise BusError(
+                f"{self.path}: this is another program's database; move it away, or name another home"
+            )
+        if version > SCHEMA:
+            raise BusError(
+                f"{self.path}: it was written by a newer Parley (schema {version}, this one knows {SCHEMA}); "
+                "update Parley, or name another home"
+            )
+        return version
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep others from making or changing the schema meanwhile: going over to WAL waits for nobody."""
+        descriptor = os.open(self._locks.folder / ".schema", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _upgrade(self, protocol: str) -> None:
+        """Make the schema, or bring it up to date, in one transaction."""
+        self._set("synchronous", "FULL")
+        self._set("journal_mode", "WAL")
+        with _Writing(self._connection, self._lock, self.path) as cursor:
+            version = self._schema()  # another process may have done it before this one was alone
+            for number in range(version + 1, SCHEMA + 1):
+                for statement in _statements(_SQL[f"schema-{number}"]):
+                    cursor.execute(statement)
+            if version == 0:
+                cursor.execute(_SQL["add_meta"], ("protocol", protocol))
+            cursor.execute(f"PRAGMA application_id = {_APPLICATION}")
+            cursor.execute(f"PRAGMA user_version = {SCHEMA}")
+        _sync_folder(self.path.parent)
+
+    def _check_protocol(self, protocol: str) -> None:
+        found = self._connection.execute(_SQL["get_meta"], ("protocol",)).fetchone()
+        there = found[0] if found else "not said"
+        if there != protocol:
+            raise BusError(
+                f"{self.path}: its jobs follow another version of the protocol ({there}) "
+                f"than this Parley ({protocol}); "
+                "finish them with the Parley that began them, or name another home"
+            )
+
+    # ---- jobs and owners
+
+    def create(self, row: JobRow) -> None:
+        """Make a job known, with no owner yet."""
+        _check_job(row.job)
+        with self._writing as cursor:
+            if cursor.execute(_SQL["has_job"], (row.job,)).fetchone():
+                raise Duplicate(f"there is a job {row.job} already; choose another id")
+            cursor.execute(_SQL["add_job"], (row.job, *_state(row)[:-1]))
+            cursor.execute(_SQL["add_charter"], (row.job, row.request, row.settings))
+            cursor.execute(_SQL["add_owner"], (row.job,))
+
+    def own(self, job: str) -> int:
+        """Lock the job for this process's life, then count its epoch up: earlier owners can't write now."""
+        _check_job(job)
+        self._require(job)
+        try:
+            self._locks.take(job)
+        except OSError as error:
+            raise _explain_os(error, self._locks.folder) from error
+        try:
+            with self._writing as cursor:
+                cursor.execute(_SQL["next_epoch"], (job,))
+                epoch: int = cursor.execute(_GET_EPOCH, (job,)).fetchone()[0]
+        except BaseException:
+            self._locks.give_up(job)
+            raise
+        self._charters.pop(job, None)
+        return epoch
+
+    def disown(self, job: str) -> None:
+        """Unlock the job. The epoch stays: the next owner counts it up."""
+        self._locks.give_up(job)
+
+    def owner_lives(self, job: str) -> bool:
+        """Ask the kernel."""
+        _check_job(job)
+        try:
+            return self._locks.is_taken(job)
+        except OSError as error:
+            raise _explain_os(error, self._locks.folder) from error
+
+    def jobs(self) -> list[JobRow]:
+        """Every job, oldest first."""
+        return list(starmap(JobRow, self._read("list_jobs", ())))
+
+    # ---- the hot path
+
+    def commit(self, commits: Sequence[Commit]) -> None:
+        """Write all or none, with one wait for the disk."""
+        held = self._locks.held
+        for commit in commits:
+            if commit.job not in held:
+                raise LostOwnership(f"this process does not own job {commit.job}; nothing was written")
+        if not commits:
+            return
+        with self._writing as cursor:
+            for wave in _waves(commits):
+                self._write(cursor, wave)
+        for commit in commits:
+            if commit.row is not None:
+                self._charters[commit.job] = (commit.row.request, commit.row.settings)
+
+    def _write(self, cursor: sqlite3.Cursor, commits: Sequence[Commit]) -> None:
+        """Write commits of different jobs, one statement for each kind of row that there is."""
+        many = cursor.executemany
+        many(
+            _ADD_COMMIT,
+            [
+                (row.number, row.time, row.epoch, row.steps, row.messages, row.head, commit.job, commit.epoch)
+                for commit in commits
+                for row in (commit.transaction,)
+            ],
+        )
+        if cursor.rowcount != len(commits):
+            lost = [c.job for c in commits if cursor.execute(_GET_EPOCH, (c.job,)).fetchone() != (c.epoch,)]
+            raise LostOwnership(f"another owner has taken the job ({_some(lost)}); nothing was written")
+        if steps := [
+            (commit.job, row.number, row.transaction, row.rule, row.who, row.time,
+             row.at, row.choice, row.consumed, row.produced, row.extra)
+            for commit in commits
+            for row in commit.steps
+        ]:  # fmt: skip
+            many(_ADD_STEP, steps)
+        if messages := [
+            (commit.job, row.number, row.transaction, row.sender, row.sender_thread, row.agent,
+             row.thread, row.seq, row.key, row.time, row.body, row.meta)
+            for commit in commits
+            for row in commit.messages
+        ]:  # fmt: skip
+            many(_ADD_MESSAGE, messages)
+        self._write_molecules(many, commits)
+        self._write_turns(cursor, commits)
+        self._write_rest(cursor, commits)
+
+    @staticmethod
+    def _write_molecules(many: Callable[..., object], commits: Sequence[Commit]) -> None:
+        found = [(each.job, slot, body) for each in commits for slot, body in each.molecules.items()]
+        if gone := [(job, slot) for job, slot, body in found if body is None]:
+            many(_DROP_MOLECULE, gone)
+        if kept := [molecule for molecule in found if molecule[2] is not None]:
+            many(_SET_MOLECULE, kept)
+
+    @staticmethod
+    def _write_turns(cursor: sqlite3.Cursor, commits: Sequence[Commit]) -> None:
+        if started := [
+            (commit.job, row.turn, row.agent, row.thread, row.message,
+             row.epoch, row.host, row.status, row.started)
+            for commit in commits
+            for row in commit.started
+        ]:  # fmt: skip
+            cursor.executemany(_ADD_TURN, started)
+        if ended := [
+            (status, commit.job, turn, epoch) for commit in commits for turn, epoch, status in commit.ended
+        ]:
+            cursor.executemany(_END_TURN, ended)
+            if cursor.rowcount != len(ended):
+                raise BusError(
+                    "a turn that the commit ends is not out, or not in that epoch; nothing was written: "
+                    f"load the job anew ({_some(f'{job} {turn}' for _, job, turn, _ in ended)})"
+                )
+
+    def _write_rest(self, cursor: sqlite3.Cursor, commits: Sequence[Commit]) -> None:
+        """Write what fewer commits have: inputs taken, and a changed row of the listing."""
+        if taken := [
+            (commit.transaction.number, note, number, commit.job)
+            for commit in commits
+            for number, note in commit.taken
+        ]:
+            cursor.executemany(_TAKE_INPUT, taken)
+            if cursor.rowcount != len(taken):
+                raise BusError(
+                    "an input that the commit takes is not the job's, or was taken; nothing was written: "
+                    f"read the inputs anew ({_some(f'{job} {number}' for _, _, number, job in taken)})"
+                )
+        rows = [(commit.job, row) for commit in commits if (row := commit.row) is not None]
+        if rows:
+            cursor.executemany(_SET_JOB, [_state(row, job) for job, row in rows])
+            known = self._charters.get
+            if charters := [
+                (row.request, row.settings, job)
+                for job, row in rows
+                if known(job) != (row.request, row.settings)
+            ]:
+                cursor.executemany(_SET_CHARTER, charters)
+
+    # ---- inputs
+
+    def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
+        """Leave an input. It needs no ownership: any process may."""
+        with self._writing as cursor:
+            if not cursor.execute(_SQL["has_job"], (job,)).fetchone():
+                raise BusError(_no_job(job))
+            try:
+                cursor.execute(_SQL["add_input"], (job, kind, key, time, by, body))
+            except sqlite3.IntegrityError as error:
+                if error.sqlite_errorname not in _TAKEN:
+                    raise
+                raise Duplicate(
+                    f"job {job} was given an input of the key {key} before; it counts once"
+                ) from error
+            number = cursor.lastrowid
+        return number or 0
+
+    def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
+        """Those nobody took yet, or all."""
+        return list(starmap(InputRow, self._read("list_waiting" if waiting else "list_inputs", (job,))))
+
+    # ---- reading
+
+    def load(self, job: str) -> Loaded:
+        """Read the job as it is now, all of it from one moment."""
+        with self._lock:
+            try:
+                self._connection.execute("BEGIN")
+                return self._load(job)
+            except sqlite3.Error as error:
+                raise _explain(error, self.path) from error
+            finally:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("COMMIT")
+
+    def _load(self, job: str) -> Loaded:
+        rows = self._read("get_job", (job,))
+        if not rows:
+            raise BusError(_no_job(job))
+        last = self._read("last_commit", (job,))
+        return Loaded(
+            row=JobRow(*rows[0]),
+            molecules=dict(self._read("list_molecules", (job,))),
+            transaction=TransactionRow(*last[0]) if last else None,
+            sequences={
+                (agent, thread): seq for agent, thread, seq in self._read("list_sequences", {"job": job})
+            },
+            turns=tuple(starmap(TurnRow, self._read("list_submitted", (job,)))),
+        )
+
+    def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
+        """The job's steps, in order."""
+        return self._pages("list_steps", StepRow, job, after)
+
+    def messages(self, job: str, after: int = 0) -> Iterator[MessageRow]:
+        """The job's messages, in order."""
+        return self._pages("list_messages", MessageRow, job, after)
+
+    def message(self, job: str, number: int) -> MessageRow:
+        """One message."""
+        rows = self._read("get_message", (job, number))
+        if not rows:
+            raise BusError(f"job {job} has no message {number}; `parley log` lists those it has")
+        return MessageRow(*rows[0])
+
+    def transactions(self, job: str) -> Iterator[TransactionRow]:
+        """The job's transactions, in order."""
+        return self._pages("list_commits", TransactionRow, job, 0)
+
+    def turns(self, job: str) -> Iterator[TurnRow]:
+        """Every turn of the job, in order."""
+        return starmap(TurnRow, self._read("list_turns", (job,)))
+
+    def changed(self) -> bool:
+        """Whether another process has written since the last call."""
+        before, self._version = self._version, self._data_version()
+        return self._version != before
+
+    def close(self) -> None:
+        """Close the file and unlock every job. More than once does no harm."""
+        with self._lock:
+            self._connection.close()
+        self._locks.forget()
+
+    def _data_version(self) -> int:
+        with self._lock:
+            try:
+                return self._get("data_version")
+            except sqlite3.Error as error:
+                raise _explain(error, self.path) from error
+
+    def _read(self, name: str, values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                return self._connection.execute(_SQL[name], values).fetchall()
+            except _REFUSED as error:
+                raise _explain(error, self.path) from error
+
+    def _pages(self, name: str, make: Callable[..., Row], job: str, after: int) -> Iterator[Row]:
+        """Read on and on from the last number: rows are only ever added, so the pages fit together."""
+        while rows := self._read(name, (job, after, _PAGE_ROWS)):
+            yield from starmap(make, rows)
+            after = rows[-1][0]
+
+    def _require(self, job: str) -> None:
+        if not self._read("has_job", (job,)):
+            raise BusError(_no_job(job))
+
+
+# ---- helpers -------------------------------------------------------------------------------------
+
+
+def _check_home(home: Path, mountinfo: Path) -> None:
+    if not home.is_dir():
+        raise BusError(f"{home}: there is no such folder; make it, or name another home")
+    if kind := network_filesystem(home, mountinfo):
+        raise BusError(
+            f"{home}: the bus can't lie on a network filesystem ({kind}), whose locks don't hold; "
+            "name a home on a local disk"
+        )
+
+
+def _check_job(job: str) -> None:
+    if not JOB_ID.fullmatch(job):
+        raise BusError(
+            f"{job[:100]!r} can't be a job's id; use letters, digits, dots, dashes and underscores"
+        )
+
+
+def _no_job(job: str) -> str:
+    return f"there is no job {job[:100]!r} on this bus; `parley ls` lists those it has"
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first few of many, for an error's one line."""
+    return ", ".join(islice(names, 3))
+
+
+def _state(row: JobRow, job: str = "") -> tuple[Any, ...]:
+    """What changes of a job, and the job that it is written for."""
+    return (row.decider, row.created, row.updated, row.state, row.visit, row.backtracks,
+            row.needs_human, row.held, row.agent, job)  # fmt: skip
+
+
+def _waves(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
+    """Part commits so that no job is twice in one part: what a job does in turn must be written in turn."""
+    if len(commits) == 1 or len({commit.job for commit in commits}) == len(commits):
+        yield commits
+        return
+    waves: list[list[Commit]] = []
+    seen: dict[str, int] = {}
+    for commit in commits:
+        place = seen[commit.job] = seen.get(commit.job, -1) + 1
+        if place == len(waves):
+            waves.append([])
+        waves[place].append(commit)
+    yield from waves
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Part a script: sqlite3's own way to run one commits first."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the disk knows the names in a folder: a file that is synced can still lose its name."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

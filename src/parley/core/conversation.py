@@ -1,0 +1,367 @@
+"""Agent dynamics and dispatch: who may address whom, and the seven rules of a turn, with [dead-letter]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from parley.core.errors import Disabled, Refused
+from parley.core.gates import refuse_assert
+from parley.core.rule import Broadcast, Firing, Menu, Reaction, Rule, Sites
+from parley.core.soup import Soup
+from parley.core.states import Record, make_child_state
+from parley.core.terms import (
+    ORCHESTRATOR,
+    Close,
+    Crashed,
+    Deliver,
+    Hold,
+    Idle,
+    Interrupt,
+    Kind,
+    Mailbox,
+    Molecule,
+    Parent,
+    Payload,
+    Question,
+    Role,
+    Run,
+    Send,
+    Surface,
+    Terminate,
+    Tombstone,
+    escalation_thread,
+    job_thread,
+    thread_kind,
+)
+
+# ---- who may address whom ------------------------------------------------------------------------
+
+
+def sees(soup: Soup, agent: str, thread: str, other: str, other_thread: str) -> bool:
+    """Whether (other, other_thread) is in the visibility of (agent, thread).
+
+    Only a spark installs a surface and draws an edge, and it does both at once: so an instance sees
+    those it sparked and the one that sparked it. The orchestrator sees its whole job.
+    """
+    surface = soup.get(Surface, other_thread, other)
+    if surface is None or soup.get(Surface, thread, agent) is None:
+        return False
+    if agent == ORCHESTRATOR:
+        return True
+    return Parent(other_thread, thread) in soup or Parent(thread, other_thread) in soup
+
+
+def visibility(soup: Soup, agent: str, thread: str) -> frozenset[tuple[str, str]]:
+    """All that (agent, thread) sees."""
+    return frozenset(
+        (surface.agent, surface.thread)
+        for surface in soup.of(Surface)
+        if sees(soup, agent, thread, surface.agent, surface.thread) and surface.thread != thread
+    )
+
+
+def fresh(soup: Soup, thread: str) -> bool:
+    """Whether nothing was ever installed on the thread."""
+    return soup.get(Surface, thread) is None and soup.get(Mailbox, thread) is None and not soup.dying(thread)
+
+
+def free_slots(soup: Soup, thread: str) -> int:
+    """How many more dispatches the thread may have open."""
+    return soup.charter.fan_out - soup.open_dispatches(thread)
+
+
+def refuse_unless_admissible(soup: Soup, agent: str, thread: str, payloads: tuple[Payload, ...]) -> None:
+    """Check a turn's whole broadcast in its order: a close frees its slot for what comes after it.
+
+    What passes here always reduces later, except that its recipient may have died: a dead letter.
+    """
+    sparked: dict[str, str] = {}
+    closed: set[str] = set()
+    slots = free_slots(soup, thread) if thread_kind(thread) != "job" else len(payloads)
+    for payload in payloads:
+        target = payload.thread
+        if isinstance(payload, Close):
+            if target in closed:
+                raise Refused(f"{target} is already closed in this turn")
+            if target not in sparked and Parent(target, thread) not in soup:
+                raise Refused(f"{target} is not a conversation that you opened")
+            if thread_kind(target) == "escalation":
+                raise Refused(f"{target} is a question; it ends with its answer")
+            slots += target in sparked or not soup.dying(target)
+            closed.add(target)
+        elif target in closed:
+            raise Refused(f"{target} was closed earlier in this turn")
+        elif target in sparked or not fresh(soup, target):
+            _refuse_unknown_recipient(soup, agent, thread, payload, sparked.get(target))
+        else:
+            _refuse_outsider(soup, agent, thread, payload)
+            if slots <= 0:
+                raise Refused(
+                    f"{soup.charter.fan_out} dispatches are open; close one before you open another"
+                )
+            slots -= 1
+            sparked[target] = payload.agent
+
+
+def _refuse_unknown_recipient(
+    soup: Soup, agent: str, thread: str, payload: Deliver, sparked: str | None
+) -> None:
+    if sparked is not None:
+        if sparked != payload.agent:
+            raise Refused(f"{payload.thread} belongs to {sparked}, not to {payload.agent}")
+        return
+    if soup.get(Tombstone, payload.thread) and soup.parent(payload.thread) == thread:
+        return  # it died after the call was accepted: [dead-letter] will say so
+    if not sees(soup, agent, thread, payload.agent, payload.thread):
+        raise Refused(f"({payload.agent}, {payload.thread}) is not in your visibility")
+    surface = soup.need(Surface, payload.thread, payload.agent)
+    if "message" not in surface.messages:
+        raise Refused(f"{payload.agent} takes no messages on {payload.thread}")
+
+
+def _refuse_outsider(soup: Soup, agent: str, thread: str, payload: Deliver) -> None:
+    surface = soup.need(Surface, thread, agent)
+    if payload.agent not in surface.team:
+        known = ", ".join(sorted(surface.team)) or "nobody"
+        raise Refused(f"{payload.agent} is not in your team; you may dispatch: {known}")
+    if soup.charter.role(payload.agent) is None:
+        raise Refused(f"{payload.agent} has no role in this job")
+
+
+def refuse_unless_askable(soup: Soup, agent: str, thread: str, questions: tuple[Question, ...]) -> None:
+    """Check a turn's questions."""
+    if len({question.id for question in questions}) != len(questions):
+        raise Refused("two questions have one id")
+    record = enclosing(soup, thread)
+    for question in questions:
+        if not fresh(soup, escalation_thread(question.id)):
+            raise Refused(f"question {question.id} was asked before")
+        if question.kind is Kind.ASSERT:
+            refuse_assert(record, thread, question)
+        elif question.kind is Kind.FAILURE and agent != ORCHESTRATOR:
+            raise Refused("only the orchestrator opens a failure dialog")
+
+
+def install(soup: Soup, role: Role, thread: str, parent: str, mail: tuple[str, ...]) -> tuple[Molecule, ...]:
+    """The one registration path: every instance, of whatever tier, comes into being with these."""
+    return (
+        Mailbox(role.name, thread, mail),
+        Idle(role.name, thread),
+        Parent(thread, parent),
+        surface(role, thread, workspace_of(soup, role, thread, parent)),
+    )
+
+
+def surface(role: Role, thread: str, workspace: str) -> Surface:
+    """A role's surface on a thread."""
+    return Surface(role.name, thread, role.team, role.tools, role.messages, workspace)
+
+
+def workspace_of(soup: Soup, role: Role, thread: str, parent: str) -> str:
+    """Whose workspace a new instance works in: a subteam brings its own, the rest share their parent's."""
+    if thread_kind(thread) == "dispatch" and role.team:
+        return thread
+    above = soup.get(Surface, parent)
+    return above.workspace if above else parent
+
+
+def enclosing(soup: Soup, thread: str) -> Record:
+    """The live record whose state a thread works for: its own, or the nearest above it."""
+    here: str | None = thread
+    while here is not None:
+        record = soup.get(Record, here)
+        if record is not None and record.live:
+            return record
+        here = soup.parent(here)
+    return soup.need(Record, soup.charter.job)
+
+
+# ---- the rules -----------------------------------------------------------------------------------
+
+
+def _heads(soup: Soup, kind: type[Payload]) -> Iterator[tuple[Send, Payload]]:
+    for send in soup.of(Send):
+        if send.payloads and isinstance(send.payloads[0], kind):
+            yield send, send.payloads[0]
+
+
+def _head(soup: Soup, firing: Firing) -> tuple[Send, Payload, Send]:
+    agent, thread = firing.at
+    send = soup.need(Send, thread, agent)
+    if not send.payloads:
+        raise Disabled(f"{agent} has nothing left to send on {thread}")
+    return send, send.payloads[0], Send(agent, thread, send.payloads[1:], send.questions)
+
+
+def _letter(soup: Soup, firing: Firing) -> tuple[Send, Deliver, Send]:
+    send, payload, rest = _head(soup, firing)
+    if not isinstance(payload, Deliver):
+        raise Disabled(f"the next payload of {send.agent} on {send.thread} is a close")
+    return send, payload, rest
+
+
+def _send_sites(name: str) -> Sites:
+    def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+        for send, _ in _heads(soup, Deliver):
+            for choice in menu(name, soup, send):
+                yield Firing(name, (send.agent, send.thread), choice)
+
+    return sites
+
+
+def _send(soup: Soup, firing: Firing) -> Reaction:
+    send, letter, rest = _letter(soup, firing)
+    mailbox = soup.need(Mailbox, letter.thread, letter.agent)
+    if not sees(soup, send.agent, send.thread, letter.agent, letter.thread):
+        raise Disabled(f"({letter.agent}, {letter.thread}) is not in the sender's visibility")
+    grown = Mailbox(letter.agent, letter.thread, (*mailbox.queue, letter.message))
+    return Reaction((send, mailbox), (rest, grown))
+
+
+def _spark(soup: Soup, firing: Firing) -> Reaction:
+    send, letter, rest = _letter(soup, firing)
+    if not fresh(soup, letter.thread):
+        raise Disabled(f"{letter.thread} is not a new thread")
+    sender = soup.need(Surface, send.thread, send.agent)
+    role = soup.charter.role(letter.agent)
+    if role is None or letter.agent not in sender.team:
+        raise Disabled(f"{letter.agent} is not in the team of {send.agent}")
+    if thread_kind(send.thread) != "job" and free_slots(soup, send.thread) <= 0:
+        raise Disabled(f"{send.agent} has no free slot on {send.thread}")
+    made = install(soup, role, letter.thread, send.thread, (letter.message,))
+    if thread_kind(letter.thread) == "dispatch" and role.team:
+        above = enclosing(soup, send.thread)
+        made = (*made, make_child_state(above, team_id=role.name, task_id=letter.thread))
+    return Reaction((send,), (rest, *made))
+
+
+def _dead_letter(soup: Soup, firing: Firing) -> Reaction:
+    send, letter, rest = _letter(soup, firing)
+    soup.need(Tombstone, letter.thread)
+    mailbox = soup.need(Mailbox, send.thread, send.agent)
+    told = Mailbox(send.agent, send.thread, (*mailbox.queue, cast("str", firing.choice)))
+    return Reaction((send, mailbox), (rest, told))
+
+
+def _send_terminate_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for send, _ in _heads(soup, Close):
+        yield Firing("send-terminate", (send.agent, send.thread))
+
+
+def _send_terminate(soup: Soup, firing: Firing) -> Reaction:
+    send, payload, rest = _head(soup, firing)
+    if not isinstance(payload, Close):
+        raise Disabled(f"the next payload of {send.agent} on {send.thread} is a message")
+    edge = Parent(payload.thread, send.thread)
+    if edge not in soup:
+        raise Disabled(f"{payload.thread} was not sparked from {send.thread}")
+    return Reaction((send, edge), (rest, edge, Terminate(payload.thread, payload.origin)))
+
+
+def _send_empty_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for send in soup.of(Send):
+        if not send.payloads and not send.questions:
+            yield Firing("send-empty", (send.agent, send.thread))
+
+
+def _send_empty(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    send = soup.need(Send, thread, agent)
+    if send.payloads or send.questions:
+        raise Disabled(f"{agent} is still sending on {thread}")
+    return Reaction((send,), (Idle(agent, thread),))
+
+
+def refuse_while_held(soup: Soup) -> None:
+    """[wake] and [wake-int] alone wait for a hold to be released."""
+    hold = soup.get(Hold, job_thread(soup.charter.job))
+    if hold is not None:
+        raise Disabled(f"the job is held: {hold.cause}")
+
+
+def _wake_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for idle in soup.of(Idle):
+        for choice in menu("wake", soup, idle):
+            yield Firing("wake", (idle.agent, idle.thread), choice)
+
+
+def _wake(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    idle = soup.need(Idle, thread, agent)
+    mailbox = soup.need(Mailbox, thread, agent)
+    if not mailbox.queue:
+        raise Disabled(f"{agent} has no mail on {thread}")
+    if soup.get(Interrupt, thread) is not None:
+        raise Disabled(f"an interrupt goes first on {thread}")
+    refuse_while_held(soup)
+    run = Run(agent, thread, mailbox.queue[0], cast("str", firing.choice))
+    return Reaction((idle, mailbox), (run, Mailbox(agent, thread, mailbox.queue[1:])))
+
+
+def run_sites(name: str) -> Sites:
+    """The sites of a rule that ends a turn in a way that its agent chooses."""
+
+    def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+        for run in soup.of(Run):
+            for choice in menu(name, soup, run):
+                yield Firing(name, (run.agent, run.thread), choice)
+
+    return sites
+
+
+def forgiven(soup: Soup, agent: str, thread: str) -> tuple[Molecule, ...]:
+    """What a turn that ends well takes along: its instance's count of crashes."""
+    crashed = soup.get(Crashed, thread, agent)
+    return (crashed,) if crashed else ()
+
+
+def _send_step(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    run = soup.need(Run, thread, agent)
+    chosen = cast("Broadcast", firing.choice)
+    refuse_unless_admissible(soup, agent, thread, chosen.payloads)
+    refuse_unless_askable(soup, agent, thread, chosen.questions)
+    return Reaction(
+        (run, *forgiven(soup, agent, thread)), (Send(agent, thread, chosen.payloads, chosen.questions),)
+    )
+
+
+def _nosend_step(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    run = soup.need(Run, thread, agent)
+    return Reaction((run, *forgiven(soup, agent, thread)), (Idle(agent, thread),))
+
+
+RULES = (
+    Rule(
+        "send", "§5", "Send(B, t, (A,t',x):msgs) ‖ Mailbox_A(t', as) → Send(B, t, msgs) ‖ Mailbox_A(t', as ++ [x])",
+        "(A, t') is in B's visibility", _send_sites("send"), _send,
+    ),
+    Rule(
+        "spark", "§5",
+        "Send(B, t, (A,t',x):msgs) → Send(B, t, msgs) ‖ Mailbox_A(t', [x]) ‖ Idle_A(t') ‖ Parent(t', t) ‖ Surface_A(t')",
+        "t' is new, A is in B's team, B has a free slot; a role with a team also gets its Record",
+        _send_sites("spark"), _spark,
+    ),
+    Rule(
+        "send-terminate", "§5",
+        "Send(B, t, terminate(t'):msgs) ‖ Parent(t', t) → Send(B, t, msgs) ‖ Parent(t', t) ‖ Terminate(t')",
+        "", _send_terminate_sites, _send_terminate,
+    ),
+    Rule("send-empty", "§5", "Send(B, t, []) → Idle_B(t)", "no questions ride on it", _send_empty_sites, _send_empty),
+    Rule(
+        "wake", "§5", "Idle_A(t) ‖ Mailbox_A(t, m:rs) → Run(A, t, m) ‖ Mailbox_A(t, rs)",
+        "no Interrupt(t, _), no Hold", _wake_sites, _wake,
+    ),
+    Rule(
+        "send-step", "§5", "Run(A, t, m) → Send(A, t, xs)",
+        "every payload was admissible, earlier ones counted", run_sites("send-step"), _send_step,
+    ),
+    Rule("nosend-step", "§5", "Run(A, t, m) → Idle_A(t)", "", run_sites("nosend-step"), _nosend_step),
+    Rule(
+        "dead-letter", "added",
+        "Send(B, t, (A,t',x):msgs) ‖ Tombstone(t') ‖ Mailbox_B(t, as) → Send(B, t, msgs) ‖ Tombstone(t') ‖ Mailbox_B(t, as ++ [notice])",
+        "", _send_sites("dead-letter"), _dead_letter,
+    ),
+)

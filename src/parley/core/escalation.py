@@ -1,0 +1,170 @@
+"""The escalation model: a question, the proxy that answers it, and the human it may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from parley.core.conversation import enclosing, forgiven, install, run_sites
+from parley.core.conversation import refuse_unless_askable as refuse_unless_askable  # noqa: PLC0414 - also found here
+from parley.core.errors import Disabled, Refused
+from parley.core.gates import assertion, verdict
+from parley.core.rule import Answer, Asking, Firing, Menu, Reaction, Rule, Sites
+from parley.core.soup import Soup
+from parley.core.states import LIVE
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    PROXY,
+    AskHuman,
+    Assertion,
+    AskQuestion,
+    Idle,
+    Kind,
+    Mailbox,
+    Molecule,
+    Origin,
+    Policy,
+    Proxy,
+    Question,
+    Run,
+    Send,
+    Terminate,
+    escalation_thread,
+)
+
+
+def policy_for(soup: Soup, thread: str) -> Policy:
+    """The escalation policy of the state that a thread works for."""
+    record = enclosing(soup, thread)
+    return soup.charter.policies[LIVE.index(record.state)] if record.live else Policy.NEVER
+
+
+def _ask_step(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    run = soup.need(Run, thread, agent)
+    questions = cast("Asking", firing.choice).questions
+    if not questions:
+        raise Disabled("nothing was asked")
+    refuse_unless_askable(soup, agent, thread, questions)
+    asked = AskQuestion(agent, thread, questions, policy_for(soup, thread))
+    return Reaction((run, *forgiven(soup, agent, thread)), (asked,))
+
+
+def _posed(soup: Soup, asked: AskQuestion) -> Reaction:
+    """A Proxy of each question, each on a thread of its own, and one Idle."""
+    role = soup.charter.role(PROXY)
+    if role is None:
+        raise Disabled("the job has no proxy")
+    record = enclosing(soup, asked.thread)
+    made: list[Molecule] = [Idle(asked.agent, asked.thread)]
+    gone: list[Molecule] = []
+    asserted: dict[str, Assertion] = {}
+    for question in asked.questions:
+        # a failure dialog goes straight to the human: no mail, so the proxy is never woken for it
+        mail = () if question.kind is Kind.FAILURE else (question.message,)
+        made.append(Proxy(question.id, asked.agent, asked.thread, question, asked.policy))
+        made.extend(install(soup, role, escalation_thread(question.id), asked.thread, mail))
+        if question.kind is Kind.ASSERT and record.live and record.thread == asked.thread:
+            # else its state was left before the question was put: the answer will be words only
+            older, new = assertion(soup, record, question)
+            gone.extend(a for a in older if a not in gone)
+            asserted[question.artifact] = new
+    return Reaction((asked, *gone), (*made, *asserted.values()))
+
+
+def _ask_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for asked in soup.of(AskQuestion):
+        yield Firing("ask", (asked.agent, asked.thread))
+
+
+def _ask(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    return _posed(soup, soup.need(AskQuestion, thread, agent))
+
+
+def _send_ask_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for send in soup.of(Send):
+        if not send.payloads and send.questions:
+            yield Firing("send-ask", (send.agent, send.thread))
+
+
+def _send_ask(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    send = soup.need(Send, thread, agent)
+    if send.payloads or not send.questions:
+        raise Disabled(f"{agent} is still sending on {thread}, or asks nothing")
+    posed = _posed(soup, AskQuestion(agent, thread, send.questions, policy_for(soup, thread)))
+    return Reaction((send, *posed.consumed[1:]), posed.produced)
+
+
+def _escalation(kind: type[Proxy] | type[AskHuman], name: str) -> Sites:
+    def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+        for molecule in soup.of(kind):
+            for choice in menu(name, soup, molecule):
+                yield Firing(name, (molecule.id,), choice)
+
+    return sites
+
+
+def _escalate(soup: Soup, firing: Firing) -> Reaction:
+    proxy = soup.need(Proxy, escalation_thread(firing.at[0]))
+    if proxy.policy is Policy.NEVER:
+        raise Refused("the policy never asks the human here; answer from what you know")
+    framing = cast("str", firing.choice)
+    asked = AskHuman(proxy.id, proxy.agent, proxy.thread, proxy.question, proxy.policy, framing)
+    return Reaction((proxy,), (asked,))
+
+
+def _human_reply(soup: Soup, firing: Firing) -> Reaction:
+    asked = soup.need(AskHuman, escalation_thread(firing.at[0]))
+    answer = cast("Answer", firing.choice)
+    proxy = Proxy(asked.id, asked.agent, asked.thread, asked.question, asked.policy, True, answer.ruling)
+    if asked.question.kind is Kind.FAILURE:
+        return Reaction((asked,), (proxy,))
+    mailbox = soup.need(Mailbox, escalation_thread(asked.id))
+    return Reaction((asked, mailbox), (proxy, replace(mailbox, queue=(*mailbox.queue, answer.message))))
+
+
+def _respond(soup: Soup, firing: Firing) -> Reaction:
+    thread = escalation_thread(firing.at[0])
+    proxy = soup.need(Proxy, thread)
+    answer = cast("Answer", firing.choice)
+    if proxy.policy is Policy.ALWAYS and not proxy.heard:
+        raise Refused("the policy always asks the human here; ask before you answer")
+    if answer.author == HUMAN and not proxy.heard:
+        raise Refused("the human has said nothing yet")
+    if proxy.said is not None and answer.ruling is not proxy.said:
+        raise Refused(f"the human said {proxy.said!r}; pass that on")
+    mailbox = soup.need(Mailbox, proxy.thread, proxy.agent)
+    grown = replace(mailbox, queue=(*mailbox.queue, answer.message))
+    older, new = verdict(soup, enclosing(soup, proxy.thread), proxy.thread, proxy.question, answer)
+    return Reaction((proxy, mailbox, *older), (grown, *new, Terminate(thread, Origin.CLOSE)))
+
+
+RULES = (
+    Rule(
+        "ask-step", "§7", "Run(A, t, m) → AskQuestion(A, t, xs, π)",
+        "π is the policy of A's state; only a lead asserts, and only what exists", run_sites("ask-step"), _ask_step,
+    ),
+    Rule(
+        "ask", "§7", "AskQuestion(A, t, xs, π) → Idle_A(t) ‖ Proxy(t, x, π, fresh) for each x, on escalation:x",
+        "", _ask_sites, _ask,
+    ),
+    Rule(
+        "send-ask", "added", "Send(A, t, [] with xs) → Idle_A(t) ‖ Proxy(t, x, π, fresh) for each x, on escalation:x",
+        "", _send_ask_sites, _send_ask,
+    ),
+    Rule("escalate", "§7", "Proxy(t, x, π, h) → AskHuman(t, y, π)", "π ≠ never", _escalation(Proxy, "escalate"), _escalate),
+    Rule(
+        "human-reply", "§7", "AskHuman(t, y, π) → Proxy(t, x', π, post-human)", "",
+        _escalation(AskHuman, "human-reply"), _human_reply,
+    ),
+    Rule(
+        "respond", "§7",
+        "Proxy(t, x, π, h) ‖ Mailbox_A(t, as) → Mailbox_A(t, as ++ [ans]) ‖ Terminate(escalation:x)",
+        "π ≠ always or h = post-human; a human's verdict is passed on as it is",
+        _escalation(Proxy, "respond"), _respond,
+    ),
+)

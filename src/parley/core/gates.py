@@ -1,0 +1,147 @@
+"""The gates: which outcome counts, and on whose word.
+
+An approval is bound to what it approved. It comes from [respond] alone, it is superseded by the next
+verdict, and it is worth nothing once the content is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from parley.core.errors import Refused
+from parley.core.rule import Answer, Passage
+from parley.core.soup import Soup
+from parley.core.states import APPROVAL, LIVE, PHASES, Action, Record, skill_outcomes
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    STEERING,
+    AskHuman,
+    AskQuestion,
+    Assertion,
+    Interrupt,
+    Kind,
+    Proxy,
+    Question,
+    Ruling,
+    Send,
+    Verdict,
+    job_thread,
+)
+
+NEEDS: Mapping[Action, Ruling] = MappingProxyType(
+    {
+        Action.REALIGN: Ruling.BACKTRACK_INTENT,
+        Action.REPLAN: Ruling.BACKTRACK_PLAN,
+        Action.WITHDRAW: Ruling.WITHDRAW,
+    }
+)
+
+
+def refuse_assert(record: Record, thread: str, question: Question) -> None:
+    """Only a record's lead asserts, and only what its state or an earlier one produces."""
+    reached = [PHASES[state].artifact for state in LIVE[: LIVE.index(record.state) + 1]] if record.live else []
+    if record.thread != thread:
+        raise Refused("only the lead of a state may assert an artifact")
+    if question.artifact not in reached:
+        known = ", ".join(reached) or "none, the job has ended"
+        raise Refused(f"{question.artifact!r} is not an artifact of this state; assert one of: {known}")
+    if not question.digest:
+        raise Refused(f"{question.artifact} does not exist; write it before you assert it")
+
+
+def assertion(soup: Soup, record: Record, question: Question) -> tuple[tuple[Assertion, ...], Assertion]:
+    """The assertion that a question makes, and the ones it supersedes."""
+    older = tuple(a for a in soup.all(Assertion, record.id) if a.artifact == question.artifact)
+    return older, Assertion(record.id, question.artifact, question.id, question.digest)
+
+
+def verdict(
+    soup: Soup, record: Record, thread: str, question: Question, answer: Answer
+) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
+    """The verdicts that an answer supersedes, and the one it makes, if it makes one.
+
+    An answer to an assert that a newer one has superseded is words only, and so is a verdict given to
+    someone who does not lead the record.
+    """
+    if answer.ruling is None or not record.live:
+        return (), ()
+    if question.kind is Kind.ASSERT:
+        current = Assertion(record.id, question.artifact, question.id, question.digest)
+        if current not in soup:
+            return (), ()
+    elif thread not in (record.thread, job_thread(record.id)):
+        return (), ()
+    steers = answer.ruling in STEERING
+    older = tuple(
+        v
+        for v in soup.all(Verdict, record.id)
+        if steers or v.artifact == question.artifact or v.ruling in STEERING
+    )
+    made = Verdict(
+        record.id, question.artifact, answer.ruling, question.digest, answer.author, question.id
+    )
+    return older, (made,)
+
+
+def refuse_passage(soup: Soup, record: Record, passage: Passage) -> None:
+    """Say why an outcome does not count, or nothing."""
+    if passage.actor == HUMAN:
+        if passage.action is not Action.WITHDRAW:
+            raise Refused("the human moves a job by verdicts; only WITHDRAW is theirs to give directly")
+        return
+    if passage.action is Action.FAILURE:
+        if passage.actor != ORCHESTRATOR:
+            raise Refused("FAILURE is the orchestrator's to emit")
+        if record.failures < soup.charter.retry_budget and not record.dialogs:
+            raise Refused("the state may still be retried")
+        return
+    if passage.action not in skill_outcomes(record.state):
+        allowed = ", ".join(skill_outcomes(record.state))
+        raise Refused(f"{passage.action} is not an outcome of {record.state}; write one of: {allowed}")
+    if passage.actor != ORCHESTRATOR:
+        _refuse_unheard(soup, record)
+    if passage.action is APPROVAL[record.state]:
+        _refuse_unapproved(soup, record, passage)
+    elif not record.depth and not _rulings(soup, record) & {NEEDS[passage.action]}:
+        raise Refused(f"{passage.action} needs the verdict {NEEDS[passage.action]!r}; ask first")
+
+
+def _refuse_unheard(soup: Soup, record: Record) -> None:
+    send = soup.get(Send, record.thread)
+    asks = soup.get(AskQuestion, record.thread) is not None or (send is not None and send.questions)
+    put = (*soup.all(Proxy, record.thread), *soup.all(AskHuman, record.thread))
+    if asks or put:
+        raise Refused("a question of yours is still open; wait for its answer")
+    for thread in (record.thread, job_thread(record.id)):
+        if any(i.authoritative for i in soup.all(Interrupt, thread)):
+            raise Refused("an authoritative intervention waits for you; take it up first")
+
+
+def _rulings(soup: Soup, record: Record) -> set[Ruling]:
+    return {v.ruling for v in soup.all(Verdict, record.id)}
+
+
+def _refuse_unapproved(soup: Soup, record: Record, passage: Passage) -> None:
+    contents = dict(passage.contents)
+    live = {(v.artifact, v.digest) for v in soup.all(Verdict, record.id) if v.ruling is Ruling.APPROVE}
+    for artifact, digest in record.approved:
+        now = contents.get(artifact, "")
+        if now != digest and (artifact, now) not in live:
+            raise Refused(f"{artifact} is not what was approved; restore it or assert it again")
+    artifact = PHASES[record.state].artifact
+    inherited = any(name == artifact for name, _ in record.approved)
+    if inherited or (record.depth and record.state is LIVE[0]):
+        return  # a subteam acknowledges the intent it was given; checked above to be untouched
+    if not any(name == artifact for name, _ in live):
+        raise Refused(f"{artifact} has no live approval; assert it and wait for the verdict")
+    if (artifact, contents.get(artifact, "")) not in live:
+        raise Refused(f"{artifact} was changed after it was approved; assert it again")
+
+
+def approvals(soup: Soup, record: Record, passage: Passage) -> tuple[tuple[str, str], ...]:
+    """What stands approved after a forward passage: content by artifact, upstream first."""
+    contents = dict(passage.contents)
+    artifacts = [PHASES[state].artifact for state in LIVE[: LIVE.index(record.state) + 1]]
+    return tuple((name, contents[name]) for name in artifacts if contents.get(name))

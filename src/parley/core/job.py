@@ -1,0 +1,217 @@
+"""A job's own rules: its beginning, its transitions, its failures, its pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from parley.core.conversation import run_sites, surface
+from parley.core.errors import Disabled
+from parley.core.gates import approvals, refuse_passage
+from parley.core.rule import Firing, Menu, Opening, Passage, Reaction, Rule, Sites
+from parley.core.soup import Soup
+from parley.core.states import APPROVAL, Record, make_initial_state, transition
+from parley.core.terms import (
+    ORCHESTRATOR,
+    Assertion,
+    Charter,
+    Crashed,
+    Hold,
+    Idle,
+    Mailbox,
+    Molecule,
+    Run,
+    Tombstone,
+    Verdict,
+    job_thread,
+    state_thread,
+    thread_kind,
+)
+
+
+def _open_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for choice in menu("open", soup, None):
+        yield Firing("open", (cast("Opening", choice).charter.job,), choice)
+
+
+def _open(soup: Soup, firing: Firing) -> Reaction:
+    if len(soup):
+        raise Disabled("a job opens in an empty soup")
+    opening = cast("Opening", firing.choice)
+    job = opening.charter.job
+    role = opening.charter.role(ORCHESTRATOR)
+    if role is None or firing.at != (job,):
+        raise Disabled("a job needs an orchestrator")
+    thread = job_thread(job)
+    record = make_initial_state(job, task_id=opening.task_id, team_id=opening.team_id)
+    return Reaction(
+        (),
+        (
+            opening.charter,
+            replace(record, thread=state_thread(job, record.visit)),
+            Mailbox(ORCHESTRATOR, thread, (opening.request,)),
+            Idle(ORCHESTRATOR, thread),
+            surface(role, thread, thread),
+        ),
+    )
+
+
+def _record_sites(name: str) -> Sites:
+    def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+        for record in soup.of(Record):
+            for choice in menu(name, soup, record):
+                yield Firing(name, (record.id,), choice)
+
+    return sites
+
+
+def _live_record(soup: Soup, firing: Firing) -> Record:
+    record = soup.need(Record, firing.at[0])
+    if not record.live:
+        raise Disabled(f"{record.id} has ended")
+    return record
+
+
+def _transition(soup: Soup, firing: Firing) -> Reaction:
+    record = _live_record(soup, firing)
+    passage = cast("Passage", firing.choice)
+    refuse_passage(soup, record, passage)
+    moved = transition(
+        record, passage.action, actor=passage.actor, at=passage.timestamp, reason=passage.reason
+    )
+    if passage.action is APPROVAL[record.state]:
+        moved = replace(moved, approved=approvals(soup, record, passage))
+    if not record.depth and moved.live:
+        moved = replace(moved, thread=state_thread(record.id, moved.visit))
+    spent: tuple[Molecule, ...] = (*soup.all(Verdict, record.id), *soup.all(Assertion, record.id))
+    return Reaction((record, *spent), (moved,))
+
+
+def _strike(soup: Soup, firing: Firing) -> Reaction:
+    record = _live_record(soup, firing)
+    if record.failures >= soup.charter.retry_budget:
+        raise Disabled("the state's retry budget is spent")
+    return Reaction((record,), (replace(record, failures=record.failures + 1),))
+
+
+def _dialog(soup: Soup, firing: Firing) -> Reaction:
+    record = _live_record(soup, firing)
+    if record.failures < soup.charter.retry_budget or record.dialogs:
+        raise Disabled("the human is asked once, when the state's retry budget is spent")
+    return Reaction((record,), (replace(record, failures=0, dialogs=record.dialogs + 1),))
+
+
+def _pending(soup: Soup, firing: Firing) -> Reaction:
+    record = _live_record(soup, firing)
+    if record.depth or soup.stirring or soup.get(Hold, job_thread(record.id)) is not None:
+        raise Disabled("something is still under way")
+    mailbox = soup.need(Mailbox, job_thread(record.id), ORCHESTRATOR)
+    return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
+
+
+def _observe(soup: Soup, firing: Firing) -> Reaction:
+    record = soup.need(Record, firing.at[0])
+    mailbox = soup.need(Mailbox, job_thread(soup.charter.job), ORCHESTRATOR)
+    if soup.dying(record.thread) or soup.get(Idle, record.thread, record.actor) is None:
+        raise Disabled(f"the lead of {record.id} has not ended its turn")
+    return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
+
+
+def _crash_budget(soup: Soup, thread: str) -> int:
+    """A lead's lost turn is a failure of its state at once; everyone else has tries of its own."""
+    return 1 if thread_kind(thread) == "state" else soup.charter.crash_budget
+
+
+def _recover(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    run = soup.need(Run, thread, agent)
+    counted: tuple[Molecule, ...] = ()
+    crashed = soup.get(Crashed, thread, agent)
+    if firing.choice == "agent":
+        count = (crashed.count if crashed else 0) + 1
+        if count >= _crash_budget(soup, thread):
+            raise Disabled(f"{agent} has crashed too often on {thread}")
+        counted = (Crashed(agent, thread, count),)
+    forgotten: tuple[Molecule, ...] = (crashed,) if crashed and counted else ()
+    if run.interrupt is not None:
+        return Reaction((run, *forgotten), (Idle(agent, thread), run.interrupt, *counted))
+    mailbox = soup.need(Mailbox, thread, agent)
+    given_back = replace(mailbox, queue=(run.message, *mailbox.queue))
+    return Reaction((run, mailbox, *forgotten), (Idle(agent, thread), given_back, *counted))
+
+
+def _give_up(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    run = soup.need(Run, thread, agent)
+    crashed = soup.get(Crashed, thread, agent)
+    if (crashed.count if crashed else 0) + 1 < _crash_budget(soup, thread):
+        raise Disabled(f"{agent} may still be tried again on {thread}")
+    gone: tuple[Molecule, ...] = (run, crashed) if crashed else (run,)
+    if thread_kind(thread) == "escalation":
+        return Reaction(gone, (Idle(agent, thread),))  # the question itself goes on, to the human
+    parent = soup.parent(thread)
+    if parent is None:
+        raise Disabled(f"nobody could be told of {thread}")
+    mailbox = soup.need(Mailbox, parent)
+    told = replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice)))
+    return Reaction((*gone, mailbox), (Idle(agent, thread), told))
+
+
+def _hold_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for charter in soup.of(Charter):
+        for choice in menu("hold", soup, charter):
+            yield Firing("hold", (job_thread(charter.job),), choice)
+
+
+def _hold(soup: Soup, firing: Firing) -> Reaction:
+    (thread,) = firing.at
+    hold = Hold(thread, cast("str", firing.choice))
+    if hold in soup or soup.dying(thread) or thread != job_thread(soup.charter.job):
+        raise Disabled(f"{thread} is held already, or gone")
+    return Reaction((), (hold,))
+
+
+def _release_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for hold in soup.of(Hold):
+        yield Firing("release", (hold.thread,), hold.cause)
+
+
+def _release(soup: Soup, firing: Firing) -> Reaction:
+    hold = Hold(firing.at[0], cast("str", firing.choice))
+    if hold not in soup:
+        raise Disabled(f"{hold.thread} is not held by {hold.cause}")
+    return Reaction((hold,), ())
+
+
+RULES = (
+    Rule(
+        "open", "added", "ε → Charter ‖ Record ‖ Mailbox_O(job, [request]) ‖ Idle_O(job) ‖ Surface_O(job)",
+        "the soup is empty; O is the orchestrator", _open_sites, _open,
+    ),
+    Rule(
+        "transition", "added", "Record(s) ‖ Verdict* ‖ Assertion* → Record(s')",
+        "the action leaves s, and its gate is open", _record_sites("transition"), _transition,
+    ),
+    Rule("strike", "added", "Record → Record with one more failure", "the retry budget is not spent", _record_sites("strike"), _strike),
+    Rule("dialog", "added", "Record → Record with the human asked", "the retry budget is spent, for the first time", _record_sites("dialog"), _dialog),
+    Rule(
+        "pending", "added", "Mailbox_O(job, as) → Mailbox_O(job, as ++ [PENDING])",
+        "the state is live and nothing in the job is under way", _record_sites("pending"), _pending,
+    ),
+    Rule(
+        "observe", "added", "Mailbox_O(job, as) → Mailbox_O(job, as ++ [outcome record])",
+        "a lead has ended its turn and left an outcome record", _record_sites("observe"), _observe,
+    ),
+    Rule(
+        "recover", "added", "Run(A, t, m) ‖ Mailbox_A(t, as) → Idle_A(t) ‖ Mailbox_A(t, m:as)",
+        "the turn was lost and may be tried again; where an Interrupt brought m, it is the Interrupt that comes back",
+        run_sites("recover"), _recover,
+    ),
+    Rule(
+        "give-up", "added", "Run(A, t, m) ‖ Mailbox_P(p, as) → Idle_A(t) ‖ Mailbox_P(p, as ++ [FAILED])",
+        "the turn was lost once too often; t was sparked from P's p", run_sites("give-up"), _give_up,
+    ),
+    Rule("hold", "added", "ε → Hold(job, cause)", "it is not held for that cause yet", _hold_sites, _hold),
+    Rule("release", "added", "Hold(job, cause) → ε", "", _release_sites, _release),
+)

@@ -1,0 +1,582 @@
+"""What a step may do: the laws that every firing keeps, whatever the rules' code says.
+
+A law reads the soup before, the firing, and what the step took and gave. It shares no code with the rules:
+each law states, rule by rule, what may end and what may begin, and everything else must stay as it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+from parley.core.errors import Violated
+from parley.core.rule import Answer, Asking, Ending, Opening, Passage
+from parley.core.soup import Soup
+from parley.core.states import APPROVAL, LIVE, PHASES, TRANSITIONS, Action, Record, State
+from parley.core.step import Born, Queue, Step, Who, carried
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    AskHuman,
+    AskQuestion,
+    Assertion,
+    Charter,
+    Close,
+    Crashed,
+    Hold,
+    Idle,
+    Interrupt,
+    Kind,
+    Mailbox,
+    Origin,
+    Parent,
+    Policy,
+    Proxy,
+    Ruling,
+    Run,
+    Send,
+    Surface,
+    Terminate,
+    Tombstone,
+    Verdict,
+    escalation_thread,
+    job_thread,
+    thread_kind,
+)
+
+Law = Callable[[Step], Iterator[str]]
+
+
+# ---- mail and instances ----------------------------------------------------------------------------
+
+
+def conservation_of_mail(step: Step) -> Iterator[str]:
+    """No message is lost and none is doubled: only what the rule ends is gone, only what it begins is new."""
+    mail = step.mail
+    there = [*mail.ended, *(message for molecule in step.made for message in carried(molecule))]
+    due = [*mail.begun, *(message for molecule in step.gone for message in carried(molecule))]
+    if sorted(there) != sorted(due):
+        change = Counter(there)
+        change.subtract(due)
+        for message, count in change.items():
+            if count:
+                yield f"{message} is there {count:+d} times at {step.at[-1]}"
+
+
+def first_in_first_out(step: Step) -> Iterator[str]:
+    """Mailboxes grow at their ends and are read from their heads; a lost turn's message goes back first."""
+    mail = step.mail
+    expected: dict[Who, Queue | None] = {
+        **dict(mail.boxes),
+        **{(born.agent, born.thread): born.mail for born in step.born},
+    }
+    seen: dict[Who, Queue | None] = {(m.agent, m.thread): None for m in step.lost(Mailbox)}
+    seen.update({(m.agent, m.thread): m.queue for m in step.new(Mailbox)})
+    for who in expected.keys() | seen.keys():
+        if expected.get(who, ()) != seen.get(who, ()) or (who in seen) != (who in expected):
+            yield f"the mailbox of {who[0]} on {who[1]} became {seen.get(who)}, not {expected.get(who)}"
+
+
+LIFE: Mapping[str, tuple[type[Any], type[Any] | None]] = MappingProxyType(
+    {
+        "send": (Send, Send),
+        "spark": (Send, Send),
+        "send-terminate": (Send, Send),
+        "dead-letter": (Send, Send),
+        "send-empty": (Send, Idle),
+        "send-ask": (Send, Idle),
+        "wake": (Idle, Run),
+        "wake-int": (Idle, Run),
+        "interrupt": (Run, Run),
+        "send-step": (Run, Send),
+        "nosend-step": (Run, Idle),
+        "ask-step": (Run, AskQuestion),
+        "recover": (Run, Idle),
+        "give-up": (Run, Idle),
+        "ask": (AskQuestion, Idle),
+        "term-run": (Run, None),
+        "term-idle": (Idle, None),
+        "term-send": (Send, None),
+        "term-ask": (AskQuestion, None),
+    }
+)
+"""What each rule makes of the instance at its site; no other rule, and no other instance, changes."""
+
+INSTANCE: tuple[type[Any], ...] = (Idle, Run, Send, AskQuestion)
+
+
+def one_life_at_its_site(step: Step) -> Iterator[str]:
+    """A rule changes the one instance at its site, as its name says; who comes into being is idle."""
+    begun = {(born.agent, born.thread, Idle) for born in step.born}
+    ended: set[tuple[str, str, type[Any]]] = set()
+    if step.rule in LIFE:
+        old, now = LIFE[step.rule]
+        who = (step.at[0], step.at[1]) if not step.rule.startswith("term-") else (step.at[1], step.at[0])
+        ended.add((*who, old))
+        if now is not None:
+            begun.add((*who, now))
+    for expected, changed, verb in ((ended, step.gone, "ends"), (begun, step.made, "begins")):
+        found = [(m.agent, m.thread, type(m)) for m in cast("list[Any]", changed) if type(m) in INSTANCE]
+        if len(found) != len(expected) or set(found) != expected:
+            yield f"at {step.at[-1]} {verb} {_names(found)}, not {_names(expected)}"
+
+
+def _names(lives: Iterable[tuple[str, str, type[Any]]]) -> str:
+    return ", ".join(f"{kind.__name__} {agent} {thread}" for agent, thread, kind in lives) or "nothing"
+
+
+def what_was_chosen(step: Step) -> Iterator[str]:
+    """A turn works on the message it was woken with, and what its agent chose goes out whole and in order."""
+    agent, thread = step.at[0], step.at[1] if len(step.at) > 1 else ""
+    for run in step.new(Run):
+        by = step.lost(Interrupt)
+        if step.rule == "wake":
+            due: tuple[str, Interrupt | None] = (step.had(Mailbox, thread, agent).queue[0], None)
+        else:
+            due = (step.at[2], by[0] if by else None)
+        if (run.message, run.interrupt) != due or run.turn != step.choice:
+            yield f"{agent} on {thread} runs on {run.message}, not on {due[0]}"
+    for send in step.new(Send):
+        if step.rule == "send-step":
+            whole = Send(agent, thread, step.choice.payloads, step.choice.questions)
+        else:
+            had = step.had(Send, thread, agent)
+            whole = Send(agent, thread, had.payloads[1:], had.questions)
+        if send != whole:
+            yield f"the Send of {agent} on {thread} is not what is left of it"
+    for asked in step.new(AskQuestion):
+        if asked.questions != cast("Asking", step.choice).questions:
+            yield f"{agent} on {thread} does not ask what it chose to"
+        if asked.policy is not _policy(step.before, thread):
+            yield f"{agent} on {thread} asks under {asked.policy}, which is not its state's policy"
+
+
+def the_tree_grows_by_sparks(step: Step) -> Iterator[str]:
+    """Edges and surfaces come with an instance that comes into being; edges go by cascade alone."""
+    born = step.born
+    edges = {Parent(b.thread, b.parent) for b in born if b.parent}
+    if set(step.new(Parent)) != edges or len(step.new(Parent)) != len(edges):
+        yield f"[{step.rule}] at {step.at[-1]} draws {len(step.new(Parent))} edges, not {len(edges)}"
+    installed = [(s.agent, s.thread) for s in step.new(Surface)]
+    if sorted(installed) != sorted((b.agent, b.thread) for b in born):
+        yield f"[{step.rule}] at {step.at[-1]} installs {installed}"
+    cut = [Parent(step.at[1], step.at[0])] if step.rule == "cascade" else []
+    if step.lost(Parent) != cut:
+        yield f"[{step.rule}] at {step.at[-1]} cuts {len(step.lost(Parent))} edges"
+    removed = {s.thread for s in step.lost(Surface)}
+    if removed and (step.rule != "term-final" or removed != {step.at[0]}):
+        yield f"[{step.rule}] removes the surface of {', '.join(removed)}"
+    for b in born:
+        if (
+            step.before.get(Surface, b.thread)
+            or step.before.get(Mailbox, b.thread)
+            or step.before.dying(b.thread)
+        ):
+            yield f"{b.thread} comes into being a second time"
+    if step.rule == "spark":
+        yield from _dispatched(step, born[0])
+
+
+def _dispatched(step: Step, born: Born) -> Iterator[str]:
+    sender = step.had(Surface, step.at[1], step.at[0])
+    if born.agent not in sender.team:
+        yield f"{born.agent} is not in the team of {sender.agent} on {sender.thread}"
+    open_now = sum(
+        thread_kind(child) == "dispatch" and not step.before.dying(child)
+        for child in step.before.children(sender.thread)
+    )
+    if thread_kind(sender.thread) != "job" and open_now >= step.before.charter.fan_out:
+        yield f"{sender.thread} opens {born.thread} over its fan-out of {step.before.charter.fan_out}"
+
+
+def letters_follow_edges(step: Step) -> Iterator[str]:
+    """[send] goes along an edge, unless the orchestrator sends; [dead-letter] is for the dead alone."""
+    if step.rule == "send":
+        sender, other = step.at[1], step.head().thread
+        edges = (Parent(other, sender), Parent(sender, other))
+        if step.at[0] != ORCHESTRATOR and not any(edge in step.before for edge in edges):
+            yield f"{step.at[0]} on {sender} writes to {other}, which it does not see"
+    if step.rule == "dead-letter" and Tombstone(step.head().thread) not in step.before:
+        yield f"the letter to {step.head().thread} is not dead"
+
+
+# ---- the end of threads --------------------------------------------------------------------------
+
+
+def terminates_have_a_cause(step: Step) -> Iterator[str]:
+    """Terminate comes by a close, a cascade, a withdrawal or an answer, and goes when its thread is empty."""
+    due: list[Terminate] = []
+    if step.rule == "send-terminate":
+        close = cast("Close", step.head())
+        due = [Terminate(close.thread, close.origin)]
+        if Parent(close.thread, step.at[1]) not in step.before:
+            yield f"{step.at[1]} closes {close.thread}, which it did not open"
+    elif step.rule == "cascade":
+        due = [Terminate(step.at[1], step.had(Terminate, step.at[0]).origin)]
+    elif step.rule == "withdraw":
+        due = [Terminate(step.at[0], cast("Ending", step.choice).origin)]
+    elif step.rule == "respond":
+        due = [Terminate(escalation_thread(step.at[0]), Origin.CLOSE)]
+    if step.new(Terminate) != due:
+        yield f"[{step.rule}] at {step.at[-1]} makes {step.new(Terminate)}"
+    gone = [t.thread for t in step.lost(Terminate)]
+    if gone != ([step.at[0]] if step.rule in ("term-final", "term-again") else []):
+        yield f"[{step.rule}] at {step.at[-1]} ends {len(gone)} Terminates"
+    left = sum(step.before.count(t) for t in step.before.all(Terminate, step.at[0]))
+    if step.rule == "term-final" and left != 1:
+        yield f"the last Terminate on {step.at[0]} ends while another is there"
+    if step.rule == "term-again" and left < 2:  # noqa: PLR2004 - two, of which one goes
+        yield f"the only Terminate on {step.at[0]} is absorbed"
+
+
+TAGGED: tuple[type[Any], ...] = (*INSTANCE, Mailbox, Proxy, AskHuman, Interrupt)
+
+
+def graves_are_final(step: Step) -> Iterator[str]:
+    """A tombstone is set by [term-final] on a thread that is empty, and is never taken away."""
+    if step.lost(Tombstone):
+        yield f"[{step.rule}] takes away the tombstone of {step.lost(Tombstone)[0].thread}"
+    due: list[Tombstone] = []
+    if step.rule == "term-final":
+        thread = step.at[0]
+        grave = Tombstone(thread)
+        due = [] if grave in step.before else [grave]
+        left = [kind.__name__ for kind in (*TAGGED, Surface, Crashed, Hold) if step.kept(kind, thread)]
+        record = step.before.get(Record, thread)
+        if record is not None and record.live:
+            left.append("Record")
+        if left or step.before.children(thread):
+            yield f"{thread} ends with {', '.join(left) or 'children'} left"
+    if step.new(Tombstone) != due:
+        yield f"[{step.rule}] at {step.at[0]} sets {len(step.new(Tombstone))} tombstones, not {len(due)}"
+
+
+# ---- records and gates ---------------------------------------------------------------------------
+
+
+def history_only_grows(step: Step) -> Iterator[str]:
+    """A record changes by its own rules only, keeps its history, and goes where the table leads."""
+    old, new = step.lost(Record), step.new(Record)
+    if not old and not new:
+        if step.rule in ("open", "transition", "strike", "dialog", "term-record"):
+            yield f"[{step.rule}] at {step.at[0]} leaves every record as it was"
+        return
+    if len(new) != 1 or len(old) > 1:
+        yield f"[{step.rule}] at {step.at[0]} makes {len(new)} records of {len(old)}"
+        return
+    yield from _begins(step, new[0]) if not old else _changes(step, old[0], new[0])
+
+
+def _begins(step: Step, new: Record) -> Iterator[str]:
+    if step.rule not in ("open", "spark") or new.history or new.state is not State.INTENT:
+        yield f"[{step.rule}] begins the record {new.id} in {new.state}"
+    if step.rule == "spark" and (new.id != step.head().thread or not new.depth):
+        yield f"[spark] gives {step.head().thread} the record {new.id}"
+
+
+def _changes(step: Step, old: Record, new: Record) -> Iterator[str]:
+    if step.rule in ("transition", "term-record"):
+        action = step.choice.action if step.rule == "transition" else Action.WITHDRAW
+        if new.history[: len(old.history)] != old.history or len(new.history) != len(old.history) + 1:
+            yield f"the history of {old.id} is rewritten"
+        elif (new.history[-1].state, new.history[-1].action) != (old.state, action):
+            yield f"the history of {old.id} does not say that {action} left {old.state}"
+        if TRANSITIONS[old.state].get(action) is not new.state:
+            yield f"{action} leads {old.id} from {old.state} to {new.state}"
+        kept = {name for name, _ in new.approved} - {name for name, _ in old.approved}
+        if step.rule == "transition" and action is not APPROVAL.get(old.state) and kept:
+            yield f"{action} approves {', '.join(kept)} in {old.id}"
+    else:
+        if (old.history, old.state, old.approved) != (new.history, new.state, new.approved):
+            yield f"[{step.rule}] moves {old.id}"
+        budget = step.before.charter.retry_budget
+        due = {
+            "strike": (min(old.failures + 1, budget), old.dialogs),
+            "dialog": (0, 1) if old.failures == budget and not old.dialogs else (-1, -1),
+        }
+        if (new.failures, new.dialogs) != due.get(step.rule):
+            yield f"[{step.rule}] counts {new.failures} failures and {new.dialogs} dialogs in {old.id}"
+
+
+def gates_are_kept(step: Step) -> Iterator[str]:
+    """An outcome counts on a live verdict alone: an approval on the very content, else on its ruling."""
+    if step.rule != "transition" or not step.lost(Record):
+        return
+    record = step.lost(Record)[0]
+    passage = cast("Passage", step.choice)
+    action, live = passage.action, step.before.all(Verdict, record.id)
+    if passage.actor == HUMAN:
+        if action is not Action.WITHDRAW:
+            yield f"the human moves {record.id} by {action}"
+    elif action is Action.FAILURE:
+        spent = record.dialogs or record.failures >= step.before.charter.retry_budget
+        if passage.actor != ORCHESTRATOR or not spent:
+            yield f"{record.id} fails by {passage.actor} before its budget is spent"
+    else:
+        if passage.actor != ORCHESTRATOR:
+            yield from _unheard(step, record)
+        if action is APPROVAL[record.state]:
+            yield from _unapproved(record, passage, live)
+        elif not record.depth and RULING[action] not in {v.ruling for v in live}:
+            yield f"{action} moves {record.id} without its verdict"
+
+
+RULING: Mapping[Action, Ruling] = MappingProxyType(
+    {
+        Action.REALIGN: Ruling.BACKTRACK_INTENT,
+        Action.REPLAN: Ruling.BACKTRACK_PLAN,
+        Action.WITHDRAW: Ruling.WITHDRAW,
+    }
+)
+
+
+def _unapproved(record: Record, passage: Passage, live: tuple[Verdict, ...]) -> Iterator[str]:
+    contents = dict(passage.contents)
+    approved = {(v.artifact, v.digest) for v in live if v.ruling is Ruling.APPROVE}
+    before = dict(record.approved)
+    inherited = record.depth and record.state is LIVE[0]
+    needed = {*before, PHASES[record.state].artifact} if not inherited else {*before}
+    for artifact in needed:
+        digest = contents.get(artifact, "")
+        if digest != before.get(artifact) and (artifact, digest) not in approved:
+            yield f"{passage.action} moves {record.id} on {artifact} that nobody approved"
+
+
+def _unheard(step: Step, record: Record) -> Iterator[str]:
+    thread = record.thread
+    send = step.before.get(Send, thread)
+    kinds: tuple[type[Any], ...] = (Proxy, AskHuman, AskQuestion)
+    if any(step.before.get(kind, thread) for kind in kinds) or (send is not None and send.questions):
+        yield f"{record.id} moves while a question on {thread} is open"
+    for where in (thread, job_thread(record.id)):
+        if any(i.authoritative for i in step.before.all(Interrupt, where)):
+            yield f"{record.id} moves past an authoritative Interrupt on {where}"
+
+
+def verdicts_come_from_answers(step: Step) -> Iterator[str]:
+    """A verdict is made by [respond], on the newest assert; the next supersedes it, and leaving spends it."""
+    made, lost = step.new(Verdict), step.lost(Verdict)
+    leaves = step.rule in ("transition", "term-record")
+    if (made and step.rule != "respond") or (lost and step.rule != "respond" and not leaves):
+        yield f"[{step.rule}] at {step.at[0]} makes {len(made)} verdicts and takes {len(lost)}"
+    for record in step.lost(Record):
+        if leaves and (bool(step.kept(Verdict, record.id)) or bool(step.kept(Assertion, record.id))):
+            yield f"a verdict or an assertion outlives the state of {record.id}"
+    if step.rule == "respond":
+        yield from _verdict_given(step, made)
+
+
+def _verdict_given(step: Step, made: list[Verdict]) -> Iterator[str]:
+    proxy = step.had(Proxy, escalation_thread(step.at[0]))
+    answer = cast("Answer", step.choice)
+    asked = proxy.question
+    if len(made) > 1 or (answer.ruling is None and made):
+        yield f"question {proxy.id} gives {len(made)} verdicts"
+    for verdict in made:
+        bound = (answer.ruling, asked.artifact, asked.digest, asked.id, answer.author)
+        if (verdict.ruling, verdict.artifact, verdict.digest, verdict.question, verdict.author) != bound:
+            yield f"the verdict on question {proxy.id} is not its answer's"
+        newest = Assertion(verdict.record, asked.artifact, asked.id, asked.digest)
+        if asked.kind is Kind.ASSERT and newest not in step.before:
+            yield f"the verdict on question {proxy.id} counts, though its assert was superseded"
+        if any(v.artifact == asked.artifact for v in step.kept(Verdict, verdict.record)):
+            yield f"the verdict on question {proxy.id} leaves an older one on {asked.artifact or 'nothing'}"
+    if not made and answer.ruling is not None and asked.kind is Kind.ASSERT:
+        record = _record_of(step.before, proxy.thread)
+        if record.live and Assertion(record.id, asked.artifact, asked.id, asked.digest) in step.before:
+            yield f"the verdict on question {proxy.id} is lost"
+
+
+def assertions_are_the_newest(step: Step) -> Iterator[str]:
+    """An assert takes the place of the older one on its artifact."""
+    asserted = {q.id: q for q in step.asks() if q.kind is Kind.ASSERT}
+    for new in step.new(Assertion):
+        asked = asserted.get(new.question)
+        if asked is None or (asked.artifact, asked.digest) != (new.artifact, new.digest):
+            yield f"[{step.rule}] at {step.at[0]} asserts {new.artifact}, which nobody did"
+        if any(a.artifact == new.artifact for a in step.kept(Assertion, new.record)):
+            yield f"an older assert of {new.artifact} stays in {new.record}"
+    if step.lost(Assertion) and step.rule not in ("ask", "send-ask", "transition", "term-record"):
+        yield f"[{step.rule}] at {step.at[0]} takes an assertion away"
+
+
+def _record_of(soup: Soup, thread: str) -> Record:
+    here: str | None = thread
+    while here is not None:
+        record = soup.get(Record, here)
+        if record is not None and record.live:
+            return record
+        here = soup.parent(here)
+    return soup.need(Record, soup.charter.job)
+
+
+def _policy(soup: Soup, thread: str) -> Policy:
+    record = _record_of(soup, thread)
+    return soup.charter.policies[LIVE.index(record.state)] if record.live else Policy.NEVER
+
+
+# ---- escalation, interrupts, holds ---------------------------------------------------------------
+
+
+def policies_are_kept(step: Step) -> Iterator[str]:
+    """Under `always` the human comes before the answer, under `never` not at all; a reply alone is heard."""
+    made = step.new(Proxy)
+    if step.rule in ("ask", "send-ask"):
+        thread = step.at[1]
+        policy = step.had(AskQuestion, thread).policy if step.rule == "ask" else _policy(step.before, thread)
+        due = [Proxy(q.id, step.at[0], thread, q, policy) for q in step.asks()]
+        if Counter(made) != Counter(due):
+            yield f"{len(made)} fresh proxies stand for the questions on {thread}"
+    elif step.rule == "human-reply":
+        was = step.had(AskHuman, escalation_thread(step.at[0]))
+        due = [Proxy(was.id, was.agent, was.thread, was.question, was.policy, True, step.choice.ruling)]
+        if made != due or step.lost(AskHuman) != [was]:
+            yield f"the human's reply to question {was.id} is not passed on"
+    elif made:
+        yield f"[{step.rule}] at {step.at[0]} makes a proxy"
+    if step.rule in ("escalate", "respond"):
+        yield from _proxy_acts(step, step.had(Proxy, escalation_thread(step.at[0])))
+    elif step.new(AskHuman):
+        yield f"[{step.rule}] at {step.at[0]} asks the human"
+    may_end = {
+        "escalate": Proxy,
+        "respond": Proxy,
+        "term-proxy": Proxy,
+        "human-reply": AskHuman,
+        "term-human": AskHuman,
+    }
+    ended = [type(m) for m in step.gone if isinstance(m, Proxy | AskHuman)]
+    if ended != ([may_end[step.rule]] if step.rule in may_end else []):
+        yield f"[{step.rule}] at {step.at[-1]} ends {len(ended)} questions"
+
+
+def _proxy_acts(step: Step, proxy: Proxy) -> Iterator[str]:
+    if step.rule == "escalate":
+        if proxy.policy is Policy.NEVER:
+            yield f"question {proxy.id} goes to the human under never"
+        due = [AskHuman(proxy.id, proxy.agent, proxy.thread, proxy.question, proxy.policy, step.choice)]
+        if step.new(AskHuman) != due:
+            yield f"question {proxy.id} does not reach the human"
+        return
+    answer = cast("Answer", step.choice)
+    if proxy.policy is Policy.ALWAYS and not proxy.heard:
+        yield f"question {proxy.id} is answered under always, and the human was not asked"
+    if answer.author == HUMAN and not proxy.heard:
+        yield f"question {proxy.id} is answered for the human, who said nothing"
+    if proxy.said is not None and answer.ruling is not proxy.said:
+        yield f"question {proxy.id} is answered {answer.ruling}, and the human said {proxy.said}"
+
+
+def interrupts_go_first(step: Step) -> Iterator[str]:
+    """An Interrupt goes before mail, preempts only if sent to act at once, and is used up by one turn."""
+    thread = step.at[1] if len(step.at) > 1 else step.at[0]
+    due: list[Interrupt] = []
+    if step.rule == "wake" and step.before.get(Interrupt, thread) is not None:
+        yield f"{step.at[0]} on {thread} is woken by mail before its Interrupt"
+    if step.rule == "intervene":
+        due = [cast("Interrupt", step.choice)]
+        gone = step.before.dying(thread) or step.before.get(Surface, thread) is None
+        if gone or due[0].thread != thread:
+            yield f"{thread} is redirected, and is not there"
+    elif step.rule == "recover":
+        brought = step.had(Run, thread, step.at[0]).interrupt
+        due = [brought] if brought else []
+    if step.new(Interrupt) != due:
+        yield f"[{step.rule}] at {thread} makes {len(step.new(Interrupt))} Interrupts, not {len(due)}"
+    used = [i.message for i in step.lost(Interrupt)]
+    takes = {"interrupt": 2, "wake-int": 2, "term-interrupt": 1}
+    if used != ([step.at[takes[step.rule]]] if step.rule in takes else []):
+        yield f"[{step.rule}] at {thread} uses up {len(used)} Interrupts"
+    if step.rule == "interrupt" and not all(i.now for i in step.lost(Interrupt)):
+        yield f"an Interrupt for the turn boundary preempts {step.at[0]} on {thread}"
+
+
+def holds_stop_only_waking(step: Step) -> Iterator[str]:
+    """Nobody wakes while the job is held; [hold] and [release] do nothing else."""
+    if step.rule in ("wake", "wake-int") and step.before.of(Hold):
+        yield f"{step.at[0]} on {step.at[1]} wakes while the job is held"
+    due = [Hold(step.at[0], step.choice)] if step.rule == "hold" else []
+    if step.new(Hold) != due:
+        yield f"[{step.rule}] at {step.at[0]} makes {len(step.new(Hold))} holds"
+    if step.lost(Hold) and step.rule not in ("release", "term-final"):
+        yield f"[{step.rule}] at {step.at[0]} releases the job"
+
+
+def crashes_are_counted(step: Step) -> Iterator[str]:
+    """A turn that its agent lost is counted; one that ends well, or is given up, clears the count."""
+    who = (step.at[0], step.at[1] if len(step.at) > 1 else "")
+    before = step.before.get(Crashed, who[1], who[0])
+    count = before.count if before else 0
+    if step.rule == "recover" and step.choice == "agent":
+        due = [Crashed(*who, count + 1)]
+        tries = 1 if thread_kind(who[1]) == "state" else step.before.charter.crash_budget
+        if count + 1 >= tries:
+            yield f"{who[0]} on {who[1]} is tried again after {count + 1} crashes"
+    else:
+        due = []
+    if step.new(Crashed) != due:
+        yield f"[{step.rule}] at {step.at[-1]} makes {len(step.new(Crashed))} counts of crashes"
+    ends = step.rule in ("send-step", "nosend-step", "ask-step", "give-up") or bool(due)
+    if step.rule != "term-final" and step.lost(Crashed) != ([before] if ends and before else []):
+        yield f"[{step.rule}] at {step.at[-1]} forgets a count of crashes"
+
+
+def pending_only_at_rest(step: Step) -> Iterator[str]:
+    """PENDING is judged when nothing is under way in the job."""
+    if step.rule == "pending":
+        stirring = (Run, Send, AskQuestion, Proxy, AskHuman, Interrupt, Terminate, Hold)
+        for molecule in step.before:
+            if type(molecule) in stirring or (isinstance(molecule, Mailbox) and molecule.queue):
+                yield f"{step.at[0]} is pending, and has a {type(molecule).__name__}"
+
+
+def outcomes_end_turns(step: Step) -> Iterator[str]:
+    """An outcome record is read when the lead that wrote it has ended its turn, and lives."""
+    if step.rule == "observe":
+        record = step.had(Record, step.at[0])
+        if step.before.dying(record.thread) or Idle(record.actor, record.thread) not in step.before:
+            yield f"the outcome of {record.id} is read in mid-turn on {record.thread}"
+
+
+def charter_is_fixed(step: Step) -> Iterator[str]:
+    """What a job was opened with holds for its whole life."""
+    due = [cast("Opening", step.choice).charter] if step.rule == "open" else []
+    if step.lost(Charter) or step.new(Charter) != due:
+        yield f"[{step.rule}] at {step.at[0]} changes the charter"
+
+
+LAWS: Mapping[str, Law] = MappingProxyType(
+    {
+        law.__name__: law
+        for law in (
+            conservation_of_mail,
+            first_in_first_out,
+            one_life_at_its_site,
+            what_was_chosen,
+            the_tree_grows_by_sparks,
+            letters_follow_edges,
+            terminates_have_a_cause,
+            graves_are_final,
+            history_only_grows,
+            gates_are_kept,
+            verdicts_come_from_answers,
+            assertions_are_the_newest,
+            policies_are_kept,
+            interrupts_go_first,
+            holds_stop_only_waking,
+            crashes_are_counted,
+            pending_only_at_rest,
+            outcomes_end_turns,
+            charter_is_fixed,
+        )
+    }
+)
+
+
+def judge(step: Step) -> None:
+    """Raise Violated, with the law's name and the thread, unless every law holds for the step."""
+    for name, law in LAWS.items():
+        for problem in law(step):
+            raise Violated(f"{name}: {problem}")

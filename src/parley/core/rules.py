@@ -1,0 +1,107 @@
+"""All rules by name, and the three things that can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from parley.core import conversation, escalation, intervention, job, withdrawal
+from parley.core.errors import Disabled, Refused
+from parley.core.rule import (
+    Answer,
+    Asking,
+    Broadcast,
+    Choice,
+    Ending,
+    Firing,
+    Menu,
+    Opening,
+    Passage,
+    Reaction,
+    Rule,
+    RuleSet,
+)
+from parley.core.soup import Soup
+from parley.core.terms import PROXY, Interrupt, Molecule, Origin, Question, Surface
+
+__all__ = [
+    "RULES",
+    "Answer",
+    "Asking",
+    "Broadcast",
+    "Choice",
+    "Ending",
+    "Firing",
+    "Menu",
+    "Opening",
+    "Passage",
+    "Reaction",
+    "Rule",
+    "RuleSet",
+    "anything",
+    "apply",
+    "enabled",
+    "react",
+]
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        rule.name: rule
+        for module in (conversation, escalation, intervention, withdrawal, job)
+        for rule in module.RULES
+    }
+)
+
+
+def anything(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choice]:
+    """The plainest choice for each rule that needs one: the menu of whoever brings no menu."""
+    match rule:
+        case "send-step":
+            return (Broadcast(()),)
+        case "ask-step":
+            return (Asking((Question(f"q{len(soup)}", "?"),)),)
+        case "wake" | "wake-int" | "interrupt":
+            return ("turn",)
+        case "respond" | "human-reply":
+            return (Answer("answer", PROXY),)
+        case "escalate" | "dead-letter" | "give-up" | "pending" | "observe" | "hold":
+            return (rule,)
+        case "recover":
+            return ("engine", "agent")
+        case "withdraw":
+            return (Ending(Origin.WITHDRAWAL, "withdrawn"),)
+        case "intervene":
+            return (Interrupt(molecule.thread, "redirect"),) if isinstance(molecule, Surface) else ()
+        case "open" | "transition" | "term-record":
+            return ()
+        case _:
+            return (None,)
+
+
+def react(soup: Soup, firing: Firing, rules: RuleSet = RULES) -> Reaction:
+    """What a firing would do. Raises Disabled or Refused where it can't."""
+    return rules[firing.rule].react(soup, firing)
+
+
+def enabled(soup: Soup, rules: RuleSet = RULES, menu: Menu = anything) -> list[Firing]:
+    """Every firing that is possible in the soup, for what the menu offers to choose."""
+    return [firing for rule in rules.values() for firing in rule.sites(soup, menu) if _fires(soup, firing, rules)]
+
+
+def _fires(soup: Soup, firing: Firing, rules: RuleSet) -> bool:
+    try:
+        react(soup, firing, rules)
+    except (Disabled, Refused):
+        return False
+    return True
+
+
+def apply(soup: Soup, firing: Firing, rules: RuleSet = RULES) -> Soup:
+    """The soup after a firing."""
+    reaction = react(soup, firing, rules)
+    return soup.after(reaction.consumed, reaction.produced)
+
+
+def everything(rules: RuleSet = RULES) -> Iterator[Rule]:
+    """The rules in the order in which they are documented."""
+    return iter(rules.values())

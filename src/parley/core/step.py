@@ -1,0 +1,285 @@
+"""A step as the laws read it: what it took and gave, and what its rule may do to mail and to the tree.
+
+The tables here say what each rule is for. They share no code with the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from parley.core.errors import Violated
+from parley.core.rule import Answer, Broadcast, Ending, Firing, Opening, Reaction
+from parley.core.soup import Soup
+from parley.core.terms import (
+    ORCHESTRATOR,
+    PROXY,
+    AskHuman,
+    AskQuestion,
+    Deliver,
+    Interrupt,
+    Kind,
+    Mailbox,
+    Molecule,
+    Origin,
+    Parent,
+    Payload,
+    Policy,
+    Proxy,
+    Question,
+    Run,
+    Send,
+    escalation_thread,
+    job_thread,
+    thread_kind,
+)
+
+M = TypeVar("M")
+Who = tuple[str, str]
+Queue = tuple[str, ...]
+
+
+class Step:
+    """A step: the soup before it, the firing, and its net effect: what is gone and what is new."""
+
+    __slots__ = ("_gone", "_made", "at", "before", "born", "choice", "gone", "made", "mail", "rule")
+
+    def __init__(self, before: Soup, firing: Firing, reaction: Reaction) -> None:
+        self.before = before
+        self.rule = firing.rule
+        self.at = firing.at
+        self.choice: Any = firing.choice
+        self.made = list(reaction.produced)
+        self.gone: list[Molecule] = []
+        for molecule in reaction.consumed:
+            if molecule in self.made:
+                self.made.remove(molecule)
+            else:
+                self.gone.append(molecule)
+        self._gone = _by_kind(self.gone)
+        self._made = _by_kind(self.made)
+        self.born = newborn(self)
+        self.mail = mail_of(self)
+
+    def lost(self, kind: type[M]) -> list[M]:
+        """What is gone of a kind."""
+        return self._gone.get(kind, [])
+
+    def new(self, kind: type[M]) -> list[M]:
+        """What is new of a kind."""
+        return self._made.get(kind, [])
+
+    def had(self, kind: type[M], thread: str, agent: str | None = None) -> M:
+        """A molecule without which this firing can't be."""
+        found = self.before.get(kind, thread, agent)
+        if found is None:
+            raise Violated(f"left_side: [{self.rule}] fired with no {kind.__name__} on {thread}")
+        return found
+
+    def kept(self, kind: type[M], thread: str) -> list[M]:
+        """What is on a thread after the step, of what was there before it."""
+        return [m for m in self.before.all(kind, thread) if m not in self.gone]
+
+    def head(self) -> Payload:
+        """The payload that a Send gives out in this step."""
+        send = self.had(Send, self.at[1], self.at[0])
+        if not send.payloads:
+            raise Violated(f"left_side: [{self.rule}] fired with nothing to send on {send.thread}")
+        return send.payloads[0]
+
+    def asks(self) -> tuple[Question, ...]:
+        """The questions that are put in this step."""
+        if self.rule == "ask":
+            return self.had(AskQuestion, self.at[1], self.at[0]).questions
+        return self.had(Send, self.at[1], self.at[0]).questions if self.rule == "send-ask" else ()
+
+
+def _by_kind(molecules: list[Molecule]) -> dict[type[Any], list[Any]]:
+    found: dict[type[Any], list[Any]] = {}
+    for molecule in molecules:
+        found.setdefault(type(molecule), []).append(molecule)
+    return found
+
+
+# ---- mail ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """What a step may do to mail: messages that end, messages that begin, and mailboxes as they become."""
+
+    ended: Queue = ()
+    begun: Queue = ()
+    boxes: tuple[tuple[Who, Queue | None], ...] = ()
+
+
+def carried(molecule: Molecule) -> Queue:
+    """The messages that a molecule holds."""
+    if isinstance(molecule, Mailbox):
+        return molecule.queue
+    if isinstance(molecule, Run | Interrupt):
+        return (molecule.message,)
+    if isinstance(molecule, Send):
+        letters = tuple(p.message for p in molecule.payloads if isinstance(p, Deliver))
+        return (*letters, *(q.message for q in molecule.questions))
+    return tuple(q.message for q in molecule.questions) if isinstance(molecule, AskQuestion) else ()
+
+
+def _appended(step: Step, thread: str, message: str, agent: str | None = None) -> tuple[Who, Queue]:
+    box = step.had(Mailbox, thread, agent)
+    return (box.agent, thread), (*box.queue, message)
+
+
+def _turn_ends(begun: Callable[[Step], Queue]) -> Callable[[Step], Mail]:
+    return lambda step: Mail((step.had(Run, step.at[1], step.at[0]).message,), begun(step))
+
+
+def _broadcast(step: Step) -> Queue:
+    chosen = cast("Broadcast", step.choice)
+    return carried(Send("", "", chosen.payloads, chosen.questions))
+
+
+def _nothing(step: Step) -> Queue:
+    return ()
+
+
+def _send(step: Step) -> Mail:
+    letter = cast("Deliver", step.head())
+    return Mail(boxes=(_appended(step, letter.thread, letter.message, letter.agent),))
+
+
+def _dead_letter(step: Step) -> Mail:
+    agent, thread = step.at
+    box = _appended(step, thread, step.choice, agent)
+    return Mail((cast("Deliver", step.head()).message,), (step.choice,), (box,))
+
+
+def _wake(step: Step) -> Mail:
+    agent, thread = step.at
+    return Mail(boxes=(((agent, thread), step.had(Mailbox, thread, agent).queue[1:]),))
+
+
+def _recover(step: Step) -> Mail:
+    agent, thread = step.at
+    run = step.had(Run, thread, agent)
+    if run.interrupt is not None:
+        return Mail()
+    return Mail(boxes=(((agent, thread), (run.message, *step.had(Mailbox, thread, agent).queue)),))
+
+
+def _give_up(step: Step) -> Mail:
+    agent, thread = step.at
+    lost = step.had(Run, thread, agent).message
+    if thread_kind(thread) == "escalation":
+        return Mail((lost,))
+    parent = step.had(Parent, thread).thread
+    return Mail((lost,), (step.choice,), (_appended(step, parent, step.choice),))
+
+
+def _posed(step: Step) -> Mail:
+    silent = tuple(q.message for q in step.asks() if q.kind is Kind.FAILURE)
+    return Mail(silent)
+
+
+def _answered(step: Step) -> Mail:
+    answer = cast("Answer", step.choice)
+    esc = escalation_thread(step.at[0])
+    if step.rule == "human-reply":
+        if step.had(AskHuman, esc).question.kind is Kind.FAILURE:
+            return Mail()
+        return Mail((), (answer.message,), (_appended(step, esc, answer.message),))
+    proxy = step.had(Proxy, esc)
+    return Mail((), (answer.message,), (_appended(step, proxy.thread, answer.message, proxy.agent),))
+
+
+def _withdraw(step: Step) -> Mail:
+    """The parent is told of a withdrawal, if it lives."""
+    ending = cast("Ending", step.choice)
+    parent = step.before.parent(step.at[0])
+    if ending.origin is not Origin.WITHDRAWAL or parent is None or step.before.dying(parent):
+        return Mail()
+    return Mail((), (ending.notice,), (_appended(step, parent, ending.notice),))
+
+
+def _told(step: Step) -> Mail:
+    """The orchestrator is told, on the job's own thread."""
+    root = job_thread(step.before.charter.job)
+    return Mail((), (step.choice,), (_appended(step, root, step.choice, ORCHESTRATOR),))
+
+
+def _term_mbox(step: Step) -> Mail:
+    thread, agent = step.at
+    return Mail(step.had(Mailbox, thread, agent).queue, (), (((agent, thread), None),))
+
+
+def _flushed(kind: type[Any]) -> Callable[[Step], Mail]:
+    return lambda step: Mail(tuple(m for gone in step.lost(kind)[:1] for m in carried(gone)))
+
+
+NO_MAIL = Mail()
+
+MAIL: Mapping[str, Callable[[Step], Mail]] = MappingProxyType(
+    {
+        "open": lambda step: Mail((), (cast("Opening", step.choice).request,)),
+        "send": _send,
+        "dead-letter": _dead_letter,
+        "wake": _wake,
+        "send-step": _turn_ends(_broadcast),
+        "nosend-step": _turn_ends(_nothing),
+        "ask-step": _turn_ends(
+            lambda step: carried(AskQuestion("", "", step.choice.questions, Policy.NEVER))
+        ),
+        "interrupt": _turn_ends(_nothing),
+        "ask": _posed,
+        "send-ask": _posed,
+        "human-reply": _answered,
+        "respond": _answered,
+        "intervene": lambda step: Mail((), (cast("Interrupt", step.choice).message,)),
+        "withdraw": _withdraw,
+        "pending": _told,
+        "observe": _told,
+        "recover": _recover,
+        "give-up": _give_up,
+        "term-mbox": _term_mbox,
+        "term-run": _flushed(Run),
+        "term-send": _flushed(Send),
+        "term-ask": _flushed(AskQuestion),
+        "term-interrupt": _flushed(Interrupt),
+    }
+)
+"""What each rule does to mail; a rule that is not here only moves messages, and touches no mailbox."""
+
+
+def mail_of(step: Step) -> Mail:
+    """What the step may do to mail."""
+    effect = MAIL.get(step.rule)
+    return effect(step) if effect is not None else NO_MAIL
+
+
+# ---- instances -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """An instance that comes into being."""
+
+    agent: str
+    thread: str
+    parent: str
+    mail: Queue
+
+
+def newborn(step: Step) -> list[Born]:
+    """Who comes into being in this step, as [open], [spark] and the two that put questions have it."""
+    if step.rule == "open":
+        opening = cast("Opening", step.choice)
+        return [Born(ORCHESTRATOR, job_thread(opening.charter.job), "", (opening.request,))]
+    if step.rule == "spark":
+        letter = cast("Deliver", step.head())
+        return [Born(letter.agent, letter.thread, step.at[1], (letter.message,))]
+    return [
+        Born(PROXY, escalation_thread(q.id), step.at[1], () if q.kind is Kind.FAILURE else (q.message,))
+        for q in step.asks()
+    ]

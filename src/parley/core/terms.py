@@ -1,0 +1,415 @@
+"""The vocabulary: threads, payloads, questions, and the molecules of the soup.
+
+Messages are opaque here: a message is its id, and its text lies on the bus. Each (agent, thread) pair
+is an instance. A molecule's `tag` is the thread it belongs to; its `brief` is how a step's row names it,
+at a length that depends on neither the conversation nor the backlog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parley.core.states import Record
+
+ORCHESTRATOR = "orchestrator"
+PROXY = "proxy"
+HUMAN = "human"
+
+
+class Policy(StrEnum):
+    """How often the human is consulted in a state."""
+
+    NEVER = "never"
+    WHEN_UNSURE = "when_unsure"
+    ALWAYS = "always"
+
+
+class Ruling(StrEnum):
+    """What a verdict says."""
+
+    APPROVE = "approve"
+    REVISE = "revise"
+    BACKTRACK_INTENT = "backtrack intent"
+    BACKTRACK_PLAN = "backtrack plan"
+    WITHDRAW = "withdraw"
+
+
+STEERING = (Ruling.BACKTRACK_INTENT, Ruling.BACKTRACK_PLAN, Ruling.WITHDRAW)
+
+
+class Origin(StrEnum):
+    """Why a thread was terminated. The rules treat all alike; what becomes of the work differs."""
+
+    CLOSE = "close"  # its dispatcher ended the conversation
+    PHASE = "phase"  # its state was left forward
+    BACKTRACK = "backtrack"  # its state was left backward
+    WITHDRAWAL = "withdrawal"  # it was abandoned
+    END = "end"  # its job has reached a terminal
+
+
+class Kind(StrEnum):
+    """What a question asks for."""
+
+    QUESTION = "question"  # an answer in words, with or without a verdict
+    ASSERT = "assert"  # a verdict on an artifact's very content
+    FAILURE = "failure"  # the orchestrator's: retry, backtrack, withdraw or fail; goes straight to the human
+
+
+# ---- threads -------------------------------------------------------------------------------------
+
+
+def job_thread(job: str) -> str:
+    """The thread that spans a job's states; the orchestrator's."""
+    return f"job:{job}"
+
+
+def state_thread(job: str, visit: int) -> str:
+    """The thread of one visit of a state; its lead's."""
+    return f"state:{job}/{visit}"
+
+
+def dispatch_thread(name: str) -> str:
+    """The thread of a dispatched task."""
+    return f"dispatch:{name}"
+
+
+def escalation_thread(name: str) -> str:
+    """The thread of a question; the proxy's."""
+    return f"escalation:{name}"
+
+
+def thread_kind(thread: str) -> str:
+    """`job`, `state`, `dispatch` or `escalation`."""
+    return thread.partition(":")[0]
+
+
+# ---- what a Send carries -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """(A, t', x): put message x into A's mailbox on t'."""
+
+    agent: str
+    thread: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """terminate(t'): close thread t' and its subtree."""
+
+    thread: str
+    origin: Origin = Origin.CLOSE
+
+
+Payload = Deliver | Close
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of an AskQuestion. An assert names its artifact and is bound to what it contained."""
+
+    id: str
+    message: str
+    kind: Kind = Kind.QUESTION
+    artifact: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What [spark] installs for an agent. It depends on the agent alone, so all its threads are alike."""
+
+    name: str
+    team: frozenset[str] = frozenset()
+    tools: tuple[str, ...] = ("Send", "CloseConversation", "AskQuestion")
+    messages: tuple[str, ...] = ("message",)
+
+
+# ---- the molecules of the protocol ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Idle_A(t): A's t-instance waits for mail."""
+
+    agent: str
+    thread: str
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Idle {self.agent} {self.thread}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run(A, t, m): A processes m on t, in a turn of its own. `interrupt` says that an Interrupt brought m."""
+
+    agent: str
+    thread: str
+    message: str
+    turn: str = ""
+    interrupt: Interrupt | None = None
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        by = " interrupted" if self.interrupt else ""
+        return f"Run {self.agent} {self.thread} {self.message} {self.turn}{by}"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send(B, t, msgs): B's t-instance is broadcasting. Questions ride at the end ([send-ask])."""
+
+    agent: str
+    thread: str
+    payloads: tuple[Payload, ...]
+    questions: tuple[Question, ...] = ()
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Send {self.agent} {self.thread} {len(self.payloads)} {len(self.questions)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """Mailbox_A(t, queue): A's inbox on t, oldest first."""
+
+    agent: str
+    thread: str
+    queue: tuple[str, ...] = ()
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it: how many wait, the first and the last."""
+        if not self.queue:
+            return f"Mailbox {self.agent} {self.thread} 0"
+        return f"Mailbox {self.agent} {self.thread} {len(self.queue)} {self.queue[0]} {self.queue[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Parent(t', t): thread t' (`child`) was sparked from thread t (`thread`)."""
+
+    child: str
+    thread: str
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Parent {self.child} {self.thread}"
+
+
+@dataclass(frozen=True, slots=True)
+class AskQuestion:
+    """AskQuestion(A, t, x, π): A on t has asked; x may be several questions."""
+
+    agent: str
+    thread: str
+    questions: tuple[Question, ...]
+    policy: Policy
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"AskQuestion {self.agent} {self.thread} {len(self.questions)} {self.policy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """Proxy(t, x, π, h): the proxy works on the question that A asked on t. `heard` is h = post-human."""
+
+    id: str
+    agent: str
+    thread: str
+    question: Question
+    policy: Policy
+    heard: bool = False
+    said: Ruling | None = None  # the human's own verdict, which the proxy may not change
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        heard = "post-human" if self.heard else "fresh"
+        return f"Proxy {self.id} {self.thread} {self.policy} {heard} {self.said or '-'}"
+
+
+@dataclass(frozen=True, slots=True)
+class AskHuman:
+    """AskHuman(t, y, π): the proxy waits for the human's response to `framing`."""
+
+    id: str
+    agent: str
+    thread: str
+    question: Question
+    policy: Policy
+    framing: str
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"AskHuman {self.id} {self.thread} {self.policy} {self.framing}"
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """Interrupt(t, Y): redirect t to message Y, at once (`now`) or at its turn boundary."""
+
+    thread: str
+    message: str
+    now: bool = False
+    authoritative: bool = False
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        when = "now" if self.now else "boundary"
+        return f"Interrupt {self.thread} {self.message} {when}{' authoritative' if self.authoritative else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """Terminate(t): thread t and its subtree are being withdrawn."""
+
+    thread: str
+    origin: Origin = Origin.CLOSE
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Terminate {self.thread} {self.origin}"
+
+
+# ---- what the protocol remembers beside them -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Charter:
+    """What [open] fixes for a job's whole life: who may take part, and the limits."""
+
+    job: str
+    roles: tuple[Role, ...]
+    policies: tuple[Policy, Policy, Policy] = (Policy.ALWAYS, Policy.ALWAYS, Policy.ALWAYS)
+    fan_out: int = 3
+    crash_budget: int = 3
+    retry_budget: int = 3
+
+    def role(self, name: str) -> Role | None:
+        """The role of that name, if the job has one."""
+        return next((role for role in self.roles if role.name == name), None)
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Charter {self.job} {len(self.roles)} {'/'.join(self.policies)} {self.fan_out}"
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The protocol surface of an instance, installed once: its role's, and its workspace."""
+
+    agent: str
+    thread: str
+    team: frozenset[str]
+    tools: tuple[str, ...]
+    messages: tuple[str, ...]
+    workspace: str
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Surface {self.agent} {self.thread} {self.workspace}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """Thread t was terminated, and stays so."""
+
+    thread: str
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Tombstone {self.thread}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """No instance of the job wakes: a pause, a spent budget, a rate limit (`cause`)."""
+
+    thread: str
+    cause: str
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Hold {self.thread} {self.cause}"
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """How many turns in a row the instance's agent has lost."""
+
+    agent: str
+    thread: str
+    count: int
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Crashed {self.agent} {self.thread} {self.count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """The newest assert of an artifact in a record: the only one whose verdict will count."""
+
+    record: str
+    artifact: str
+    question: str
+    digest: str
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Assertion {self.record} {self.artifact} {self.question} {self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A live verdict in a record, on an artifact's content, or on none (`artifact` is empty)."""
+
+    record: str
+    artifact: str
+    ruling: Ruling
+    digest: str
+    author: str
+    question: str
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        return f"Verdict {self.record} {self.artifact or '-'} {self.ruling} {self.digest} {self.author}"
+
+
+Instance = Idle | Run | Send | AskQuestion  # the four that an (agent, thread) pair has at most one of
+Escalation = Proxy | AskHuman
+
+Molecule = (
+    Idle
+    | Run
+    | Send
+    | Mailbox
+    | Parent
+    | AskQuestion
+    | Proxy
+    | AskHuman
+    | Interrupt
+    | Terminate
+    | Charter
+    | Surface
+    | Tombstone
+    | Hold
+    | Crashed
+    | Assertion
+    | Verdict
+    | Record
+)
+
+
+def brief(molecule: Molecule) -> str:
+    """How a step's row names a molecule."""
+    if isinstance(molecule, Record):
+        return (
+            f"Record {molecule.id} {molecule.state} {molecule.visit} {molecule.backtrack_count}"
+            f" {molecule.failures} {molecule.dialogs} {molecule.thread}"
+        )
+    return molecule.brief()

@@ -1,0 +1,185 @@
+"""The withdrawal model: Terminate walks the dispatch tree and leaves nothing of it but tombstones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from parley.core.errors import Disabled
+from parley.core.rule import Ending, Firing, Menu, Passage, Reaction, Rule, Sites
+from parley.core.soup import Soup
+from parley.core.states import Action, Record, transition
+from parley.core.terms import (
+    AskHuman,
+    AskQuestion,
+    Assertion,
+    Crashed,
+    Hold,
+    Idle,
+    Interrupt,
+    Mailbox,
+    Molecule,
+    Origin,
+    Parent,
+    Proxy,
+    Run,
+    Send,
+    Surface,
+    Terminate,
+    Tombstone,
+    Verdict,
+    job_thread,
+)
+
+TAGGED: tuple[type[Any], ...] = (Run, Idle, Mailbox, Send, AskQuestion, Proxy, AskHuman, Interrupt)
+"""The kinds that hold a Terminate open while one of them is left on its thread."""
+
+
+def _consume(name: str, kind: type[Any], shape: str, section: str) -> Rule:
+    """A rule that lets Terminate(t) consume a molecule of a kind on t."""
+
+    def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+        for terminate in soup.of(Terminate):
+            for molecule in soup.all(kind, terminate.thread):
+                yield Firing(name, (terminate.thread, _name(molecule)))
+
+    def react(soup: Soup, firing: Firing) -> Reaction:
+        thread, which = firing.at
+        terminate = soup.need(Terminate, thread)
+        for molecule in soup.all(kind, thread):
+            if _name(molecule) == which:
+                return Reaction((terminate, molecule), (terminate,))
+        raise Disabled(f"no {kind.__name__} {which} on {thread}")
+
+    return Rule(name, section, f"Terminate(t) ‖ {shape} → Terminate(t)", "", sites, react)
+
+
+def _name(molecule: Any) -> str:  # noqa: ANN401 - one of TAGGED, told apart by what each is found by
+    if isinstance(molecule, Proxy | AskHuman):
+        return molecule.id
+    if isinstance(molecule, Interrupt):
+        return molecule.message
+    return cast("str", molecule.agent)
+
+
+def _each_terminate(name: str) -> Sites:
+    def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+        for terminate in soup.of(Terminate):
+            for choice in menu(name, soup, terminate):
+                yield Firing(name, (terminate.thread,), choice)
+
+    return sites
+
+
+def _cascade_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for terminate in soup.of(Terminate):
+        for child in soup.children(terminate.thread):
+            yield Firing("cascade", (terminate.thread, child))
+
+
+def _cascade(soup: Soup, firing: Firing) -> Reaction:
+    thread, child = firing.at
+    terminate = soup.need(Terminate, thread)
+    edge = Parent(child, thread)
+    if edge not in soup:
+        raise Disabled(f"{child} was not sparked from {thread}")
+    return Reaction((terminate, edge), (terminate, Terminate(child, terminate.origin)))
+
+
+def _term_record(soup: Soup, firing: Firing) -> Reaction:
+    (thread,) = firing.at
+    terminate = soup.need(Terminate, thread)
+    record = soup.need(Record, thread)
+    if not record.live:
+        raise Disabled(f"the record of {thread} has ended")
+    passage = cast("Passage", firing.choice)
+    ended = transition(
+        record, Action.WITHDRAW, actor=passage.actor, at=passage.timestamp, reason=passage.reason
+    )
+    spent: tuple[Molecule, ...] = (*soup.all(Verdict, thread), *soup.all(Assertion, thread))
+    return Reaction((terminate, record, *spent), (terminate, ended))
+
+
+def _terminates(soup: Soup, thread: str) -> list[Terminate]:
+    """All of them, in an order that does not depend on how the soup came about."""
+    found = sorted(soup.all(Terminate, thread), key=lambda terminate: terminate.origin)
+    return [each for terminate in found for each in (terminate,) * soup.count(terminate)]
+
+
+def _term_again(soup: Soup, firing: Firing) -> Reaction:
+    there = _terminates(soup, firing.at[0])
+    if len(there) < 2:  # noqa: PLR2004 - two, of which one goes
+        raise Disabled("there is one Terminate at most")
+    return Reaction((there[0], there[1]), (there[0],))
+
+
+def _term_final(soup: Soup, firing: Firing) -> Reaction:
+    (thread,) = firing.at
+    terminate = soup.need(Terminate, thread)
+    record = soup.get(Record, thread)
+    if any(soup.get(kind, thread) is not None for kind in TAGGED) or soup.has_children(thread):
+        raise Disabled(f"{thread} is not empty yet")
+    if len(_terminates(soup, thread)) > 1 or (record is not None and record.live):
+        raise Disabled(f"{thread} is not empty yet")
+    remembered: tuple[Molecule, ...] = (
+        *soup.all(Surface, thread),
+        *soup.all(Crashed, thread),
+        *soup.all(Hold, thread),
+    )
+    tombstone = Tombstone(thread)
+    return Reaction((terminate, *remembered), () if tombstone in soup else (tombstone,))
+
+
+def _withdraw_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for surface in soup.of(Surface):
+        for choice in menu("withdraw", soup, surface):
+            yield Firing("withdraw", (surface.thread,), choice)
+
+
+def _withdraw(soup: Soup, firing: Firing) -> Reaction:
+    (thread,) = firing.at
+    soup.need(Surface, thread)
+    ending = cast("Ending", firing.choice)
+    if soup.dying(thread):
+        raise Disabled(f"{thread} is being withdrawn already")
+    if thread == job_thread(soup.charter.job) and soup.need(Record, soup.charter.job).live:
+        raise Disabled("the job's record has not reached a terminal")
+    terminate = Terminate(thread, ending.origin)
+    parent = soup.parent(thread)
+    mailbox = soup.get(Mailbox, parent) if parent is not None and not soup.dying(parent) else None
+    if mailbox is None or ending.origin is not Origin.WITHDRAWAL:
+        return Reaction((), (terminate,))
+    return Reaction((mailbox,), (terminate, replace(mailbox, queue=(*mailbox.queue, ending.notice))))
+
+
+RULES = (
+    _consume("term-run", Run, "Run(A, t, X)", "§9"),
+    _consume("term-idle", Idle, "Idle_A(t)", "§9"),
+    _consume("term-mbox", Mailbox, "Mailbox_A(t, q)", "§9"),
+    _consume("term-send", Send, "Send(A, t, msgs)", "§9"),
+    Rule(
+        "cascade", "§9", "Terminate(t) ‖ Parent(t', t) → Terminate(t) ‖ Terminate(t')", "", _cascade_sites, _cascade
+    ),
+    Rule(
+        "term-final", "§9", "Terminate(t) → Tombstone(t)",
+        "no other t-tagged molecule remains; Parent(t, _) is the parent's", _each_terminate("term-final"), _term_final,
+    ),
+    _consume("term-ask", AskQuestion, "AskQuestion(A, t, xs, π)", "added"),
+    _consume("term-proxy", Proxy, "Proxy(t, x, π, h)", "added"),
+    _consume("term-human", AskHuman, "AskHuman(t, y, π)", "added"),
+    _consume("term-interrupt", Interrupt, "Interrupt(t, Y)", "added"),
+    Rule(
+        "term-record", "added", "Terminate(t) ‖ Record(t) ‖ Verdict* ‖ Assertion* → Terminate(t) ‖ Record(t) in WITHDRAWN",
+        "a subteam's record is still live", _each_terminate("term-record"), _term_record,
+    ),
+    Rule(
+        "term-again", "added", "Terminate(t) ‖ Terminate(t) → Terminate(t)", "",
+        _each_terminate("term-again"), _term_again,
+    ),
+    Rule(
+        "withdraw", "added", "Mailbox_P(p, as) → Mailbox_P(p, as ++ [notice]) ‖ Terminate(t)",
+        "t is alive; where t's parent p lives it is told; a job's own thread only once its record has ended",
+        _withdraw_sites, _withdraw,
+    ),
+)

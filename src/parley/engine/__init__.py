@@ -1,0 +1,1 @@
+"""The engine: load, reduce, commit, then carry out effects."""

@@ -1,0 +1,179 @@
+"""Tool calls in mid-turn. A call is refused at once or will take effect: nothing in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from parley.core.conversation import refuse_unless_admissible
+from parley.core.errors import Refused
+from parley.core.escalation import policy_for, refuse_unless_askable
+from parley.core.soup import Soup
+from parley.core.terms import (
+    PROXY,
+    Close,
+    Deliver,
+    Kind,
+    Payload,
+    Policy,
+    Proxy,
+    Question,
+    Ruling,
+    Surface,
+    dispatch_thread,
+)
+from parley.engine.live import LiveJob, Turn
+from parley.engine.texts import excerpt
+from parley.engine.world import World
+
+MESSAGE_LIMIT = 256 * 1024  # characters; what is longer belongs into a file
+
+
+def call(
+    live: LiveJob, world: World, turn: Turn, tool: str, arguments: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Take a call into the turn: what the agent is told, with data. Raises Refused."""
+    surface = live.soup.need(Surface, turn.thread, turn.agent)
+    if tool not in surface.tools and tool != "Note":
+        raise Refused(f"{turn.agent} has no tool {tool!r}; it has: {', '.join(surface.tools)}")
+    if turn.questions and tool not in ("AskQuestion", "Note"):
+        raise Refused("you have asked, so your turn ends; the answer comes as your next message")
+    match tool:
+        case "Send":
+            return _send(live, world, turn, arguments)
+        case "CloseConversation":
+            return _close(live, turn, arguments)
+        case "AskQuestion":
+            return _ask(live, world, turn, arguments)
+        case "AskHuman":
+            return _ask_human(live, turn, arguments)
+        case "Answer":
+            return _answer(live, turn, arguments)
+        case _:
+            turn.notes.append(dict(arguments))
+            return "noted", {}
+
+
+def _text(arguments: Mapping[str, Any]) -> str:
+    text = arguments.get("text", "")
+    if not isinstance(text, str):
+        raise Refused("text must be a string")
+    if len(text) > MESSAGE_LIMIT:
+        raise Refused(f"the text has {len(text)} characters, {MESSAGE_LIMIT} at most; put it into a file")
+    if not text.isprintable() and "\x00" in text:
+        raise Refused("the text holds a NUL")
+    return text
+
+
+def _name(arguments: Mapping[str, Any], key: str) -> str:
+    name = arguments.get(key)
+    if not isinstance(name, str) or not name or len(name) > 200 or not name.isprintable() or " " in name:  # noqa: PLR2004
+        raise Refused(f"{key} must be a name")
+    return name
+
+
+def _admit(live: LiveJob, turn: Turn, payload: Payload) -> None:
+    refuse_unless_admissible(live.soup, turn.agent, turn.thread, (*turn.payloads, payload))
+    if isinstance(payload, Deliver) and live.soup.dying(payload.thread):
+        raise Refused(f"{payload.thread} is closed")
+    turn.payloads.append(payload)
+
+
+def _send(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    text = _text(arguments)
+    if ("to" in arguments) == ("thread" in arguments):
+        raise Refused("Send takes either `to` (opens a conversation) or `thread` (goes on with one)")
+    if "to" in arguments:
+        agent, thread = _name(arguments, "to"), dispatch_thread(world.ids.new())
+    else:
+        thread = _thread(live.soup, turn, _name(arguments, "thread"))
+        agent = _agent_on(live.soup, turn, thread)
+    provisional = f"?{len(turn.texts)}"
+    _admit(live, turn, Deliver(agent, thread, provisional))
+    turn.texts[provisional] = text
+    turn.calls.append(f"Send to {agent} on {thread}: {excerpt(text, 80)}")
+    return f"will be sent to {agent} on {thread} when your turn ends", {"thread": thread}
+
+
+def _thread(soup: Soup, turn: Turn, name: str) -> str:
+    if name != "dispatcher":
+        return name
+    parent = soup.parent(turn.thread)
+    if parent is None:
+        raise Refused("nobody dispatched you")
+    return parent
+
+
+def _agent_on(soup: Soup, turn: Turn, thread: str) -> str:
+    for payload in turn.payloads:
+        if isinstance(payload, Deliver) and payload.thread == thread:
+            return payload.agent
+    surface = soup.get(Surface, thread)
+    if surface is None:
+        raise Refused(f"there is no open conversation {thread}")
+    return surface.agent
+
+
+def _close(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    thread = _name(arguments, "thread")
+    if live.soup.dying(thread):
+        raise Refused(f"{thread} is closed already")
+    _admit(live, turn, Close(thread))
+    turn.calls.append(f"CloseConversation {thread}")
+    return f"{thread} will be closed when your turn ends", {}
+
+
+def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    text = _text(arguments)
+    kind = arguments.get("kind", "question")
+    if kind not in (Kind.QUESTION, Kind.ASSERT):
+        raise Refused("kind is `question` or `assert`")
+    artifact = _name(arguments, "artifact") if kind == Kind.ASSERT else ""
+    surface = live.soup.need(Surface, turn.thread, turn.agent)
+    there = world.workspace.contents(live.job, surface.workspace, [artifact]) if artifact else {}
+    question = Question(world.ids.new(), "?", Kind(kind), artifact, there.get(artifact, ""))
+    refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
+    turn.questions.append((question, text))
+    turn.calls.append(f"AskQuestion {artifact or question.id}: {excerpt(text, 80)}")
+    return "asked; your turn ends, and the answer comes as your next message", {"question": question.id}
+
+
+def _proxy(live: LiveJob, turn: Turn) -> Proxy:
+    proxy = live.soup.get(Proxy, turn.thread)
+    if turn.agent != PROXY or proxy is None:
+        raise Refused("there is no question for you to deal with")
+    if turn.said is not None:
+        raise Refused("you have dealt with the question in this turn")
+    return proxy
+
+
+def _ask_human(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    text = _text(arguments)
+    if _proxy(live, turn).policy is Policy.NEVER:
+        raise Refused("the policy never asks the human here; answer from what you know")
+    turn.said = {"ask": text}
+    turn.calls.append(f"AskHuman: {excerpt(text, 80)}")
+    return "the human is asked when your turn ends; the reply comes as your next message", {}
+
+
+def _answer(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    text = _text(arguments)
+    proxy = _proxy(live, turn)
+    ruling = arguments.get("verdict") or None
+    if ruling is not None and ruling not in list(Ruling):
+        raise Refused(f"{ruling!r} is not a verdict; use one of: {', '.join(Ruling)}")
+    if proxy.policy is Policy.ALWAYS and not proxy.heard:
+        raise Refused("the policy always asks the human here; ask before you answer")
+    if proxy.said is not None and ruling != proxy.said:
+        raise Refused(f"the human said {proxy.said!r}; pass that on")
+    confidence = arguments.get("confidence")
+    turn.said = {"answer": text, "ruling": ruling, "confidence": confidence}
+    turn.calls.append(f"Answer {ruling or ''}: {excerpt(text, 80)}")
+    return "answered", {}
+
+
+def may_ask(soup: Soup, thread: str) -> bool:
+    """Whether the proxy on an escalation's thread may turn to the human."""
+    proxy = soup.get(Proxy, thread)
+    policy = proxy.policy if proxy else policy_for(soup, thread)
+    return policy is not Policy.NEVER

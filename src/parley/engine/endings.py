@@ -1,0 +1,322 @@
+"""The end of a turn: what it sent, asked and left behind becomes one transaction."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from parley.core.conversation import enclosing
+from parley.core.errors import Disabled, Refused
+from parley.core.rule import Asking, Broadcast, Passage
+from parley.core.soup import Soup, stirs
+from parley.core.states import PHASES, Action, Record, State
+from parley.core.terms import (
+    ORCHESTRATOR,
+    PROXY,
+    AskHuman,
+    AskQuestion,
+    Crashed,
+    Deliver,
+    Kind,
+    Mailbox,
+    Proxy,
+    Question,
+    Ruling,
+    Run,
+    Send,
+    Surface,
+    escalation_thread,
+    thread_kind,
+)
+from parley.engine import texts
+from parley.engine.live import LiveJob, Turn, handle_slot, payload_message, tree_slot
+from parley.engine.reduce import drain, fall_back, message, respond, to_human
+from parley.engine.world import World
+from parley.ports import Ended, Outcome
+
+ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
+WORK = PHASES[State.EXECUTE].artifact
+
+
+def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
+    """Account for a turn that is over; None if it was not under way, so that a late result is nothing."""
+    turn = live.running.get(event.turn)
+    if turn is None or event.epoch != live.epoch:
+        return None
+    run = live.soup.get(Run, turn.thread, turn.agent)
+    if run is None or run.turn != event.turn:
+        return None
+    live.finish(event.turn, "lost" if event.fault else "ended")
+    if event.fault:
+        lose(live, world, turn, event.fault)
+    elif turn.agent == PROXY:
+        _end_proxy(live, world, turn, event)
+    else:
+        _end_agent(live, world, turn, event)
+    return turn
+
+
+# ---- a turn that was lost ------------------------------------------------------------------------
+
+
+def lose(live: LiveJob, world: World, turn: Turn, fault: str) -> None:
+    """The agent died, or took too long: give its message back, or tell whoever dispatched it."""
+    now = world.clock.now()
+    live.lost[turn.agent, turn.thread] = turn.calls
+    extra = json.dumps({"turn": turn.turn, "fault": fault}, ensure_ascii=False)
+    try:
+        live.fire("recover", turn.agent, turn.thread, choice="agent", who=ORCHESTRATOR, time=now, extra=extra)
+    except Disabled:
+        _give_up(live, world, turn, fault, extra)
+
+
+def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str) -> None:
+    now = world.clock.now()
+    crashed = live.soup.get(Crashed, turn.thread, turn.agent)
+    parent = live.soup.parent(turn.thread)
+    above = live.soup.need(Mailbox, parent) if parent else None
+    notice = ""
+    if above is not None and thread_kind(turn.thread) != "escalation":
+        tries = (crashed.count if crashed else 0) + 1
+        notice = live.write(
+            (ORCHESTRATOR, live.thread),
+            (above.agent, above.thread),
+            texts.failed(turn.agent, turn.thread, fault, tries),
+            key=f"{turn.turn}/failed",
+            time=now,
+            meta={"failed": turn.thread, "message": turn.message, "fault": fault},
+        )
+    live.fire("give-up", turn.agent, turn.thread, choice=notice, who=ORCHESTRATOR, time=now, extra=extra)
+    if thread_kind(turn.thread) == "escalation":
+        fall_back(live, world, turn.thread.partition(":")[2], key=f"{turn.turn}/fallback")
+
+
+# ---- the proxy's turn ----------------------------------------------------------------------------
+
+
+def _end_proxy(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
+    question = turn.thread.partition(":")[2]
+    _keep_handle(live, turn, event.handle)
+    live.fire(
+        "nosend-step",
+        turn.agent,
+        turn.thread,
+        who=PROXY,
+        time=world.clock.now(),
+        extra=_left_behind(turn, event, ""),
+    )
+    said = turn.said
+    if live.soup.get(Proxy, escalation_thread(question)) is None:
+        return
+    if said is None:
+        fall_back(live, world, question, key=f"{turn.turn}/fallback")
+    elif "ask" in said:
+        to_human(live, world, question, said["ask"], key=f"{turn.turn}/ask")
+    else:
+        ruling = Ruling(said["ruling"]) if said["ruling"] else None
+        respond(live, world, question, ruling, said["answer"], key=f"{turn.turn}/answer")
+
+
+def _keep_handle(live: LiveJob, turn: Turn, handle: str) -> None:
+    where = handle_slot(turn.agent, turn.thread)
+    if turn.agent == PROXY and handle:
+        # questions are dealt with side by side: what each turn used up stays used up
+        before = json.loads(live.kept.get(where) or "{}")
+        after = json.loads(handle)
+        after["used"] = sorted({*before.get("used", []), *after.get("used", [])})
+        handle = json.dumps(after)
+    if handle:
+        live.keep(where, handle)
+
+
+# ---- everyone else's turn ------------------------------------------------------------------------
+
+
+def led_by(soup: Soup, thread: str) -> Record | None:
+    """The record whose lead works on the thread, if it leads one."""
+    record = soup.get(Record, thread) or soup.get(Record, soup.charter.job)
+    return record if record is not None and record.thread == thread else None
+
+
+def contents(live: LiveJob, world: World, workspace: str, tree: str) -> dict[str, str]:
+    """What the artifacts contain now. For the work that is the whole tree."""
+    found = world.workspace.contents(live.job, workspace, ARTIFACTS)
+    if WORK in found:
+        found[WORK] = tree
+    return found
+
+
+def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
+    now = world.clock.now()
+    surface = live.soup.need(Surface, turn.thread, turn.agent)
+    record = led_by(live.soup, turn.thread)
+    outcome = world.workspace.read_outcome(live.job, surface.workspace) if record else None
+    tree = world.workspace.snapshot(live.job, surface.workspace, turn.turn)
+    inside = contents(live, world, surface.workspace, tree) if record else {}
+    questions = _questions(live, world, turn, inside)
+    payloads = [
+        payload_message(payload, _written(live, world, turn, payload, number))
+        if isinstance(payload, Deliver)
+        else payload
+        for number, payload in enumerate(turn.payloads)
+    ]
+    if not payloads and not questions and outcome is None and not in_flight(live.soup, turn.thread):
+        reply = _reply(live, world, turn, event.text)
+        payloads.extend(reply)
+    _keep_handle(live, turn, event.handle)
+    if tree:
+        live.keep(tree_slot(surface.workspace), tree)
+    extra = _left_behind(turn, event, tree)
+    who = turn.agent
+    if payloads:
+        chosen = Broadcast(tuple(payloads), tuple(questions))
+        live.fire("send-step", turn.agent, turn.thread, choice=chosen, who=who, time=now, extra=extra)
+        drain(live, world, turn.agent, turn.thread)
+    elif questions:
+        asked = Asking(tuple(questions))
+        live.fire("ask-step", turn.agent, turn.thread, choice=asked, who=who, time=now, extra=extra)
+        live.fire("ask", turn.agent, turn.thread, who=who, time=now)
+    else:
+        live.fire("nosend-step", turn.agent, turn.thread, who=who, time=now, extra=extra)
+    if record is not None and record.live:
+        _report(live, world, turn, event, outcome, inside)
+
+
+def _left_behind(turn: Turn, event: Ended, tree: str) -> str:
+    left: dict[str, Any] = {"turn": turn.turn}
+    if event.handle:
+        left["handle"] = event.handle
+    if event.usage:
+        left["usage"] = dict(event.usage)
+    if tree:
+        left["tree"] = tree
+    if turn.notes:
+        left["notes"] = turn.notes
+    return json.dumps(left, ensure_ascii=False, separators=(",", ":"))
+
+
+def _questions(live: LiveJob, world: World, turn: Turn, inside: dict[str, str]) -> list[Question]:
+    """The turn's questions, each on the bus, each assert bound to what its artifact contains now."""
+    record = enclosing(live.soup, turn.thread)
+    made = []
+    for number, (question, text) in enumerate(turn.questions):
+        digest = (inside.get(question.artifact) or "absent") if question.kind is Kind.ASSERT else ""
+        bound = replace(question, digest=digest)
+        name = live.write(
+            (turn.agent, turn.thread),
+            (PROXY, escalation_thread(question.id)),
+            texts.question(record, bound, text),
+            key=f"{turn.turn}/question/{number}",
+            time=world.clock.now(),
+            meta={"question": question.id},
+        )
+        made.append(replace(bound, message=name))
+    return made
+
+
+def _written(live: LiveJob, world: World, turn: Turn, payload: Deliver, number: int) -> str:
+    return live.write(
+        (turn.agent, turn.thread),
+        (payload.agent, payload.thread),
+        turn.texts[payload.message],
+        key=f"{turn.turn}/{number}",
+        time=world.clock.now(),
+    )
+
+
+def _reply(live: LiveJob, world: World, turn: Turn, text: str) -> list[Deliver]:
+    """A turn that said nothing to anyone, with nothing of its own in flight, reports to its dispatcher."""
+    parent = live.soup.parent(turn.thread)
+    above = live.soup.get(Surface, parent) if parent else None
+    if above is None:
+        return []
+    name = live.write(
+        (turn.agent, turn.thread),
+        (above.agent, above.thread),
+        text,
+        key=f"{turn.turn}/reply",
+        time=world.clock.now(),
+    )
+    return [Deliver(above.agent, above.thread, name)]
+
+
+def in_flight(soup: Soup, thread: str) -> bool:
+    """Whether anything of the thread's own is under way: a question, or work below it."""
+    if soup.get(Proxy, thread) or soup.get(AskHuman, thread):
+        return True
+    waiting = list(soup.children(thread))
+    while waiting:
+        here = waiting.pop()
+        for kind in (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman):
+            if any(stirs(molecule) for molecule in soup.all(kind, here)):
+                return True
+        waiting.extend(soup.children(here))
+    return False
+
+
+def _report(
+    live: LiveJob, world: World, turn: Turn, event: Ended, outcome: Outcome | None, inside: dict[str, str]
+) -> None:
+    """[observe]: the orchestrator sees the outcome record that a lead left, or that a subteam has begun."""
+    record = led_by(live.soup, turn.thread)
+    if record is None or not record.live:
+        return
+    if record.depth and record.state is State.INTENT and _acknowledges(outcome):
+        _acknowledge(live, world, record, turn, inside)
+    if outcome is None:
+        return
+    meta = {
+        "record": record.id,
+        "state": str(record.state),
+        "outcome": outcome.outcome,
+        "reason": outcome.reason,
+        "problem": outcome.problem,
+        "contents": sorted(inside.items()),
+        "actor": turn.agent,
+        "turn": turn.turn,
+        "text": event.text,
+        "workspace": live.soup.need(Surface, turn.thread, turn.agent).workspace,
+    }
+    seen = live.write(
+        (turn.agent, turn.thread),
+        (ORCHESTRATOR, live.thread),
+        f"{outcome.outcome or outcome.problem}: {outcome.reason}",
+        key=f"{turn.turn}/outcome",
+        time=world.clock.now(),
+        meta={"report": meta},
+    )
+    live.fire("observe", record.id, choice=seen, who=ORCHESTRATOR, time=world.clock.now())
+    live.outcomes.append(outcome_file(record, meta))
+
+
+def outcome_file(record: Record, report: dict[str, Any]) -> tuple[str, str, str]:
+    """An outcome record as it is kept: a name that says when, a text, and the workspace it was left in."""
+    said = {key: report[key] for key in ("outcome", "reason", "problem", "actor", "turn") if report[key]}
+    where = record.id.rpartition(":")[2] if record.depth else report["state"]
+    text = json.dumps({**said, "record": record.id, "state": report["state"]}, indent=2, ensure_ascii=False)
+    return f"{int(report['turn'][1:]):06d}-{where}.json", f"{text}\n", report["workspace"]
+
+
+def _acknowledges(outcome: Outcome | None) -> bool:
+    """A subteam that goes about its work, or ends it, has taken the intent it was given."""
+    return outcome is None or outcome.outcome in (Action.APPROVED_PLAN, Action.APPROVED_WORK, Action.REPLAN)
+
+
+def _acknowledge(live: LiveJob, world: World, record: Record, turn: Turn, inside: dict[str, str]) -> None:
+    now = world.clock.now()
+    passage = Passage(
+        Action.APPROVED_INTENT, turn.agent, now, "acknowledges the intent it was given", tuple(sorted(inside.items()))
+    )
+    try:
+        live.fire("transition", record.id, choice=passage, who=turn.agent, time=now)
+    except Refused:
+        return  # it has changed the intent; its outcome, when it comes, will be told so
+
+
+def discarded(live: LiveJob, agent: str, thread: str) -> list[str]:
+    """The calls that the instance's last turn lost, told once."""
+    return live.lost.pop((agent, thread), [])
+
+
+__all__ = ["contents", "discarded", "end_turn", "in_flight", "led_by", "lose", "message"]

@@ -1,0 +1,381 @@
+"""The engine: events in, one transaction, then effects. It may die at any moment and lose at most a turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from parley.core.conversation import enclosing
+from parley.core.errors import Disabled, ProtocolError, Refused, Violated
+from parley.core.rule import Opening, RuleSet
+from parley.core.rules import RULES
+from parley.core.states import Record
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    PROXY,
+    Charter,
+    Deliver,
+    Idle,
+    Interrupt,
+    Mailbox,
+    Run,
+    Surface,
+)
+from parley.engine import inputs, records, stand_in, texts
+from parley.engine.calls import call, may_ask
+from parley.engine.endings import discarded, end_turn, led_by, outcome_file
+from parley.engine.live import LiveJob, Turn, handle_slot, number_of, tree_slot
+from parley.engine.orchestrator import Orchestrator
+from parley.engine.reduce import message, terminate
+from parley.engine.roster import charter_of
+from parley.engine.world import World
+from parley.ports import Called, Ended, JobRow, LostOwnership, Order, Progress, TurnEvent
+
+ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
+
+
+class Engine:
+    """Runs the jobs that this process owns."""
+
+    def __init__(self, world: World, rules: RuleSet = RULES) -> None:
+        self.world = world
+        self.rules = rules
+        self.jobs: dict[str, LiveJob] = {}
+        self._anchored: dict[str, int] = {}
+        self._recorded: dict[str, dict[str, Record]] = {}
+        self._lines: dict[tuple[str, str], list[str]] = {}
+        self._started: list[tuple[LiveJob, Turn]] = []
+        self._look = True  # whether inputs may be waiting
+
+    # ---- taking a job on -----------------------------------------------------------------------
+
+    def start(self, row: JobRow, charter: Charter) -> LiveJob:
+        """Open a new job. It has begun when this returns, and will go on after a crash."""
+        store, now = self.world.store, self.world.clock.now()
+        store.create(row)
+        live = LiveJob(row, store.own(row.job), self.rules)
+        request = live.write(
+            (HUMAN, live.thread),
+            (ORCHESTRATOR, live.thread),
+            row.request,
+            key="request",
+            time=now,
+            meta={"request": True},
+        )
+        live.fire("open", row.job, choice=Opening(charter, request), who=row.decider or HUMAN, time=now)
+        self.jobs[row.job] = live
+        self._advance()
+        return live
+
+    def adopt(self, job: str) -> LiveJob:
+        """Take over a job whose owner is gone, and go on from its last commit."""
+        store = self.world.store
+        epoch = store.own(job)
+        try:
+            loaded = store.load(job)
+        except BaseException:
+            store.disown(job)
+            raise
+        live = LiveJob.resume(loaded, epoch, self.rules)
+        self.jobs[job] = live
+        self._look = True
+        if loaded.transaction is None:
+            self._reopen(live)
+        now = self.world.clock.now()
+        self.world.turns.reclaim(job)
+        self._restore(live)
+        self._keep_outcomes(live)
+        for turn in loaded.turns:
+            live.forget(turn)
+        for run in self._orphans(live):
+            live.lost[run.agent, run.thread] = self._logged_calls(live, run)
+            live.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now)
+        self._advance()
+        return live
+
+    def _reopen(self, live: LiveJob) -> None:
+        """The job was made known and nothing more: open it now, from its own row."""
+        now = self.world.clock.now()
+        charter = charter_of(live.job, live.settings)
+        request = live.write(
+            (HUMAN, live.thread),
+            (ORCHESTRATOR, live.thread),
+            live.row.request,
+            key="request",
+            time=now,
+            meta={"request": True},
+        )
+        live.fire("open", live.job, choice=Opening(charter, request), who=live.row.decider or HUMAN, time=now)
+
+    def _orphans(self, live: LiveJob) -> list[Run]:
+        """The turns whose process died with the last owner, found along the Parent edges from the root."""
+        found: list[Run] = []
+        waiting = [live.thread]
+        while waiting:
+            here = waiting.pop()
+            found.extend(live.soup.all(Run, here))
+            waiting.extend(live.soup.children(here))
+        return found
+
+    def _restore(self, live: LiveJob) -> None:
+        for where, tree in live.kept.items():
+            if where.startswith("tree "):
+                workspace = where.partition(" ")[2]
+                self.world.workspace.restore(live.job, workspace, tree, f"epoch-{live.epoch}")
+
+    def _keep_outcomes(self, live: LiveJob) -> None:
+        """Write again the outcome files that the last commits may not have got to."""
+        for row in self.world.store.messages(live.job, max(0, live.message_count - ANCHOR_EVERY)):
+            report = json.loads(row.meta).get("report") if row.meta else None
+            record = live.soup.get(Record, report["record"]) if report else None
+            if record is not None:
+                live.outcomes.append(outcome_file(record, report))
+
+    def _logged_calls(self, live: LiveJob, run: Run) -> list[str]:
+        stream = records.stream_of(live.record, run.thread)
+        found = []
+        for text in self.world.files.tail(live.job, stream):
+            try:
+                logged = json.loads(text)
+            except ValueError:
+                continue  # a line that a crash cut off
+            if logged.get("turn") == run.turn and logged.get("event") == "call":
+                found.append(str(logged.get("call")))
+        return found
+
+    def release(self, job: str) -> None:
+        """Let go of a job that has ended, or that somebody else is to go on with."""
+        live = self.jobs.pop(job)
+        for turn in list(live.running):
+            self.world.turns.cancel(job, turn)
+        self._anchor(live)
+        self.world.store.disown(job)
+
+    # ---- the crank -----------------------------------------------------------------------------
+
+    def crank(self, timeout_seconds: float) -> bool:
+        """Take what has happened, reduce, commit, act. Whether anything happened."""
+        events = self.world.turns.events(timeout_seconds)
+        for event in events:
+            self._take(event)
+        taken = self._take_inputs()
+        if not events and not taken:
+            for live in self.jobs.values():
+                self._anchor(live)
+        advanced = self._advance()
+        return bool(events) or taken or advanced
+
+    def _take(self, event: TurnEvent) -> None:
+        live = self.jobs.get(event.job)
+        turn = live.running.get(event.turn) if live else None
+        if isinstance(event, Called):
+            self._called(live, turn, event)
+        elif live is None or turn is None:
+            return
+        elif isinstance(event, Progress):
+            self._log(live, turn.thread, event.turn, "progress", text=event.text)
+        else:
+            self._ended(live, event)
+
+    def _called(self, live: LiveJob | None, turn: Turn | None, event: Called) -> None:
+        ok, text, data = False, "this turn is over", dict[str, Any]()
+        if live is not None and turn is not None and event.token == turn.token:
+            try:
+                text, data = call(live, self.world, turn, event.tool, event.arguments)
+                ok = True
+                made = turn.calls[-1] if turn.calls else event.tool
+                self._log(live, turn.thread, turn.turn, "call", tool=event.tool, call=made)
+                self._write_lines()  # at once: should the engine die, this tells what the turn had called
+            except Refused as refused:
+                text = str(refused)
+                self._log(live, turn.thread, turn.turn, "refused", tool=event.tool, why=text)
+        self.world.turns.reply(event.job, event.turn, event.number, ok, text, data)
+
+    def _ended(self, live: LiveJob, event: Ended) -> None:
+        record = live.record
+        turn = end_turn(live, self.world, event)
+        if turn is None:
+            return
+        stream = records.stream_of(record, turn.thread)
+        what = {"fault": event.fault} if event.fault else {"text": event.text, "usage": dict(event.usage)}
+        entry = records.line(self.world.clock.now(), turn.turn, "lost" if event.fault else "end", **what)
+        self._lines.setdefault((live.job, stream), []).append(entry)
+
+    def _take_inputs(self) -> bool:
+        taken = False
+        for live in self.jobs.values():
+            self._look |= stand_in.speak(live, self.world)
+        if not self.world.store.changed() and not self._look:
+            return False
+        self._look = False
+        for live in self.jobs.values():
+            for row in self.world.store.inputs(live.job):
+                inputs.take(live, self.world, row)
+                taken = True
+        return taken
+
+    # ---- reduction -----------------------------------------------------------------------------
+
+    def _advance(self) -> bool:
+        """Reduce every job as far as it goes, commit all of it at once, then carry out the effects."""
+        commits = []
+        for live in self.jobs.values():
+            self._settle(live)
+            if live.dirty:
+                commits.append(live.flush(self.world.clock.now()))
+        if commits:
+            self.world.store.commit(commits)
+        self._act()
+        return bool(commits)
+
+    def _settle(self, live: LiveJob) -> None:
+        while True:
+            while live.dying:
+                terminate(live, self.world, live.dying[0])
+            if live.ready:
+                agent, thread = next(iter(live.ready))
+                del live.ready[agent, thread]
+                self._rouse(live, agent, thread)
+            elif not self._judge_pending(live):
+                return
+
+    def _rouse(self, live: LiveJob, agent: str, thread: str) -> None:
+        """Start the instance's next turn, if it has one: an interrupt goes before its mail."""
+        soup, now = live.soup, self.world.clock.now()
+        turn = f"t{live.step + 1}"
+        interrupts = sorted(soup.all(Interrupt, thread), key=lambda i: number_of(i.message))
+        urgent = [interrupt for interrupt in interrupts if interrupt.now]
+        if live.held:
+            return
+        if soup.get(Run, thread, agent) is not None:
+            if not urgent:
+                return
+            chosen, rule = urgent[0], "interrupt"
+        elif soup.get(Idle, thread, agent) is None:
+            return
+        elif interrupts:
+            chosen, rule = interrupts[0], "wake-int"
+        else:
+            mailbox = soup.get(Mailbox, thread, agent)
+            if mailbox is None or not mailbox.queue:
+                return
+            live.fire("wake", agent, thread, choice=turn, who=agent, time=now)
+            self._begin(live, agent, thread, turn, mailbox.queue[0])
+            return
+        live.fire(rule, agent, thread, chosen.message, choice=turn, who=agent, time=now)
+        self._begin(live, agent, thread, turn, chosen.message)
+
+    def _begin(self, live: LiveJob, agent: str, thread: str, turn: str, name: str) -> None:
+        if agent == ORCHESTRATOR:
+            Orchestrator(live, self.world, turn, name).run()
+            return
+        begun = Turn(turn, agent, thread, name, token=f"{turn}.{live.epoch}.{self.world.ids.new()}")
+        live.begin(begun, self.world.turns.hosts()[0], self.world.clock.now())
+        self._started.append((live, begun))
+
+    def _judge_pending(self, live: LiveJob) -> bool:
+        """PENDING: nothing is under way, and the state has not ended."""
+        if live.soup.stirring or live.held or not live.record.live:
+            return False
+        now = self.world.clock.now()
+        seen = live.write(
+            (ORCHESTRATOR, live.thread),
+            (ORCHESTRATOR, live.thread),
+            "PENDING",
+            key=f"pending:{live.step}",
+            time=now,
+            meta={"pending": True},
+        )
+        live.fire("pending", live.job, choice=seen, who=ORCHESTRATOR, time=now)
+        return True
+
+    # ---- effects: only after their commit, and harmless when done again --------------------------
+
+    def _act(self) -> None:
+        started, self._started = self._started, []
+        for live in self.jobs.values():
+            stopped, live.stopped = live.stopped, []
+            for turn in stopped:
+                self.world.turns.cancel(live.job, turn)
+        for live, turn in started:
+            if turn.turn in live.running:
+                self._submit(live, turn)
+        self._write_lines()
+        for live in self.jobs.values():
+            outcomes, live.outcomes = live.outcomes, []
+            for name, text, workspace in outcomes:
+                self.world.files.write_outcome(live.job, name, text)
+                self.world.workspace.clear_outcome(live.job, workspace)
+            self._write_records(live)
+
+    def _submit(self, live: LiveJob, turn: Turn) -> None:
+        surface = live.soup.need(Surface, turn.thread, turn.agent)
+        record = enclosing(live.soup, turn.thread)
+        parent = live.soup.parent(turn.thread)
+        above = live.soup.get(Surface, parent) if parent else None
+        place = self.world.workspace.prepare(live.job, surface.workspace, above.workspace if above else "")
+        if led_by(live.soup, turn.thread) is not None:
+            self.world.workspace.clear_outcome(live.job, surface.workspace)
+        row = message(live, self.world, turn.message)
+        live.bodies.pop(turn.message, None)
+        text = texts.recovered(row.body, discarded(live, turn.agent, turn.thread))
+        self._log(live, turn.thread, turn.turn, "start", agent=turn.agent, message=turn.message, text=text)
+        self.world.turns.submit(
+            Order(
+                turn.turn,
+                live.job,
+                live.epoch,
+                turn.token,
+                turn.agent,
+                turn.thread,
+                text,
+                row.sender,
+                str(record.state),
+                record.visits(record.state),
+                place,
+                live.kept.get(handle_slot(turn.agent, turn.thread), ""),
+                may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
+                float(live.settings.get("time_limit_seconds", 1800)),
+                surface.tools,
+                rules_for(live.settings, turn.agent),
+            )
+        )
+
+    def _log(self, live: LiveJob, thread: str, turn: str, event: str, **more: Any) -> None:  # noqa: ANN401
+        stream = records.stream_of(live.record, thread)
+        entry = records.line(self.world.clock.now(), turn, event, **more)
+        self._lines.setdefault((live.job, stream), []).append(entry)
+
+    def _write_lines(self) -> None:
+        lines, self._lines = self._lines, {}
+        for (job, stream), texts_ in lines.items():
+            self.world.files.append(job, stream, texts_)
+
+    def _write_records(self, live: LiveJob) -> None:
+        known = self._recorded.setdefault(live.job, {})
+        if live.transaction - self._anchored.get(live.job, -ANCHOR_EVERY) >= ANCHOR_EVERY:
+            self._anchor(live)
+        for record in (live.record, *live.subteams.values()):
+            if known.get(record.id) == record:
+                continue
+            if record.depth:
+                name = record.id.partition(":")[2]
+                self.world.files.write_state(live.job, f"records/{name}.json", records.render(records.state_document(record)))
+            else:
+                self._anchor(live, force=True)
+            known[record.id] = record
+
+    def _anchor(self, live: LiveJob, *, force: bool = False) -> None:
+        if not force and self._anchored.get(live.job) == live.transaction:
+            return
+        document = records.state_document(live.record, records.anchor(live))
+        self.world.files.write_state(live.job, "state.json", records.render(document))
+        self._anchored[live.job] = live.transaction
+
+
+def rules_for(settings: dict[str, Any], agent: str) -> str:
+    """The scripted agent's rules, as its order carries them; `null` for a proxy that has none."""
+    rules = settings.get("proxy") if agent == PROXY else settings.get("agents", {}).get(agent, [])
+    return json.dumps(rules, ensure_ascii=False)

@@ -1,0 +1,136 @@
+"""What people ask of a job while it runs. Whoever asks leaves an input on the bus; the owner takes it here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from parley.core.errors import Disabled, Refused
+from parley.core.rule import Answer, Ending, Passage
+from parley.core.states import Action
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    PROXY,
+    AskHuman,
+    Hold,
+    Interrupt,
+    Kind,
+    Origin,
+    Ruling,
+    Run,
+    Surface,
+    escalation_thread,
+    thread_kind,
+)
+from parley.engine import texts
+from parley.engine.live import LiveJob, said_slot
+from parley.engine.reduce import respond, terminate
+from parley.engine.world import World
+from parley.ports import InputRow
+
+PAUSE = "pause"
+
+
+def take(live: LiveJob, world: World, row: InputRow) -> None:
+    """Carry out an input, or note why it came too late. Either way it is taken."""
+    body: dict[str, Any] = json.loads(row.body)
+    handlers = {
+        "answer": _answer,
+        "intervene": _intervene,
+        "withdraw": _withdraw,
+        "pause": _pause,
+        "resume": _resume,
+    }
+    try:
+        note = handlers[row.kind](live, world, row, body)
+    except (Disabled, Refused) as late:
+        note = f"too late: {late}"
+    live.take(row.number, note)
+
+
+def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
+    question = body["question"]
+    thread = escalation_thread(question)
+    asked = live.soup.need(AskHuman, thread)
+    if asked.framing != body["framing"]:
+        raise Disabled("the question was put anew since")
+    ruling = Ruling(body["ruling"]) if body["ruling"] else None
+    now = world.clock.now()
+    name = live.write(
+        (HUMAN, thread),
+        (PROXY, thread),
+        texts.human(ruling, body["text"]),
+        key=f"input:{row.number}",
+        time=now,
+        meta={"by": row.by, "ruling": body["ruling"], "text": body["text"]},
+    )
+    live.keep(said_slot(thread), body["text"])
+    live.fire("human-reply", question, choice=Answer(name, HUMAN, ruling), who=HUMAN, time=now)
+    if asked.question.kind is Kind.FAILURE:
+        respond(live, world, question, ruling, body["text"], key=f"input:{row.number}/answer", by=HUMAN)
+    return "answered"
+
+
+def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
+    thread = body.get("thread") or live.thread
+    surface = live.soup.get(Surface, thread)
+    if surface is None:
+        raise Disabled(f"there is no {thread} any more")
+    authoritative = bool(body.get("authoritative"))
+    now = world.clock.now()
+    name = live.write(
+        (HUMAN, live.thread),
+        (surface.agent, thread),
+        texts.intervene(body["text"], authoritative=authoritative),
+        key=f"input:{row.number}",
+        time=now,
+        meta={"intervene": {"now": bool(body.get("now")), "authoritative": authoritative, "by": row.by}},
+    )
+    interrupt = Interrupt(thread, name, bool(body.get("now")), authoritative)
+    live.fire("intervene", thread, choice=interrupt, who=HUMAN, time=now)
+    return "delivered" if live.soup.get(Run, thread) is None else "waits for the turn's end"
+
+
+def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
+    thread, reason, now = body.get("thread") or live.thread, body.get("reason", ""), world.clock.now()
+    if thread_kind(thread) in ("job", "state"):
+        withdraw_job(live, world, reason)
+        return "withdrawn"
+    parent = live.soup.parent(thread)
+    above = live.soup.get(Surface, parent) if parent else None
+    notice = ""
+    if above is not None:
+        notice = live.write(
+            (ORCHESTRATOR, live.thread),
+            (above.agent, above.thread),
+            texts.withdrawn(f"{thread} was withdrawn by the human{f': {reason}' if reason else ''}"),
+            key=f"input:{row.number}",
+            time=now,
+            meta={"dead": thread},
+        )
+    live.fire("withdraw", thread, choice=Ending(Origin.WITHDRAWAL, notice), who=HUMAN, time=now)
+    terminate(live, world, thread)
+    return "withdrawn"
+
+
+def withdraw_job(live: LiveJob, world: World, reason: str) -> None:
+    """The human abandons the job: its record ends, and its whole tree with it, in this transaction."""
+    now = world.clock.now()
+    passage = Passage(Action.WITHDRAW, HUMAN, now, reason)
+    live.fire("transition", live.job, choice=passage, who=HUMAN, time=now)
+    live.fire("withdraw", live.thread, choice=Ending(Origin.WITHDRAWAL), who=HUMAN, time=now)
+    terminate(live, world, live.thread)
+
+
+def _pause(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
+    live.fire("hold", live.thread, choice=PAUSE, who=HUMAN, time=world.clock.now())
+    return "paused"
+
+
+def _resume(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
+    if Hold(live.thread, PAUSE) not in live.soup:
+        raise Disabled("the job is not paused")
+    live.fire("release", live.thread, choice=PAUSE, who=HUMAN, time=world.clock.now())
+    live.rouse()
+    return "resumed"

@@ -1,0 +1,386 @@
+"""A job in the hands of its owner: its soup, and what the next transaction will write of it.
+
+Every change goes through `fire`. Nothing here touches the world: the engine commits what `flush` gives,
+and only then acts.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from parley.core.rule import Choice, Firing, Reaction, RuleSet
+from parley.core.rules import RULES, react
+from parley.core.soup import Soup
+from parley.core.states import Record
+from parley.core.terms import (
+    PROXY,
+    AskHuman,
+    AskQuestion,
+    Assertion,
+    Charter,
+    Close,
+    Crashed,
+    Deliver,
+    Hold,
+    Idle,
+    Interrupt,
+    Mailbox,
+    Molecule,
+    Parent,
+    Payload,
+    Proxy,
+    Question,
+    Run,
+    Send,
+    Surface,
+    Terminate,
+    Verdict,
+    brief,
+    job_thread,
+)
+from parley.core.wire import decode, encode
+from parley.engine.chain import head_after
+from parley.ports import Commit, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
+
+HANDLE = "handle"
+TREE = "tree"
+
+
+def slot(molecule: Molecule) -> str:
+    """Where the derived table keeps a molecule: what there can be one of has one slot."""
+    kind = type(molecule)
+    m = cast("Any", molecule)
+    if kind is Idle or kind is Run or kind is Send or kind is AskQuestion:
+        return f"life {m.agent} {m.thread}"
+    if kind is Mailbox:
+        return f"mail {m.agent} {m.thread}"
+    if kind is Parent:
+        return f"edge {m.child}"
+    if kind is Proxy or kind is AskHuman:
+        return f"question {m.id}"
+    if kind is Interrupt:
+        return f"interrupt {m.thread} {m.message}"
+    if kind is Hold:
+        return f"hold {m.cause}"
+    if kind is Record:
+        return f"record {m.id}"
+    if kind is Assertion or kind is Verdict:
+        return f"{kind.__name__.lower()} {m.record} {m.artifact}"
+    if kind is Charter:
+        return "charter"
+    if kind is Crashed:
+        return f"crashed {m.agent} {m.thread}"
+    return f"{kind.__name__.lower()} {m.thread}"
+
+
+def handle_slot(agent: str, thread: str) -> str:
+    """Where an instance's session handle is kept. The proxy has one memory in a job, not one a question."""
+    return f"{HANDLE} {agent} {'*' if agent == PROXY else thread}"
+
+
+def said_slot(thread: str) -> str:
+    """Where the human's last words on an escalation are kept."""
+    return f"{HANDLE} said {thread}"
+
+
+def tree_slot(workspace: str) -> str:
+    """Where the tree that a workspace had at its last turn's end is kept."""
+    return f"{TREE} {workspace}"
+
+
+def number_of(message: str) -> int:
+    """A message's number on the bus: `m17` is the seventeenth."""
+    return int(message[1:])
+
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass(slots=True)
+class Turn:
+    """A turn under way: what it was given, and the calls accepted so far."""
+
+    turn: str
+    agent: str
+    thread: str
+    message: str
+    token: str
+    payloads: list[Payload] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)  # provisional message id -> text
+    questions: list[tuple[Question, str]] = field(default_factory=list)
+    said: dict[str, Any] | None = None  # the proxy's answer, or its question to the human
+    calls: list[str] = field(default_factory=list)  # each accepted call in a few words
+    notes: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Pending:
+    steps: list[StepRow] = field(default_factory=list)
+    messages: list[MessageRow] = field(default_factory=list)
+    before: dict[str, Molecule | None] = field(default_factory=dict)
+    after: dict[str, Molecule | None] = field(default_factory=dict)
+    kept: dict[str, str | None] = field(default_factory=dict)
+    started: list[TurnRow] = field(default_factory=list)
+    ended: list[tuple[str, int, str]] = field(default_factory=list)
+    taken: list[tuple[int, str]] = field(default_factory=list)
+
+
+class LiveJob:
+    """One job, owned."""
+
+    def __init__(self, row: JobRow, epoch: int, rules: RuleSet = RULES) -> None:
+        self.row = row
+        self.job = row.job
+        self.epoch = epoch
+        self.rules = rules
+        self.settings: dict[str, Any] = json.loads(row.settings)
+        self.soup = Soup()
+        self.step = self.message_count = self.transaction = 0
+        self.head = ""
+        self.sequences: dict[tuple[str, str], int] = {}
+        self.kept: dict[str, str] = {}  # handles and trees, by slot
+        self.running: dict[str, Turn] = {}
+        self.bodies: dict[str, MessageRow] = {}  # of messages that are not read yet
+        self.ready: dict[tuple[str, str], None] = {}  # instances that something has happened to
+        self.dying: list[str] = []  # threads to be terminated
+        self.stopped: list[str] = []  # turns whose Run was consumed: to be cancelled
+        self.lost: dict[tuple[str, str], list[str]] = {}  # calls that a lost turn had made
+        self.subteams: dict[str, Record] = {}
+        self.outcomes: list[tuple[str, str, str]] = []  # to be kept as files: name, text, whose workspace
+        self.asking = self.held = 0  # how many questions wait for the human, and how many holds there are
+        self._pending = _Pending()
+        self._listed = True  # whether the listing's row may have changed
+
+    @classmethod
+    def resume(cls, loaded: Loaded, epoch: int, rules: RuleSet = RULES) -> LiveJob:
+        """The job as the bus has it."""
+        live = cls(loaded.row, epoch, rules)
+        live._listed = False
+        if loaded.transaction is not None:
+            live.step = loaded.transaction.steps
+            live.message_count = loaded.transaction.messages
+            live.transaction = loaded.transaction.number
+            live.head = loaded.transaction.head
+        live.sequences = dict(loaded.sequences)
+        for where, body in loaded.molecules.items():
+            if where.startswith((HANDLE, TREE)):
+                live.kept[where] = body
+            else:
+                live.soup.react((), (decode(json.loads(body)),))
+        live.subteams = {record.id: record for record in live.soup.of(Record) if record.depth}
+        live.asking, live.held = len(live.soup.of(AskHuman)), len(live.soup.of(Hold))
+        live.rouse()
+        return live
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    @property
+    def record(self) -> Record:
+        """The job's own state record."""
+        return self.soup.need(Record, self.job)
+
+    @property
+    def thread(self) -> str:
+        """The thread that spans the job's states."""
+        return job_thread(self.job)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is something to commit."""
+        return bool(self._pending.steps or self._pending.taken)
+
+    def rouse(self) -> None:
+        """Look at every instance again: after a load, and when a hold is released."""
+        for idle in self.soup.of(Idle):
+            self.ready[idle.agent, idle.thread] = None
+        for run in self.soup.of(Run):
+            self.ready[run.agent, run.thread] = None
+
+    # ---- changing ----------------------------------------------------------------------------
+
+    def fire(
+        self, rule: str, *at: str, choice: Choice = None, who: str, time: float, extra: str = ""
+    ) -> Reaction:
+        """Fire a rule, or raise what the rule raises and change nothing."""
+        reaction = react(self.soup, Firing(rule, at, choice), self.rules)
+        self.soup.react(reaction.consumed, reaction.produced)
+        self.step += 1
+        pending = self._pending
+        pending.steps.append(
+            StepRow(
+                self.step,
+                self.transaction + 1,
+                rule,
+                who,
+                time,
+                " ".join(at),
+                "" if choice is None else _dumps(encode(choice)),
+                "\n".join([brief(molecule) for molecule in reaction.consumed]),
+                "\n".join([brief(molecule) for molecule in reaction.produced]),
+                extra,
+            )
+        )
+        self._track(reaction)
+        return reaction
+
+    def _track(self, reaction: Reaction) -> None:
+        before, after = self._pending.before, self._pending.after
+        for molecule in reaction.consumed:
+            where = slot(molecule)
+            if where not in before:
+                before[where] = molecule
+            after[where] = None
+            kind = type(molecule)
+            if kind is Run:
+                self._ended(cast("Run", molecule))
+            elif kind is AskHuman or kind is Hold or kind is Record:
+                self._count(kind, -1)
+        for molecule in reaction.produced:
+            where = slot(molecule)
+            if where not in before:
+                before[where] = None
+            after[where] = molecule
+            kind = type(molecule)
+            if kind is Mailbox or kind is Idle:
+                m = cast("Mailbox | Idle", molecule)
+                self.ready[m.agent, m.thread] = None
+            elif kind is Interrupt:
+                self._rouse_thread(cast("Interrupt", molecule).thread)
+            elif kind is Terminate:
+                thread = cast("Terminate", molecule).thread
+                if thread not in self.dying:
+                    self.dying.append(thread)
+            elif kind is AskHuman or kind is Hold or kind is Record:
+                self._count(kind, 1)
+                if isinstance(molecule, Record) and molecule.depth:
+                    self.subteams[molecule.id] = molecule
+
+    def _count(self, kind: type[Any], change: int) -> None:
+        self._listed = True
+        if kind is AskHuman:
+            self.asking += change
+        elif kind is Hold:
+            self.held += change
+
+    def _rouse_thread(self, thread: str) -> None:
+        surface = self.soup.get(Surface, thread)
+        if surface is not None:
+            self.ready[surface.agent, thread] = None
+
+    def _ended(self, run: Run) -> None:
+        """A Run is gone. If its turn was not finished before, it was ended from outside: cancel it."""
+        if run.turn in self.running:
+            self.finish(run.turn, "lost")
+            self.stopped.append(run.turn)
+
+    def finish(self, turn: str, status: str) -> Turn:
+        """The turn is over: compare and set its row."""
+        self._pending.ended.append((turn, self.epoch, status))
+        return self.running.pop(turn)
+
+    def forget(self, turn: TurnRow) -> None:
+        """A turn of an earlier owner is lost."""
+        self._pending.ended.append((turn.turn, turn.epoch, "lost"))
+
+    def begin(self, turn: Turn, host: str, time: float) -> None:
+        """Put a turn out to be run."""
+        self.running[turn.turn] = turn
+        self._pending.started.append(
+            TurnRow(turn.turn, turn.agent, turn.thread, turn.message, self.epoch, host, "submitted", time)
+        )
+
+    def write(
+        self,
+        sender: tuple[str, str],
+        to: tuple[str, str],
+        body: str,
+        *,
+        key: str,
+        time: float,
+        meta: dict[str, Any] | None = None,
+    ) -> str:
+        """Put a message on the bus; its id. A rule delivers it."""
+        self.message_count += 1
+        seq = self.sequences.get(to, 0) + 1
+        self.sequences[to] = seq
+        row = MessageRow(
+            self.message_count,
+            self.transaction + 1,
+            *sender,
+            *to,
+            seq,
+            key,
+            time,
+            body,
+            _dumps(meta) if meta else "",
+        )
+        self._pending.messages.append(row)
+        name = f"m{self.message_count}"
+        self.bodies[name] = row
+        return name
+
+    def keep(self, where: str, text: str) -> None:
+        """Remember a handle or a tree with the bus's derived state."""
+        if self.kept.get(where) != text:
+            self.kept[where] = text
+            self._pending.kept[where] = text
+
+    def drop(self, where: str) -> None:
+        """Forget a handle or a tree."""
+        if self.kept.pop(where, None) is not None:
+            self._pending.kept[where] = None
+
+    def take(self, number: int, note: str) -> None:
+        """An input was dealt with."""
+        self._pending.taken.append((number, note))
+
+    # ---- committing --------------------------------------------------------------------------
+
+    def flush(self, time: float) -> Commit:
+        """What the next transaction writes. The job goes on as if it were written."""
+        pending, self._pending = self._pending, _Pending()
+        self.transaction += 1
+        self.head = head_after(self.head, self.transaction, time, self.epoch, pending.steps, pending.messages)
+        molecules: dict[str, str | None] = dict(pending.kept)
+        for where, molecule in pending.after.items():
+            if molecule is None:
+                if pending.before[where] is not None:
+                    molecules[where] = None
+            elif molecule != pending.before[where]:
+                molecules[where] = _dumps(encode(molecule))
+        row = self._row(time) if self._listed else None
+        return Commit(
+            self.job,
+            self.epoch,
+            TransactionRow(self.transaction, time, self.epoch, self.step, self.message_count, self.head),
+            pending.steps,
+            pending.messages,
+            molecules,
+            pending.started,
+            pending.ended,
+            pending.taken,
+            row,
+        )
+
+    def _row(self, time: float) -> JobRow:
+        self._listed = False
+        record = self.record
+        self.row = replace(
+            self.row,
+            updated=time,
+            state=str(record.state),
+            visit=record.visit,
+            backtracks=record.backtrack_count,
+            needs_human=self.asking,
+            held=self.held,
+        )
+        return self.row
+
+
+def payload_message(payload: Payload, message: str) -> Payload:
+    """The payload with its message's real id."""
+    if isinstance(payload, Close):
+        return payload
+    return Deliver(payload.agent, payload.thread, message)

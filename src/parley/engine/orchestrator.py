@@ -1,0 +1,281 @@
+"""The orchestrator: an agent of the soup whose turns are this code and take no time.
+
+It is woken by the request, by what it observes, by what its leads report and by the human's word on a
+failure. Each turn of it ends like any other, with a Send, a question or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from parley.core.errors import Refused
+from parley.core.escalation import policy_for
+from parley.core.rule import Asking, Broadcast, Ending, Passage
+from parley.core.states import BACKTRACK, PHASES, Action, Record, is_backtrack, skill_outcomes
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    Close,
+    Deliver,
+    Interrupt,
+    Kind,
+    Origin,
+    Payload,
+    Policy,
+    Question,
+    Ruling,
+    Surface,
+    state_thread,
+)
+from parley.engine import texts
+from parley.engine.endings import discarded
+from parley.engine.live import LiveJob
+from parley.engine.reduce import drain, message, straight_to_human, terminate
+from parley.engine.world import World
+
+REACHED = {Ruling.BACKTRACK_INTENT: Action.REALIGN, Ruling.BACKTRACK_PLAN: Action.REPLAN}
+
+
+class Orchestrator:
+    """One turn of the orchestrator of one job."""
+
+    def __init__(self, live: LiveJob, world: World, turn: str, name: str) -> None:
+        self.live = live
+        self.world = world
+        self.turn = turn
+        self.row = message(live, world, name)
+        self.meta: dict[str, Any] = json.loads(self.row.meta) if self.row.meta else {}
+        self.now = world.clock.now()
+        self.letters = 0
+
+    def run(self) -> None:
+        """Deal with the message."""
+        meta = self.meta
+        if "request" in meta:
+            record = self.live.record
+            self.send([self.letter(record.actor, record.thread, texts.begins(record, self.row.body))])
+        elif "report" in meta:
+            self.weigh(meta["report"])
+        elif "pending" in meta:
+            self.struck(self.live.record, "it goes on without an outcome record", None)
+        elif "failed" in meta:
+            self.lead_failed(meta)
+        elif "withdrawn" in meta:
+            self.move(self.live.record, Passage(Action.WITHDRAW, HUMAN, self.now, meta.get("reason", "")))
+        elif meta.get("kind") == Kind.FAILURE:
+            self.decided(meta)
+        elif "intervene" in meta:
+            self.pass_on(meta)
+        else:
+            self.rest()
+
+    # ---- how its turn ends -------------------------------------------------------------------
+
+    def rest(self) -> None:
+        """End the turn with nothing to say."""
+        self.fire("nosend-step", ORCHESTRATOR, self.live.thread)
+
+    def send(self, payloads: list[Payload]) -> None:
+        """End the turn with a Send."""
+        self.fire("send-step", ORCHESTRATOR, self.live.thread, choice=Broadcast(tuple(payloads)))
+        drain(self.live, self.world, ORCHESTRATOR, self.live.thread)
+
+    def fire(self, rule: str, *at: str, choice: Any = None, who: str = ORCHESTRATOR) -> None:  # noqa: ANN401
+        """Fire a rule in the orchestrator's name."""
+        self.live.fire(rule, *at, choice=choice, who=who, time=self.now)
+
+    def letter(self, agent: str, thread: str, body: str, meta: dict[str, Any] | None = None) -> Deliver:
+        """A message, written and ready to be sent."""
+        self.letters += 1
+        name = self.live.write(
+            (ORCHESTRATOR, self.live.thread),
+            (agent, thread),
+            body,
+            key=f"{self.turn}/{self.letters}",
+            time=self.now,
+            meta=meta,
+        )
+        return Deliver(agent, thread, name)
+
+    # ---- outcomes ----------------------------------------------------------------------------
+
+    def weigh(self, report: dict[str, Any]) -> None:
+        """An outcome record was written: does it count?"""
+        record = self.live.soup.get(Record, report["record"])
+        if record is None or not record.live or self.live.soup.dying(record.thread):
+            self.rest()
+            return
+        if report["problem"]:
+            self.violated(record, report["problem"])
+            return
+        if report["outcome"] not in list(Action):
+            known = ", ".join(skill_outcomes(record.state))
+            self.violated(record, f"{report['outcome']!r} is not an outcome of {record.state}; write one of: {known}")
+            return
+        contents = tuple((name, digest) for name, digest in report["contents"])
+        action = Action(report["outcome"])
+        passage = Passage(action, report["actor"], self.now, report["reason"], contents)
+        try:
+            if record.depth:
+                self.move_subteam(record, passage, report["text"])
+            else:
+                self.move(record, passage)
+        except Refused as refused:
+            self.violated(record, str(refused))
+
+    def violated(self, record: Record, reason: str) -> None:
+        """An outcome did not count: the lead is told why, and the state has failed once."""
+        if any(i.authoritative for i in self.live.soup.all(Interrupt, record.thread)):
+            self.rest()  # not its fault, and the intervention wakes it
+        elif record.depth:
+            self.send([self.letter(record.actor, record.thread, texts.violation(reason))])
+        else:
+            self.struck(record, reason, texts.violation(reason))
+
+    def move(self, record: Record, passage: Passage) -> None:
+        """Fire the transition, leave the old state's thread, and enter the next."""
+        request = self.live.row.request
+        self.fire("transition", record.id, choice=passage, who=passage.actor)
+        after = self.live.record
+        if not after.live:
+            self.finish(passage)
+            return
+        back = is_backtrack(record.state, passage.action)
+        why = f"{passage.reason}\n\nThe request: {request}" if back and passage.reason else request
+        carried = self.undelivered(record.thread)
+        payloads: list[Payload] = []
+        if self.live.soup.get(Surface, record.thread) is not None:
+            payloads.append(Close(record.thread, Origin.BACKTRACK if back else Origin.PHASE))
+        payloads.append(self.letter(after.actor, after.thread, texts.begins(after, why)))
+        self.send(payloads)
+        for interrupt, body in carried:
+            again = self.letter(after.actor, after.thread, body, {"intervened": True, "job": True})
+            moved = Interrupt(after.thread, again.message, interrupt.now, interrupt.authoritative)
+            self.fire("intervene", after.thread, choice=moved)
+
+    def undelivered(self, thread: str) -> list[tuple[Interrupt, str]]:
+        """The interventions meant for the job that its last state did not take up: the next one will."""
+        found = []
+        for interrupt in self.live.soup.all(Interrupt, thread):
+            row = message(self.live, self.world, interrupt.message)
+            if row.meta and json.loads(row.meta).get("job"):
+                found.append((interrupt, row.body))
+        return found
+
+    def finish(self, passage: Passage) -> None:
+        """A terminal was reached: nothing of the job stays behind."""
+        self.rest()
+        origin = Origin.WITHDRAWAL if passage.action is Action.WITHDRAW else Origin.END
+        self.fire("withdraw", self.live.thread, choice=Ending(origin))
+        terminate(self.live, self.world, self.live.thread)
+
+    # ---- subteams ----------------------------------------------------------------------------
+
+    def move_subteam(self, record: Record, passage: Passage, text: str) -> None:
+        """A subteam's outcome: forward it goes on by itself, all else is its dispatcher's to hear."""
+        self.fire("transition", record.id, choice=passage, who=passage.actor)
+        after = self.live.soup.need(Record, record.id)
+        if after.live and not is_backtrack(record.state, passage.action):
+            self.send([self.letter(after.actor, after.thread, texts.begins(after, passage.reason))])
+            return
+        parent = self.live.soup.parent(record.thread)
+        above = self.live.soup.get(Surface, parent) if parent else None
+        if above is None:
+            self.rest()
+            return
+        if passage.action is Action.APPROVED_WORK:
+            self.send([self.letter(above.agent, above.thread, text or passage.reason)])
+            return
+        body = f"[FAILED] {record.team_id} on {record.thread} says {passage.action}: {passage.reason}"
+        self.send([self.letter(above.agent, above.thread, body)])
+
+    # ---- failures ----------------------------------------------------------------------------
+
+    def lead_failed(self, meta: dict[str, Any]) -> None:
+        """A lead lost its turn: give it the same message again, while the state may be retried."""
+        record = self.live.record
+        lost = message(self.live, self.world, meta["message"])
+        if record.thread != meta["failed"]:
+            self.rest()
+            return
+        again = texts.recovered(lost.body, discarded(self.live, record.actor, record.thread))
+        self.struck(record, meta["fault"], again)
+
+    def struck(self, record: Record, fault: str, again: str | None) -> None:
+        """A state-level failure: try again, or ask the human, or fail."""
+        budget = self.live.soup.charter.retry_budget
+        if record.failures < budget:
+            self.fire("strike", record.id)
+            body = again if again is not None else texts.pending(record, self.open_below(record.thread))
+            self.send([self.letter(record.actor, record.thread, body)])
+            return
+        if record.dialogs or policy_for(self.live.soup, self.live.thread) is Policy.NEVER:
+            self.move(record, Passage(Action.FAILURE, ORCHESTRATOR, self.now, fault))
+            return
+        self.fire("dialog", record.id)
+        self.ask(record, fault, again)
+
+    def ask(self, record: Record, fault: str, again: str | None) -> None:
+        """The failure dialog."""
+        options = ["approve (try again)", "revise (try again, with your words)"]
+        options += [
+            f"backtrack {PHASES_BY_STATE[state]}"
+            for state, action in BACKTRACK.items()
+            if action in skill_outcomes(record.state)
+        ]
+        options += ["withdraw", "or answer `fail`"]
+        identity = self.world.ids.new()
+        letter = self.letter(
+            "proxy",
+            f"escalation:{identity}",
+            texts.failure_dialog(record, fault, options),
+            {"failure": again, "fault": fault},
+        )
+        asked = Question(identity, letter.message, Kind.FAILURE)
+        self.fire("ask-step", ORCHESTRATOR, self.live.thread, choice=Asking((asked,)))
+        self.fire("ask", ORCHESTRATOR, self.live.thread)
+        self.live.keep(f"handle retry {identity}", again or "")
+        straight_to_human(self.live, self.world, identity, key=f"{self.turn}/dialog")
+
+    def decided(self, meta: dict[str, Any]) -> None:
+        """The human has said what is to become of a state that can't go on."""
+        record, text = self.live.record, meta["text"]
+        ruling = Ruling(meta["ruling"]) if meta["ruling"] else None
+        slot = f"handle retry {meta['answer']}"
+        again = self.live.kept.get(slot) or texts.pending(record, self.open_below(record.thread))
+        self.live.drop(slot)
+        if ruling is None and text.strip().lower() == "fail":
+            self.move(record, Passage(Action.FAILURE, ORCHESTRATOR, self.now, "the human let it fail"))
+        elif ruling is Ruling.WITHDRAW:
+            self.move(record, Passage(Action.WITHDRAW, ORCHESTRATOR, self.now, text))
+        elif ruling in REACHED and REACHED[ruling] in skill_outcomes(record.state):
+            self.move(record, Passage(REACHED[ruling], ORCHESTRATOR, self.now, text))
+        else:
+            advice = f"\n\nThe human says: {text}" if text and ruling is not Ruling.APPROVE else ""
+            self.send([self.letter(record.actor, record.thread, f"{again}{advice}")])
+
+    def open_below(self, thread: str) -> list[str]:
+        """What the lead has left open."""
+        below = [self.live.soup.get(Surface, child) for child in self.live.soup.children(thread)]
+        return [f"{surface.agent} on {surface.thread}" for surface in below if surface is not None]
+
+    # ---- interventions -----------------------------------------------------------------------
+
+    def pass_on(self, meta: dict[str, Any]) -> None:
+        """An intervention on the job's thread reaches whichever state is current."""
+        record = self.live.record
+        authoritative = bool(meta["intervene"]["authoritative"])
+        letter = self.letter(record.actor, record.thread, self.row.body, {"intervened": True, "job": True})
+        moved = Interrupt(record.thread, letter.message, bool(meta["intervene"]["now"]), authoritative)
+        self.rest()
+        if self.live.soup.get(Surface, record.thread) is not None:
+            self.fire("intervene", record.thread, choice=moved)
+
+
+PHASES_BY_STATE = {state: state.lower() for state in PHASES}
+
+
+def first_thread(job: str) -> str:
+    """Where a job's first lead works."""
+    return state_thread(job, 1)

@@ -1,0 +1,64 @@
+"""The job's readable records, made from the bus: state records, streams, outcomes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from parley.core.states import PHASES, Record
+from parley.core.terms import thread_kind
+from parley.engine.live import LiveJob
+
+
+def state_document(record: Record, head: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A state record as people and programs read it."""
+    document: dict[str, Any] = {
+        "id": record.id,
+        "phase": record.phase,
+        "state": str(record.state),
+        "actor": record.actor,
+        "history": [
+            {
+                "state": str(entry.state),
+                "action": str(entry.action),
+                "actor": entry.actor,
+                "timestamp": entry.timestamp,
+                "reason": entry.reason,
+            }
+            for entry in record.history
+        ],
+        "backtrack_count": record.backtrack_count,
+        "task_id": record.task_id,
+        "parent_id": record.parent_id,
+        "team_id": record.team_id,
+        "depth": record.depth,
+        "thread": record.thread,
+        "visit": record.visit,
+        "approved": dict(record.approved),
+    }
+    if head is not None:
+        document["head"] = head
+    return document
+
+
+def render(document: dict[str, Any]) -> str:
+    """A document as it is written to a file."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def anchor(live: LiveJob) -> dict[str, Any]:
+    """Where the bus stood when the record was written: a bus that ends before it has lost its tail."""
+    return {"transaction": live.transaction, "step": live.step, "message": live.message_count, "hash": live.head}
+
+
+def stream_of(record: Record, thread: str) -> str:
+    """The stream of a thread: one for each phase's lead, one for each other thread."""
+    if thread_kind(thread) == "state" and record.thread == thread and record.live:
+        return PHASES[record.state].stream
+    kind, _, name = thread.partition(":")
+    return f"streams/{kind}-{name.replace('/', '-')}.jsonl"
+
+
+def line(time: float, turn: str, event: str, **more: Any) -> str:  # noqa: ANN401 - JSON values
+    """One line of a stream."""
+    return json.dumps({"time": time, "turn": turn, "event": event, **more}, ensure_ascii=False)

@@ -1,0 +1,221 @@
+"""Reduction: what follows by itself once something has been put into the soup.
+
+A broadcast is drained, a termination cascades to its end, an escalation is answered: each in the
+transaction of what caused it.
+"""
+
+from __future__ import annotations
+
+from parley.core.conversation import enclosing
+from parley.core.rule import Answer, Passage
+from parley.core.states import Action, Record
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    PROXY,
+    AskHuman,
+    AskQuestion,
+    Close,
+    Idle,
+    Interrupt,
+    Kind,
+    Mailbox,
+    Origin,
+    Policy,
+    Proxy,
+    Ruling,
+    Run,
+    Send,
+    Surface,
+    Terminate,
+    Tombstone,
+    escalation_thread,
+)
+from parley.engine import texts
+from parley.engine.live import LiveJob, handle_slot, number_of, said_slot
+from parley.engine.world import World
+from parley.ports import MessageRow
+
+
+def message(live: LiveJob, world: World, name: str) -> MessageRow:
+    """A message by its id."""
+    row = live.bodies.get(name)
+    if row is None:
+        row = live.bodies[name] = world.store.message(live.job, number_of(name))
+    return row
+
+
+def drain(live: LiveJob, world: World, agent: str, thread: str) -> None:
+    """Reduce a Send to its end."""
+    soup, now = live.soup, world.clock.now()
+    while (send := soup.get(Send, thread, agent)) is not None:
+        if not send.payloads:
+            live.fire("send-ask" if send.questions else "send-empty", agent, thread, who=agent, time=now)
+            break
+        head = send.payloads[0]
+        if isinstance(head, Close):
+            live.fire("send-terminate", agent, thread, who=agent, time=now)
+            terminate(live, world, head.thread)
+        elif soup.get(Mailbox, head.thread, head.agent) is not None:
+            live.fire("send", agent, thread, who=agent, time=now)
+        elif soup.get(Tombstone, head.thread) is not None:
+            letter = message(live, world, head.message)
+            notice = live.write(
+                (ORCHESTRATOR, live.thread),
+                (agent, thread),
+                texts.dead_letter(head.agent, head.thread, letter.body),
+                key=f"dead:{head.message}",
+                time=now,
+                meta={"dead": head.message},
+            )
+            live.fire("dead-letter", agent, thread, choice=notice, who=ORCHESTRATOR, time=now)
+        else:
+            live.fire("spark", agent, thread, who=agent, time=now)
+
+
+_CONSUMERS = (
+    ("term-run", Run),
+    ("term-idle", Idle),
+    ("term-mbox", Mailbox),
+    ("term-send", Send),
+    ("term-ask", AskQuestion),
+)
+
+
+def terminate(live: LiveJob, world: World, thread: str) -> None:
+    """Carry a Terminate through its whole subtree."""
+    soup, now = live.soup, world.clock.now()
+    waiting = [thread]
+    while waiting:
+        here = waiting.pop()
+        if here in live.dying:
+            live.dying.remove(here)
+        found = soup.get(Terminate, here)
+        if found is None:
+            continue
+        who = ORCHESTRATOR
+        for rule, kind in _CONSUMERS:
+            for molecule in soup.all(kind, here):
+                live.fire(rule, here, molecule.agent, who=who, time=now)
+        for proxy in soup.all(Proxy, here):
+            live.fire("term-proxy", here, proxy.id, who=who, time=now)
+        for asked in soup.all(AskHuman, here):
+            live.fire("term-human", here, asked.id, who=who, time=now)
+        for interrupt in soup.all(Interrupt, here):
+            live.fire("term-interrupt", here, interrupt.message, who=who, time=now)
+        _end_record(live, world, here, found.origin)
+        for child in soup.children(here):
+            live.fire("cascade", here, child, who=who, time=now)
+            waiting.append(child)
+        while soup.count(found) > 1 or len(soup.all(Terminate, here)) > 1:
+            live.fire("term-again", here, who=who, time=now)
+        for surface in soup.all(Surface, here):
+            if surface.agent != PROXY:
+                live.drop(handle_slot(surface.agent, here))
+        live.drop(said_slot(here))
+        live.fire("term-final", here, who=who, time=now)
+
+
+def _end_record(live: LiveJob, world: World, thread: str, origin: Origin) -> None:
+    """A subteam's record ends with its thread; its work goes up unless it was abandoned."""
+    record = live.soup.get(Record, thread)
+    if record is None:
+        return
+    surface, parent = live.soup.get(Surface, thread), live.soup.parent(thread)
+    above = live.soup.get(Surface, parent) if parent else None
+    if origin in (Origin.CLOSE, Origin.PHASE) and surface and above:
+        world.workspace.merge(live.job, surface.workspace, above.workspace)
+    if record.live:
+        passage = Passage(Action.WITHDRAW, ORCHESTRATOR, world.clock.now(), f"its conversation ended: {origin}")
+        live.fire("term-record", thread, choice=passage, who=ORCHESTRATOR, time=world.clock.now())
+
+
+# ---- escalations ---------------------------------------------------------------------------------
+
+
+def to_human(live: LiveJob, world: World, question: str, framing: str, key: str) -> None:
+    """[escalate]: put the question before the human, with the proxy's words."""
+    thread = escalation_thread(question)
+    proxy = live.soup.need(Proxy, thread)
+    asked = message(live, world, proxy.question.message)
+    own = json_text(asked)
+    record = enclosing(live.soup, proxy.thread)
+    name = live.write(
+        (PROXY, thread),
+        (HUMAN, thread),
+        texts.for_human(record, proxy.question, framing, own),
+        key=key,
+        time=world.clock.now(),
+        meta={
+            "question": question,
+            "state": str(record.state),
+            "visit": record.visits(record.state),
+            "kind": str(proxy.question.kind),
+            "artifact": proxy.question.artifact,
+            "digest": proxy.question.digest,
+            "asker": proxy.agent,
+            "thread": proxy.thread,
+            "framing": framing,
+            "text": own,
+        },
+    )
+    live.fire("escalate", question, choice=name, who=PROXY, time=world.clock.now())
+
+
+def json_text(row: MessageRow) -> str:
+    """The words of a question without the mark that the proxy sees."""
+    return row.body.partition("\n")[2] if row.body.startswith("[QUESTION]") else row.body
+
+
+def respond(
+    live: LiveJob, world: World, question: str, ruling: Ruling | None, text: str, key: str, by: str = ""
+) -> None:
+    """[respond]: the answer goes to the asker, and the escalation ends."""
+    thread = escalation_thread(question)
+    proxy = live.soup.need(Proxy, thread)
+    author = HUMAN if proxy.heard and (proxy.said is not None or by == HUMAN) else PROXY
+    others = [p for p in (*live.soup.all(Proxy, proxy.thread), *live.soup.all(AskHuman, proxy.thread)) if p != proxy]
+    name = live.write(
+        (PROXY, thread),
+        (proxy.agent, proxy.thread),
+        texts.answer(ruling, text, question if others else ""),
+        key=key,
+        time=world.clock.now(),
+        meta={
+            "answer": question,
+            "kind": str(proxy.question.kind),
+            "ruling": str(ruling) if ruling else None,
+            "author": author,
+            "text": text,
+        },
+    )
+    live.fire(
+        "respond", question, choice=Answer(name, author, ruling), who=author, time=world.clock.now()
+    )
+    terminate(live, world, thread)
+
+
+def fall_back(live: LiveJob, world: World, question: str, key: str) -> None:
+    """The proxy did not deal with its question: the human will, or nobody can."""
+    thread = escalation_thread(question)
+    proxy = live.soup.get(Proxy, thread)
+    if proxy is None:
+        return
+    if proxy.heard:
+        said = _last_word(live, world, thread)
+        respond(live, world, question, proxy.said, said, key, by=HUMAN)
+    elif proxy.policy is Policy.NEVER:
+        respond(live, world, question, Ruling.REVISE, "no answer", key)
+    else:
+        to_human(live, world, question, "", key)
+
+
+def _last_word(live: LiveJob, world: World, thread: str) -> str:
+    return live.kept.get(said_slot(thread)) or "the human has answered"
+
+
+def straight_to_human(live: LiveJob, world: World, question: str, key: str) -> None:
+    """A failure dialog needs no proxy to frame it."""
+    proxy = live.soup.need(Proxy, escalation_thread(question))
+    if proxy.question.kind is Kind.FAILURE:
+        to_human(live, world, question, "", key)

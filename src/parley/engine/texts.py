@@ -1,0 +1,116 @@
+"""The messages that the protocol itself makes. Each begins with its mark, so that whoever reads knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from parley.core.states import PHASES, Record, State, skill_outcomes
+from parley.core.terms import Kind, Question, Ruling
+
+REVIEW = {
+    State.INTENT: "Do you recognize this as your idea, completely and accurately put into words?",
+    State.PLAN: "Do you recognize this as a sound plan for your idea?",
+    State.EXECUTE: "Does the work match what was meant and what was planned?",
+}
+
+
+def begins(record: Record, text: str) -> str:
+    """A visit of a state begins: with the request, or with the reason for coming back."""
+    return f"[{record.state}] {text}"
+
+
+def pending(record: Record, waiting: Sequence[str]) -> str:
+    """No outcome record, and nothing under way that could bring one."""
+    outcomes = ", ".join(skill_outcomes(record.state))
+    still = f" Still open: {', '.join(waiting)}." if waiting else ""
+    return (
+        f"[PENDING] {record.state} has not ended: there is no outcome record and nothing is under way.{still}"
+        f" Go on, and write .parley/outcome.json with one of {outcomes} when you are done."
+    )
+
+
+def violation(reason: str) -> str:
+    """An outcome did not count."""
+    return f"[VIOLATION] {reason}"
+
+
+def failed(agent: str, thread: str, fault: str, tries: int) -> str:
+    """An instance could not go on."""
+    return (
+        f"[FAILED] {agent} on {thread} could not go on after {tries} {'try' if tries == 1 else 'tries'}: {fault}."
+        " Send to it again, dispatch another, or close it."
+    )
+
+
+def recovered(text: str, discarded: Sequence[str]) -> str:
+    """A message that is given again, with what its lost turn had done of no effect."""
+    if not discarded:
+        return text
+    return f"{text}\n\n[RECOVERED] The last turn was lost; these calls of it were discarded: {'; '.join(discarded)}"
+
+
+def dead_letter(agent: str, thread: str, body: str) -> str:
+    """A message found its recipient gone."""
+    return f"[FAILED] {agent} on {thread} is gone; your message was not delivered: {excerpt(body)}"
+
+
+def withdrawn(reason: str) -> str:
+    """The marker that whoever gets it understands as a withdrawal."""
+    return f"[WITHDRAW]\n{reason}"
+
+
+def intervene(text: str, *, authoritative: bool) -> str:
+    """A redirection."""
+    return f"[INTERVENE {'authoritative' if authoritative else 'advisory'}] {text}"
+
+
+def answer(ruling: Ruling | None, text: str, question: str = "") -> str:
+    """An answer as its asker gets it; `question` tells several apart."""
+    if ruling is Ruling.WITHDRAW:
+        return withdrawn(text)
+    which = f"\n\n(question {question})" if question else ""
+    return f"[ANSWER{f' {ruling}' if ruling else ''}] {text}{which}"
+
+
+def question(record: Record, asked: Question, text: str) -> str:
+    """A question as the proxy gets it."""
+    return f"[QUESTION] {subject(record, asked)}\n{text}"
+
+
+def human(ruling: Ruling | None, text: str) -> str:
+    """What the human said, as the proxy gets it."""
+    return f"[HUMAN{f' {ruling}' if ruling else ''}] {text}"
+
+
+def subject(record: Record, asked: Question) -> str:
+    """What a question is about, in a few words."""
+    state = record.state if record.live else record.history[-1].state
+    if asked.kind is Kind.ASSERT:
+        return f"{state} {asked.artifact}: {REVIEW[state]}" if asked.artifact == PHASES[state].artifact else (
+            f"{state} {asked.artifact}"
+        )
+    return f"{state} {asked.kind}"
+
+
+def for_human(record: Record, asked: Question, framing: str, text: str) -> str:
+    """All that the human is shown of a question: what it is about, the proxy's words, the asker's words."""
+    head = subject(record, asked)
+    words = [head]
+    if framing and framing.strip() not in (text.strip(), f"{head}\n{text}".strip()):
+        words.append(framing)
+    words.append(text)
+    return "\n".join(words)
+
+
+def failure_dialog(record: Record, fault: str, options: Iterable[str]) -> str:
+    """The orchestrator's question when a state's retry budget is spent."""
+    return (
+        f"{record.state} can't go on: {fault}. It was tried as often as the retry budget allows."
+        f" Choose: {', '.join(options)}."
+    )
+
+
+def excerpt(text: str, length: int = 200) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"

@@ -1,0 +1,19 @@
+"""All that the engine reaches the world through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parley.ports import Clock, Files, Ids, Store, Turns, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The adapters of one engine."""
+
+    store: Store
+    turns: Turns
+    workspace: Workspace
+    files: Files
+    clock: Clock
+    ids: Ids

@@ -1,0 +1,368 @@
+"""The contracts between the engine and the world. Adapters implement them; the engine knows nothing else.
+
+Rows are plain values: what they mean is the engine's business, how they are kept is the store's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+# ---- the bus -------------------------------------------------------------------------------------
+
+
+# What a job may be called: its id names files and folders, whatever the filesystem.
+JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class BusError(Exception):
+    """The bus can't be used: the text says why and what to do."""
+
+
+class LostOwnership(BusError):
+    """Another owner has taken the job: whoever gets this must stop acting for it."""
+
+
+class Owned(BusError):
+    """The job has a living owner."""
+
+
+class Duplicate(BusError):
+    """An input of this key was given before."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One firing. `at`, `choice`, `consumed` and `produced` are JSON texts or briefs, kept to the letter."""
+
+    number: int
+    transaction: int
+    rule: str
+    who: str
+    time: float
+    at: str
+    choice: str
+    consumed: str
+    produced: str
+    extra: str = ""  # what the turn that this step ended left behind: handle, tree, usage (JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """One message. `seq` counts per recipient, `key` makes it unique: none lost, none twice, none reordered."""
+
+    number: int
+    transaction: int
+    sender: str
+    sender_thread: str
+    agent: str
+    thread: str
+    seq: int
+    key: str
+    time: float
+    body: str
+    meta: str = ""  # what the protocol itself knows about it (JSON); agents never write it
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn that [wake] has put out to be run: the outbox."""
+
+    turn: str
+    agent: str
+    thread: str
+    message: str
+    epoch: int
+    host: str
+    status: str  # submitted, ended, lost
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRow:
+    """One commit: how far its steps and messages go, and the head of the hash chain after it."""
+
+    number: int
+    time: float
+    epoch: int
+    steps: int
+    messages: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """What a listing shows of a job. Derived: the record, the charter and the steps say the same."""
+
+    job: str
+    request: str
+    decider: str
+    created: float
+    updated: float
+    state: str
+    visit: int
+    backtracks: int
+    needs_human: int
+    held: int
+    agent: str
+    settings: str  # the job's snapshot: roles, playbook, policies, limits (JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """What somebody outside asks of a job: an answer, an intervention, a withdrawal, a pause."""
+
+    number: int
+    job: str
+    kind: str
+    key: str
+    time: float
+    by: str
+    body: str  # JSON
+    taken: int = 0  # the transaction that took it, or 0
+    note: str = ""  # what became of it
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """All that one transaction writes for one job."""
+
+    job: str
+    epoch: int
+    transaction: TransactionRow
+    steps: Sequence[StepRow]
+    messages: Sequence[MessageRow]
+    molecules: Mapping[str, str | None]  # slot -> the molecule there now (JSON), None: gone
+    started: Sequence[TurnRow]
+    ended: Sequence[tuple[str, int, str]]  # (turn, epoch, status): compare and set
+    taken: Sequence[tuple[int, str]]  # (input number, what became of it)
+    row: JobRow | None  # the listing's row where it has changed
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A job as the bus has it, from which an owner goes on."""
+
+    row: JobRow
+    molecules: Mapping[str, str]
+    transaction: TransactionRow | None
+    sequences: Mapping[tuple[str, str], int]  # (agent, thread) -> the last seq delivered
+    turns: Sequence[TurnRow]  # those still submitted
+
+
+class Store(Protocol):
+    """A bus. Every write is one transaction, durable when the call returns."""
+
+    def create(self, row: JobRow) -> None:
+        """Make a job known, without any step yet. An id in use is a Duplicate."""
+
+    def own(self, job: str) -> int:
+        """Become the job's owner for as long as this process lives; the new epoch. Owned if another lives."""
+
+    def disown(self, job: str) -> None:
+        """Let go of a job."""
+
+    def owner_lives(self, job: str) -> bool:
+        """Whether some living process, this one included, owns the job."""
+
+    def commit(self, commits: Sequence[Commit]) -> None:
+        """Write all or none. LostOwnership if an epoch is no longer the job's."""
+
+    def load(self, job: str) -> Loaded:
+        """The job's current molecules and counters, in time that does not depend on its length."""
+
+    def jobs(self) -> list[JobRow]:
+        """Every job, oldest first."""
+
+    def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
+        """The job's steps, in order."""
+
+    def messages(self, job: str, after: int = 0) -> Iterator[MessageRow]:
+        """The job's messages, in order."""
+
+    def message(self, job: str, number: int) -> MessageRow:
+        """One message."""
+
+    def transactions(self, job: str) -> Iterator[TransactionRow]:
+        """The job's transactions, in order."""
+
+    def turns(self, job: str) -> Iterator[TurnRow]:
+        """Every turn of the job, in order."""
+
+    def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
+        """Leave an input for the job's owner; its number. Any process may. Duplicate if the key was used."""
+
+    def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
+        """The job's inputs, in order: those nobody took yet, or all."""
+
+    def changed(self) -> bool:
+        """Whether another process has written since the last call: cheap enough to ask often."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+# ---- turns ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A turn to be run. The token is the turn's alone: a call that bears another is refused."""
+
+    turn: str
+    job: str
+    epoch: int
+    token: str
+    agent: str
+    thread: str
+    message: str
+    sender: str
+    state: str
+    visit: int
+    workspace: str
+    handle: str
+    may_ask: bool
+    time_limit_seconds: float
+    tools: tuple[str, ...]
+    rules: str = ""  # for the scripted agent: its rules as JSON, `null` where the playbook has none
+    runner: str = "scripted"
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool call in mid-turn. It is answered by `Turns.reply`."""
+
+    job: str
+    turn: str
+    token: str
+    number: int
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A sign of life, for the stream and the faces."""
+
+    job: str
+    turn: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn is over, every process of it gone. `fault` is empty, or says how the agent was lost."""
+
+    job: str
+    turn: str
+    epoch: int
+    text: str = ""
+    handle: str = ""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    fault: str = ""
+    refusals: tuple[str, ...] = ()
+
+
+TurnEvent = Called | Progress | Ended
+
+
+class Turns(Protocol):
+    """Carries turns out, here or elsewhere. Execution at least once; the bus makes the effect once."""
+
+    def submit(self, order: Order) -> None:
+        """Start a turn. Again with the same turn and epoch: nothing happens."""
+
+    def cancel(self, job: str, turn: str) -> None:
+        """End a turn and all its processes, before this returns. One that is not there is no error."""
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call."""
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        """What has happened since the last call, in order; waits that long at most for the first."""
+
+    def reclaim(self, job: str) -> None:
+        """End whatever an owner that died may have left running of a job's turns."""
+
+    def hosts(self) -> tuple[str, ...]:
+        """Where turns can be run; the first is here."""
+
+    def close(self) -> None:
+        """End every turn."""
+
+
+# ---- the rest of the world -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome record that a turn left: what it says, or what is wrong with it."""
+
+    outcome: str = ""
+    reason: str = ""
+    problem: str = ""
+
+
+class Workspace(Protocol):
+    """Where agents work, and what the engine needs to know of it. Nothing in it is trusted."""
+
+    def prepare(self, job: str, name: str, parent: str) -> str:
+        """Make a workspace ready (again); the place that a turn runs in. A subteam's starts as its parent's."""
+
+    def clear_outcome(self, job: str, name: str) -> None:
+        """See to it that no outcome record is there when a turn starts."""
+
+    def read_outcome(self, job: str, name: str) -> Outcome | None:
+        """The outcome record, if a turn left one."""
+
+    def snapshot(self, job: str, name: str, turn: str) -> str:
+        """Keep what is there now; the id of its tree."""
+
+    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
+        """The digest of each artifact that is there as an ordinary file."""
+
+    def restore(self, job: str, name: str, tree: str, lost: str) -> None:
+        """Put back what a tree holds, and keep what was there instead under the name of what was lost."""
+
+    def merge(self, job: str, name: str, parent: str) -> list[str]:
+        """Bring what a subteam changed into its parent's workspace; the paths."""
+
+
+class Files(Protocol):
+    """The job's readable records: derived from the bus, written after it, and written again harmlessly."""
+
+    def write_state(self, job: str, name: str, text: str) -> None:
+        """Replace a state record, whole or not at all."""
+
+    def append(self, job: str, stream: str, lines: Sequence[str]) -> None:
+        """Add lines to a stream."""
+
+    def tail(self, job: str, stream: str) -> list[str]:
+        """The last lines of a stream; none if there is no such stream."""
+
+    def write_outcome(self, job: str, name: str, text: str) -> None:
+        """Keep an outcome record."""
+
+    def home(self, job: str) -> Path:
+        """Where the job's files lie."""
+
+
+class Clock(Protocol):
+    """Time, as seconds."""
+
+    def now(self) -> float:
+        """Since the epoch, as people tell it. It may jump."""
+
+    def monotonic(self) -> float:
+        """Since some moment. It never jumps."""
+
+
+class Ids(Protocol):
+    """Where new names come from."""
+
+    def new(self) -> str:
+        """A name that was not given before: short, and safe in a file name."""

@@ -1,0 +1,95 @@
+"""What all suites share: a budget of time for each, Hypothesis' profile, and the long tests kept apart.
+
+A suite is a folder of `tests/`. Its budget, in seconds, stands in `[tool.parley.budgets]` of pyproject.toml.
+The durations of all its tests are added up, set-up and tear-down included, whichever worker ran them; a
+suite that took longer than its budget, or that has none, fails the session.
+"""
+
+import os
+import tomllib
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+SOAK = os.environ.get("PARLEY_SOAK") == "1"
+CI = os.environ.get("CI") == "true"
+
+# A busy machine is slow, not wrong: time is the budgets' matter. In CI a run must not depend on luck.
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", settings.get_profile("local"), derandomize=True, database=None)
+settings.load_profile("repeatable" if CI else "local")
+
+
+class Budgets:
+    """The time that each suite may take, and the time that it took."""
+
+    def __init__(self, limits: Mapping[str, float]) -> None:
+        self.limits = limits
+        self.spent: defaultdict[str, float] = defaultdict(float)
+
+    def faults(self) -> list[str]:
+        """Say, a line for each suite, which ones broke their budget; long tests have none."""
+        if SOAK:
+            return []
+        return [
+            f"suite {suite} took {seconds:.1f} s, over its budget of {self.limits[suite]:g} s"
+            if suite in self.limits
+            else f"suite {suite} has no budget: give it one in [tool.parley.budgets] of pyproject.toml"
+            for suite, seconds in sorted(self.spent.items())
+            if seconds > self.limits.get(suite, -1)
+        ]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the duration of one phase of one test; a worker's reports arrive here too."""
+        self.spent[suite_of(report.nodeid)] += report.duration
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a session that would have passed."""
+        if self.faults() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the table, then what is wrong with it."""
+        if not self.spent:
+            return
+        terminalreporter.section("budgets")
+        terminalreporter.write_line(f"{'suite':<12}{'seconds':>9}{'budget':>9}")
+        for suite, seconds in sorted(self.spent.items()):
+            terminalreporter.write_line(f"{suite:<12}{seconds:>9.1f}{self.limits.get(suite, '-'):>9}")
+        for fault in self.faults():
+            terminalreporter.write_line(f"BUDGET: {fault}", red=True, bold=True)
+
+
+def suite_of(nodeid: str) -> str:
+    """Name the suite of a test: the first folder under tests/."""
+    match PurePosixPath(nodeid.partition("::")[0]).parts:
+        case ("tests", suite, _, *_):
+            return suite
+        case _:
+            return "(none)"
+
+
+def read_limits(root: Path) -> dict[str, float]:
+    """Read the budgets from the project's own file."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    return {suite: float(seconds) for suite, seconds in project["tool"]["parley"]["budgets"].items()}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Judge the budgets where all reports come together: in the only process, or in xdist's controller."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Budgets(read_limits(config.rootpath)), "parley-budgets")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the long tests out unless they were asked for."""
+    if SOAK:
+        return
+    long = [item for item in items if item.get_closest_marker("soak")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]

@@ -1,0 +1,116 @@
+"""The tree follows its own rules: locked dependencies, a short README, no trace of one machine."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LONGEST_SOURCE_LINES = 599
+LONGEST_README_LINES = 120
+
+# One letter of each is in brackets, so that this file keeps the rules that it checks.
+OPEN_ENDS = re.compile(r"\b([T]ODO|[F]IXME)\b")
+HOMES = re.compile(r"(?<![\w.])/([r]oot/|[h]ome/\w|[U]sers/\w)")
+REGISTRIES = re.compile(r"(pypi|pythonhosted|npmjs|debian|crates)[.](org|com|io)\b")
+
+
+def tree() -> list[Path]:
+    """List the project's files: what git tracks or would track; outside git, all that is not hidden."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode == 0:
+        paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    else:
+        hidden = re.compile(r"/(\.(?!ci/)|__pycache__)")
+        paths = [path for path in ROOT.rglob("*") if not hidden.search(f"/{path.relative_to(ROOT)}")]
+    return sorted({path for path in paths if path.is_file()})
+
+
+def matches(pattern: re.Pattern[str]) -> list[str]:
+    """Tell each place in the tree's text files where the pattern is found."""
+    found = []
+    for path in tree():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture
+        for number, line in enumerate(text.splitlines(), 1):
+            if pattern.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    return found
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Read a lock: each requirement's first line, and the rest of it."""
+    logical = lock.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    return {line.split(" ")[0]: line for line in logical if line.strip() and not line.startswith("#")}
+
+
+LOCKS = [path for path in tree() if re.fullmatch(r"requirements.*\.lock", path.name)]
+
+
+def test_locks_are_there() -> None:
+    assert {"requirements.lock", "requirements-dev.lock"} <= {path.name for path in LOCKS}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_a_lock_pins_each_requirement_with_hashes_and_names_no_address(lock: Path) -> None:
+    requirements = pins(lock)
+
+    assert requirements
+    assert [
+        pin for pin in requirements if not re.fullmatch(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[\w.]+", pin)
+    ] == []
+    assert [
+        pin for pin, line in requirements.items() if not re.search(r"--hash=sha256:[0-9a-f]{64}", line)
+    ] == []
+    assert "://" not in lock.read_text(encoding="utf-8")
+
+
+def test_tests_run_with_the_versions_that_users_get() -> None:
+    assert pins(ROOT / "requirements.lock").keys() <= pins(ROOT / "requirements-dev.lock").keys()
+
+
+def test_the_package_requires_what_is_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    lines = (ROOT / "requirements.in").read_text(encoding="utf-8").splitlines()
+
+    assert project["project"]["dependencies"] == [line for line in lines if not line.startswith("#")]
+
+
+def test_readme_is_short_and_begins_with_something_to_run() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    commands = [line for line in lines[:30] if re.match(r"\s*(\$ )?(make|parley|pip|pipx|git) \w", line)]
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert len(lines) <= LONGEST_README_LINES
+    assert commands
+    assert {target for line in lines for target in re.findall(r"^\s*make (\w+)", line)} <= set(targets)
+
+
+def test_no_file_mentions_a_place_on_one_machine() -> None:
+    # The checkout's own place is looked for too, where its name is not so short that it might be in a word.
+    here = re.compile(re.escape(f"{ROOT}/")) if len(ROOT.parts) > 2 else HOMES
+
+    assert matches(HOMES) == []
+    assert matches(here) == []
+
+
+def test_no_file_mentions_a_package_registry() -> None:
+    assert matches(REGISTRIES) == []
+
+
+def test_nothing_is_left_open() -> None:
+    assert matches(OPEN_ENDS) == []
+
+
+def test_no_source_file_is_too_long_to_read() -> None:
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in ROOT.glob("src/**/*.py")}
+
+    assert {path.name: length for path, length in lengths.items() if length > LONGEST_SOURCE_LINES} == {}
