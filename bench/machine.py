@@ -22,7 +22,7 @@ def facts(where: Path) -> dict[str, str | int | float]:
         "cpu": _cpu(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB, 1),
         "filesystem": _filesystem(where),
-        "sync_ms": _sync_ms(where),
+        "sync_ms": sync_ms(where),
         "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "sqlite": sqlite3.sqlite_version,
@@ -58,7 +58,7 @@ def _filesystem(where: Path) -> str:
     return best[1]
 
 
-def _sync_ms(where: Path) -> float:
+def sync_ms(where: Path) -> float:
     """The median time of appending a block to a file and having it on the disk."""
     times = []
     with tempfile.TemporaryFile(dir=where) as file:

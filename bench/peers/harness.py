@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
+from bench.machine import sync_ms
+
 PAYLOAD = "x" * 1024
 """A message: 1 KiB."""
 
@@ -135,10 +137,15 @@ async def converse(run: Run, trip: AsyncTrip) -> None:
 
 
 def main(version: str, forms: Sequence[Form]) -> None:
-    """Measure the form that the command line names, and print the one line."""
+    """Measure the form that the command line names, and print the one line.
+
+    With the result goes what a sync of the disk took just before and just after: on a disk that others use
+    too, two results can be compared only where these agree.
+    """
     options = _options([form.peer for form in forms])
     form = next(form for form in forms if form.peer == options.form)
     with _scratch(options.dir) as where:
+        before = sync_ms(where)
         if options.late:
             result = _late(form, where)
         else:
@@ -152,6 +159,7 @@ def main(version: str, forms: Sequence[Form]) -> None:
                 "durable": form.durable,
                 "notes": form.notes,
             }
+        result["sync_ms"] = [before, sync_ms(where)]
     print(json.dumps({"peer": form.peer, "version": version} | result), flush=True)
 
 

@@ -151,6 +151,7 @@ class Loaded:
     transaction: TransactionRow | None
     sequences: Mapping[tuple[str, str], int]  # (agent, thread) -> the last seq delivered
     turns: Sequence[TurnRow]  # those still submitted
+    epoch: int = 0  # the last owner's; 0 if nobody ever owned it
 
 
 class Store(Protocol):

@@ -29,13 +29,13 @@ class JobFiles:
 
     def append(self, job: str, stream: str, lines: Sequence[str]) -> None:
         """Add lines to a stream, in one write."""
-        path = self.home(job) / stream
-        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
+        path = f"{self._jobs}/{job}/{stream}"  # not a Path: this is done for every turn
+        data = "".join([f"{line}\n" for line in lines]).encode("utf-8", "surrogatepass")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             handle = os.open(path, flags, 0o600)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, flags, 0o600)
         try:
             os.write(handle, data)

@@ -104,7 +104,7 @@ class MemoryBus:
                     job.owner = None
 
     def steal(self, job: str, by: str = "thief") -> int:
-        """Take the job from an owner that does not notice: its lock is lost, and another counted the epoch up."""
+        """Take the job from an owner that does not notice: its lock is lost, the epoch counted up."""
         with self.lock:
             found = self.find(job)
             found.owner = by
@@ -150,7 +150,7 @@ class MemoryStore:
             found = bus.find(job)
             if found.owner is not None:
                 raise Owned(
-                    f"job {job} has a living owner ({found.owner}); end that process, or ask it through the bus"
+                    f"job {job} has a living owner ({found.owner}); end it, or ask it through the bus"
                 )
             found.owner = self.owner
             found.epoch += 1
@@ -229,6 +229,7 @@ class MemoryStore:
                 transaction=found.transactions.rows[-1] if found.transactions.rows else None,
                 sequences=dict(found.sequences),
                 turns=tuple(found.turns[turn] for turn in found.out),
+                epoch=found.epoch,
             )
 
     def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
@@ -252,7 +253,7 @@ class MemoryStore:
     def transactions(self, job: str) -> Iterator[TransactionRow]:
         """The job's transactions, in order."""
         with (bus := self._open()).lock:
-            return iter(bus.jobs[job].transactions.after(0) if job in bus.jobs else ())
+            return iter(list(bus.jobs[job].transactions.rows) if job in bus.jobs else ())
 
     def turns(self, job: str) -> Iterator[TurnRow]:
         """Every turn of the job, in order."""

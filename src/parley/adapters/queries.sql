@@ -231,7 +231,8 @@ SELECT slot, body FROM molecules WHERE job = ? ORDER BY slot
 -- name: last_commit
 SELECT number, time, epoch, steps, messages, head FROM commits WHERE job = ? ORDER BY number DESC LIMIT 1
 
--- From one recipient straight to the next, by the index: what was sent to each is never read through.
+-- From one recipient straight to the next, by the index: what was sent to each is never read through. One
+-- comparison of (agent, thread) would read it through: SQLite then begins at the recipient, not behind it.
 -- name: list_sequences
 WITH RECURSIVE recipient (agent, thread) AS (
     SELECT * FROM (
@@ -239,10 +240,17 @@ WITH RECURSIVE recipient (agent, thread) AS (
     )
     UNION ALL
     SELECT following.agent, following.thread
-    FROM recipient AS current CROSS JOIN messages AS following ON following.rowid = (
-        SELECT rowid FROM messages
-        WHERE job = :job AND (agent, thread) > (current.agent, current.thread)
-        ORDER BY agent, thread LIMIT 1
+    FROM recipient AS current CROSS JOIN messages AS following ON following.rowid = coalesce(
+        (
+            SELECT rowid FROM messages
+            WHERE job = :job AND agent = current.agent AND thread > current.thread
+            ORDER BY thread LIMIT 1
+        ),
+        (
+            SELECT rowid FROM messages
+            WHERE job = :job AND agent > current.agent
+            ORDER BY agent, thread LIMIT 1
+        )
     )
 )
 SELECT agent, thread, (

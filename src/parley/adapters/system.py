@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
+import base64
+import os
 import time
-
-ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no letter that is taken for another when read aloud
-LENGTH = 8
 
 
 class SystemClock:
@@ -22,8 +20,8 @@ class SystemClock:
 
 
 class RandomIds:
-    """Names by chance: about 39 bits, so that two in one job are not to be expected."""
+    """Names by chance: eight letters and digits, 40 bits, so that two alike are not to be expected."""
 
     def new(self) -> str:
         """A name."""
-        return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+        return base64.b32encode(os.urandom(5)).decode("ascii").lower()

@@ -76,6 +76,8 @@ def refuse_unless_admissible(soup: Soup, agent: str, thread: str, payloads: tupl
 
     What passes here always reduces later, except that its recipient may have died: a dead letter.
     """
+    if payloads and thread_kind(thread) == "escalation":
+        raise Refused("a question ends with its answer; nothing else that is said here reaches anyone")
     sparked: dict[str, str] = {}
     closed: set[str] = set()
     slots = free_slots(soup, thread) if thread_kind(thread) != "job" else len(payloads)
@@ -131,6 +133,8 @@ def _refuse_outsider(soup: Soup, agent: str, thread: str, payload: Deliver) -> N
 
 def refuse_unless_askable(soup: Soup, agent: str, thread: str, questions: tuple[Question, ...]) -> None:
     """Check a turn's questions."""
+    if questions and thread_kind(thread) == "escalation":
+        raise Refused("you were asked; turn to the human or answer")
     if len({question.id for question in questions}) != len(questions):
         raise Refused("two questions have one id")
     record = enclosing(soup, thread)
@@ -138,7 +142,7 @@ def refuse_unless_askable(soup: Soup, agent: str, thread: str, questions: tuple[
         if not fresh(soup, escalation_thread(question.id)):
             raise Refused(f"question {question.id} was asked before")
         if question.kind is Kind.ASSERT:
-            refuse_assert(record, thread, question)
+            refuse_assert(soup, record, thread, question)
         elif question.kind is Kind.FAILURE and agent != ORCHESTRATOR:
             raise Refused("only the orchestrator opens a failure dialog")
 

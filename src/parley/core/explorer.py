@@ -9,11 +9,12 @@ that what it finds comes with a shortest trace.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import cast
 
+from parley.core.conversation import fresh
 from parley.core.errors import Disabled, Refused, Violated
 from parley.core.invariants import check
 from parley.core.laws import judge
@@ -27,9 +28,10 @@ from parley.core.rule import (
     Opening,
     Passage,
     Reaction,
+    Rule,
     RuleSet,
 )
-from parley.core.rules import RULES
+from parley.core.rules import RULES, anything
 from parley.core.soup import Soup
 from parley.core.states import LIVE, PHASES, TRANSITIONS, Action, Record
 from parley.core.step import Step
@@ -319,9 +321,10 @@ def _price(soup: Soup, firing: Firing) -> tuple[str, ...]:
     """What a firing uses up of the bounds, once for each name."""
     choice = firing.choice
     if isinstance(choice, Broadcast):
-        opened = [p for p in choice.payloads if isinstance(p, Deliver) and soup.get(Surface, p.thread) is None]
-        free = sum(thread_kind(p.thread) == "state" for p in opened)
-        new = sum(not soup.dying(p.thread) for p in opened) - free
+        letters = [payload for payload in choice.payloads if isinstance(payload, Deliver)]
+        opened = {letter.thread for letter in letters if fresh(soup, letter.thread)}
+        free = sum(thread_kind(thread) == "state" for thread in opened)
+        new = len(opened) - free
         closes = sum(isinstance(p, Close) for p in choice.payloads)
         return (
             *(("silences",) if not choice.payloads else ()),
@@ -419,7 +422,8 @@ class _Search:
     def _expand(self, here: int) -> None:
         key, spent = self.nodes[here]
         soup = Soup(self.molecules[number] for number in key)
-        if key not in self.checked:
+        new = key not in self.checked
+        if new:
             self.checked.add(key)
             try:
                 check(soup, self.rules)
@@ -435,9 +439,10 @@ class _Search:
                 judge(Step(soup, firing, reaction))
             except Violated as violated:
                 raise _Found.by(violated, here, firing) from violated
-        enabled = frozenset(rule for rule, _ in out)
-        self.masks.add(enabled)
-        self.fired |= enabled
+        fired = {rule for rule, _ in out}
+        self.fired |= fired
+        if new:
+            self.masks.add(frozenset(fired.union(self._idle_rules(soup, fired))))
 
     def _firings(self, soup: Soup) -> Iterator[tuple[Firing, Reaction, Spent]]:
         for rule in self.rules.values():
@@ -450,6 +455,12 @@ class _Search:
                 except (Disabled, Refused):
                     continue
                 yield firing, reaction, paid
+
+    def _idle_rules(self, soup: Soup, fired: set[str]) -> Iterator[str]:
+        """The rules that the soup enables though the bounds leave no choice of them."""
+        for name, rule in self.rules.items():
+            if name not in fired and any(_fires(rule, soup, firing) for firing in rule.sites(soup, plain)):
+                yield name
 
     def _arrive(self, here: int, key: tuple[int, ...], firing: Firing, reaction: Reaction, paid: Spent) -> int:
         left = list(key)
@@ -552,6 +563,23 @@ class _Search:
                     todo.append(before)
         if judged < len(out):
             raise _Found("cascade_completeness", "a withdrawal goes round in circles", 0)
+
+
+def plain(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choice]:
+    """The plainest choice for each rule, to see whether it is enabled at all."""
+    if rule == "transition":
+        return (Passage(Action.WITHDRAW, HUMAN),)
+    if rule == "term-record":
+        return (Passage(Action.WITHDRAW, ORCHESTRATOR),)
+    return anything(rule, soup, molecule)
+
+
+def _fires(rule: Rule, soup: Soup, firing: Firing) -> bool:
+    try:
+        rule.react(soup, firing)
+    except (Disabled, Refused):
+        return False
+    return True
 
 
 class _Found(Exception):

@@ -7,6 +7,7 @@ verdict, and it is worth nothing once the content is another.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from parley.core.errors import Refused
@@ -16,6 +17,7 @@ from parley.core.states import APPROVAL, LIVE, PHASES, Action, Record, skill_out
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
+    PROXY,
     STEERING,
     AskHuman,
     AskQuestion,
@@ -39,8 +41,12 @@ NEEDS: Mapping[Action, Ruling] = MappingProxyType(
 )
 
 
-def refuse_assert(record: Record, thread: str, question: Question) -> None:
-    """Only a record's lead asserts, and only what its state or an earlier one produces."""
+def refuse_assert(soup: Soup, record: Record, thread: str, question: Question) -> None:
+    """Only a record's lead asserts, and only what its state or an earlier one produces.
+
+    What the proxy has sent back is not asserted again as it is: the two could go on like that for ever,
+    with no human to end it. A human may be asked as often as the lead likes.
+    """
     reached = [PHASES[state].artifact for state in LIVE[: LIVE.index(record.state) + 1]] if record.live else []
     if record.thread != thread:
         raise Refused("only the lead of a state may assert an artifact")
@@ -49,6 +55,9 @@ def refuse_assert(record: Record, thread: str, question: Question) -> None:
         raise Refused(f"{question.artifact!r} is not an artifact of this state; assert one of: {known}")
     if not question.digest:
         raise Refused(f"{question.artifact} does not exist; write it before you assert it")
+    sent_back = Verdict(record.id, question.artifact, Ruling.REVISE, question.digest, PROXY, "")
+    if any(replace(v, question="") == sent_back for v in soup.all(Verdict, record.id)):
+        raise Refused(f"{question.artifact} is what was sent back; change it before you assert it again")
 
 
 def assertion(soup: Soup, record: Record, question: Question) -> tuple[tuple[Assertion, ...], Assertion]:

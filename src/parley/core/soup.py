@@ -32,6 +32,7 @@ from parley.core.terms import (
 
 M = TypeVar("M")
 Key = tuple[Any, str]
+CHILDREN = "children"  # the shelf on which edges stand by the thread they lead down from
 
 
 def keys(molecule: Molecule) -> tuple[Key, ...]:
@@ -39,7 +40,7 @@ def keys(molecule: Molecule) -> tuple[Key, ...]:
     kind = type(molecule)
     if kind is Parent:
         edge = cast("Parent", molecule)
-        return (Parent, edge.child), ("children", edge.thread)
+        return (Parent, edge.child), (CHILDREN, edge.thread)
     if kind is Proxy or kind is AskHuman:
         question = cast("Proxy | AskHuman", molecule)
         return (kind, question.thread), (kind, escalation_thread(question.id))
@@ -57,17 +58,22 @@ def stirs(molecule: Molecule) -> bool:
     kind = type(molecule)
     if kind is Mailbox:
         return bool(cast("Mailbox", molecule).queue)
-    return kind in (Run, Send, AskQuestion, Proxy, AskHuman, Interrupt, Terminate)
+    return kind in _STIRRING
+
+
+_STIRRING = frozenset((Run, Send, AskQuestion, Proxy, AskHuman, Interrupt, Terminate))
+_NOTHING: dict[str, dict[Any, None]] = {}
+Shelves = dict[Any, dict[str, dict[Any, None]]]  # kind -> thread -> the molecules there, oldest first
 
 
 class Soup:
     """A multiset of molecules."""
 
-    __slots__ = ("_bag", "_filed", "_hash", "_open", "stirring")
+    __slots__ = ("_bag", "_hash", "_open", "_shelves", "stirring")
 
     def __init__(self, molecules: Iterable[Molecule] = ()) -> None:
         self._bag: dict[Molecule, int] = {}
-        self._filed: dict[Key, dict[Molecule, None]] = {}
+        self._shelves: Shelves = {}
         self._open: dict[str, dict[str, None]] = {}  # thread -> its dispatches that are neither dead nor dying
         self._hash: int | None = None
         self.stirring = 0  # how many molecules say that something is under way
@@ -104,17 +110,22 @@ class Soup:
 
     def all(self, kind: type[M], thread: str) -> tuple[M, ...]:
         """The molecules of a kind filed under a thread (for a record, under its id)."""
-        return cast("tuple[M, ...]", tuple(self._filed.get((kind, thread), ())))
+        return tuple(self._shelves.get(kind, _NOTHING).get(thread, ()))
 
     def of(self, kind: type[M]) -> tuple[M, ...]:
-        """Every molecule of a kind. Looks at the whole soup: not for use inside a rule."""
-        return cast("tuple[M, ...]", tuple(m for m in self._bag if type(m) is kind))
+        """Every molecule of a kind, each once. For whoever looks at the whole soup: not for use inside a rule."""
+        found: dict[M, None] = {}
+        for shelf in self._shelves.get(kind, _NOTHING).values():
+            found.update(shelf)
+        return tuple(found)
 
     def get(self, kind: type[M], thread: str, agent: str | None = None) -> M | None:
         """The molecule of a kind on a thread, of that agent if one is named."""
-        for molecule in self._filed.get((kind, thread), ()):
-            if agent is None or cast("Any", molecule).agent == agent:
-                return cast("M", molecule)
+        shelf = self._shelves.get(kind, _NOTHING).get(thread)
+        if shelf is not None:
+            for molecule in shelf:
+                if agent is None or molecule.agent == agent:
+                    return cast("M", molecule)
         return None
 
     def need(self, kind: type[M], thread: str, agent: str | None = None) -> M:
@@ -128,12 +139,11 @@ class Soup:
 
     def children(self, thread: str) -> tuple[str, ...]:
         """The threads sparked from a thread, while their edges stand."""
-        edges = cast("dict[Parent, None]", self._filed.get(("children", thread), {}))
-        return tuple(edge.child for edge in edges)
+        return tuple(edge.child for edge in self._shelves.get(CHILDREN, _NOTHING).get(thread, ()))
 
     def has_children(self, thread: str) -> bool:
         """Whether any edge leads down from the thread."""
-        return bool(self._filed.get(("children", thread)))
+        return thread in self._shelves.get(CHILDREN, _NOTHING)
 
     def parent(self, thread: str) -> str | None:
         """The thread that sparked this one."""
@@ -146,7 +156,8 @@ class Soup:
 
     def dying(self, thread: str) -> bool:
         """Whether the thread is being terminated, or has been."""
-        return (Terminate, thread) in self._filed or (Tombstone, thread) in self._filed
+        shelves = self._shelves
+        return thread in shelves.get(Tombstone, _NOTHING) or thread in shelves.get(Terminate, _NOTHING)
 
     @property
     def charter(self) -> Charter:
@@ -159,7 +170,10 @@ class Soup:
         """The soup in which `consumed` are gone and `produced` are there; this one stays as it is."""
         other = Soup()
         other._bag = self._bag.copy()
-        other._filed = {key: filed.copy() for key, filed in self._filed.items()}
+        other._shelves = {
+            kind: {thread: shelf.copy() for thread, shelf in shelves.items()}
+            for kind, shelves in self._shelves.items()
+        }
         other._open = {thread: threads.copy() for thread, threads in self._open.items()}
         other.stirring = self.stirring
         other.react(consumed, produced)
@@ -180,20 +194,20 @@ class Soup:
             self.stirring += 1
         if count:
             return
-        filed = self._filed
-        for key in keys(molecule):
-            shelf = filed.get(key)
+        for kind, thread in keys(molecule):
+            shelves = self._shelves.get(kind)
+            if shelves is None:
+                shelves = self._shelves[kind] = {}
+            shelf = shelves.get(thread)
             if shelf is None:
-                filed[key] = {molecule: None}
+                shelves[thread] = {molecule: None}
             else:
                 shelf[molecule] = None
-        kind = type(molecule)
-        if kind is Parent:
-            edge = cast("Parent", molecule)
-            if thread_kind(edge.child) == "dispatch" and not self.dying(edge.child):
-                self._open.setdefault(edge.thread, {})[edge.child] = None
-        elif kind is Terminate or kind is Tombstone:
-            self._close(cast("Terminate | Tombstone", molecule).thread)
+        if isinstance(molecule, Parent):
+            if thread_kind(molecule.child) == "dispatch" and not self.dying(molecule.child):
+                self._open.setdefault(molecule.thread, {})[molecule.child] = None
+        elif isinstance(molecule, Terminate | Tombstone):
+            self._close(molecule.thread)
 
     def _remove(self, molecule: Molecule) -> None:
         count = self._bag.get(molecule, 0)
@@ -206,15 +220,23 @@ class Soup:
             self._bag[molecule] = count - 1
             return
         del self._bag[molecule]
-        for key in keys(molecule):
-            shelf = self._filed[key]
+        for kind, thread in keys(molecule):
+            shelves = self._shelves[kind]
+            shelf = shelves[thread]
             del shelf[molecule]
             if not shelf:
-                del self._filed[key]
-        if type(molecule) is Parent:
-            self._open.get(molecule.thread, {}).pop(molecule.child, None)
+                del shelves[thread]
+        if isinstance(molecule, Parent):
+            self._unlink(molecule.thread, molecule.child)
 
     def _close(self, thread: str) -> None:
         parent = self.parent(thread)
         if parent is not None:
-            self._open.get(parent, {}).pop(thread, None)
+            self._unlink(parent, thread)
+
+    def _unlink(self, parent: str, child: str) -> None:
+        slots = self._open.get(parent)
+        if slots is not None:
+            slots.pop(child, None)
+            if not slots:
+                del self._open[parent]

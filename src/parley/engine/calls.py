@@ -22,6 +22,7 @@ from parley.core.terms import (
     Surface,
     dispatch_thread,
 )
+from parley.engine.endings import contents
 from parley.engine.live import LiveJob, Turn
 from parley.engine.texts import excerpt
 from parley.engine.world import World
@@ -130,7 +131,10 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
         raise Refused("kind is `question` or `assert`")
     artifact = _name(arguments, "artifact") if kind == Kind.ASSERT else ""
     surface = live.soup.need(Surface, turn.thread, turn.agent)
-    there = world.workspace.contents(live.job, surface.workspace, [artifact]) if artifact else {}
+    there = {}
+    if artifact:
+        tree = world.workspace.snapshot(live.job, surface.workspace, turn.turn)
+        there = contents(live, world, surface.workspace, tree)
     question = Question(world.ids.new(), "?", Kind(kind), artifact, there.get(artifact, ""))
     refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
     turn.questions.append((question, text))

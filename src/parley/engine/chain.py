@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from parley.ports import MessageRow, StepRow
+from parley.ports import InputRow, JobRow, MessageRow, StepRow
 
+
+def origin(row: JobRow) -> str:
+    """What the first step says of the job's row (JSON), so that the chain covers what no rule knows of."""
+    settings = sha256(row.settings.encode("utf-8", "surrogatepass")).hexdigest()
+    said = {"decider": row.decider, "created": float(row.created), "agent": row.agent, "settings": settings}
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
 
 
 def head_after(
@@ -16,8 +23,11 @@ def head_after(
     epoch: int,
     steps: Sequence[StepRow],
     messages: Iterable[MessageRow],
+    taken: Iterable[InputRow] = (),
 ) -> str:
     """The head after a transaction. Any change to any column of any row gives another.
+
+    An input is covered from the moment that a transaction takes it, with what was noted of it.
 
     Texts that somebody else chose go in with their lengths, so that nothing can be moved from one
     column to the next unseen.
@@ -34,5 +44,10 @@ def head_after(
         f" {len(m.thread)} {len(m.key)} {len(m.body)} {len(m.meta)}"
         f" {m.sender}{m.sender_thread}{m.agent}{m.thread}{m.key}{m.body}{m.meta}"
         for m in messages
+    ]
+    rows += [
+        f"i {i.number} {i.taken} {i.time!r} {len(i.kind)} {len(i.key)} {len(i.by)} {len(i.body)} {len(i.note)}"
+        f" {i.kind}{i.key}{i.by}{i.body}{i.note}"
+        for i in taken
     ]
     return sha256("\n".join(rows).encode("utf-8", "surrogatepass")).hexdigest()

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from parley.core.conversation import enclosing
+from parley.core.conversation import enclosing, refuse_unless_askable
 from parley.core.errors import Disabled, Refused
 from parley.core.rule import Asking, Broadcast, Passage
 from parley.core.soup import Soup, stirs
@@ -31,6 +31,7 @@ from parley.core.terms import (
 )
 from parley.engine import texts
 from parley.engine.live import LiveJob, Turn, handle_slot, payload_message, tree_slot
+from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message, respond, to_human
 from parley.engine.world import World
 from parley.ports import Ended, Outcome
@@ -64,7 +65,7 @@ def lose(live: LiveJob, world: World, turn: Turn, fault: str) -> None:
     """The agent died, or took too long: give its message back, or tell whoever dispatched it."""
     now = world.clock.now()
     live.lost[turn.agent, turn.thread] = turn.calls
-    extra = json.dumps({"turn": turn.turn, "fault": fault}, ensure_ascii=False)
+    extra = dumps({"turn": turn.turn, "fault": fault})
     try:
         live.fire("recover", turn.agent, turn.thread, choice="agent", who=ORCHESTRATOR, time=now, extra=extra)
     except Disabled:
@@ -154,7 +155,9 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     outcome = world.workspace.read_outcome(live.job, surface.workspace) if record else None
     tree = world.workspace.snapshot(live.job, surface.workspace, turn.turn)
     inside = contents(live, world, surface.workspace, tree) if record else {}
-    questions = _questions(live, world, turn, inside)
+    questions, refused = _questions(live, world, turn, inside)
+    if refused and outcome is None:
+        outcome = Outcome(problem=refused)
     payloads = [
         payload_message(payload, _written(live, world, turn, payload, number))
         if isinstance(payload, Deliver)
@@ -193,16 +196,27 @@ def _left_behind(turn: Turn, event: Ended, tree: str) -> str:
         left["tree"] = tree
     if turn.notes:
         left["notes"] = turn.notes
-    return json.dumps(left, ensure_ascii=False, separators=(",", ":"))
+    return dumps(left)
 
 
-def _questions(live: LiveJob, world: World, turn: Turn, inside: dict[str, str]) -> list[Question]:
-    """The turn's questions, each on the bus, each assert bound to what its artifact contains now."""
+def _questions(
+    live: LiveJob, world: World, turn: Turn, inside: dict[str, str]
+) -> tuple[list[Question], str]:
+    """The turn's questions, each on the bus, each assert bound to what its artifact contains now.
+
+    An assert was checked when it was called; where the artifact has been changed since, it may be refused after all.
+    """
     record = enclosing(live.soup, turn.thread)
-    made = []
+    made: list[Question] = []
+    problem = ""
     for number, (question, text) in enumerate(turn.questions):
         digest = (inside.get(question.artifact) or "absent") if question.kind is Kind.ASSERT else ""
         bound = replace(question, digest=digest)
+        try:
+            refuse_unless_askable(live.soup, turn.agent, turn.thread, (bound,))
+        except Refused as refused:
+            problem = str(refused)
+            continue
         name = live.write(
             (turn.agent, turn.thread),
             (PROXY, escalation_thread(question.id)),
@@ -212,7 +226,7 @@ def _questions(live: LiveJob, world: World, turn: Turn, inside: dict[str, str]) 
             meta={"question": question.id},
         )
         made.append(replace(bound, message=name))
-    return made
+    return made, problem
 
 
 def _written(live: LiveJob, world: World, turn: Turn, payload: Deliver, number: int) -> str:

@@ -25,6 +25,7 @@ from parley.core.terms import (
 )
 from parley.engine import inputs, records, stand_in, texts
 from parley.engine.calls import call, may_ask
+from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file
 from parley.engine.live import LiveJob, Turn, handle_slot, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
@@ -33,6 +34,7 @@ from parley.engine.roster import charter_of
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, LostOwnership, Order, Progress, TurnEvent
 
+LINES_BUFFERED = 4096
 ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
 
 
@@ -46,6 +48,7 @@ class Engine:
         self._anchored: dict[str, int] = {}
         self._recorded: dict[str, dict[str, Record]] = {}
         self._lines: dict[tuple[str, str], list[str]] = {}
+        self._logged = 0  # how many lines wait to be written
         self._started: list[tuple[LiveJob, Turn]] = []
         self._look = True  # whether inputs may be waiting
 
@@ -64,7 +67,8 @@ class Engine:
             time=now,
             meta={"request": True},
         )
-        live.fire("open", row.job, choice=Opening(charter, request), who=row.decider or HUMAN, time=now)
+        opening = Opening(charter, request)
+        live.fire("open", row.job, choice=opening, who=row.decider or HUMAN, time=now, extra=origin(row))
         self.jobs[row.job] = live
         self._advance()
         return live
@@ -92,6 +96,8 @@ class Engine:
         for run in self._orphans(live):
             live.lost[run.agent, run.thread] = self._logged_calls(live, run)
             live.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now)
+        for row in store.inputs(job):  # before any turn starts: a withdrawal or a pause may be waiting
+            inputs.take(live, self.world, row)
         self._advance()
         return live
 
@@ -107,7 +113,8 @@ class Engine:
             time=now,
             meta={"request": True},
         )
-        live.fire("open", live.job, choice=Opening(charter, request), who=live.row.decider or HUMAN, time=now)
+        opening, who = Opening(charter, request), live.row.decider or HUMAN
+        live.fire("open", live.job, choice=opening, who=who, time=now, extra=origin(live.row))
 
     def _orphans(self, live: LiveJob) -> list[Run]:
         """The turns whose process died with the last owner, found along the Parent edges from the root."""
@@ -150,6 +157,7 @@ class Engine:
         live = self.jobs.pop(job)
         for turn in list(live.running):
             self.world.turns.cancel(job, turn)
+        self._write_lines()
         self._anchor(live)
         self.world.store.disown(job)
 
@@ -162,6 +170,7 @@ class Engine:
             self._take(event)
         taken = self._take_inputs()
         if not events and not taken:
+            self._write_lines()
             for live in self.jobs.values():
                 self._anchor(live)
         advanced = self._advance()
@@ -187,7 +196,6 @@ class Engine:
                 ok = True
                 made = turn.calls[-1] if turn.calls else event.tool
                 self._log(live, turn.thread, turn.turn, "call", tool=event.tool, call=made)
-                self._write_lines()  # at once: should the engine die, this tells what the turn had called
             except Refused as refused:
                 text = str(refused)
                 self._log(live, turn.thread, turn.turn, "refused", tool=event.tool, why=text)
@@ -199,9 +207,12 @@ class Engine:
         if turn is None:
             return
         stream = records.stream_of(record, turn.thread)
-        what = {"fault": event.fault} if event.fault else {"text": event.text, "usage": dict(event.usage)}
+        what = {"fault": event.fault} if event.fault else {
+            "text": texts.excerpt(event.text),
+            "usage": dict(event.usage),
+        }
         entry = records.line(self.world.clock.now(), turn.turn, "lost" if event.fault else "end", **what)
-        self._lines.setdefault((live.job, stream), []).append(entry)
+        self._line(live.job, stream, entry)
 
     def _take_inputs(self) -> bool:
         taken = False
@@ -243,7 +254,7 @@ class Engine:
 
     def _rouse(self, live: LiveJob, agent: str, thread: str) -> None:
         """Start the instance's next turn, if it has one: an interrupt goes before its mail."""
-        soup, now = live.soup, self.world.clock.now()
+        soup = live.soup
         turn = f"t{live.step + 1}"
         interrupts = sorted(soup.all(Interrupt, thread), key=lambda i: number_of(i.message))
         urgent = [interrupt for interrupt in interrupts if interrupt.now]
@@ -261,18 +272,21 @@ class Engine:
             mailbox = soup.get(Mailbox, thread, agent)
             if mailbox is None or not mailbox.queue:
                 return
-            live.fire("wake", agent, thread, choice=turn, who=agent, time=now)
-            self._begin(live, agent, thread, turn, mailbox.queue[0])
+            self._begin(live, "wake", (agent, thread), turn, mailbox.queue[0])
             return
-        live.fire(rule, agent, thread, chosen.message, choice=turn, who=agent, time=now)
-        self._begin(live, agent, thread, turn, chosen.message)
+        self._begin(live, rule, (agent, thread, chosen.message), turn, chosen.message)
 
-    def _begin(self, live: LiveJob, agent: str, thread: str, turn: str, name: str) -> None:
+    def _begin(self, live: LiveJob, rule: str, at: tuple[str, ...], turn: str, name: str) -> None:
+        """Fire what starts a turn. The step says all that the turn's row will: an audit compares them."""
+        agent, thread, now = at[0], at[1], self.world.clock.now()
         if agent == ORCHESTRATOR:
+            live.fire(rule, *at, choice=turn, who=agent, time=now)
             Orchestrator(live, self.world, turn, name).run()
             return
+        host = self.world.turns.hosts()[0]
+        live.fire(rule, *at, choice=turn, who=agent, time=now, extra=records.dumps({"host": host}))
         begun = Turn(turn, agent, thread, name, token=f"{turn}.{live.epoch}.{self.world.ids.new()}")
-        live.begin(begun, self.world.turns.hosts()[0], self.world.clock.now())
+        live.begin(begun, host, now)
         self._started.append((live, begun))
 
     def _judge_pending(self, live: LiveJob) -> bool:
@@ -302,7 +316,8 @@ class Engine:
         for live, turn in started:
             if turn.turn in live.running:
                 self._submit(live, turn)
-        self._write_lines()
+        if self._logged > LINES_BUFFERED:
+            self._write_lines()
         for live in self.jobs.values():
             outcomes, live.outcomes = live.outcomes, []
             for name, text, workspace in outcomes:
@@ -321,7 +336,7 @@ class Engine:
         row = message(live, self.world, turn.message)
         live.bodies.pop(turn.message, None)
         text = texts.recovered(row.body, discarded(live, turn.agent, turn.thread))
-        self._log(live, turn.thread, turn.turn, "start", agent=turn.agent, message=turn.message, text=text)
+        self._log(live, turn.thread, turn.turn, "start", agent=turn.agent, message=turn.message)
         self.world.turns.submit(
             Order(
                 turn.turn,
@@ -339,17 +354,21 @@ class Engine:
                 may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
                 float(live.settings.get("time_limit_seconds", 1800)),
                 surface.tools,
-                rules_for(live.settings, turn.agent),
+                live.rules_for(turn.agent),
             )
         )
 
     def _log(self, live: LiveJob, thread: str, turn: str, event: str, **more: Any) -> None:  # noqa: ANN401
         stream = records.stream_of(live.record, thread)
-        entry = records.line(self.world.clock.now(), turn, event, **more)
-        self._lines.setdefault((live.job, stream), []).append(entry)
+        self._line(live.job, stream, records.line(self.world.clock.now(), turn, event, **more))
+
+    def _line(self, job: str, stream: str, entry: str) -> None:
+        self._lines.setdefault((job, stream), []).append(entry)
+        self._logged += 1
 
     def _write_lines(self) -> None:
-        lines, self._lines = self._lines, {}
+        """Streams are written whenever there is nothing else to do, so that a busy engine writes them in bulk."""
+        lines, self._lines, self._logged = self._lines, {}, 0
         for (job, stream), texts_ in lines.items():
             self.world.files.append(job, stream, texts_)
 
@@ -370,12 +389,6 @@ class Engine:
     def _anchor(self, live: LiveJob, *, force: bool = False) -> None:
         if not force and self._anchored.get(live.job) == live.transaction:
             return
-        document = records.state_document(live.record, records.anchor(live))
+        document = records.state_document(live.record, live.anchor())
         self.world.files.write_state(live.job, "state.json", records.render(document))
         self._anchored[live.job] = live.transaction
-
-
-def rules_for(settings: dict[str, Any], agent: str) -> str:
-    """The scripted agent's rules, as its order carries them; `null` for a proxy that has none."""
-    rules = settings.get("proxy") if agent == PROXY else settings.get("agents", {}).get(agent, [])
-    return json.dumps(rules, ensure_ascii=False)

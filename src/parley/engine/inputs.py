@@ -46,7 +46,7 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
         note = handlers[row.kind](live, world, row, body)
     except (Disabled, Refused) as late:
         note = f"too late: {late}"
-    live.take(row.number, note)
+    live.take(row, note)
 
 
 def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
@@ -97,6 +97,8 @@ def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) 
     if thread_kind(thread) in ("job", "state"):
         withdraw_job(live, world, reason)
         return "withdrawn"
+    if live.soup.get(Surface, thread) is None:
+        raise Disabled(f"there is no {thread} any more")
     parent = live.soup.parent(thread)
     above = live.soup.get(Surface, parent) if parent else None
     notice = ""

@@ -42,7 +42,8 @@ from parley.core.terms import (
 )
 from parley.core.wire import decode, encode
 from parley.engine.chain import head_after
-from parley.ports import Commit, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
+from parley.engine.records import dumps
+from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
 
 HANDLE = "handle"
 TREE = "tree"
@@ -95,7 +96,6 @@ def number_of(message: str) -> int:
     return int(message[1:])
 
 
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class _Pending:
     kept: dict[str, str | None] = field(default_factory=dict)
     started: list[TurnRow] = field(default_factory=list)
     ended: list[tuple[str, int, str]] = field(default_factory=list)
-    taken: list[tuple[int, str]] = field(default_factory=list)
+    taken: list[InputRow] = field(default_factory=list)
 
 
 class LiveJob:
@@ -150,6 +150,7 @@ class LiveJob:
         self.subteams: dict[str, Record] = {}
         self.outcomes: list[tuple[str, str, str]] = []  # to be kept as files: name, text, whose workspace
         self.asking = self.held = 0  # how many questions wait for the human, and how many holds there are
+        self._rules: dict[str, str] = {}
         self._pending = _Pending()
         self._listed = True  # whether the listing's row may have changed
 
@@ -191,6 +192,23 @@ class LiveJob:
         """Whether there is something to commit."""
         return bool(self._pending.steps or self._pending.taken)
 
+    def anchor(self) -> dict[str, Any]:
+        """Where the bus stands: a bus that ends before an anchor has lost its tail."""
+        return {
+            "transaction": self.transaction,
+            "step": self.step,
+            "message": self.message_count,
+            "hash": self.head,
+        }
+
+    def rules_for(self, agent: str) -> str:
+        """The scripted agent's rules, as its orders carry them; `null` for a proxy that has none."""
+        text = self._rules.get(agent)
+        if text is None:
+            rules = self.settings.get("proxy") if agent == PROXY else self.settings.get("agents", {}).get(agent, [])
+            text = self._rules[agent] = dumps(rules)
+        return text
+
     def rouse(self) -> None:
         """Look at every instance again: after a load, and when a hold is released."""
         for idle in self.soup.of(Idle):
@@ -216,7 +234,7 @@ class LiveJob:
                 who,
                 time,
                 " ".join(at),
-                "" if choice is None else _dumps(encode(choice)),
+                "" if choice is None else dumps(encode(choice)),
                 "\n".join([brief(molecule) for molecule in reaction.consumed]),
                 "\n".join([brief(molecule) for molecule in reaction.produced]),
                 extra,
@@ -314,7 +332,7 @@ class LiveJob:
             key,
             time,
             body,
-            _dumps(meta) if meta else "",
+            dumps(meta) if meta else "",
         )
         self._pending.messages.append(row)
         name = f"m{self.message_count}"
@@ -332,9 +350,9 @@ class LiveJob:
         if self.kept.pop(where, None) is not None:
             self._pending.kept[where] = None
 
-    def take(self, number: int, note: str) -> None:
+    def take(self, row: InputRow, note: str) -> None:
         """An input was dealt with."""
-        self._pending.taken.append((number, note))
+        self._pending.taken.append(replace(row, taken=self.transaction + 1, note=note))
 
     # ---- committing --------------------------------------------------------------------------
 
@@ -342,14 +360,16 @@ class LiveJob:
         """What the next transaction writes. The job goes on as if it were written."""
         pending, self._pending = self._pending, _Pending()
         self.transaction += 1
-        self.head = head_after(self.head, self.transaction, time, self.epoch, pending.steps, pending.messages)
+        self.head = head_after(
+            self.head, self.transaction, time, self.epoch, pending.steps, pending.messages, pending.taken
+        )
         molecules: dict[str, str | None] = dict(pending.kept)
         for where, molecule in pending.after.items():
             if molecule is None:
                 if pending.before[where] is not None:
                     molecules[where] = None
             elif molecule != pending.before[where]:
-                molecules[where] = _dumps(encode(molecule))
+                molecules[where] = dumps(encode(molecule))
         row = self._row(time) if self._listed else None
         return Commit(
             self.job,
@@ -360,7 +380,7 @@ class LiveJob:
             molecules,
             pending.started,
             pending.ended,
-            pending.taken,
+            [(taken.number, taken.note) for taken in pending.taken],
             row,
         )
 

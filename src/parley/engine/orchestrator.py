@@ -34,7 +34,11 @@ from parley.engine.live import LiveJob
 from parley.engine.reduce import drain, message, straight_to_human, terminate
 from parley.engine.world import World
 
-REACHED = {Ruling.BACKTRACK_INTENT: Action.REALIGN, Ruling.BACKTRACK_PLAN: Action.REPLAN}
+REACHED: dict[Ruling | None, Action] = {
+    Ruling.BACKTRACK_INTENT: Action.REALIGN,
+    Ruling.BACKTRACK_PLAN: Action.REPLAN,
+    Ruling.WITHDRAW: Action.WITHDRAW,
+}
 
 
 class Orchestrator:
@@ -245,15 +249,16 @@ class Orchestrator:
         slot = f"handle retry {meta['answer']}"
         again = self.live.kept.get(slot) or texts.pending(record, self.open_below(record.thread))
         self.live.drop(slot)
-        if ruling is None and text.strip().lower() == "fail":
-            self.move(record, Passage(Action.FAILURE, ORCHESTRATOR, self.now, "the human let it fail"))
-        elif ruling is Ruling.WITHDRAW:
-            self.move(record, Passage(Action.WITHDRAW, ORCHESTRATOR, self.now, text))
-        elif ruling in REACHED and REACHED[ruling] in skill_outcomes(record.state):
-            self.move(record, Passage(REACHED[ruling], ORCHESTRATOR, self.now, text))
-        else:
-            advice = f"\n\nThe human says: {text}" if text and ruling is not Ruling.APPROVE else ""
-            self.send([self.letter(record.actor, record.thread, f"{again}{advice}")])
+        action = Action.FAILURE if ruling is None and text.strip().lower() == "fail" else REACHED.get(ruling)
+        if action is not None:
+            try:
+                self.move(record, Passage(action, ORCHESTRATOR, self.now, text))
+            except Refused:
+                pass  # this state has no such way out, or a later verdict has overtaken this one: try again
+            else:
+                return
+        advice = f"\n\nThe human says: {text}" if text and ruling is not Ruling.APPROVE else ""
+        self.send([self.letter(record.actor, record.thread, f"{again}{advice}")])
 
     def open_below(self, thread: str) -> list[str]:
         """What the lead has left open."""
@@ -266,10 +271,10 @@ class Orchestrator:
         """An intervention on the job's thread reaches whichever state is current."""
         record = self.live.record
         authoritative = bool(meta["intervene"]["authoritative"])
-        letter = self.letter(record.actor, record.thread, self.row.body, {"intervened": True, "job": True})
-        moved = Interrupt(record.thread, letter.message, bool(meta["intervene"]["now"]), authoritative)
         self.rest()
         if self.live.soup.get(Surface, record.thread) is not None:
+            letter = self.letter(record.actor, record.thread, self.row.body, {"intervened": True, "job": True})
+            moved = Interrupt(record.thread, letter.message, bool(meta["intervene"]["now"]), authoritative)
             self.fire("intervene", record.thread, choice=moved)
 
 

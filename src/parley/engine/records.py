@@ -7,7 +7,9 @@ from typing import Any
 
 from parley.core.states import PHASES, Record
 from parley.core.terms import thread_kind
-from parley.engine.live import LiveJob
+
+dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""JSON as the bus and the streams hold it, on one line."""
 
 
 def state_document(record: Record, head: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -46,11 +48,6 @@ def render(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def anchor(live: LiveJob) -> dict[str, Any]:
-    """Where the bus stood when the record was written: a bus that ends before it has lost its tail."""
-    return {"transaction": live.transaction, "step": live.step, "message": live.message_count, "hash": live.head}
-
-
 def stream_of(record: Record, thread: str) -> str:
     """The stream of a thread: one for each phase's lead, one for each other thread."""
     if thread_kind(thread) == "state" and record.thread == thread and record.live:
@@ -61,4 +58,4 @@ def stream_of(record: Record, thread: str) -> str:
 
 def line(time: float, turn: str, event: str, **more: Any) -> str:  # noqa: ANN401 - JSON values
     """One line of a stream."""
-    return json.dumps({"time": time, "turn": turn, "event": event, **more}, ensure_ascii=False)
+    return dumps({"time": time, "turn": turn, "event": event, **more})

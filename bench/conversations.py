@@ -1,0 +1,214 @@
+"""Parley's own round trips: the whole engine on the SQLite bus, with agents whose turns take no time.
+
+A sends 1 KiB to B, B wakes, runs a no-op and replies 1 KiB, A wakes: two turns and two deliveries, each
+durable before the next begins. Every rule fires, every step and message is recorded and chained, as in a job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.machine import sync_ms
+from parley.adapters.files import JobFiles
+from parley.adapters.sqlite import SqliteStore
+from parley.adapters.system import RandomIds, SystemClock
+from parley.engine.engine import Engine
+from parley.engine.live import LiveJob
+from parley.engine.roster import charter_of
+from parley.engine.world import World
+from parley.ports import Called, Ended, JobRow, Order, Outcome, TurnEvent
+
+TEXT = "x" * 1024
+Act = Callable[["Inline", Order], None]
+
+
+class Inline:
+    """Turns that are over as soon as they are submitted. `acts` says what each agent does in one."""
+
+    def __init__(self, acts: Mapping[str, Act]) -> None:
+        self.acts = acts
+        self.threads: dict[str, str] = {}  # whom an instance talks to, by its own thread
+        self.turns = 0
+        self._events: list[TurnEvent] = []
+
+    def hosts(self) -> tuple[str, ...]:
+        """Here."""
+        return ("local",)
+
+    def submit(self, order: Order) -> None:
+        """Play the turn."""
+        self.turns += 1
+        self.acts[order.agent](self, order)
+
+    def send(self, order: Order, number: int = 1, **arguments: Any) -> None:  # noqa: ANN401 - a tool's arguments
+        """A Send in mid-turn."""
+        self._events.append(Called(order.job, order.turn, order.token, number, "Send", arguments))
+        self._asker = order.thread
+
+    def end(self, order: Order, text: str = "") -> None:
+        """The turn's end."""
+        self._events.append(Ended(order.job, order.turn, order.epoch, text))
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """What a call was told."""
+        if not ok:
+            raise RuntimeError(text)
+        self.told(turn, number, data)
+
+    def told(self, turn: str, number: int, data: Mapping[str, Any]) -> None:
+        """For whoever needs the answer."""
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        """All that has happened."""
+        events, self._events = self._events, []
+        return events
+
+    def cancel(self, job: str, turn: str) -> None:
+        """Nothing is ever under way."""
+
+    def reclaim(self, job: str) -> None:
+        """Nothing is ever left."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class NoWorkspace:
+    """The no-op writes no files, so that none are looked for."""
+
+    def prepare(self, job: str, name: str, parent: str) -> str:
+        """Nowhere."""
+        return "/"
+
+    def clear_outcome(self, job: str, name: str) -> None:
+        """None is there."""
+
+    def read_outcome(self, job: str, name: str) -> Outcome | None:
+        """None is there."""
+        return None
+
+    def snapshot(self, job: str, name: str, turn: str) -> str:
+        """Nothing to keep."""
+        return ""
+
+    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
+        """No artifacts."""
+        return {}
+
+    def restore(self, job: str, name: str, tree: str, lost: str) -> None:
+        """Nothing to put back."""
+
+    def merge(self, job: str, name: str, parent: str) -> list[str]:
+        """Nothing to merge."""
+        return []
+
+
+class Talk(Inline):
+    """N conversations between an `a` and a `b` each, which go on for ever."""
+
+    def __init__(self, conversations: int) -> None:
+        super().__init__({"intent-lead": Talk.lead, "a": Talk.a, "b": Talk.b})
+        self.conversations = conversations
+        self.round_trips = 0
+        self.partner: dict[str, str] = {}
+        self._asking: dict[str, str] = {}
+
+    def lead(self, order: Order) -> None:
+        """Open the conversations, once."""
+        if not self.partner and order.message.startswith("[INTENT]"):
+            for number in range(self.conversations):
+                self.send(order, number + 1, to="a", text="go")
+        self.end(order)
+
+    def a(self, order: Order) -> None:
+        """Send, to a new partner or to the one it has."""
+        partner = self.partner.get(order.thread)
+        if partner is None:
+            self._asking[order.turn] = order.thread
+            self.send(order, to="b", text=TEXT)
+        else:
+            self.round_trips += 1
+            self.send(order, thread=partner, text=TEXT)
+        self.end(order)
+
+    def b(self, order: Order) -> None:
+        """Reply, by its final text."""
+        self.end(order, TEXT)
+
+    def told(self, turn: str, number: int, data: Mapping[str, Any]) -> None:
+        """Remember the thread that was opened."""
+        asker = self._asking.pop(turn, None)
+        if asker is not None:
+            self.partner[asker] = data["thread"]
+
+
+def settings(roles: Mapping[str, list[str]], fan_out: int) -> dict[str, Any]:
+    """A job's snapshot."""
+    return {
+        "roles": [{"name": name, "team": team} for name, team in roles.items()],
+        "policies": ["always"] * 3,
+        "fan_out": fan_out,
+        "crash_budget": 3,
+        "retry_budget": 3,
+    }
+
+
+def start(home: Path, turns: Inline, given: dict[str, Any], durability: str = "full") -> tuple[Engine, LiveJob]:
+    """An engine with a new job."""
+    world = World(
+        SqliteStore(home, durability=durability), turns, NoWorkspace(), JobFiles(home), SystemClock(), RandomIds()
+    )
+    engine = Engine(world)
+    now = time.time()
+    job = world.ids.new()
+    row = JobRow(job, "talk", "bench", now, now, "INTENT", 1, 0, 0, 0, "inline", json.dumps(given))
+    return engine, engine.start(row, charter_of(job, given))
+
+
+def measure(conversations: int, seconds: float, where: Path) -> dict[str, Any]:
+    """Round trips a second, after a warm-up in which every conversation has begun."""
+    where.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=where) as folder:
+        home = Path(folder)
+        before = sync_ms(home)
+        talk = Talk(conversations)
+        given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations))
+        engine, live = start(home, talk, given)
+        warm = time.perf_counter() + 1.0
+        while time.perf_counter() < warm or talk.round_trips < conversations:
+            engine.crank(0.0)
+        begun, first = time.perf_counter(), talk.round_trips
+        while time.perf_counter() - begun < seconds:
+            engine.crank(0.0)
+        taken, made = time.perf_counter() - begun, talk.round_trips - first
+        engine.release(live.job)
+        return {
+            "peer": "parley",
+            "conversations": conversations,
+            "round_trips": made,
+            "seconds": taken,
+            "per_second": made / taken,
+            "durable": True,
+            "sync_ms": [before, sync_ms(home)],
+            "notes": "the whole engine, every rule recorded and chained",
+        }
+
+
+def main() -> None:
+    """Print one measurement as a line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--conversations", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--dir", type=Path, default=Path())
+    options = parser.parse_args()
+    print(json.dumps(measure(options.conversations, options.seconds, options.dir)))
+
+
+if __name__ == "__main__":
+    main()

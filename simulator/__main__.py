@@ -1,0 +1,37 @@
+"""Run seeds from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from simulator.run import Failed, Simulation, simulate
+
+
+def main() -> int:
+    """Run one seed with its trace, or many."""
+    parser = argparse.ArgumentParser(prog="simulator", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many")
+    parser.add_argument("--trace", action="store_true", help="print every step of the run")
+    options = parser.parse_args()
+    states: Counter[str] = Counter()
+    for seed in range(options.seed, options.seed + options.seeds):
+        run = Simulation(seed, trace=print if options.trace else None) if options.trace else None
+        try:
+            result = run.run() if run is not None else simulate(seed)
+        except Failed as failed:
+            print(failed, file=sys.stderr)
+            return 1
+        finally:
+            if run is not None:
+                for step in run.outside.steps("sim"):
+                    print(f"{step.number:4} tx {step.transaction:3} {step.rule:14} {step.who:14} {step.at} {step.choice[:90]}")
+        states[result.state] += 1
+    print(f"{options.seeds} seeds: " + ", ".join(f"{state} {count}" for state, count in sorted(states.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

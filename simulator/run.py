@@ -1,0 +1,349 @@
+"""One run of a seed, and what must be true of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from parley.adapters.memory import MemoryBus, MemoryStore
+from parley.core.invariants import check
+from parley.core.rule import RuleSet
+from parley.core.rules import RULES
+from parley.core.soup import Soup
+from parley.core.states import Record
+from parley.core.terms import AskHuman, Hold, Idle, Mailbox, Run, Surface
+from parley.core.wire import decode
+from parley.engine.audit import audit
+from parley.engine.engine import Engine
+from parley.engine.roster import charter_of
+from parley.engine.stand_in import answer_key
+from parley.engine.world import World
+from parley.ports import Duplicate, JobRow, LostOwnership, Owned
+from simulator.scenario import Scenario, scenario
+from simulator.world import (
+    BEGINNING,
+    Crash,
+    Fuse,
+    Schedule,
+    SimClock,
+    SimDisk,
+    SimFiles,
+    SimIds,
+    SimStore,
+    SimTurns,
+    SimWorkspace,
+)
+
+JOB = "sim"
+CRANKS = 3000
+PATIENCE = 50_000.0  # virtual seconds
+
+
+class Failed(Exception):
+    """A run that broke a promise. The seed replays it."""
+
+    def __init__(self, seed: int, why: str) -> None:
+        super().__init__(f"seed {seed}: {why}\n  replay: python -m simulator --seed {seed} --trace")
+        self.seed = seed
+        self.why = why
+
+
+@dataclass
+class Result:
+    """What a run came to."""
+
+    seed: int
+    state: str
+    head: str
+    steps: int
+    crashes: int
+    time: float
+    fired: Counter[str] = field(default_factory=Counter)
+
+
+class Simulation:
+    """One seed's world and everything that happens in it."""
+
+    def __init__(self, seed: int, rules: RuleSet = RULES, trace: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.rules = rules
+        self.trace = trace or (lambda text: None)
+        self.rng = Random(seed)
+        self.scenario: Scenario = scenario(self.rng)
+        self.clock = SimClock()
+        self.ids = SimIds()
+        self.schedule = Schedule(self.clock)
+        self.bus = MemoryBus()
+        self.disk = SimDisk()
+        self.fuses = list(self.scenario.crashes)
+        self.processes = 0
+        self.crashes = 0
+        self.stolen = False  # the process has lost its lock and does not know it yet
+        self.turns: SimTurns | None = None
+        self.outside = MemoryStore(self.bus, "outside")
+        self.engine = self.boot()
+
+    # ---- processes -------------------------------------------------------------------------------
+
+    def boot(self) -> Engine:
+        """A new process."""
+        if self.turns is not None:
+            self.turns.close()
+        self.processes += 1
+        fuse = Fuse(self.fuses.pop(0) if self.fuses else None, self.rng)
+        self.turns = SimTurns(self.schedule, self.disk, self.rng, fuse, self.scenario.faults)
+        world = World(
+            SimStore(self.bus, f"process-{self.processes}", fuse),
+            self.turns,
+            SimWorkspace(self.disk, fuse),
+            SimFiles(self.disk, fuse),
+            self.clock,
+            self.ids,
+        )
+        return Engine(world, self.rules)
+
+    def died(self, why: str) -> None:
+        """The process is gone, and with it its locks and its turns."""
+        self.trace(f"{self.clock.time:9.2f} process {self.processes} died: {why}")
+        self.crashes += 1
+        self.stolen = False
+        self.bus.kill(f"process-{self.processes}")
+        self.engine = self.boot()
+
+    def open(self) -> None:
+        """Start the job, however often the process dies over it."""
+        made = self.scenario
+        roles = [{"name": name, "team": made.teams.get(name, [])} for name in made.agents]
+        settings = {
+            "roles": roles,
+            "policies": list(made.policies),
+            "fan_out": made.fan_out,
+            "crash_budget": 3,
+            "retry_budget": 2,
+            "time_limit_seconds": 30,
+            "agents": made.agents,
+            "proxy": made.proxy,
+        }
+        row = JobRow(JOB, "do it", "me", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings))
+        try:
+            self.engine.start(row, charter_of(JOB, settings))
+        except Crash as crash:
+            self.died(str(crash))
+
+    def alive(self) -> Engine:
+        """An engine that owns the job."""
+        while JOB not in self.engine.jobs:
+            try:
+                if not any(row.job == JOB for row in self.outside.jobs()):
+                    self.open()
+                else:
+                    self.engine.adopt(JOB)
+            except Crash as crash:
+                self.died(str(crash))
+        return self.engine
+
+    # ---- the run -----------------------------------------------------------------------------------
+
+    def run(self) -> Result:
+        """Run to the end, or to where only a silent human could go on."""
+        self.schedule.after(1.0, self.human)
+        self.open()
+        checked = 0
+        for _ in range(CRANKS):
+            engine = self.alive()
+            live = engine.jobs[JOB]
+            if not live.record.live:
+                break
+            if self.clock.time > PATIENCE:
+                break
+            try:
+                self.disturb()
+                engine.crank(5.0)
+            except Crash as crash:
+                self.died(str(crash))
+                continue
+            except LostOwnership as lost:
+                self.died(f"lost ownership: {lost}")
+                continue
+            if live.transaction != checked:
+                checked = live.transaction
+                check(live.soup, self.rules)
+            elif self.given_up(live.soup):
+                break
+        self.finish()
+        return self.judge()
+
+    def given_up(self, soup: Soup) -> bool:
+        """Whether only a human who stays silent could go on."""
+        running = self.turns is not None and self.turns.running
+        return self.scenario.human == "silent" and bool(soup.of(AskHuman)) and not running and not soup.of(Hold)
+
+    def finish(self) -> None:
+        """The last process ends in good order, or the one after it does."""
+        while JOB in self.alive().jobs:
+            try:
+                self.engine.crank(0.0)
+                self.engine.release(JOB)
+                return
+            except (Crash, LostOwnership) as crash:
+                self.died(str(crash))
+
+    def disturb(self) -> None:
+        """A second owner, and a lock that gets lost."""
+        if not self.stolen and self.rng.random() < self.scenario.faults.get("two owners", 0.0):
+            rival = MemoryStore(self.bus, "rival")
+            try:
+                rival.own(JOB)
+            except Owned:
+                pass
+            else:
+                raise Failed(self.seed, "a living owner was displaced")
+        if self.rng.random() < self.scenario.faults.get("lost lock", 0.0):
+            self.bus.steal(JOB)
+            self.bus.kill("thief")
+            self.stolen = True
+
+    # ---- the human ---------------------------------------------------------------------------------
+
+    def human(self) -> None:
+        """Now and then the human looks at what there is."""
+        made = self.scenario
+        pause = {"prompt": 3.0, "late": 120.0, "silent": 1000.0}[made.human]
+        self.schedule.after(self.rng.random() * pause, self.human)
+        if not any(row.job == JOB for row in self.outside.jobs()) or not self.outside.load(JOB).transaction:
+            return
+        soup = self.soup()
+        for asked in soup.of(AskHuman):
+            # a human may be silent only where somebody else could still act
+            if made.human != "silent":
+                self.answer(asked)
+        if self.rng.random() < made.meddling:
+            self.meddle(soup)
+        if soup.of(Hold) and self.rng.random() < 0.5:
+            self.put("resume", {})
+
+    def soup(self) -> Soup:
+        """The soup as the bus has it."""
+        molecules = self.outside.load(JOB).molecules
+        return Soup(decode(json.loads(body)) for where, body in molecules.items() if not where.startswith(("handle", "tree")))
+
+    def answer(self, asked: AskHuman) -> None:
+        """Say something, once or twice."""
+        rulings = self.scenario.rulings
+        ruling = self.rng.choices(list(rulings), list(rulings.values()))[0]
+        body = {"question": asked.id, "framing": asked.framing, "ruling": ruling or None, "text": "so be it"}
+        if not self.put("answer", body, answer_key(asked)):
+            return
+        if self.rng.random() < self.scenario.faults.get("double answer", 0.0) and self.put(
+            "answer", body, answer_key(asked)
+        ):
+            raise Failed(self.seed, "an answer was taken twice")
+
+    def meddle(self, soup: Soup) -> None:
+        """Intervene, pause or withdraw, anywhere."""
+        threads = sorted(surface.thread for surface in soup.of(Surface))
+        if not threads:
+            return
+        thread = self.rng.choice(threads)
+        what = self.rng.choice(("intervene", "intervene", "intervene", "pause", "withdraw"))
+        if what == "intervene":
+            now, authoritative = self.rng.random() < 0.5, self.rng.random() < 0.3
+            self.put("intervene", {"thread": thread, "text": "mind this", "now": now, "authoritative": authoritative})
+        elif what == "withdraw":
+            self.put("withdraw", {"thread": thread, "reason": "enough"})
+        else:
+            self.put("pause", {})
+
+    def put(self, kind: str, body: dict[str, Any], key: str | None = None) -> bool:
+        """Leave an input on the bus; whether it was new."""
+        try:
+            self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), "human", json.dumps(body))
+        except Duplicate:
+            return False
+        self.trace(f"{self.clock.time:9.2f} human: {kind} {body}")
+        return True
+
+    # ---- what must be true -------------------------------------------------------------------------
+
+    def judge(self) -> Result:
+        """Check everything that was promised."""
+        store = self.outside
+        soup = self.soup()
+        record = soup.need(Record, JOB)
+        check(soup, self.rules)
+        self.judge_end(soup, record)
+        self.judge_deliveries(soup)
+        self.judge_turns(soup, record)
+        state = json.loads(self.disk.records[JOB, "state.json"])
+        report = audit(store, JOB, state["head"], self.rules)
+        if not report.ok:
+            raise Failed(self.seed, f"the audit found: {report.findings}")
+        if state["state"] != record.state or len(state["history"]) != len(record.history):
+            raise Failed(self.seed, "state.json says something else than the bus")
+        fired = Counter(step.rule for step in store.steps(JOB))
+        last = store.load(JOB).transaction
+        head = last.head if last else ""
+        return Result(self.seed, str(record.state), head, sum(fired.values()), self.crashes, self.clock.time, fired)
+
+    def judge_end(self, soup: Soup, record: Record) -> None:
+        """A terminal, or a human who is awaited."""
+        if not record.live:
+            left = [m for m in soup if isinstance(m, Run | Idle | Mailbox | AskHuman | Surface)]
+            if left:
+                raise Failed(self.seed, f"the job has ended and left {left[0]}")
+        elif not soup.of(AskHuman) and not soup.of(Hold):
+            raise Failed(self.seed, f"it ended in {record.state} with nobody awaited")
+        elif self.scenario.human != "silent":
+            raise Failed(self.seed, f"it did not end although the human answers: {record.state}")
+
+    def judge_deliveries(self, soup: Soup) -> None:
+        """Every message is begun once for each time it was not given back."""
+        begun: Counter[str] = Counter()
+        for step in self.outside.steps(JOB):
+            if step.rule == "wake":
+                begun[_word(step.produced, "Run", 3)] += 1
+            elif step.rule in ("wake-int", "interrupt"):
+                begun[step.at.split(" ")[2]] += 1
+            elif step.rule == "recover":
+                begun[_word(step.consumed, "Run", 3)] -= 1
+        twice = [message for message, count in begun.items() if count > 1 or count < 0]
+        if twice:
+            raise Failed(self.seed, f"{twice[0]} was delivered {begun[twice[0]]} times")
+
+    def judge_turns(self, soup: Soup, record: Record) -> None:
+        """No work after the end, and no call from beyond a turn."""
+        if self.turns is None:
+            return
+        if self.turns.running:
+            raise Failed(self.seed, f"still running after the end: {list(self.turns.running)}")
+        if self.turns.late_calls_accepted:
+            raise Failed(self.seed, f"a late call was accepted: {self.turns.late_calls_accepted[0]}")
+        submitted = [turn for turn in self.outside.turns(JOB) if turn.status == "submitted"]
+        if submitted and not record.live:
+            raise Failed(self.seed, f"a turn is still out: {submitted[0].turn}")
+        ended = [step.transaction for step in self.outside.steps(JOB) if step.rule == "transition" and "WITHDRAW" in step.choice]
+        after = [s for s in self.outside.steps(JOB) if ended and not record.live and s.transaction > ended[-1]]
+        if after and record.state == "WITHDRAWN":
+            raise Failed(self.seed, f"step {after[0].number} ({after[0].rule}) came after the withdrawal")
+
+
+def _word(briefs: str, kind: str, index: int) -> str:
+    for brief in briefs.split("\n"):
+        words = brief.split(" ")
+        if words[0] == kind:
+            return words[index]
+    return ""
+
+
+def simulate(seed: int, rules: RuleSet = RULES, trace: Callable[[str], None] | None = None) -> Result:
+    """Run a seed and judge it. Raises Failed, with the seed."""
+    try:
+        return Simulation(seed, rules, trace).run()
+    except Failed:
+        raise
+    except Exception as error:
+        raise Failed(seed, f"{type(error).__name__}: {error}") from error

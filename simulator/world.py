@@ -1,0 +1,394 @@
+"""The simulated world: time that jumps from event to event, agents in process, and a fuse for crashes."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from random import Random
+from typing import Any
+
+from parley.adapters import scripted
+from parley.adapters.memory import MemoryBus, MemoryStore
+from parley.ports import Called, Commit, Ended, Order, Outcome, Progress, TurnEvent
+
+BEGINNING = 1_800_000_000.0
+OUTCOME = ".parley/outcome.json"
+
+
+class Crash(BaseException):
+    """The simulated process dies here. Not an Exception: nothing may catch it on the way out."""
+
+
+@dataclass
+class Fuse:
+    """Counts down over everything that the process does to the world; at zero the process dies."""
+
+    left: int | None
+    torn: Random
+    log: list[str] = field(default_factory=list)
+
+    def burn(self, what: str, act: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
+        """Do something to the world, unless the process dies before it, in the middle, or right after."""
+        if self.left is None:
+            return act()
+        self.left -= 1
+        if self.left > 0:
+            return act()
+        self.left = None
+        when = self.torn.choice(("before", "after", "torn") if half else ("before", "after"))
+        self.log.append(f"crash {when} {what}")
+        if when == "after":
+            act()
+        elif when == "torn" and half is not None:
+            half()
+        raise Crash(what)
+
+
+class SimClock:
+    """Time that only moves when somebody waits."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        """Wall-clock time."""
+        return BEGINNING + self.time
+
+    def monotonic(self) -> float:
+        """The same without its origin."""
+        return self.time
+
+
+class SimIds:
+    """Names in a row. They go on after a crash: no process gives a name that another gave."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def new(self) -> str:
+        """A name."""
+        self.given += 1
+        return f"n{self.given}"
+
+
+class Schedule:
+    """What will happen, in order of time, and among equals in order of being planned."""
+
+    def __init__(self, clock: SimClock) -> None:
+        self.clock = clock
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def after(self, seconds: float, act: Callable[[], None]) -> None:
+        """Plan something."""
+        self._count += 1
+        heapq.heappush(self._heap, (self.clock.time + seconds, self._count, act))
+
+    def step(self, until: float) -> bool:
+        """Do the next thing that is due by then; whether there was one."""
+        if not self._heap or self._heap[0][0] > until:
+            self.clock.time = max(self.clock.time, until)
+            return False
+        due, _, act = heapq.heappop(self._heap)
+        self.clock.time = max(self.clock.time, due)
+        act()
+        return True
+
+
+class SimStore(MemoryStore):
+    """The memory store, in a process that may die at a commit."""
+
+    def __init__(self, bus: MemoryBus, owner: str, fuse: Fuse) -> None:
+        super().__init__(bus, owner)
+        self._fuse = fuse
+
+    def commit(self, commits: Sequence[Commit]) -> None:
+        """All or nothing, also when the process dies."""
+        self._fuse.burn("commit", lambda: super(SimStore, self).commit(commits))
+
+
+class SimDisk:
+    """The files of all processes: workspaces, snapshots, records. It outlives every process."""
+
+    def __init__(self) -> None:
+        self.work: dict[tuple[str, str], dict[str, str]] = {}
+        self.trees: dict[str, dict[str, str]] = {}
+        self.lost: dict[str, str] = {}
+        self.records: dict[tuple[str, str], str] = {}
+        self.streams: dict[tuple[str, str], list[str]] = {}
+
+    def write(self, place: str, path: str, text: str) -> bool:
+        """What an agent writes; whether it may."""
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts:
+            return False
+        job, _, name = place.partition("|")
+        self.work.setdefault((job, name), {})[path] = text
+        return True
+
+
+class SimWorkspace:
+    """Workspaces on the simulated disk."""
+
+    def __init__(self, disk: SimDisk, fuse: Fuse) -> None:
+        self.disk = disk
+        self._fuse = fuse
+
+    def prepare(self, job: str, name: str, parent: str) -> str:
+        """Make a workspace ready."""
+        seed = dict(self.disk.work.get((job, parent), {})) if name.startswith("dispatch:") else {}
+        self._fuse.burn("prepare", lambda: self.disk.work.setdefault((job, name), seed))
+        return f"{job}|{name}"
+
+    def clear_outcome(self, job: str, name: str) -> None:
+        """No outcome record is there."""
+        self._fuse.burn("clear outcome", lambda: self.disk.work.get((job, name), {}).pop(OUTCOME, None))
+
+    def read_outcome(self, job: str, name: str) -> Outcome | None:
+        """The outcome record."""
+        text = self.disk.work.get((job, name), {}).get(OUTCOME)
+        if text is None:
+            return None
+        try:
+            said = json.loads(text)
+        except ValueError:
+            return Outcome(problem="the outcome record is not JSON")
+        if not isinstance(said, dict) or not isinstance(said.get("outcome"), str):
+            return Outcome(problem="the outcome record names no outcome")
+        return Outcome(said["outcome"], str(said.get("reason", "")))
+
+    def snapshot(self, job: str, name: str, turn: str) -> str:
+        """Keep what is there."""
+        files = {path: text for path, text in self.disk.work.get((job, name), {}).items() if path != OUTCOME}
+        tree = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
+        self._fuse.burn("snapshot", lambda: self.disk.trees.__setitem__(tree, files))
+        return tree
+
+    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
+        """Digests of the artifacts."""
+        files = self.disk.work.get((job, name), {})
+        return {a: hashlib.sha256(files[a].encode()).hexdigest()[:16] for a in artifacts if a in files}
+
+    def restore(self, job: str, name: str, tree: str, lost: str) -> None:
+        """Put a tree back."""
+
+        def act() -> None:
+            self.disk.lost[f"{job}|{name}|{lost}"] = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
+            self.disk.work[job, name] = dict(self.disk.trees[tree])
+
+        self._fuse.burn("restore", act)
+
+    def merge(self, job: str, name: str, parent: str) -> list[str]:
+        """Bring a subteam's files up."""
+        artifacts = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME)
+        files = self.disk.work.get((job, name), {})
+        above = self.disk.work.setdefault((job, parent), {})
+        changed = [path for path in files if path not in artifacts and above.get(path) != files[path]]
+        self._fuse.burn("merge", lambda: above.update({path: files[path] for path in changed}))
+        return changed
+
+
+class SimFiles:
+    """Records and streams on the simulated disk."""
+
+    def __init__(self, disk: SimDisk, fuse: Fuse) -> None:
+        self.disk = disk
+        self._fuse = fuse
+
+    def home(self, job: str) -> Path:
+        """Nowhere real."""
+        return Path("/nowhere") / job
+
+    def write_state(self, job: str, name: str, text: str) -> None:
+        """Whole or not at all."""
+        self._fuse.burn(f"write {name}", lambda: self.disk.records.__setitem__((job, name), text))
+
+    def append(self, job: str, stream: str, lines: Sequence[str]) -> None:
+        """Lines, of which a crash may cut off the end."""
+        there = self.disk.streams.setdefault((job, stream), [])
+
+        def half() -> None:
+            there.extend(lines[:-1])
+            there.append(lines[-1][: len(lines[-1]) // 2])
+
+        self._fuse.burn("append", lambda: there.extend(lines), half)
+
+    def tail(self, job: str, stream: str) -> list[str]:
+        """The last lines."""
+        return self.disk.streams.get((job, stream), [])[-200:]
+
+    def write_outcome(self, job: str, name: str, text: str) -> None:
+        """Keep an outcome record."""
+        self.write_state(job, f"outcomes/{name}", text)
+
+
+@dataclass
+class Actor:
+    """An agent's turn under way."""
+
+    order: Order
+    script: Generator[scripted.Effect, scripted.Reply, scripted.Ending]
+    dies_at: int | None  # after how many steps it is lost
+    stalls: bool
+    steps: int = 0
+    calls: int = 0
+    alive: bool = True
+
+
+class SimTurns:
+    """Turns in process: the scripted agent's own player, stepped by the schedule, with faults."""
+
+    def __init__(self, schedule: Schedule, disk: SimDisk, rng: Random, fuse: Fuse, faults: Mapping[str, float]) -> None:
+        self.schedule = schedule
+        self.disk = disk
+        self.rng = rng
+        self.faults = faults
+        self.running: dict[tuple[str, str], Actor] = {}
+        self.over = False  # the process that this belongs to has died
+        self.late_calls_accepted: list[str] = []
+        self._fuse = fuse
+        self._events: list[TurnEvent] = []
+        self._ghosts: set[tuple[str, str]] = set()
+
+    def hosts(self) -> tuple[str, ...]:
+        """Here."""
+        return ("here",)
+
+    def reclaim(self, job: str) -> None:
+        """What an earlier process left running died with it in this world."""
+
+    def chance(self, fault: str) -> bool:
+        """Whether a fault strikes now."""
+        return self.rng.random() < self.faults.get(fault, 0.0)
+
+    def submit(self, order: Order) -> None:
+        """Start a turn."""
+        self._fuse.burn("submit", lambda: self._start(order))
+
+    def _start(self, order: Order) -> None:
+        if (order.job, order.turn) in self.running:
+            return
+        script = scripted.play(
+            scripted.Order(
+                order.agent,
+                None if order.rules == "null" else tuple(json.loads(order.rules)),
+                order.message,
+                order.state,
+                order.visit,
+                json.loads(order.handle) if order.handle else {},
+                order.may_ask,
+                "",
+            )
+        )
+        dies = self.rng.randrange(4) if self.chance("agent dies") else None
+        actor = Actor(order, script, dies, self.chance("agent stalls"))
+        self.running[order.job, order.turn] = actor
+        self.schedule.after(order.time_limit_seconds, lambda: self._expire(actor))
+        self.schedule.after(self.rng.random(), lambda: self._step(actor, None))
+
+    def _step(self, actor: Actor, reply: scripted.Reply | None) -> None:
+        if self.over or not actor.alive:
+            return
+        actor.steps += 1
+        if actor.stalls:
+            return
+        if actor.dies_at is not None and actor.steps > actor.dies_at:
+            self._end(actor, fault="it was killed by signal 9")
+            return
+        try:
+            effect = next(actor.script) if reply is None else actor.script.send(reply)
+        except StopIteration as stop:
+            self._end(actor, stop.value)
+            return
+        self._carry_out(actor, effect)
+
+    def _carry_out(self, actor: Actor, effect: scripted.Effect) -> None:
+        order = actor.order
+        delay = self.rng.random() * 0.5
+        if isinstance(effect, scripted.Crash):
+            self._end(actor, fault=f"it was killed by signal {effect.signal}")
+        elif isinstance(effect, scripted.Call):
+            actor.calls += 1
+            self._events.append(Called(order.job, order.turn, order.token, actor.calls, effect.tool, dict(effect.args)))
+        else:
+            ok = True
+            if isinstance(effect, scripted.Sleep):
+                delay = effect.seconds
+            elif isinstance(effect, scripted.Write):
+                ok = self.disk.write(order.workspace, effect.path, effect.text)
+            self._events.append(Progress(order.job, order.turn, type(effect).__name__.lower()))
+            self.schedule.after(delay, lambda: self._step(actor, scripted.Reply(ok, "", {})))
+
+    def _end(self, actor: Actor, ending: scripted.Ending | None = None, fault: str = "") -> None:
+        actor.alive = False
+        order = actor.order
+        self.running.pop((order.job, order.turn), None)
+        ended = Ended(
+            order.job,
+            order.turn,
+            order.epoch,
+            ending.text if ending else "",
+            json.dumps(ending.handle, sort_keys=True) if ending else "",
+            {"turns": 1.0},
+            fault,
+        )
+        self._events.append(ended)
+        if self.chance("doubled end"):
+            self._events.append(ended)
+        self._haunt(actor)
+
+    def _haunt(self, actor: Actor) -> None:
+        """A process that outlived its turn makes one more call."""
+        if not self.chance("late call"):
+            return
+        order = actor.order
+        self._ghosts.add((order.job, order.turn))
+
+        def late() -> None:
+            self._events.append(
+                Called(order.job, order.turn, order.token, 99, "Send", {"thread": "dispatcher", "text": "late"})
+            )
+
+        self.schedule.after(self.rng.random() * 3, late)
+
+    def _expire(self, actor: Actor) -> None:
+        if actor.alive and not self.over:
+            self._end(actor, fault="it took too long")
+
+    def cancel(self, job: str, turn: str) -> None:
+        """End a turn: nothing of it happens after this."""
+
+        def act() -> None:
+            actor = self.running.pop((job, turn), None)
+            if actor is not None:
+                actor.alive = False
+                self._haunt(actor)
+            self._events = [e for e in self._events if (e.job, e.turn) != (job, turn) or isinstance(e, Called)]
+
+        self._fuse.burn("cancel", act)
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call; a call from beyond its turn must be refused."""
+        actor = self.running.get((job, turn))
+        if actor is None or number != actor.calls:
+            if ok:
+                self.late_calls_accepted.append(f"{job}/{turn}: {text}")
+            return
+        self.schedule.after(self.rng.random() * 0.2, lambda: self._step(actor, scripted.Reply(ok, text, dict(data))))
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        """What happens next, in this world's time."""
+        until = self.schedule.clock.time + timeout_seconds
+        while not self._events and self.schedule.step(until):
+            pass
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        """All turns end with their process."""
+        self.over = True
+        self.running.clear()

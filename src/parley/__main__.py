@@ -1,0 +1,7 @@
+"""`python -m parley`."""
+
+import sys
+
+from parley.faces.cli import main
+
+sys.exit(main())

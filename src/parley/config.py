@@ -1,0 +1,136 @@
+"""Settings: `parley.toml` in the repository's root, read once and frozen."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+FILE = "parley.toml"
+POLICIES = ("never", "when_unsure", "always")
+STATES = ("intent", "plan", "execute")
+DURABILITIES = ("full", "normal")
+
+
+class ConfigError(ValueError):
+    """A setting that can't be used: where, what is wrong, what to do, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, with their defaults."""
+
+    policies: tuple[str, str, str] = ("always", "always", "always")  # of INTENT, PLAN, EXECUTE
+    fan_out: int = 3
+    crash_budget: int = 3
+    retry_budget: int = 3
+    time_limit_seconds: float = 1800.0
+    parallel: int = 8
+    durability: str = "full"
+    teams: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def read(root: Path) -> Settings:
+    """The settings of a folder; the defaults if it has none of its own."""
+    path = root / FILE
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Settings()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; make it readable, or remove it") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: this is not UTF-8; save the file as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: this is not valid TOML: {error}; correct it there") from error
+    return _Reader(path).settings(document)
+
+
+def with_policy(settings: Settings, text: str) -> Settings:
+    """The settings with a policy as the command line gives it: one for all states, or `plan=never,…`."""
+    policies = dict(zip(STATES, settings.policies, strict=True))
+    for part in text.split(","):
+        name, equals, policy = (word.strip() for word in part.partition("="))
+        if not equals:
+            name, policy = "", name
+        if policy not in POLICIES:
+            raise ConfigError(f"--policy {part.strip()}: there is no policy {policy!r}; use one of: {', '.join(POLICIES)}")
+        if name and name not in STATES:
+            raise ConfigError(f"--policy {part.strip()}: there is no state {name!r}; use one of: {', '.join(STATES)}")
+        policies.update({name: policy} if name else dict.fromkeys(STATES, policy))
+    return replace(settings, policies=(policies["intent"], policies["plan"], policies["execute"]))
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def fail(self, where: str, problem: str, remedy: str) -> ConfigError:
+        return ConfigError(f"{self.path}: {where}: {problem}; {remedy}")
+
+    def table(self, parent: Mapping[str, Any], name: str, known: tuple[str, ...] | None) -> dict[str, Any]:
+        """A table, with only the keys that are known."""
+        table = parent.get(name, {})
+        if not isinstance(table, dict):
+            raise self.fail(name, "it must be a table", f"write [{name}] on a line of its own")
+        if known is not None:
+            self.check(f"[{name}] ", table, known)
+        return table
+
+    def check(self, where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in known:
+                raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
+
+    def settings(self, document: Mapping[str, Any]) -> Settings:
+        self.check("", document, ("policy", "limits", "bus", "roles"))
+        default = Settings()
+        policy = self.table(document, "policy", STATES)
+        limits = self.table(
+            document, "limits", ("fan_out", "crash_budget", "retry_budget", "time_limit_seconds", "parallel")
+        )
+        bus = self.table(document, "bus", ("durability",))
+        intent, plan, execute = (
+            self.word(policy, "policy", name, POLICIES, given)
+            for name, given in zip(STATES, default.policies, strict=True)
+        )
+        return Settings(
+            (intent, plan, execute),
+            self.count(limits, "fan_out", default.fan_out),
+            self.count(limits, "crash_budget", default.crash_budget),
+            self.count(limits, "retry_budget", default.retry_budget),
+            self.seconds(limits, "time_limit_seconds", default.time_limit_seconds),
+            self.count(limits, "parallel", default.parallel),
+            self.word(bus, "bus", "durability", DURABILITIES, default.durability),
+            self.teams(self.table(document, "roles", None)),
+        )
+
+    def word(self, table: Mapping[str, Any], name: str, key: str, known: tuple[str, ...], default: str) -> str:
+        value = table.get(key, default)
+        if value not in known:
+            raise self.fail(f"[{name}] {key}", f"{value!r} is not known", f"use one of: {', '.join(known)}")
+        return str(value)
+
+    def count(self, table: Mapping[str, Any], key: str, default: int) -> int:
+        value = table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:  # noqa: PLR2004
+            raise self.fail(f"[limits] {key}", "it must be a whole number", "write one from 1 to 1000")
+        return value
+
+    def seconds(self, table: Mapping[str, Any], key: str, default: float) -> float:
+        value = table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e9:  # noqa: PLR2004
+            raise self.fail(f"[limits] {key}", "it must be a number of seconds", "write one above 0")
+        return float(value)
+
+    def teams(self, roles: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        found = {}
+        for name in roles:
+            role = self.table(roles, name, ("team",))
+            team = role.get("team", [])
+            if not isinstance(team, list) or not all(isinstance(member, str) and member for member in team):
+                raise self.fail(f"[roles.{name}] team", "it must be a list of names", 'write team = ["coder"]')
+            found[name] = tuple(team)
+        return found

@@ -1,0 +1,335 @@
+"""The audit: a job is replayed from nothing by the rules, and all that the bus says of it is compared.
+
+It trusts no row. Steps are fired again one by one, in the order of their numbers; messages, turns, inputs,
+molecules and the job's row must be what these steps make of them, and the hash chain must lead from the first
+transaction to the last. The first row that does not fit is told. What is wrong with a row is a finding, also
+where the row can't even be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from parley.core.rule import RuleSet
+from parley.core.rules import RULES
+from parley.core.states import Record
+from parley.core.terms import AskHuman, Hold
+from parley.core.wire import encode
+from parley.engine.chain import origin
+from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
+from parley.engine.live import slot
+from parley.engine.replay import Replay, Rows
+from parley.ports import BusError, InputRow, JobRow, Loaded, Store, TransactionRow, TurnRow
+
+BEFORE_ALL = -(1 << 63)  # a row may bear any number: none is left out because its number is not positive
+LOOKS = 50  # how often a job that runs is looked at until it stands still for a moment
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+# ---- what comes of it ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an audit found: how far the record could be replayed, and the first row that does not fit."""
+
+    job: str
+    steps: int
+    messages: int
+    transactions: int
+    transitions: int
+    head: str
+    anchored: int | None  # the transaction that the anchor names: what comes after it may be cut off unseen
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything fits."""
+        return not self.findings
+
+    def document(self) -> dict[str, Any]:
+        """The report as a JSON-able value."""
+        return {
+            "job": self.job,
+            "ok": self.ok,
+            "steps": self.steps,
+            "messages": self.messages,
+            "transactions": self.transactions,
+            "transitions": self.transitions,
+            "head": self.head,
+            "anchored": self.anchored,
+            "findings": [{"table": f.table, "number": f.number, "what": f.what} for f in self.findings],
+        }
+
+
+def render(report: Report) -> list[str]:
+    """The report as people read it."""
+    counts = (
+        f"{report.steps} steps, {report.messages} messages, {report.transactions} transactions"
+        f" and {report.transitions} transitions"
+    )
+    if not report.ok:
+        first = report.findings[0]
+        return [
+            f"job {report.job}: the record does not hold",
+            f"  the first row that does not fit: {first}",
+            f"  before it, {counts} were replayed and are sound",
+        ]
+    if report.anchored is None:
+        tail = "no anchor: without state.json a cut tail can't be found"
+    elif report.anchored == report.transactions:
+        tail = f"anchored at transaction {report.anchored}, the last: nothing was cut off"
+    else:
+        later = report.transactions - report.anchored
+        tail = (
+            f"anchored at transaction {report.anchored}: of the {later} after it a tail may be cut off unseen"
+        )
+    return [
+        f"job {report.job}: the record is sound",
+        f"  {counts} were replayed from nothing",
+        f"  {tail}",
+        f"  head {report.head or '(none)'}",
+    ]
+
+
+def read_anchor(text: str | None) -> dict[str, Any] | None:
+    """The anchor in a state.json; None if there is no such file, nothing in it where it can't be read."""
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)["head"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def audit(store: Store, job: str, anchor: Mapping[str, Any] | None, rules: RuleSet = RULES) -> Report:
+    """Replay the job and compare. A BusError is raised only where a running job does not stand still."""
+    replay = Replay(job, rules)
+    anchored = anchor.get("transaction") if anchor else None
+    findings: tuple[Finding, ...] = ()
+    try:
+        _examine(store, replay, anchor)
+    except Found as found:
+        findings = (found.finding,)
+    return Report(
+        job,
+        replay.step,
+        replay.message,
+        replay.transaction,
+        replay.transitions,
+        replay.head,
+        anchored if isinstance(anchored, int) else None,
+        findings,
+    )
+
+
+# ---- reading: nothing is taken for granted -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The derived tables of a job, all as of one transaction."""
+
+    loaded: Loaded
+    turns: list[TurnRow]
+    inputs: list[InputRow]
+
+    @property
+    def transaction(self) -> int:
+        """The last one."""
+        return self.loaded.transaction.number if self.loaded.transaction else 0
+
+
+def moment(store: Store, job: str) -> Moment:
+    """Read the derived tables. Where somebody writes meanwhile, read again: a mixture would fit nothing."""
+    loaded = store.load(job)
+    for _ in range(LOOKS):
+        turns, inputs = list(store.turns(job)), store.inputs(job, waiting=False)
+        now = store.load(job)
+        if now.transaction == loaded.transaction:
+            return Moment(now, turns, inputs)
+        loaded = now
+    raise BusError(f"job {job} goes on faster than it can be read; pause it and try again")
+
+
+def _moment(store: Store, job: str) -> Moment:
+    try:
+        known = [row.job for row in store.jobs()]
+    except BusError as error:
+        wrong("jobs", job, f"can't be read: {error}")
+    if job not in known:
+        wrong("jobs", job, "the row is missing")
+    for table, read in (("turns", store.turns), ("inputs", store.inputs), ("molecules", store.load)):
+        try:
+            read(job)
+        except BusError as error:
+            wrong(table, "-", f"can't be read: {error}")
+    now = moment(store, job)
+    if now.loaded.transaction is not None:
+        typed("transactions", now.loaded.transaction)
+    return now
+
+
+def _examine(store: Store, replay: Replay, anchor: Mapping[str, Any] | None) -> None:
+    job = replay.job
+    now = _moment(store, job)
+    commits = _listed(store, job)
+    steps = Rows("steps", store.steps(job, BEFORE_ALL))
+    messages = Rows("messages", store.messages(job, BEFORE_ALL))
+    inputs: dict[int, list[InputRow]] = {}
+    for row in now.inputs:
+        typed("inputs", row)
+        inputs.setdefault(row.taken, []).append(row)
+    for commit in commits:
+        typed("transactions", commit)
+        if commit.number > now.transaction:
+            break  # the job has just gone on
+        number = commit.number
+        replay.take(Part(commit, steps.of(number), messages.of(number), inputs.get(number, [])))
+        _hold_against(anchor, commit)
+    for table, left in (("steps", steps.rest()), ("messages", messages.rest())):
+        if left is not None and _last(store, job) == now.transaction:
+            wrong(table, left.number, "no transaction wrote this row")
+    replay.look()
+    _not_cut(anchor, replay.transaction)
+    _compare_job(replay, now.loaded)
+    _compare_molecules(replay, now.loaded)
+    _compare_turns(replay, now)
+    _compare_inputs(replay, now)
+
+
+def _listed(store: Store, job: str) -> list[TransactionRow]:
+    found: list[TransactionRow] = []
+    try:
+        found.extend(store.transactions(job))
+    except BusError as error:
+        wrong("transactions", len(found) + 1, f"this row, or one soon after it, can't be read: {error}")
+    return found
+
+
+def _last(store: Store, job: str) -> int:
+    last = store.load(job).transaction
+    return last.number if last else 0
+
+
+# ---- the anchor ----------------------------------------------------------------------------------
+
+ANCHOR = "state.json"
+
+
+def _hold_against(anchor: Mapping[str, Any] | None, commit: TransactionRow) -> None:
+    """The bus must say of the anchored transaction what the anchor says."""
+    if anchor is None or anchor.get("transaction") != commit.number:
+        return
+    for name, there in (("step", commit.steps), ("message", commit.messages), ("hash", commit.head)):
+        if anchor.get(name) != there:
+            what = f"its {name} is {anchor.get(name)!r:.80}, and the bus has {there!r}: one was rewritten"
+            wrong(ANCHOR, commit.number, what)
+
+
+def _not_cut(anchor: Mapping[str, Any] | None, last: int) -> None:
+    """The anchor is written after its transaction: a bus that ends before it has lost its tail."""
+    if anchor is None:
+        return
+    number = anchor.get("transaction")
+    if type(number) is not int or number < 1:
+        wrong(ANCHOR, "head", "it can't be read, or names no transaction")
+    if number > last:
+        wrong(
+            "transactions", last + 1, f"the row is missing: {ANCHOR} was written after transaction {number}"
+        )
+
+
+# ---- the derived tables --------------------------------------------------------------------------
+
+
+def _compare_job(replay: Replay, loaded: Loaded) -> None:
+    row = loaded.row
+    if row.job != replay.job:
+        wrong("jobs", replay.job, f"the row is of another job, {row.job!r:.100}")
+    said: dict[str, Any] = {"state": "INTENT", "visit": 1, "backtracks": 0, "needs_human": 0, "held": 0}
+    if replay.transaction:
+        record = replay.soup.need(Record, replay.job)
+        said = {
+            "request": replay.request,
+            "updated": replay.listed,
+            "state": str(record.state),
+            "visit": record.visit,
+            "backtracks": record.backtrack_count,
+            "needs_human": len(replay.soup.of(AskHuman)),
+            "held": len(replay.soup.of(Hold)),
+        }
+        opened = read_object("steps", 1, replay.origin)
+        for name, value in read_object("jobs", 0, _origin(row)).items():
+            if opened.get(name) != value:
+                wrong("jobs", replay.job, f"its {name} is not the one that the job was opened with")
+    for name, value in said.items():
+        there = getattr(row, name)
+        if there != value:
+            wrong("jobs", replay.job, f"its {name} is {there!r:.80}, and the steps make it {value!r:.80}")
+    if type(loaded.epoch) is not int or loaded.epoch < replay.epoch:
+        wrong(
+            "owners",
+            replay.job,
+            f"its epoch is {loaded.epoch!r:.80}, and transaction {replay.transaction} had a later one",
+        )
+
+
+def _origin(row: JobRow) -> str:
+    try:
+        return origin(row)
+    except ODD as error:
+        wrong("jobs", row.job, f"it can't be read: {error}")
+
+
+def _compare_molecules(replay: Replay, loaded: Loaded) -> None:
+    due = {slot(molecule): _dumps(encode(molecule)) for molecule in replay.soup}
+    due.update(replay.kept)
+    there = loaded.molecules
+    for where in sorted(due.keys() | there.keys(), key=str):
+        if where not in there:
+            wrong("molecules", where, "the row is missing")
+        if where not in due:
+            wrong("molecules", str(where), "the row is one too many: the steps leave nothing there")
+        if there[where] != due[where]:
+            wrong(
+                "molecules", where, f"it is {there[where]!r:.120}, and the steps make it {due[where]!r:.120}"
+            )
+    for (agent, thread), seq in replay.sequences.items():
+        if loaded.sequences.get((agent, thread)) != seq:
+            wrong("messages", f"{agent} {thread}", f"the next is not numbered after {seq}, the last")
+
+
+def _compare_turns(replay: Replay, now: Moment) -> None:
+    due = list(replay.turns.values())
+    for row, there in zip(due, now.turns, strict=False):
+        if row.turn != there.turn:
+            wrong("turns", row.turn, f"the row is missing here; there is {there.turn!r:.80}")
+        for column in fields(TurnRow):
+            one, other = getattr(there, column.name), getattr(row, column.name)
+            if one != other:
+                wrong(
+                    "turns",
+                    row.turn,
+                    f"its {column.name} is {one!r:.80}, and the steps make it {other!r:.80}",
+                )
+    if len(due) > len(now.turns):
+        wrong("turns", due[len(now.turns)].turn, "the row is missing")
+    if len(due) < len(now.turns):
+        wrong("turns", str(now.turns[len(due)].turn), "the row is one too many: no step started it")
+    out = [row for row in now.turns if row.status == "submitted"]
+    if list(now.loaded.turns) != out:
+        wrong("turns", "-", "those that are out are not those that an owner would load")
+
+
+def _compare_inputs(replay: Replay, now: Moment) -> None:
+    for row in now.inputs:
+        if not 0 <= row.taken <= replay.transaction:
+            wrong("inputs", row.number, f"it says that transaction {row.taken} took it, which is not there")
+        if row.note and not row.taken:
+            wrong("inputs", row.number, "something was noted of it, and no transaction took it")

@@ -1,0 +1,299 @@
+"""What the rows of a transaction have in common: its steps, the messages they deliver, the inputs it took.
+
+A row that does not fit is told by raising `Found`, from wherever it is seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, NoReturn, cast
+
+from parley.core.errors import ProtocolError
+from parley.core.rule import Answer, Asking, Broadcast, Ending, Firing, Opening, Passage
+from parley.core.soup import Soup
+from parley.core.states import Record
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    PROXY,
+    Deliver,
+    Interrupt,
+    Mailbox,
+    Proxy,
+    Question,
+    Surface,
+    escalation_thread,
+    job_thread,
+    thread_kind,
+)
+from parley.engine import texts
+from parley.ports import InputRow, MessageRow, StepRow, TransactionRow
+
+# What decoding and firing a row that somebody has changed may raise.
+ODD = (ProtocolError, AttributeError, TypeError, ValueError, LookupError, RecursionError)
+
+Who = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A row that does not fit: its table, its number there (or its name), and what is wrong with it."""
+
+    table: str
+    number: int | str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.number}: {self.what}"
+
+
+class Found(Exception):
+    """The row that does not fit has been found."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+def wrong(table: str, number: int | str, what: str) -> NoReturn:
+    """End the search here."""
+    raise Found(Finding(table, number, what))
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """All rows of one transaction."""
+
+    commit: TransactionRow
+    steps: Sequence[StepRow]
+    messages: Sequence[MessageRow]
+    inputs: Sequence[InputRow]
+
+
+TYPES: Mapping[str, tuple[type[Any], ...]] = {"int": (int,), "str": (str,), "float": (float, int)}
+COLUMNS: Mapping[type[Any], tuple[tuple[str, tuple[type[Any], ...]], ...]] = {
+    kind: tuple((f.name, TYPES[str(f.type)]) for f in fields(kind))
+    for kind in (StepRow, MessageRow, TransactionRow, InputRow)
+}
+
+
+def typed(table: str, row: Any) -> None:
+    """A column may hold anything: SQLite, for one, keeps a text in a column for numbers."""
+    for name, types in COLUMNS[type(row)]:
+        value = getattr(row, name)
+        if type(value) not in types:
+            number = row.number if isinstance(row.number, int | str) else repr(row.number)
+            wrong(table, number, f"its {name} is {value!r:.80}, no {types[0].__name__}")
+
+
+def read_object(table: str, number: int, text: str) -> dict[str, Any]:
+    """The JSON object in a row's column; an empty text is an empty one."""
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError) as error:
+        wrong(table, number, f"it holds what is no JSON: {error}")
+    if not isinstance(found, dict):
+        wrong(table, number, "it holds JSON that is no object")
+    return found
+
+
+def meta_of(row: MessageRow) -> dict[str, Any]:
+    """What the protocol itself knows about a message."""
+    return read_object("messages", row.number, row.meta)
+
+
+# ---- who may have fired a step, and which messages it delivers -----------------------------------
+
+_BY_THE_AGENT = {
+    "wake", "wake-int", "interrupt", "send-step", "nosend-step", "ask-step", "ask", "send-ask", "send",
+    "spark", "send-terminate", "send-empty",
+}  # fmt: skip
+_BY_EITHER = {"intervene", "withdraw", "hold", "release"}  # the human, or the orchestrator
+
+
+def authors_of(firing: Firing) -> tuple[str, ...] | None:
+    """In whose name a firing may be recorded; None for the opening, whose author the job's row names."""
+    choice: Any = firing.choice
+    if firing.rule == "open":
+        return None
+    if firing.rule in _BY_THE_AGENT:
+        return (firing.at[0],)
+    if firing.rule in _BY_EITHER:
+        return (HUMAN, ORCHESTRATOR)
+    match firing.rule:
+        case "transition":
+            return (cast("Passage", choice).actor,)
+        case "respond":
+            return (cast("Answer", choice).author,)
+        case "escalate":
+            return (PROXY,)
+        case "human-reply":
+            return (HUMAN,)
+        case _:
+            return (ORCHESTRATOR,)
+
+
+Letter = tuple[str, tuple[Who, ...], Who]  # a message's id, who may have sent it, and to whom
+
+
+def letters_of(soup: Soup, firing: Firing) -> list[Letter]:
+    """The messages that a firing brings into the soup. `soup` is the one before it."""
+    write = _WRITES.get(firing.rule)
+    return write(soup, firing.at, firing.choice) if write is not None else []
+
+
+def _root(soup: Soup) -> Who:
+    return ORCHESTRATOR, job_thread(soup.charter.job)
+
+
+def _opened(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    opening = cast("Opening", choice)
+    thread = job_thread(opening.charter.job)
+    return [(opening.request, ((HUMAN, thread),), (ORCHESTRATOR, thread))]
+
+
+def _asked(sender: Who, questions: Sequence[Question]) -> list[Letter]:
+    return [(q.message, (sender,), (PROXY, escalation_thread(q.id))) for q in questions]
+
+
+def _sent(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    sender, chosen = (at[0], at[1]), cast("Broadcast", choice)
+    letters = [p for p in chosen.payloads if isinstance(p, Deliver)]
+    return [(p.message, (sender,), (p.agent, p.thread)) for p in letters] + _asked(sender, chosen.questions)
+
+
+def _asks(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    return _asked((at[0], at[1]), cast("Asking", choice).questions)
+
+
+def _returned(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    return [(choice, (_root(soup),), (at[0], at[1]))]
+
+
+def _pending(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    return [(choice, (_root(soup),), _root(soup))]
+
+
+def _escalated(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    thread = escalation_thread(at[0])
+    return [(choice, ((PROXY, thread),), (HUMAN, thread))]
+
+
+def _replied(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    thread = escalation_thread(at[0])
+    return [(cast("Answer", choice).message, ((HUMAN, thread),), (PROXY, thread))]
+
+
+def _told_parent(soup: Soup, thread: str, message: str) -> list[Letter]:
+    box = soup.need(Mailbox, cast("str", soup.parent(thread)))
+    return [(message, (_root(soup),), (box.agent, box.thread))]
+
+
+def _given_up(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    return _told_parent(soup, at[1], choice) if thread_kind(at[1]) != "escalation" else []
+
+
+def _withdrawn(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    ending = cast("Ending", choice)
+    return _told_parent(soup, at[0], ending.notice) if ending.notice else []
+
+
+def _observed(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    record = soup.need(Record, at[0])
+    return [(choice, ((record.actor, record.thread),), _root(soup))]
+
+
+def _responded(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    thread = escalation_thread(at[0])
+    proxy = soup.need(Proxy, thread)
+    return [(cast("Answer", choice).message, ((PROXY, thread),), (proxy.agent, proxy.thread))]
+
+
+def _intervened(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    root = _root(soup)
+    to = soup.need(Surface, at[0])
+    return [(cast("Interrupt", choice).message, ((HUMAN, root[1]), root), (to.agent, to.thread))]
+
+
+_WRITES: Mapping[str, Callable[[Soup, tuple[str, ...], Any], list[Letter]]] = MappingProxyType(
+    {
+        "open": _opened,
+        "send-step": _sent,
+        "ask-step": _asks,
+        "dead-letter": _returned,
+        "pending": _pending,
+        "observe": _observed,
+        "give-up": _given_up,
+        "withdraw": _withdrawn,
+        "escalate": _escalated,
+        "human-reply": _replied,
+        "respond": _responded,
+        "intervene": _intervened,
+    }
+)
+
+
+# ---- inputs: what was taken must have had its effect ---------------------------------------------
+
+
+def check_inputs(job: str, part: Part) -> None:
+    """A message that was made of an input names it; an input that was taken in time has its steps."""
+    taken = {str(row.number) for row in part.inputs}
+    made: dict[str, MessageRow] = {}
+    for letter in part.messages:
+        if letter.key.startswith("input:"):
+            number = letter.key.removeprefix("input:").partition("/")[0]
+            made.setdefault(number, letter)
+            if number not in taken:
+                what = f"transaction {part.commit.number} made message {letter.number} of it"
+                wrong("inputs", number, f"the row is missing there: {what}")
+    for row in part.inputs:
+        source = made.get(str(row.number))
+        late = row.note.startswith("too late: ")
+        try:
+            problem = _effect(job, row, source, part) if not late else ""
+        except ODD as error:
+            problem = f"it can't be read: {error!r}"
+        if late and source is not None:
+            problem = f"it says that it came too late, and message {source.number} was made of it"
+        if problem:
+            wrong("inputs", row.number, problem)
+
+
+def _effect(job: str, row: InputRow, letter: MessageRow | None, part: Part) -> str:
+    """What is wrong with an input that was taken, if anything is."""
+    body, note = json.loads(row.body), f"{row.kind} was taken"
+    by_human = [step for step in part.steps if step.who == HUMAN]
+    match row.kind:
+        case "answer":
+            if letter is None:
+                return f"{note}, and no message of transaction {part.commit.number} says so"
+            meta = meta_of(letter)
+            answer = (meta.get("by"), meta.get("ruling"), meta.get("text"))
+            at = [step.at for step in by_human if step.rule == "human-reply"]
+            if answer != (row.by, body["ruling"], body["text"]) or body["question"] not in at:
+                return f"{note}, and message {letter.number} says something else"
+        case "intervene":
+            if letter is None:
+                return f"{note}, and no message of transaction {part.commit.number} says so"
+            how = {key: bool(body.get(key)) for key in ("now", "authoritative")}
+            text = texts.intervene(body["text"], authoritative=how["authoritative"])
+            thread = body.get("thread") or job_thread(job)
+            said = (meta_of(letter).get("intervene"), letter.body, letter.thread)
+            if said != ({**how, "by": row.by}, text, thread):
+                return f"{note}, and message {letter.number} says something else"
+        case "withdraw" | "pause" | "resume":
+            rule = {"withdraw": "withdraw", "pause": "hold", "resume": "release"}[row.kind]
+            thread = body.get("thread") or job_thread(job)
+            where = thread if thread_kind(thread) not in ("job", "state") else job_thread(job)
+            if where not in [step.at for step in by_human if step.rule == rule]:
+                return f"{note}, and no step of transaction {part.commit.number} does so"
+        case _:
+            pass  # the chain covers it
+    return ""

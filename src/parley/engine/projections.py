@@ -1,0 +1,435 @@
+"""What the faces show of a job: pure reads of the bus. Nothing here changes anything.
+
+A listing reads the jobs' rows alone; a job's present is read from its current molecules; only its past, the
+threads that have ended and the conversation, is read from steps and messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from parley.core.soup import Soup
+from parley.core.states import BACKTRACK, PHASES, Record, State, skill_outcomes
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    PROXY,
+    AskHuman,
+    AskQuestion,
+    Hold,
+    Idle,
+    Interrupt,
+    Mailbox,
+    Proxy,
+    Run,
+    Send,
+    Surface,
+    job_thread,
+    thread_kind,
+)
+from parley.core.wire import decode
+from parley.engine.live import HANDLE, TREE, number_of
+from parley.engine.records import stream_of
+from parley.engine.stand_in import answer_key
+from parley.engine.texts import excerpt
+from parley.ports import Files, JobRow, Loaded, MessageRow, StepRow, Store, TurnRow
+
+TERMINAL = ("DONE", "WITHDRAWN", "FAILURE")
+
+
+# ---- the present ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One instance of the dispatch tree, at work or ended."""
+
+    id: str
+    agent: str
+    parent: str
+    state: str  # running, idle, asking, waiting, ended
+    doing: str
+    since: float = 0.0
+    turn: str = ""
+    mail: int = 0
+    workspace: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """The thread as `--json` gives it."""
+        return {
+            "id": self.id,
+            "agent": self.agent,
+            "parent": self.parent or None,
+            "state": self.state,
+            "doing": self.doing,
+            "since": self.since or None,
+            "mail": self.mail,
+            "workspace": self.workspace,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that waits for the human."""
+
+    id: str
+    job: str
+    framing: str
+    time: float
+    state: str
+    kind: str
+    artifact: str
+    asker: str
+    thread: str
+    workspace: str
+    text: str
+    body: str
+
+    @property
+    def backtracks(self) -> tuple[str, ...]:
+        """Where a verdict may lead back to from here: `intent`, `plan`."""
+        outcomes = skill_outcomes(State(self.state)) if self.state in PHASES else ()
+        return tuple(state.lower() for state, action in BACKTRACK.items() if action in outcomes)
+
+    def document(self) -> dict[str, Any]:
+        """The question as `--json` gives it."""
+        return {
+            "id": self.id,
+            "job": self.job,
+            "state": self.state,
+            "kind": self.kind,
+            "artifact": self.artifact or None,
+            "asker": self.asker,
+            "thread": self.thread,
+            "time": self.time,
+            "text": self.text,
+            "body": self.body,
+        }
+
+
+class Present:
+    """A job as its current molecules have it."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        self.store = store
+        self.job = job
+        self.loaded: Loaded = store.load(job)
+        self.row: JobRow = self.loaded.row
+        self.soup = soup_of(self.loaded)
+        self._turns = {turn.turn: turn for turn in self.loaded.turns}
+
+    @property
+    def record(self) -> Record | None:
+        """The job's state record; None before its first step."""
+        return self.soup.get(Record, self.job)
+
+    @property
+    def phase(self) -> str:
+        """The phase it is in, or ended in."""
+        return self.record.phase if self.record else PHASES[State.INTENT].name
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody has paused it."""
+        return bool(self.soup.of(Hold))
+
+    def questions(self) -> list[Asked]:
+        """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""
+        given = {row.key for row in self.store.inputs(self.job)} if self.soup.of(AskHuman) else set[str]()
+        found = [self._asked(asked) for asked in self.soup.of(AskHuman) if answer_key(asked) not in given]
+        return sorted(found, key=lambda asked: asked.time)
+
+    def _asked(self, asked: AskHuman) -> Asked:
+        row = self.store.message(self.job, number_of(asked.framing))
+        about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
+        surface = self.soup.get(Surface, asked.thread)
+        return Asked(
+            asked.id,
+            self.job,
+            asked.framing,
+            row.time,
+            str(about.get("state", "")),
+            str(asked.question.kind),
+            asked.question.artifact,
+            asked.agent,
+            asked.thread,
+            surface.workspace if surface else job_thread(self.job),
+            str(about.get("text", "")),
+            row.body,
+        )
+
+    def threads(self) -> list[Thread]:
+        """The instances that are there now, each after its parent."""
+        found: list[Thread] = []
+        waiting = [(job_thread(self.job), "")]
+        while waiting:
+            here, above = waiting.pop()
+            surface = self.soup.get(Surface, here)
+            if surface is not None and not self.soup.dying(here):
+                found.append(self._thread(surface, above))
+            waiting.extend((child, here) for child in reversed(self.soup.children(here)))
+        return found
+
+    def _thread(self, surface: Surface, above: str) -> Thread:
+        soup, thread, agent = self.soup, surface.thread, surface.agent
+        mailbox = soup.get(Mailbox, thread, agent)
+        mail = len(mailbox.queue) if mailbox else 0
+        base = Thread(thread, agent, above, "idle", "", mail=mail, workspace=surface.workspace)
+        run = soup.get(Run, thread, agent)
+        if run is not None:
+            turn: TurnRow | None = self._turns.get(run.turn)
+            return replace(base, state="running", doing="at work", since=turn.started if turn else 0.0, turn=run.turn)
+        if soup.get(Send, thread, agent) or soup.get(AskQuestion, thread, agent):
+            return replace(base, state="running", doing="sending")
+        if thread_kind(thread) == "escalation":
+            return replace(base, **self._escalation(thread.partition(":")[2]))
+        asked = [*soup.all(Proxy, thread), *soup.all(AskHuman, thread)]
+        if asked and agent != PROXY:
+            words = "waits for an answer" if len(asked) == 1 else f"waits for {len(asked)} answers"
+            return replace(base, state="asking", doing=words)
+        below = [child for child in soup.children(thread) if soup.get(Surface, child) and not soup.dying(child)]
+        if below and agent != ORCHESTRATOR:
+            return replace(base, state="waiting", doing=f"waits for {len(below)} {'thread' if len(below) == 1 else 'threads'}")
+        if mail or soup.get(Interrupt, thread):
+            return replace(base, doing="has mail")
+        return replace(base, doing="waits for mail" if soup.get(Idle, thread, agent) else "")
+
+    def _escalation(self, question: str) -> dict[str, str]:
+        human = any(asked.id == question for asked in self.soup.of(AskHuman))
+        return {"state": "asking", "doing": "waits for you"} if human else {"state": "idle", "doing": "has mail"}
+
+
+def with_progress(present: Present, thread: Thread, files: Files) -> Thread:
+    """The thread with what it last said it was doing, where it is at work."""
+    if not thread.turn or present.record is None:
+        return thread
+    for text in reversed(files.tail(present.job, stream_of(present.record, thread.id))):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue  # a line that a crash cut off
+        if line.get("turn") != thread.turn:
+            break
+        said = {"progress": line.get("text"), "call": line.get("call")}.get(str(line.get("event")))
+        if said:
+            return replace(thread, doing=excerpt(str(said)))
+    return thread
+
+
+def soup_of(loaded: Loaded) -> Soup:
+    """The soup that a job's current molecules make."""
+    bodies = (body for slot, body in loaded.molecules.items() if not slot.startswith((HANDLE, TREE)))
+    return Soup(decode(json.loads(body)) for body in bodies)
+
+
+def inbox(store: Store, rows: list[JobRow] | None = None) -> list[Asked]:
+    """What waits for the human in all jobs, oldest first. Only jobs whose rows say so are looked into."""
+    found: list[Asked] = []
+    for row in store.jobs() if rows is None else rows:
+        if row.needs_human and row.state not in TERMINAL:
+            found.extend(Present(store, row.job).questions())
+    return sorted(found, key=lambda asked: asked.time)
+
+
+# ---- the past ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Past:
+    """What a job's steps tell of it: threads that have ended, and what its turns used."""
+
+    ended: list[Thread]
+    usage: dict[str, float]
+    lost: int
+
+
+def past(store: Store, job: str) -> Past:
+    """Read a job's steps once."""
+    made: dict[str, Thread] = {}
+    gone: dict[str, float] = {}
+    why: dict[str, str] = {}
+    usage: dict[str, float] = {"turns": 0}
+    lost = 0
+    for step in store.steps(job):
+        if step.rule in ("open", "spark", "ask", "send-ask"):
+            for thread in _made(step):
+                made[thread.id] = thread
+        elif step.rule == "term-final":
+            gone.setdefault(step.at, step.time)
+        if step.extra:
+            left = json.loads(step.extra)
+            lost += "fault" in left
+            for name, value in left.get("usage", {}).items():
+                usage[name] = usage.get(name, 0) + value
+        for line in step.produced.splitlines() if "Terminate " in step.produced else ():
+            kind, _, rest = line.partition(" ")
+            if kind == "Terminate":
+                thread_id, _, origin = rest.partition(" ")
+                why.setdefault(thread_id, origin)
+    ended = [
+        replace(thread, state="ended", doing=_end_words(why.get(name, "")), since=gone[name])
+        for name, thread in made.items()
+        if name in gone
+    ]
+    return Past(ended, usage, lost)
+
+
+_ENDINGS = {
+    "close": "closed",
+    "phase": "ended with its phase",
+    "backtrack": "ended by a backtrack",
+    "withdrawal": "withdrawn",
+    "end": "ended with the job",
+}
+
+
+def _end_words(origin: str) -> str:
+    return _ENDINGS.get(origin, "ended")
+
+
+def _made(step: StepRow) -> Iterator[Thread]:
+    """The threads that a step made, from how its row names what it produced."""
+    parents: dict[str, str] = {}
+    surfaces: list[list[str]] = []
+    for line in step.produced.splitlines():
+        words = line.split(" ")
+        if words[0] == "Parent":
+            parents[words[1]] = words[2]
+        elif words[0] == "Surface":
+            surfaces.append(words)
+    for _, agent, thread, workspace in surfaces:
+        yield Thread(thread, agent, parents.get(thread, ""), "idle", "", workspace=workspace)
+
+
+def tree(now: list[Thread], ended: list[Thread]) -> list[tuple[int, Thread]]:
+    """All threads in the order of the dispatch tree, each with its depth."""
+    everyone = {thread.id: thread for thread in (*ended, *now)}
+    below: dict[str, list[Thread]] = {}
+    for thread in everyone.values():
+        above = thread.parent if thread.parent in everyone else ""
+        below.setdefault(above, []).append(thread)
+    ordered: list[tuple[int, Thread]] = []
+    waiting = [(0, thread) for thread in reversed(below.get("", []))]
+    while waiting:
+        depth, thread = waiting.pop()
+        ordered.append((depth, thread))
+        waiting.extend((depth + 1, child) for child in reversed(below.get(thread.id, [])))
+    return ordered
+
+
+# ---- the conversation ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a job's log: a message, or something that the protocol did."""
+
+    time: float
+    kind: str  # `message`, or the name of a rule: transition, hold, recover, …
+    who: str
+    to: str
+    thread: str
+    sender_thread: str
+    text: str
+    number: int
+    about: dict[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """The event as `--json` gives it."""
+        return {
+            "time": self.time,
+            "kind": self.kind,
+            "from": self.who,
+            "to": self.to or None,
+            "thread": self.thread,
+            "number": self.number,
+            "text": self.text,
+        }
+
+
+_TOLD = ("transition", "hold", "release", "recover", "give-up", "withdraw", "interrupt", "dead-letter")
+
+
+class Follower:
+    """Reads a job's log on and on: each call gives what was added since the last."""
+
+    def __init__(self, store: Store, job: str, *, step: int = 0, message: int = 0) -> None:
+        self.store = store
+        self.job = job
+        self.step = step
+        self.message = message
+
+    def read(self) -> list[Event]:
+        """What is new, in the order in which it happened."""
+        found: list[tuple[int, float, int, Event]] = []
+        # Steps first: a message that is committed between the two reads is then simply read, never missed.
+        for step in self.store.steps(self.job, self.step):
+            self.step = step.number
+            if step.rule in _TOLD and (step.rule != "withdraw" or step.who == HUMAN):
+                found.append((step.transaction, step.time, 0, _step_event(step)))
+        for row in self.store.messages(self.job, self.message):
+            self.message = row.number
+            found.append((row.transaction, row.time, 1, _message_event(row)))
+        found.sort(key=lambda entry: entry[:3])
+        return [event for *_, event in found]
+
+
+def _message_event(row: MessageRow) -> Event:
+    about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
+    return Event(
+        row.time, "message", row.sender, row.agent, row.thread, row.sender_thread, row.body, row.number, about
+    )
+
+
+def _step_event(step: StepRow) -> Event:
+    thread = step.at.rpartition(" ")[2]
+    text, who, about = step.rule, step.who, dict[str, Any]()
+    if step.rule == "transition":
+        action, actor, _, reason, *_ = json.loads(step.choice)["Passage"]
+        before, after = _states(step)
+        text, who = f"{before} -> {after} ({action}){f': {reason}' if reason else ''}", actor
+        about = {"action": action, "from": before, "to": after, "reason": reason, "record": step.at}
+        thread = step.at
+    elif step.rule in ("hold", "release"):
+        text = "paused" if step.rule == "hold" else "goes on"
+    elif step.rule in ("recover", "give-up"):
+        fault = json.loads(step.extra).get("fault", "") if step.extra else "the process that ran it is gone"
+        agent = step.at.partition(" ")[0]
+        text = f"{agent} lost its turn ({fault}); {'it is tried again' if step.rule == 'recover' else 'given up'}"
+    elif step.rule == "withdraw":
+        text = f"{thread} is withdrawn"
+    elif step.rule == "interrupt":
+        text = f"{step.at.partition(' ')[0]} is interrupted"
+        thread = step.at.split(" ")[1]
+    return Event(step.time, step.rule, who, "", thread, thread, text, step.number, about)
+
+
+def _states(step: StepRow) -> tuple[str, str]:
+    def state(briefs: str) -> str:
+        lines = (line.split(" ") for line in briefs.splitlines())
+        return next((words[2] for words in lines if words[0] == "Record"), "?")
+
+    return state(step.consumed), state(step.produced)
+
+
+def concerns(event: Event) -> bool:
+    """Whether people who watch want to see it: not the protocol's own errands around a question."""
+    if event.kind != "message":
+        return True
+    if event.to == PROXY:
+        return event.who == HUMAN
+    if event.to == ORCHESTRATOR:
+        return "request" in event.about
+    return not (event.who == PROXY and event.to != HUMAN and event.about.get("author") == HUMAN)
+
+
+def headline(event: Event, width: int = 200) -> str:
+    """An event on one line, without its time."""
+    if event.kind != "message":
+        return excerpt(event.text, width)
+    if event.to == HUMAN:
+        return excerpt(f"{event.about.get('asker', event.who)} asks you: {event.text}", width)
+    return excerpt(f"{event.who} → {event.to}: {event.text}", width)

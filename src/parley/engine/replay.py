@@ -1,0 +1,353 @@
+"""A job replayed from its rows by the rules, with all that the derived tables should hold of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast
+
+from parley.core.errors import Violated
+from parley.core.invariants import check
+from parley.core.laws import judge
+from parley.core.rule import Firing, Reaction, RuleSet
+from parley.core.rules import react
+from parley.core.soup import Soup
+from parley.core.states import Record
+from parley.core.step import Step
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    PROXY,
+    AskHuman,
+    Hold,
+    Kind,
+    Proxy,
+    Run,
+    Surface,
+    brief,
+    escalation_thread,
+)
+from parley.core.wire import decode
+from parley.engine.chain import head_after
+from parley.engine.evidence import (
+    ODD,
+    Part,
+    Who,
+    authors_of,
+    check_inputs,
+    letters_of,
+    meta_of,
+    read_object,
+    typed,
+    wrong,
+)
+from parley.engine.live import HANDLE, handle_slot, said_slot, tree_slot
+from parley.ports import BusError, MessageRow, StepRow, TransactionRow, TurnRow
+
+# The invariants look at the whole soup. A small one is looked at after each transaction; a large one when as
+# many steps have gone by as a share of its size, so that the time of an audit grows with the steps alone.
+SMALL_SOUP = 100
+SHARE_OF_SOUP = 4
+
+Row = TypeVar("Row", StepRow, MessageRow)
+
+
+class Rows(Generic[Row]):
+    """The rows of a table in the order of their numbers, which have no gap, part by part."""
+
+    def __init__(self, table: str, rows: Iterator[Row]) -> None:
+        self.table = table
+        self.at = 0  # the number of the last row that was given out
+        self._rows = rows
+        self._next: Row | None = None
+        self._advance()
+
+    def _advance(self) -> None:
+        try:
+            self._next = next(self._rows, None)
+        except BusError as error:
+            wrong(self.table, self.at + 1, f"this row, or one soon after it, can't be read: {error}")
+
+    def of(self, transaction: int) -> list[Row]:
+        """The rows of a transaction."""
+        found: list[Row] = []
+        while (row := self._next) is not None:
+            typed(self.table, row)
+            if row.number > self.at + 1:
+                wrong(self.table, self.at + 1, f"the row is missing; the next is {row.number}")
+            if row.number < self.at + 1:
+                wrong(self.table, row.number, "the row is one too many: rows are numbered from 1, each once")
+            if row.transaction < transaction:
+                wrong(self.table, row.number, f"it says transaction {row.transaction}, which ended before it")
+            if row.transaction > transaction:
+                break
+            found.append(row)
+            self.at = row.number
+            self._advance()
+        return found
+
+    def rest(self) -> Row | None:
+        """What is left over."""
+        return self._next
+
+
+_ENDED = ("send-step", "ask-step", "nosend-step")  # the turn's own ends; in any other way it is lost
+
+
+@dataclass(slots=True)
+class Replay:
+    """A job as its steps make it, and what the derived tables should hold."""
+
+    job: str
+    rules: RuleSet
+    soup: Soup = field(default_factory=Soup)
+    step: int = 0
+    message: int = 0
+    transaction: int = 0
+    transitions: int = 0
+    epoch: int = 0
+    head: str = ""
+    request: str = ""
+    origin: str = ""
+    listed: float = 0.0  # when the job's row was last written
+    sequences: dict[Who, int] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    kept: dict[str, str] = field(default_factory=dict)
+    turns: dict[str, TurnRow] = field(default_factory=dict)
+    retries: dict[str, str] = field(default_factory=dict)  # the answer to a failure dialog -> what it uses up
+    size: int = 0
+    unseen: int = 0  # steps since the invariants were last looked at
+
+    def take(self, part: Part) -> None:
+        """Replay a transaction, or tell its first row that does not fit."""
+        commit = part.commit
+        self._count(part)
+        letters = {f"m{row.number}": row for row in part.messages}
+        for row in part.messages:
+            self._number(row)
+        check_inputs(self.job, part)
+        undelivered = dict(letters)
+        transitions = 0
+        for step in part.steps:
+            reaction = self._fire(step, undelivered)
+            self._follow(step, reaction, commit)
+            self._keep(step, reaction, letters)
+            transitions += step.rule in ("transition", "term-record")
+        for row in undelivered.values():
+            wrong("messages", row.number, "no step of its transaction delivers it")
+        head = self._head(part)
+        if head != commit.head:
+            wrong(
+                "transactions", commit.number, f"its head does not cover its rows as they are: {_rows(part)}"
+            )
+        self.step, self.message, self.transaction = commit.steps, commit.messages, commit.number
+        self.epoch, self.head = commit.epoch, head
+        self.transitions += transitions
+        if self.size <= SMALL_SOUP or self.unseen * SHARE_OF_SOUP >= self.size:
+            self.look()
+
+    def look(self) -> None:
+        """See that every invariant holds."""
+        if not self.unseen:
+            return
+        self.unseen = 0
+        try:
+            check(self.soup, self.rules)
+        except ODD as error:
+            wrong("transactions", self.transaction, f"after it an invariant does not hold: {error}")
+
+    # ---- rows and their numbers
+
+    def _head(self, part: Part) -> str:
+        commit = part.commit
+        return head_after(
+            self.head, commit.number, commit.time, commit.epoch, part.steps, part.messages, part.inputs
+        )
+
+    def _count(self, part: Part) -> None:
+        commit = part.commit
+        due = self.transaction + 1
+        if commit.number > due:
+            wrong("transactions", due, f"the row is missing; the next is {commit.number}")
+        if commit.number < due:
+            wrong(
+                "transactions", commit.number, "the row is one too many: they are numbered from 1, each once"
+            )
+        if commit.epoch < max(self.epoch, 1):
+            wrong("transactions", due, f"its epoch is {commit.epoch}, and the one before it had {self.epoch}")
+        if not part.steps and not part.messages and not part.inputs:
+            wrong("transactions", due, "it wrote nothing, or what it wrote is gone")
+        ends = (self.step + len(part.steps), self.message + len(part.messages))
+        if (commit.steps, commit.messages) == ends:
+            return
+        if self._head(part) == commit.head:
+            said = f"step {commit.steps} and message {commit.messages}"
+            wrong("transactions", due, f"it says that it ends at {said}, and ends at {ends[0]} and {ends[1]}")
+        for table, said_end, end in (
+            ("steps", commit.steps, ends[0]),
+            ("messages", commit.messages, ends[1]),
+        ):
+            if end < said_end:
+                wrong(table, end + 1, f"the row is missing in transaction {due}, which ends at {said_end}")
+            if end > said_end:
+                wrong(table, said_end + 1, f"it says transaction {due}, which ends at {said_end}")
+
+    def _number(self, row: MessageRow) -> None:
+        who = (row.agent, row.thread)
+        due = self.sequences.get(who, 0) + 1
+        if row.seq != due:
+            wrong("messages", row.number, f"it is number {row.seq} for {' on '.join(who)}, and {due} was due")
+        if row.key in self.keys:
+            wrong("messages", row.number, f"another message has its key {row.key!r}")
+        self.sequences[who] = due
+        self.keys.add(row.key)
+
+    # ---- firing
+
+    def _fire(self, row: StepRow, undelivered: dict[str, MessageRow]) -> Reaction:
+        """Fire the step again: the rule must be enabled, do what the row says, and keep every law."""
+        if row.rule not in self.rules:
+            wrong("steps", row.number, f"there is no rule {row.rule!r:.80}")
+        try:
+            choice = decode(json.loads(row.choice)) if row.choice else None
+            firing = Firing(row.rule, tuple(row.at.split(" ")) if row.at else (), choice)
+            reaction = react(self.soup, firing, self.rules)
+            judge(Step(self.soup, firing, reaction))
+            authors, letters = authors_of(firing), letters_of(self.soup, firing)
+        except Violated as error:
+            wrong("steps", row.number, f"[{row.rule}] breaks a law: {error}")
+        except ODD as error:
+            wrong("steps", row.number, f"[{row.rule}] can't fire there: {error}")
+        for name, written, molecules in (
+            ("consumed", row.consumed, reaction.consumed),
+            ("produced", row.produced, reaction.produced),
+        ):
+            # in any order: an owner that has loaded its soup may have it in another one
+            if sorted(written.split("\n")) != sorted([brief(m) for m in molecules] or [""]):
+                wrong("steps", row.number, f"[{row.rule}] {name} something else than the row says")
+        if authors is not None and row.who not in authors:
+            wrong(
+                "steps",
+                row.number,
+                f"[{row.rule}] is said to be by {row.who!r:.80}, and is by {authors[0]!r}",
+            )
+        for name, senders, to in letters:
+            self._deliver(row, undelivered.pop(name, None), name, senders, to)
+        self.soup.react(reaction.consumed, reaction.produced)
+        self.size += len(reaction.produced) - len(reaction.consumed)
+        self.unseen += 1
+        return reaction
+
+    def _deliver(
+        self, step: StepRow, row: MessageRow | None, name: str, senders: tuple[Who, ...], to: Who
+    ) -> None:
+        if row is None:
+            wrong(
+                "steps", step.number, f"it delivers {name}, which its transaction did not write, or did twice"
+            )
+        if (row.sender, row.sender_thread) not in senders:
+            wrong(
+                "messages",
+                row.number,
+                f"step {step.number} sends it, and not {row.sender} on {row.sender_thread}",
+            )
+        if (row.agent, row.thread) != to:
+            wrong(
+                "messages", row.number, f"step {step.number} does not send it to {row.agent} on {row.thread}"
+            )
+        if step.rule == "open":
+            self.request = row.body
+
+    # ---- what follows from a step in the derived tables
+
+    def _follow(self, row: StepRow, reaction: Reaction, commit: TransactionRow) -> None:
+        if row.rule == "open":
+            self.origin = row.extra
+            if row.who != (_left(row).get("decider") or HUMAN):
+                wrong("steps", row.number, f"the job was not opened by {row.who!r:.80}")
+        for molecule in reaction.consumed:
+            if isinstance(molecule, Run) and molecule.turn in self.turns:
+                status = "ended" if row.rule in _ENDED else "lost"
+                self.turns[molecule.turn] = replace(self.turns[molecule.turn], status=status)
+                if status == "ended" and _left(row).get("turn") != molecule.turn:
+                    wrong("steps", row.number, f"it ends turn {molecule.turn}, and its extra says another")
+        for molecule in reaction.produced:
+            if isinstance(molecule, Run) and molecule.agent != ORCHESTRATOR:
+                if molecule.turn in self.turns:
+                    wrong("steps", row.number, f"turn {molecule.turn} starts a second time")
+                self.turns[molecule.turn] = TurnRow(
+                    molecule.turn,
+                    molecule.agent,
+                    molecule.thread,
+                    molecule.message,
+                    commit.epoch,
+                    _left(row).get("host", ""),
+                    "submitted",
+                    row.time,
+                )
+        if any(isinstance(m, Record | Hold | AskHuman) for m in (*reaction.consumed, *reaction.produced)):
+            self.listed = commit.time
+
+    def _keep(self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow]) -> None:
+        """Sessions, trees and words that are kept beside the molecules: each comes and goes with a step."""
+        at = row.at.split(" ")
+        if row.rule in _ENDED and row.extra:
+            self._leave(row, at[0], at[1])
+        elif row.rule == "human-reply":
+            letter = letters[decode(json.loads(row.choice)).message]
+            self.kept[said_slot(escalation_thread(at[0]))] = meta_of(letter).get("text", "")
+        elif row.rule == "ask":
+            for asked in (m.question for m in reaction.produced if isinstance(m, Proxy)):
+                if asked.kind is Kind.FAILURE:
+                    self.kept[_retry_slot(asked.id)] = meta_of(letters[asked.message]).get("failure") or ""
+        elif row.rule == "respond":
+            proxy = next(m for m in reaction.consumed if isinstance(m, Proxy))
+            if proxy.question.kind is Kind.FAILURE:
+                self.retries[decode(json.loads(row.choice)).message] = _retry_slot(proxy.id)
+        elif row.rule == "wake":
+            run = next(m for m in reaction.produced if isinstance(m, Run))
+            self.kept.pop(self.retries.pop(run.message, ""), None)
+        elif row.rule == "term-final":
+            for surface in reaction.consumed:
+                if isinstance(surface, Surface) and surface.agent != PROXY:
+                    self.kept.pop(handle_slot(surface.agent, surface.thread), None)
+            self.kept.pop(said_slot(at[0]), None)
+
+    def _leave(self, row: StepRow, agent: str, thread: str) -> None:
+        left = _left(row)
+        handle, tree = left.get("handle"), left.get("tree")
+        where = handle_slot(agent, thread)
+        try:
+            if (
+                handle and agent == PROXY
+            ):  # its questions are dealt with side by side: what was used up stays so
+                now, before = json.loads(handle), json.loads(self.kept.get(where) or "{}")
+                now["used"] = sorted({*before.get("used", []), *now.get("used", [])})
+                handle = json.dumps(now)
+            if handle:
+                self.kept[where] = handle
+            if tree:
+                self.kept[tree_slot(self.soup.need(Surface, thread, agent).workspace)] = tree
+        except ODD as error:
+            wrong("steps", row.number, f"what its turn left behind can't be read: {error}")
+
+
+def _rows(part: Part) -> str:
+    """Which rows a transaction has, in words: one of them, or its own, was changed."""
+    names = [("step", part.steps), ("message", part.messages), ("input", part.inputs)]
+    parts = []
+    for name, rows in cast("list[tuple[str, Sequence[StepRow]]]", names):
+        if len(rows) == 1:
+            parts.append(f"{name} {rows[0].number}")
+        elif rows:
+            parts.append(f"{name}s {rows[0].number} to {rows[-1].number}")
+    return f"one of {', '.join(parts)}, or this row, was changed"
+
+
+def _left(row: StepRow) -> dict[str, Any]:
+    return read_object("steps", row.number, row.extra)
+
+
+def _retry_slot(question: str) -> str:
+    return f"{HANDLE} retry {question}"

@@ -1,0 +1,130 @@
+"""The loop in which a face runs jobs: own them, crank, show, and know when to stop.
+
+A job that another process owns is watched, and taken over within seconds should that process die.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from parley.core.terms import AskHuman, escalation_thread
+from parley.engine.engine import Engine
+from parley.engine.live import LiveJob
+from parley.engine.projections import TERMINAL, Asked, Present
+from parley.engine.stand_in import answer_key
+from parley.ports import Duplicate, InputRow, Owned, Store
+
+CRANK_SECONDS = 0.1
+WATCH_SECONDS = 0.25  # how soon the death of another owner is seen
+
+
+class Pause(StrEnum):
+    """Why a session ends with a job."""
+
+    ENDED = "ended"  # it has reached a terminal
+    WAITING = "waiting"  # for the human, and nobody can be asked here
+    PAUSED = "paused"  # by the human
+
+
+class View(Protocol):
+    """Whoever looks on. What it does must not take long."""
+
+    def show(self) -> None:
+        """Something may have changed."""
+
+
+def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dict[str, Pause]:
+    """Run jobs until each has ended, or can't go on here; how each stands then.
+
+    `stay`: wait for the human's answers and for the end of a pause, however long that takes.
+    """
+    ended: dict[str, Pause] = {}
+    while True:
+        watched = [job for job in jobs if job not in engine.jobs and job not in ended]
+        for job in watched:
+            if not _taken_over(engine, job):
+                ended[job] = Pause.ENDED
+        happened = engine.crank(CRANK_SECONDS if engine.jobs else 0.0)
+        if not engine.jobs and watched:
+            time.sleep(WATCH_SECONDS)
+        view.show()
+        for job, live in list(engine.jobs.items()):
+            if not live.record.live:
+                engine.release(job)
+                ended[job] = Pause.ENDED
+        if len(ended) == len(jobs):
+            return ended
+        resting = {} if happened or stay else {job: _rest(live) for job, live in engine.jobs.items()}
+        if resting and len(resting) + len(ended) == len(jobs) and all(resting.values()):
+            for job, how in resting.items():
+                if how is not None:
+                    engine.release(job)
+                    ended[job] = how
+            return ended
+
+
+def _taken_over(engine: Engine, job: str) -> bool:
+    """Become the job's owner if it has none; False if there is nothing left to own."""
+    store = engine.world.store
+    if store.owner_lives(job):
+        return True
+    if _is_over(engine, job):
+        return False
+    try:
+        engine.adopt(job)
+    except Owned:
+        return True  # another was faster
+    return True
+
+
+def _is_over(engine: Engine, job: str) -> bool:
+    return engine.world.store.load(job).row.state in TERMINAL
+
+
+def _rest(live: LiveJob) -> Pause | None:
+    """Whether only the human can bring the job on."""
+    if live.running:
+        return None
+    if live.held:
+        return Pause.PAUSED
+    return Pause.WAITING if live.asking else None
+
+
+# ---- what people ask of a job, left on the bus for whoever owns it -------------------------------
+
+
+class Closed(Exception):
+    """The question can't be answered any more: who answered it and when, if anybody did."""
+
+    def __init__(self, asked: Asked, earlier: InputRow | None) -> None:
+        super().__init__(f"question {asked.id} is closed")
+        self.asked = asked
+        self.earlier = earlier
+
+
+def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: str) -> str:
+    """Leave the human's word on a question; the input's key. A question is answered once."""
+    molecule = Present(store, asked.job).soup.get(AskHuman, escalation_thread(asked.id))
+    if molecule is None or molecule.framing != asked.framing:
+        raise Closed(asked, None)
+    key = answer_key(molecule)
+    body = {"question": asked.id, "framing": asked.framing, "ruling": ruling, "text": text, "rule": None}
+    try:
+        leave(store, asked.job, "answer", key, body, by)
+    except Duplicate as error:
+        raise Closed(asked, find_input(store, asked.job, key)) from error
+    return key
+
+
+def leave(store: Store, job: str, kind: str, key: str, body: Mapping[str, Any], by: str) -> None:
+    """Leave an input. Duplicate if one of the same key was left before."""
+    store.put(job, kind, key, time.time(), by, json.dumps(body, ensure_ascii=False))
+
+
+def find_input(store: Store, job: str, key: str) -> InputRow | None:
+    """The input of a key."""
+    return next((row for row in store.inputs(job, waiting=False) if row.key == key), None)

@@ -1,0 +1,220 @@
+"""The command line: `parley COMMAND …`. This module only reads the words and passes them on.
+
+It starts fast because it imports no more than that takes: what a command needs, its own module imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import NoReturn
+
+OK, FAILED, BAD_USE, WITHDRAWN, WAITING, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+# Each command's module in this package. Its `run` takes the words and gives the exit code.
+MODULES = {
+    "run": "start",
+    "demo": "demo",
+    "ls": "listing",
+    "show": "show",
+    "tree": "show",
+    "log": "log",
+    "inbox": "inbox",
+    "answer": "answer",
+    "intervene": "steer",
+    "pause": "steer",
+    "resume": "resume",
+    "withdraw": "steer",
+    "audit": "audit",
+    "export": "audit",
+    "doctor": "doctor",
+}
+
+
+class Trouble(Exception):
+    """What the user has to be told, in one line, and the exit code that goes with it."""
+
+    def __init__(self, text: str, code: int = BAD_USE) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say it like every other error."""
+        raise Trouble(f"{message}; see `{self.prog} --help`")
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, max_help_position=28, width=100)
+
+
+class _Commands:
+    """The commands' parsers. Where one is asked for, the others are left out: each takes time to make."""
+
+    def __init__(self, top: argparse.ArgumentParser, only: str | None) -> None:
+        self._commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+        self._only = only
+
+    def add(self, name: str, text: str, fill: Callable[[argparse.ArgumentParser], object], *, json: bool = True) -> None:
+        """One more command; those that list have `--json`."""
+        if self._only not in (None, name):
+            return
+        made = self._commands.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.", formatter_class=_formatter
+        )
+        fill(made)
+        made.add_argument("--repo", metavar="DIR", help="the folder to work in (default: the current one)")
+        if json:
+            made.add_argument("--json", action="store_true", help="one JSON document instead of text")
+
+
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """All commands with their options, or only one."""
+    top = _Parser(
+        prog="parley",
+        description="Turns one request into finished, reviewed work, and keeps a record of how it came about.",
+        epilog="Ids may be shortened as long as they are unique. "
+        "Exit codes: 0 done, 1 failed, 2 bad use, 3 withdrawn, 4 waiting for you.",
+        formatter_class=_formatter,
+    )
+    top.add_argument("--version", action="store_true", help="print the version and stop")
+    add = _Commands(top, only).add
+    add("run", "start a job and see it through", _add_run)
+    add("demo", "play a whole job with scripted agents, in a folder of its own", _add_demo, json=False)
+    add("ls", "list the jobs: those that need you, those at work, those that are finished", _add_nothing)
+    add("show", "tell all about a job, and what can be done with it now", _add_job)
+    add("tree", "show who works for whom in a job, also those that have ended", _add_job)
+    add("log", "show a job's messages and transitions", _add_log)
+    add("inbox", "list what waits for you, in all jobs", _add_nothing)
+    add("answer", "answer a question", _add_answer)
+    add("intervene", "tell a job something while it works", _add_intervene)
+    add("pause", "let turns under way end, and start no others", _add_job)
+    add("resume", "go on with what was paused or interrupted (default: all that was interrupted)", _add_resume)
+    add("withdraw", "give a job up, or one thread of it with all that works for it", _add_withdraw)
+    add("audit", "prove a job's record, or an exported file, from nothing", _add_audit)
+    add("export", "write a job's whole record into one file", _add_export, json=False)
+    add("doctor", "check this machine and this home", _add_nothing)
+    return top
+
+
+def _add_nothing(made: argparse.ArgumentParser) -> None:
+    """Leave the command as it is."""
+
+
+def _add_job(made: argparse.ArgumentParser) -> None:
+    made.add_argument("job", metavar="JOB")
+
+
+def _add_demo(demo: argparse.ArgumentParser) -> None:
+    demo.add_argument("--fast", action="store_true", help="without the pauses that let people follow")
+
+
+def _add_audit(audit: argparse.ArgumentParser) -> None:
+    audit.add_argument("job", metavar="JOB|FILE")
+
+
+def _add_export(export: argparse.ArgumentParser) -> None:
+    _add_job(export)
+    export.add_argument("-o", "--output", metavar="FILE", help="where to (default: standard output)")
+
+
+def _add_run(run: argparse.ArgumentParser) -> None:
+    run.add_argument("request", metavar="REQUEST", help="what is to be done, in your words")
+    run.add_argument("--agent", metavar="NAME", default="scripted", help="who plays the agents (default: scripted)")
+    run.add_argument("--playbook", metavar="FILE", help="what the scripted agents do")
+    run.add_argument(
+        "--policy",
+        metavar="P",
+        action="append",
+        default=[],
+        help="when you are asked: never, when_unsure or always, in all states or as plan=never,… (default: always)",
+    )
+    run.add_argument("--yes", action="store_true", help="approve whatever would wait for you")
+    run.add_argument("--detach", action="store_true", help="go on in the background, and print the job's id")
+
+
+def _add_log(log: argparse.ArgumentParser) -> None:
+    log.add_argument("job", metavar="JOB")
+    log.add_argument("--follow", action="store_true", help="go on until the job ends")
+    log.add_argument("--thread", metavar="T", help="only what concerns this thread")
+
+
+def _add_answer(answer: argparse.ArgumentParser) -> None:
+    answer.add_argument("id", metavar="ID", help="the question's id, as `parley inbox` shows it")
+    answer.add_argument("text", metavar="TEXT", nargs="?", default="", help="your words")
+    verdict = answer.add_mutually_exclusive_group()
+    for name, text in (("approve", "yes, go on"), ("revise", "not yet; TEXT says why"), ("withdraw", "give it up")):
+        verdict.add_argument(f"--{name}", action="store_const", dest="verdict", const=name, help=text)
+    verdict.add_argument("--backtrack", choices=("intent", "plan"), help="go back to an earlier state")
+
+
+def _add_intervene(intervene: argparse.ArgumentParser) -> None:
+    _add_job(intervene)
+    intervene.add_argument("text", metavar="TEXT", help="your words")
+    intervene.add_argument("--thread", metavar="T", help="to this thread only (default: to whoever leads)")
+    intervene.add_argument("--now", action="store_true", help="at once, and not when the turn under way ends")
+    intervene.add_argument(
+        "--authoritative", action="store_true", help="it has to be heeded; only from who started the job"
+    )
+
+
+def _add_resume(resume: argparse.ArgumentParser) -> None:
+    resume.add_argument("job", metavar="JOB", nargs="?")
+    resume.add_argument("--background", action="store_true", help=argparse.SUPPRESS)  # what --detach leaves running
+
+
+def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:
+    _add_job(withdraw)
+    withdraw.add_argument("text", metavar="TEXT", nargs="?", default="", help="the reason")
+    withdraw.add_argument("--thread", metavar="T", help="this thread only (default: the whole job)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code. Whatever happens, the user reads a line and no traceback."""
+    try:
+        code = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # argparse has printed its help
+        return stop.code if isinstance(stop.code, int) else OK
+    except BrokenPipeError:
+        # Whoever read our output has gone, which is no error of ours. Python would complain at exit otherwise.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return OK
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except Trouble as trouble:
+        _say(str(trouble))
+        return trouble.code
+    except Exception as error:  # noqa: BLE001 - the last resort; the words depend on what it is
+        explain = import_module("parley.faces.cli.troubles").explain
+        text, code = explain(error)
+        _say(text)
+        return int(code)
+
+
+def _run(argv: Sequence[str]) -> int:
+    words = parser(argv[0] if argv and argv[0] in MODULES else None).parse_args(argv)
+    if words.version:
+        from importlib.metadata import version
+
+        print(f"parley {version('parley')}")
+        return OK
+    if words.command is None:
+        parser().print_help()
+        return BAD_USE
+    module = import_module(f"parley.faces.cli.{MODULES[words.command]}")
+    return int(module.run(words))
+
+
+def _say(text: str) -> None:
+    line = " ".join(text.split())
+    try:
+        print(f"parley: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        return  # nobody listens

@@ -1,0 +1,211 @@
+"""What the commands share: the home and its bus, ids that may be shortened, time and words for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from parley.adapters.sqlite import SqliteStore
+from parley.faces.cli import BAD_USE, Trouble
+from parley.ports import JobRow
+
+HOME = ".parley"
+HOME_VARIABLE = "PARLEY_HOME"
+_SHOWN = 8  # candidates for an ambiguous id
+
+
+def me() -> str:
+    """Who is asking: the account, whatever the environment says."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
+
+
+# ---- the home ------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where Parley works: the user's folder, and the home that holds the bus and the jobs."""
+
+    root: Path
+    home: Path
+
+
+def place_of(folder: str | None) -> Place:
+    """The place for a folder: its repository's top level if it is inside one, otherwise itself."""
+    try:
+        start = Path(folder).resolve() if folder is not None else Path.cwd()
+    except FileNotFoundError as error:
+        raise Trouble("the current folder is gone; go to another, or name one with --repo") from error
+    if not start.is_dir():
+        raise Trouble(f"{start}: there is no such folder; name an existing one with --repo")
+    root = _work_tree(start) or start
+    named = os.environ.get(HOME_VARIABLE)
+    return Place(root, Path(named).absolute() if named else root / HOME)
+
+
+def make_home(place: Place) -> None:
+    """Make the home, out of git's reach: never committed, and left alone by `git clean -fdx`."""
+    home = place.home
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ignore = home / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("# Parley's own state: never committed\n*\n", encoding="utf-8")
+        if not os.access(home, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied", str(home))
+        shield(home)
+    except OSError as error:
+        raise Trouble(f"{home}: {error.strerror}; make it writable, or name another home with PARLEY_HOME") from error
+
+
+def shield(home: Path) -> None:
+    """Where the home lies in a repository, keep that repository's git off it.
+
+    `git clean -fdx` spares a folder that is a repository itself, so it is made to look like one; and
+    `info/exclude`, which is neither index nor configuration, keeps `git add -A` from wanting to add it.
+    """
+    tree = _work_tree(home.parent)
+    if tree is None:
+        return
+    line = f"/{home.relative_to(tree).as_posix()}/"
+    try:
+        exclude = _git_folder(tree) / "info" / "exclude"
+        known = exclude.read_text(encoding="utf-8", errors="surrogateescape") if exclude.exists() else ""
+        if line not in known.splitlines():
+            exclude.parent.mkdir(exist_ok=True)
+            with exclude.open("a", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(f"{'' if known.endswith(chr(10)) or not known else chr(10)}{line}\n")
+    except OSError:
+        return  # without the line the marker would make `git add -A` fail: better no marker
+    marker = home / ".git"
+    if not (marker / "HEAD").exists():
+        for folder in ("objects", "refs"):
+            (marker / folder).mkdir(parents=True, exist_ok=True)
+        (marker / "HEAD").write_text("ref: refs/heads/none\n", encoding="utf-8")
+
+
+def _work_tree(folder: Path) -> Path | None:
+    """The work tree that holds a folder. A home only looks like one."""
+    for here in (folder, *folder.parents):
+        if (here / ".git").exists() and not (here / "bus.db").exists():
+            return here
+    return None
+
+
+def _git_folder(tree: Path) -> Path:
+    """The git folder of a work tree, shared by all work trees of its repository."""
+    git = tree / ".git"
+    if git.is_dir():
+        return git
+    named = git.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()
+    own = (tree / named).resolve()
+    common = own / "commondir"
+    return (own / common.read_text(encoding="utf-8").strip()).resolve() if common.is_file() else own
+
+
+@contextmanager
+def bus(place: Place, durability: str = "full") -> Iterator[SqliteStore]:
+    """The bus of an existing home."""
+    if not SqliteStore.exists(place.home):
+        raise Trouble(f"there is no job in {place.home} yet; start one with `parley run`")
+    shield(place.home)
+    store = SqliteStore(place.home, durability=durability)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+# ---- ids -----------------------------------------------------------------------------------------
+
+
+def find_job(rows: Iterable[JobRow], given: str) -> JobRow:
+    """The job that an id, or the beginning of one, names."""
+    by_id = {row.job: row for row in rows}
+    return by_id[pick(given.removeprefix("job:"), by_id, "job", "`parley ls` lists them")]
+
+
+def pick(given: str, known: Iterable[str], what: str, remedy: str) -> str:
+    """The one known id that begins so."""
+    found = sorted({name for name in known if name.startswith(given)}) if given else []
+    if given in found:
+        return given
+    if not found:
+        raise Trouble(f"there is no {what} {given!r}; {remedy}", BAD_USE)
+    if len(found) > 1:
+        some = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+        raise Trouble(f"{given!r} may be any of several {what}s: {some}; give more of its id", BAD_USE)
+    return found[0]
+
+
+def pick_thread(given: str, known: Iterable[str], job: str) -> str:
+    """The one known thread that is called so, with or without its kind."""
+    names = set(known)
+    if given in names:
+        return given
+    short = {name.partition(":")[2]: name for name in names}
+    candidates = {name for name in names if name.startswith(given)}
+    candidates |= {name for rest, name in short.items() if rest.startswith(given)}
+    return pick_one(given, candidates, job)
+
+
+def pick_one(given: str, candidates: set[str], job: str) -> str:
+    """The only candidate."""
+    if not given or not candidates:
+        raise Trouble(f"there is no thread {given!r}; `parley tree {job}` lists them")
+    if len(candidates) > 1:
+        raise Trouble(f"{given!r} may be any of: {', '.join(sorted(candidates)[:_SHOWN])}; give more of its id")
+    return next(iter(candidates))
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
+    """One document on standard output."""
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=not _utf8())
+    print()
+
+
+def _utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def clock(moment: float) -> str:
+    """A time of today, or a day."""
+    then = time.localtime(moment)
+    today = time.localtime()
+    return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)
+
+
+def lasting(seconds: float) -> str:
+    """How long, in a few characters."""
+    whole = max(0, int(seconds))
+    if whole < 60:  # noqa: PLR2004
+        return f"{whole}s"
+    if whole < 3600:  # noqa: PLR2004
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:  # noqa: PLR2004
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def one_line(text: str, length: int) -> str:
+    """The beginning of a text, on one line, with nothing that a terminal would obey."""
+    words = " ".join(text.split())
+    shown = "".join(char if char.isprintable() else "?" for char in words)
+    return shown if len(shown) <= length else f"{shown[: length - 1]}…"
+
+
+def safe(text: str) -> str:
+    """A text whose control characters do nothing; its lines stay."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)

@@ -1,0 +1,119 @@
+"""`parley doctor`: what this machine and this home are good for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from parley import config
+from parley.adapters.mounts import filesystem, network_filesystem
+from parley.adapters.sqlite import SqliteStore
+from parley.faces.cli import FAILED, OK
+from parley.faces.cli.desk import Place, place_of, print_json
+from parley.faces.cli.workshop import on_terminal
+from parley.ports import BusError
+
+NEWEST_PYTHON = (3, 11)
+OLDEST_SQLITE = (3, 35, 0)
+
+
+class Check(NamedTuple):
+    """One thing looked at."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def run(words: argparse.Namespace) -> int:
+    """Look at everything."""
+    place = place_of(words.repo)
+    checks = [_python(), _git(), *_sqlite(), *_home(place), _settings(place), _terminal()]
+    good = all(check.ok for check in checks)
+    if words.json:
+        print_json({"ok": good, "checks": [check._asdict() for check in checks]})
+        return OK if good else FAILED
+    for check in checks:
+        print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<12} {check.found}{'' if check.ok else f'; {check.remedy}'}")
+    return OK if good else FAILED
+
+
+def _python() -> Check:
+    return Check(
+        "python",
+        sys.version_info >= NEWEST_PYTHON,
+        f"{platform.python_version()} ({sys.executable})",
+        "install Python 3.11 or newer",
+    )
+
+
+def _git() -> Check:
+    found = shutil.which("git")
+    if found is None:
+        return Check("git", ok=False, found="not found", remedy="install git")
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    return Check("git", said.returncode == 0, f"{said.stdout.strip()} ({found})", "repair the git on the PATH")
+
+
+def _sqlite() -> list[Check]:
+    threads = {0: "single-threaded", 1: "multi-threaded", 3: "serialized"}.get(sqlite3.threadsafety, "not known")
+    return [
+        Check(
+            "sqlite",
+            sqlite3.sqlite_version_info >= OLDEST_SQLITE,
+            sqlite3.sqlite_version,
+            f"use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer",
+        ),
+        Check("threads", sqlite3.threadsafety > 0, threads, "use a Python whose SQLite is thread-safe"),
+    ]
+
+
+def _home(place: Place) -> list[Check]:
+    there = place.home if place.home.exists() else next(path for path in place.home.parents if path.exists())
+    writable = os.access(there, os.W_OK | os.X_OK) and there.is_dir()
+    words = "writable" if writable else "not writable"
+    made = "" if place.home.exists() else ", not made yet"
+    home = Check("home", writable, f"{place.home} ({words}{made})", "make it writable, or name another with PARLEY_HOME")
+    network = network_filesystem(there)
+    kind = Check(
+        "filesystem", network is None, filesystem(there) or "not known", "name a home on a local disk with PARLEY_HOME"
+    )
+    return [home, kind, _bus(place.home)]
+
+
+def _bus(home: Path) -> Check:
+    if not SqliteStore.exists(home):
+        return Check("bus", ok=True, found="none yet")
+    try:
+        store = SqliteStore(home)
+    except BusError as error:
+        return Check("bus", ok=False, found=str(error), remedy="see above")
+    try:
+        return Check("bus", ok=True, found=f"{len(store.jobs())} jobs")
+    except BusError as error:
+        return Check("bus", ok=False, found=str(error), remedy="see above")
+    finally:
+        store.close()
+
+
+def _settings(place: Place) -> Check:
+    try:
+        settings = config.read(place.root)
+    except config.ConfigError as error:
+        return Check("settings", ok=False, found=str(error), remedy="until then jobs can't be started")
+    durable = "each commit waits for the disk" if settings.durability == "full" else "the last commits may be lost"
+    return Check("durability", ok=True, found=f"{settings.durability}: {durable}")
+
+
+def _terminal() -> Check:
+    size = shutil.get_terminal_size()
+    found = f"{os.environ.get('TERM', 'none')}, {size.columns}x{size.lines}" if on_terminal() else "none: plain lines"
+    return Check("terminal", ok=True, found=found)

@@ -1,0 +1,84 @@
+"""Jobs as documents: what `--json` prints. The keys are documented in docs/cli.md and stay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from parley.adapters.files import JobFiles
+from parley.engine import records
+from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
+from parley.faces.cli.listing import FINISHED, group_of
+from parley.ports import JobRow, Store
+
+
+def listed(store: Store, row: JobRow) -> dict[str, Any]:
+    """A job as `parley ls` lists it: from its row and its molecules, without reading its past."""
+    present = Present(store, row.job)
+    ended = sum(turn.status == "ended" for turn in store.turns(row.job))
+    return {
+        **_head(store, present),
+        "threads": [thread.document() for thread in present.threads()],
+        "cost": {"turns": ended},
+    }
+
+
+def _head(store: Store, present: Present) -> dict[str, Any]:
+    row = present.row
+    return {
+        "id": row.job,
+        "request": row.request,
+        "state": row.state,
+        "phase": present.phase,
+        "status": FINISHED.get(row.state) or group_of(row, store),
+        "visit": row.visit,
+        "backtracks": row.backtracks,
+        "needs_human": row.needs_human,
+        "paused": present.paused,
+        "owned": store.owner_lives(row.job),
+        "agent": row.agent,
+        "decider": row.decider,
+        "created": row.created,
+        "updated": row.updated,
+        "seconds": round(row.updated - row.created, 3),
+    }
+
+
+def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, Any]:
+    """All about a job."""
+    behind = past(store, present.job)
+    record = present.record
+    transaction = present.loaded.transaction
+    settings: dict[str, Any] = json.loads(present.row.settings)
+    return {
+        **_head(store, present),
+        "threads": [thread.document() for _, thread in everyone(present, behind, files)],
+        "cost": behind.usage,
+        "turns_lost": behind.lost,
+        "steps": transaction.steps if transaction else 0,
+        "messages": transaction.messages if transaction else 0,
+        "history": records.state_document(record)["history"] if record else [],
+        "questions": [asked.document() for asked in present.questions()],
+        "policies": dict(zip(("intent", "plan", "execute"), settings["policies"], strict=True)),
+        "result": str(files.home(present.job) / "work"),
+        "folder": str(files.home(present.job)),
+        "exits": exits(store, present),
+    }
+
+
+def everyone(present: Present, behind: Past, files: JobFiles) -> list[tuple[int, Thread]]:
+    """The whole dispatch tree, each with its depth; those at work with what they last did."""
+    return tree([with_progress(present, thread, files) for thread in present.threads()], behind.ended)
+
+
+def exits(store: Store, present: Present) -> list[str]:
+    """What can be done with the job now, as commands. A live job always has some."""
+    job, live = present.job, present.row.state not in FINISHED
+    if not live:
+        return [f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
+    found = [f"parley answer {asked.id}" for asked in present.questions()]
+    if present.paused or not store.owner_lives(job):
+        found.append(f"parley resume {job}")
+    if not present.paused:
+        found.append(f"parley pause {job}")
+    return [*found, f'parley intervene {job} "TEXT"', f"parley withdraw {job}"]

@@ -1,0 +1,65 @@
+"""`parley log`: a job's messages and transitions, readable."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from parley.adapters.sqlite import SqliteStore
+from parley.engine.projections import TERMINAL, Event, Follower, Present, past
+from parley.faces.cli import OK
+from parley.faces.cli.desk import bus, clock, find_job, pick_thread, place_of, print_json, safe
+
+POLL_SECONDS = 0.2
+
+
+def run(words: argparse.Namespace) -> int:
+    """Show the log."""
+    place = place_of(words.repo)
+    with bus(place) as store:
+        job = find_job(store.jobs(), words.job).job
+        thread = _thread(store, job, words.thread)
+        follower = Follower(store, job)
+        events = _of_thread(follower.read(), thread)
+        if words.json and not words.follow:
+            print_json({"id": job, "events": [event.document() for event in events]})
+            return OK
+        while True:
+            for event in events:
+                if words.json:
+                    print_json(event.document())
+                else:
+                    _print(event)
+            print(end="", flush=True)
+            if not words.follow or _is_over(store, job, follower):
+                return OK
+            while not store.changed():
+                time.sleep(POLL_SECONDS)
+            events = _of_thread(follower.read(), thread)
+
+
+def _thread(store: SqliteStore, job: str, given: str | None) -> str | None:
+    if given is None:
+        return None
+    known = [thread.id for thread in (*Present(store, job).threads(), *past(store, job).ended)]
+    return pick_thread(given, known, job)
+
+
+def _of_thread(events: list[Event], thread: str | None) -> list[Event]:
+    return [event for event in events if thread in (None, event.thread, event.sender_thread)]
+
+
+def _is_over(store: SqliteStore, job: str, follower: Follower) -> bool:
+    loaded = store.load(job)
+    last = loaded.transaction
+    return loaded.row.state in TERMINAL and last is not None and follower.step >= last.steps
+
+
+def _print(event: Event) -> None:
+    if event.kind == "message":
+        print(f"{clock(event.time)}  {event.who} -> {event.to}  [{event.thread}]")
+        for line in safe(event.text).splitlines():
+            print(f"    {line}")
+    else:
+        mark = "==" if event.kind == "transition" else "--"
+        print(f"{clock(event.time)}  {mark} {safe(event.text)}")

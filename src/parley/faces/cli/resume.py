@@ -1,0 +1,69 @@
+"""`parley resume`: go on with what was interrupted or paused."""
+
+from __future__ import annotations
+
+import argparse
+
+from parley import config
+from parley.adapters.sqlite import SqliteStore
+from parley.adapters.system import RandomIds
+from parley.engine.projections import TERMINAL
+from parley.engine.session import leave
+from parley.faces.cli import OK, Trouble
+from parley.faces.cli.desk import Place, bus, find_job, me, place_of, print_json
+from parley.faces.cli.inputs import put_and_wait
+from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of
+from parley.ports import JobRow
+
+
+def run(words: argparse.Namespace) -> int:
+    """Go on."""
+    place = place_of(words.repo)
+    with bus(place) as store:
+        rows = store.jobs()
+        if words.job is None:
+            jobs = [row.job for row in rows if can_go_on(store, row)]
+            if not jobs:
+                return _nothing(words)
+        else:
+            row = find_job(rows, words.job)
+            if row.state in TERMINAL:
+                _say(words, row, f"{row.job} has ended: {row.state}")
+                return STATE_CODES[row.state]
+            jobs = [row.job]
+            if row.held and _release(store, row, place):
+                _say(words, row, f"{row.job} goes on")
+                return OK
+            if store.owner_lives(row.job) and not words.json:
+                print(f"another process works on {row.job}; it is taken over should that process end")
+    with engine_of(place, config.read(place.root)) as engine:
+        return conduct(engine, place, jobs, words, stay=words.background)
+
+
+def can_go_on(store: SqliteStore, row: JobRow) -> bool:
+    """Whether a job was interrupted, and not paused by somebody."""
+    return row.state not in TERMINAL and not row.held and not store.owner_lives(row.job)
+
+
+def _release(store: SqliteStore, row: JobRow, place: Place) -> bool:
+    """End a pause. Whether somebody else goes on with the job."""
+    key = f"resume:{RandomIds().new()}"
+    if not store.owner_lives(row.job):
+        leave(store, row.job, "resume", key, {}, me())
+        return False
+    taken = put_and_wait(store, row.job, "resume", key, {})
+    if taken is None:
+        raise Trouble(f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more", 1)
+    return True
+
+
+def _nothing(words: argparse.Namespace) -> int:
+    if words.json:
+        print_json({"jobs": []})
+    else:
+        print("nothing was interrupted; `parley ls` lists the jobs")
+    return OK
+
+
+def _say(words: argparse.Namespace, row: JobRow, text: str) -> None:
+    print_json({"id": row.job, "state": row.state, "note": text}) if words.json else print(text)

@@ -1,0 +1,79 @@
+"""`parley show` and `parley tree`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from parley.adapters.files import JobFiles
+from parley.engine.projections import Present, past
+from parley.faces.cli import OK
+from parley.faces.cli.desk import bus, clock, find_job, lasting, one_line, place_of, print_json, safe
+from parley.faces.cli.documents import everyone, job_document
+from parley.faces.cli.workshop import print_question
+
+MARKS = {"running": "*", "asking": "?", "waiting": ".", "idle": ".", "ended": "-"}
+
+
+def run(words: argparse.Namespace) -> int:
+    """Tell about a job."""
+    place = place_of(words.repo)
+    files = JobFiles(place.home)
+    with bus(place) as store:
+        present = Present(store, find_job(store.jobs(), words.job).job)
+        if words.command == "tree":
+            threads = everyone(present, past(store, present.job), files)
+            if words.json:
+                nodes = [{**thread.document(), "depth": depth} for depth, thread in threads]
+                print_json({"id": present.job, "state": present.row.state, "phase": present.phase, "threads": nodes})
+            else:
+                _print_tree([{**thread.document(), "depth": depth} for depth, thread in threads])
+            return OK
+        document = job_document(store, present, files)
+        if words.json:
+            print_json(document)
+            return OK
+        _print_job(document)
+        for asked in present.questions():
+            print()
+            print_question(asked, place)
+    print("\nwhat you can do now")
+    for command in document["exits"]:
+        print(f"  {command}")
+    return OK
+
+
+def _print_job(document: dict[str, Any]) -> None:
+    print(f"{document['id']}  {document['state']}  {document['status']}")
+    print(f"  request    {one_line(document['request'], 200)}")
+    print(f"  phase      {document['phase']}, visit {document['visit']}, backtracks {document['backtracks']}")
+    print(f"  started    {clock(document['created'])} by {document['decider']}, took {lasting(document['seconds'])}")
+    cost = ", ".join(f"{value:g} {name}" for name, value in document["cost"].items())
+    lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
+    print(f"  cost       {cost}{lost}; {document['messages']} messages, {document['steps']} steps")
+    policies = ", ".join(f"{state} {policy}" for state, policy in document["policies"].items())
+    print(f"  asks you   {policies}")
+    print(f"  result     {document['result']}")
+    if document["history"]:
+        print("\nhistory")
+    for entry in document["history"]:
+        reason = f": {one_line(entry['reason'], 120)}" if entry["reason"] else ""
+        print(f"  {clock(entry['timestamp'])}  {entry['state']:<8} {entry['action']} by {entry['actor']}{reason}")
+    alive = [thread for thread in document["threads"] if thread["state"] != "ended"]
+    if alive:
+        print("\nat work")
+    for thread in alive:
+        print(f"  {MARKS[thread['state']]} {thread['agent']:<14}{thread['id']:<24}{safe(thread['doing'])}")
+
+
+def _print_tree(threads: list[dict[str, Any]]) -> None:
+    now = time.time()
+    for thread in threads:
+        since = ""
+        if thread["since"]:
+            since = f" ({lasting(now - thread['since'])})" if thread["state"] != "ended" else f" at {clock(thread['since'])}"
+        mail = f", {thread['mail']} waiting" if thread["mail"] else ""
+        name = f"{'  ' * thread['depth']}{MARKS[thread['state']]} {thread['agent']} {thread['id']}"
+        print(f"{name:<52} {one_line(thread['doing'], 80)}{since}{mail}")
+    print("\n* at work  ? asks  . waits  - ended")

@@ -1,0 +1,142 @@
+"""`parley run`: start a job and see it through."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from parley import config
+from parley.adapters import roles as role_files
+from parley.adapters.playbook import Playbook, load
+from parley.adapters.sqlite import SqliteStore
+from parley.adapters.system import RandomIds
+from parley.engine.roster import charter_of, roles
+from parley.faces.cli import FAILED, OK, Trouble
+from parley.faces.cli.desk import Place, make_home, me, place_of, print_json
+from parley.faces.cli.documents import listed
+from parley.faces.cli.workshop import conduct, engine_of
+from parley.ports import JobRow
+
+AGENTS = ("scripted",)
+REQUEST_LIMIT = 100_000  # characters
+DETACH_SECONDS = 20.0
+POLL_SECONDS = 0.02
+
+
+def run(words: argparse.Namespace) -> int:
+    """Start a job."""
+    request = check_request(words.request)
+    if words.agent not in AGENTS:
+        raise Trouble(f"there is no agent {words.agent!r}; use one of: {', '.join(AGENTS)}")
+    if words.playbook is None:
+        raise Trouble("the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`")
+    place = place_of(words.repo)
+    settings = config.read(place.root)
+    for policy in words.policy:
+        settings = config.with_policy(settings, policy)
+    snapshot = snapshot_of(place.root, settings, load(Path(words.playbook)), yes=words.yes)
+    if words.detach:
+        return detach(place, request, words, snapshot, settings)
+    with engine_of(place, settings) as engine:
+        row = new_row(engine.world.ids.new(), request, words.agent, snapshot)
+        engine.start(row, charter_of(row.job, snapshot))
+        return conduct(engine, place, [row.job], words)
+
+
+def check_request(request: str) -> str:
+    """A request that somebody could work on."""
+    if not request.strip():
+        raise Trouble("the request is empty; say in a few words what is to be done")
+    if len(request) > REQUEST_LIMIT:
+        raise Trouble(f"the request has {len(request)} characters, {REQUEST_LIMIT} at most; put the rest into a file")
+    try:
+        request.encode()
+    except UnicodeEncodeError as error:
+        raise Trouble("the request is not UTF-8; write it in UTF-8") from error
+    return request
+
+
+def snapshot_of(root: Path, settings: config.Settings, playbook: Playbook, *, yes: bool = False) -> dict[str, Any]:
+    """All that a job is to know of its settings, as they are now."""
+    defined = {name: role.team for name, role in role_files.read(root).items()}
+    sends = {agent: playbook.recipients(agent) for agent in playbook.agents}
+    document = playbook.to_json()
+    return {
+        "roles": roles({**defined, **settings.teams}, sends),
+        "policies": list(settings.policies),
+        "fan_out": settings.fan_out,
+        "crash_budget": settings.crash_budget,
+        "retry_budget": settings.retry_budget,
+        "time_limit_seconds": settings.time_limit_seconds,
+        "human": document.get("human"),
+        "proxy": document.get("proxy"),
+        "agents": document["agents"],
+        "yes": yes,
+    }
+
+
+def new_row(job: str, request: str, agent: str, snapshot: dict[str, Any]) -> JobRow:
+    """The row of a job that begins now."""
+    now = time.time()
+    settings = json.dumps(snapshot, ensure_ascii=False)
+    return JobRow(job, request, me(), now, now, "INTENT", 1, 0, 0, 0, agent, settings)
+
+
+# ---- in the background ---------------------------------------------------------------------------
+
+
+def detach(
+    place: Place, request: str, words: argparse.Namespace, snapshot: dict[str, Any], settings: config.Settings
+) -> int:
+    """Make the job known, and leave it to a process of its own session; nothing is lost if that fails."""
+    make_home(place)
+    store = SqliteStore(place.home, durability=settings.durability)
+    try:
+        row = new_row(RandomIds().new(), request, words.agent, snapshot)
+        store.create(row)
+        folder = place.home / "jobs" / row.job
+        folder.mkdir(parents=True, exist_ok=True)
+        if not _begins(store, _spawn(place, row.job, folder / "run.log"), row.job):
+            remedy = f"see {folder}/run.log, then go on with `parley resume {row.job}`"
+            raise Trouble(f"job {row.job} did not start in the background; {remedy}", FAILED)
+        if words.json:
+            print_json(listed(store, row))
+        else:
+            print(row.job)
+        return OK
+    finally:
+        store.close()
+
+
+def _begins(store: SqliteStore, process: subprocess.Popen[bytes], job: str) -> bool:
+    """Wait until the process has opened the job, or has failed to."""
+    deadline = time.monotonic() + DETACH_SECONDS
+    while time.monotonic() < deadline:
+        if store.load(job).transaction is not None:
+            process.returncode = process.poll() or 0  # it goes on by itself: nobody here waits for it
+            return True
+        if process.poll() is not None:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True  # it is slow, and lives
+
+
+def _spawn(place: Place, job: str, log: Path) -> subprocess.Popen[bytes]:
+    """A process that goes on when this one, its terminal and its session are gone."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            # -P: the folder that it starts in is the user's, and no place to import from
+            [sys.executable, "-P", "-m", "parley", "resume", job, "--background"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=place.root,
+            env={**os.environ, "PARLEY_HOME": str(place.home)},
+        )

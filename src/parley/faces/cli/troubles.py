@@ -1,0 +1,43 @@
+"""What went wrong, in the user's words. Every error that can reach the user ends here."""
+
+from __future__ import annotations
+
+import errno
+import os
+import traceback
+
+from parley.adapters.playbook import PlaybookError
+from parley.adapters.roles import RoleError
+from parley.config import ConfigError
+from parley.core.errors import ProtocolError
+from parley.faces.cli import BAD_USE, FAILED
+from parley.ports import BusError, LostOwnership, Owned
+
+DEBUG = "PARLEY_DEBUG"
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """One line, and the exit code."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    if isinstance(error, PlaybookError | RoleError | ConfigError):
+        return str(error), BAD_USE
+    if isinstance(error, LostOwnership):
+        return f"{error}; see how it stands with `parley ls`", FAILED
+    if isinstance(error, Owned | BusError):
+        return str(error), FAILED
+    if isinstance(error, ProtocolError):
+        return f"the job's record breaks the protocol ({error}); look into it with `parley audit`", FAILED
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}; {_remedy(error)}", FAILED
+    name = type(error).__name__
+    return f"this should not have happened ({name}: {error}); set {DEBUG}=1 to see where, and report it", FAILED
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "free some space, then go on with `parley resume`; what was committed stands"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "see to the permissions, or name another home with PARLEY_HOME"
+    return "mend it, then go on with `parley resume`; what was committed stands"

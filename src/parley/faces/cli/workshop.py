@@ -1,0 +1,150 @@
+"""What it takes to run jobs here: the engine with its adapters, a view, and the words at the end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from parley.adapters.files import JobFiles
+from parley.adapters.folder import FolderWorkspace
+from parley.adapters.processes import Processes
+from parley.adapters.sqlite import SqliteStore
+from parley.adapters.system import RandomIds, SystemClock
+from parley.config import Settings
+from parley.engine.engine import Engine
+from parley.engine.projections import Asked, Present
+from parley.engine.session import Pause, drive
+from parley.engine.world import World
+from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
+from parley.faces.cli.desk import Place, make_home, print_json, safe
+from parley.faces.cli.documents import job_document
+from parley.faces.plain import PlainView, SilentView
+from parley.faces.terminal import TerminalView
+
+STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody asked the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped(number)
+
+
+@contextmanager
+def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
+    """An engine at a place. When it is let go of, no process of a turn is left."""
+    make_home(place)
+    store = SqliteStore(place.home, durability=settings.durability)
+    turns = Processes(settings.parallel)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _stop)
+    world = World(store, turns, FolderWorkspace(place.home), JobFiles(place.home), SystemClock(), RandomIds())
+    try:
+        yield Engine(world)
+    finally:
+        turns.close()
+        store.close()
+
+
+def conduct(engine: Engine, place: Place, jobs: Sequence[str], words: argparse.Namespace, *, stay: bool = False) -> int:
+    """See jobs through, with the view that fits; the exit code."""
+    looking = SqliteStore(place.home)  # of its own: what it writes is seen by the engine as another process's
+    screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
+    try:
+        if screen:
+            with TerminalView(looking, engine, jobs[0], place.home) as view:
+                ends = drive(engine, jobs, view, stay=True)
+        else:
+            quiet = SilentView() if words.json else PlainView(looking, jobs, afresh=words.command == "run")
+            ends = drive(engine, jobs, quiet, stay=stay)
+        return report(looking, place, ends, words)
+    except KeyboardInterrupt as stop:
+        print(f"parley: interrupted; go on with: {again(jobs)}", file=sys.stderr)
+        return stop.code if isinstance(stop, Stopped) else INTERRUPTED
+    finally:
+        looking.close()
+
+
+def again(jobs: Sequence[str]) -> str:
+    """How to go on with jobs."""
+    return f"parley resume {jobs[0]}" if len(jobs) == 1 else "parley resume"
+
+
+def on_terminal() -> bool:
+    """Whether somebody can be asked right here."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+# ---- how it ended --------------------------------------------------------------------------------
+
+
+def report(store: SqliteStore, place: Place, ends: dict[str, Pause], words: argparse.Namespace) -> int:
+    """Say how the jobs stand; the exit code of the worst."""
+    presents = [Present(store, job) for job in ends]
+    files = JobFiles(place.home)
+    if words.json:
+        documents = [job_document(store, present, files) for present in presents]
+        print_json(documents[0] if len(documents) == 1 else {"jobs": documents})
+    else:
+        for present in presents:
+            _tell(present, ends[present.job], place)
+    codes = [STATE_CODES.get(present.row.state, WAITING) for present in presents]
+    return max(codes, key=(OK, WITHDRAWN, WAITING, FAILED).index)
+
+
+def _tell(present: Present, how: Pause, place: Place) -> None:
+    job, row = present.job, present.row
+    if how is Pause.PAUSED:
+        print(f"{job} is paused; go on with: parley resume {job}")
+    elif how is Pause.WAITING:
+        for asked in present.questions():
+            print_question(asked, place)
+        print(f"then go on with: parley resume {job}")
+    else:
+        reason = present.record.history[-1].reason if present.record and present.record.history else ""
+        print(f"{job} {row.state}{f': {safe(reason)}' if reason else ''}")
+        if row.state == "DONE":
+            print(f"the result: {result_of(place, job)}")
+
+
+def result_of(place: Place, job: str) -> str:
+    """Where a job's work lies."""
+    return str(FolderWorkspace(place.home).path(job, f"job:{job}"))
+
+
+def file_of(place: Place, asked: Asked) -> str:
+    """Where the artifact lies that a question is about."""
+    return str(FolderWorkspace(place.home).path(asked.job, asked.workspace) / asked.artifact)
+
+
+def print_question(asked: Asked, place: Place) -> None:
+    """A question, and how to answer it."""
+    print(f"{asked.asker} asks you ({asked.state}, question {asked.id}):")
+    for line in safe(asked.body).splitlines():
+        print(f"  {line}")
+    if asked.artifact:
+        print(f"  file: {file_of(place, asked)}")
+    for command in answers(asked):
+        print(f"  {command}")
+
+
+def answers(asked: Asked) -> list[str]:
+    """The commands that answer a question."""
+    start = f"parley answer {asked.id}"
+    if asked.kind == "question":
+        return [f'{start} "TEXT"']
+    back = [f'{start} "TEXT" --backtrack {state}' for state in asked.backtracks]
+    return [f"{start} --approve", f'{start} "TEXT" --revise', *back, f'{start} "TEXT" --withdraw']

@@ -1,0 +1,385 @@
+"""Real jobs for the audit to look at: the engine, its stores and workspaces, with agents played in process."""
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parley.adapters.files import JobFiles
+from parley.adapters.folder import FolderWorkspace
+from parley.adapters.memory import MemoryBus, MemoryStore
+from parley.adapters.playbook import parse
+from parley.adapters.scripted import Call, Crash, Effect, Ending, Reply, Sleep, Write, play
+from parley.adapters.scripted import Order as ScriptedOrder
+from parley.adapters.sqlite import SqliteStore
+from parley.core.terms import AskHuman, Surface
+from parley.engine.audit import Report, audit, read_anchor
+from parley.engine.engine import Engine
+from parley.engine.live import LiveJob
+from parley.engine.roster import charter_of, roles
+from parley.engine.world import World
+from parley.ports import Called, Ended, JobRow, Order, Store, TurnEvent
+
+Turn = Generator[Effect, Reply, Ending]
+
+
+class Ticks:
+    """A clock that goes on by a little at each look, so that no two moments are the same."""
+
+    def __init__(self) -> None:
+        self.time = 1_800_000_000.0
+
+    def now(self) -> float:
+        self.time += 0.25
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.now()
+
+
+class Names:
+    """Names in a row."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def new(self) -> str:
+        self.given += 1
+        return f"n{self.given}"
+
+
+class Stage:
+    """Turns played in this process, one effect after the other. An agent that is `frozen` stops at its sleep."""
+
+    def __init__(self) -> None:
+        self.frozen: set[str] = set()
+        self._playing: dict[tuple[str, str], tuple[Order, Turn]] = {}
+        self._calls: dict[tuple[str, str], int] = {}
+        self._asleep: list[tuple[str, str]] = []
+        self._events: list[TurnEvent] = []
+
+    def hosts(self) -> tuple[str, ...]:
+        return ("stage",)
+
+    def submit(self, order: Order) -> None:
+        rules = json.loads(order.rules)
+        handle = json.loads(order.handle) if order.handle else {}
+        turn = play(
+            ScriptedOrder(
+                order.agent,
+                None if rules is None else tuple(rules),
+                order.message,
+                order.state,
+                order.visit,
+                handle,
+                order.may_ask,
+            )
+        )
+        self._playing[order.job, order.turn] = (order, turn)
+        self._go_on((order.job, order.turn), lambda: next(turn))
+
+    def _go_on(self, key: tuple[str, str], step: Callable[[], Effect]) -> None:
+        order, turn = self._playing[key]
+        try:
+            while True:
+                effect = step()
+                if isinstance(effect, Call):
+                    number = self._calls[key] = self._calls.get(key, 0) + 1
+                    call = Called(order.job, order.turn, order.token, number, effect.tool, effect.args)
+                    self._events.append(call)
+                    return
+                if isinstance(effect, Sleep) and order.agent in self.frozen:
+                    self._asleep.append(key)
+                    return
+                if isinstance(effect, Crash):
+                    self._end(key, fault=f"it was killed by signal {effect.signal}")
+                    return
+                if isinstance(effect, Write):
+                    path = Path(order.workspace) / effect.path
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(effect.text)
+                step = lambda: turn.send(Reply(ok=True, text="", data={}))  # noqa: E731
+        except StopIteration as stop:
+            ending: Ending = stop.value
+            self._end(key, text=ending.text, handle=json.dumps(ending.handle, sort_keys=True))
+
+    def _end(self, key: tuple[str, str], text: str = "", handle: str = "", fault: str = "") -> None:
+        order, _ = self._playing.pop(key)
+        usage = {"turns": 1.0} if not fault else {}
+        self._events.append(Ended(order.job, order.turn, order.epoch, text, handle, usage, fault))
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        key = (job, turn)
+        if key in self._playing:
+            playing = self._playing[key][1]
+            self._go_on(key, lambda: playing.send(Reply(ok, text, dict(data))))
+
+    def thaw(self, agent: str) -> None:
+        """Let the agent's turns go on."""
+        self.frozen.discard(agent)
+        asleep, self._asleep = self._asleep, []
+        for key in asleep:
+            if key in self._playing:
+                playing = self._playing[key][1]
+                self._go_on(key, lambda playing=playing: playing.send(Reply(True, "", {})))  # type: ignore[misc]
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        events, self._events = self._events, []
+        return events
+
+    def cancel(self, job: str, turn: str) -> None:
+        self._playing.pop((job, turn), None)
+
+    def reclaim(self, job: str) -> None:
+        for key in [key for key in self._playing if key[0] == job]:
+            del self._playing[key]
+
+    def close(self) -> None:
+        self._playing.clear()
+
+
+@dataclass
+class Theatre:
+    """A home with a bus, and an engine that runs jobs in it."""
+
+    home: Path
+    kind: str
+    bus: MemoryBus = field(default_factory=MemoryBus)
+    clock: Ticks = field(default_factory=Ticks)
+    names: Names = field(default_factory=Names)
+
+    def __post_init__(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new process, as it were."""
+        self.store: Store = (
+            SqliteStore(self.home, durability="normal") if self.kind == "sqlite" else MemoryStore(self.bus)
+        )
+        self.stage = Stage()
+        files, folder = JobFiles(self.home), FolderWorkspace(self.home)
+        self.engine = Engine(World(self.store, self.stage, folder, files, self.clock, self.names))
+
+    def die(self) -> None:
+        """Lose the process with all that it had not committed, and start another."""
+        self.store.close()
+        self.begin()
+
+    def start(self, job: str, playbook: str, **limits: Any) -> LiveJob:
+        """Open a job that plays a playbook."""
+        book = parse(playbook, "playbook")
+        data = book.to_json()
+        settings = {
+            "roles": roles({}, {agent: book.recipients(agent) for agent in book.agents}),
+            "policies": ["always"] * 3,
+            "fan_out": 3,
+            "crash_budget": 3,
+            "retry_budget": 3,
+            "human": data.get("human"),
+            "proxy": data.get("proxy"),
+            "agents": data.get("agents", {}),
+            **limits,
+        }
+        now = self.clock.now()
+        row = JobRow(
+            job, "do it — ü", "ada", now, now, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings)
+        )
+        return self.engine.start(row, charter_of(job, settings))
+
+    def go_on(self, job: str, until: Callable[[LiveJob], bool] = lambda live: False) -> LiveJob:
+        """Crank until something is so, or nothing happens any more."""
+        live = self.engine.jobs[job]
+        for _ in range(2000):
+            if until(live) or (not self.engine.crank(0.0) and not self.engine.crank(0.0)):
+                return live
+        message = f"{job} does not come to rest"
+        raise AssertionError(message)
+
+    def ask(self, job: str, kind: str, **body: Any) -> None:
+        """Leave an input, as a person would from another process."""
+        key = f"{kind}:{self.names.new()}"
+        self.store.put(job, kind, key, self.clock.now(), "ada", json.dumps(body))
+
+    def answer(self, job: str, ruling: str | None, text: str) -> None:
+        """Answer the one question that waits."""
+        (asked,) = self.engine.jobs[job].soup.of(AskHuman)
+        self.ask(job, "answer", question=asked.id, framing=asked.framing, ruling=ruling, text=text)
+
+    def thread_of(self, job: str, agent: str) -> str:
+        """Where an agent works now."""
+        return next(s.thread for s in self.engine.jobs[job].soup.of(Surface) if s.agent == agent)
+
+    def state(self, job: str) -> str | None:
+        """The text of a job's state.json."""
+        path = self.home / "jobs" / job / "state.json"
+        return path.read_text() if path.exists() else None
+
+    def audit(self, job: str) -> Report:
+        """Audit a job as it is now."""
+        return audit(self.store, job, read_anchor(self.state(job)))
+
+
+# ---- plays ---------------------------------------------------------------------------------------
+
+FINISHED = r"""
+human:
+  - {match: "INTENT", verdict: approve, text: "yes"}
+  - {match: "PLAN", verdict: revise, text: "add tests"}
+  - {match: "PLAN", verdict: approve, text: "good", repeat: true}
+  - {match: "EXECUTE", state: EXECUTE, visit: 1, verdict: backtrack plan, text: "wrong"}
+  - {match: "EXECUTE", verdict: approve, text: "ship"}
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      do:
+        - {write: {path: INTENT.md, text: "intent"}}
+        - {assert: {artifact: INTENT.md, text: "ok?"}}
+    - {match: '\[ANSWER approve\]', do: [{outcome: {outcome: APPROVED_INTENT, reason: "ok"}}]}
+  project-lead:
+    - match: '\[PLAN\]'
+      repeat: true
+      do:
+        - {write: {path: PLAN.md, text: "plan"}}
+        - {note: {text: "a note"}}
+        - {assert: {artifact: PLAN.md, text: "ok?"}}
+    - match: '\[ANSWER revise\]'
+      repeat: true
+      do:
+        - {write: {path: PLAN.md, text: "plan 2"}}
+        - {assert: {artifact: PLAN.md, text: "ok now?"}}
+    - match: '\[ANSWER approve\]'
+      state: PLAN
+      repeat: true
+      do: [{outcome: {outcome: APPROVED_PLAN, reason: "ok"}}]
+    - match: '\[EXECUTE\]'
+      repeat: true
+      do:
+        - {send: {to: coder, as: c1, text: "write a"}}
+        - {send: {to: squad, as: c2, text: "write b"}}
+    - {match: 'done a', repeat: true, do: [{close: {thread: c1}}]}
+    - match: 'done b'
+      repeat: true
+      do:
+        - {close: {thread: c2}}
+        - {write: {path: WORK_SUMMARY.md, text: "summary"}}
+        - {assert: {artifact: WORK_SUMMARY.md, text: "ok?"}}
+    - {match: 'backtrack plan', do: [{outcome: {outcome: REPLAN, reason: "the human says so"}}]}
+    - match: '\[ANSWER approve\]'
+      state: EXECUTE
+      do: [{outcome: {outcome: APPROVED_WORK, reason: "ok"}}]
+  coder:
+    - {match: write, do: [{crash: 9}]}
+    - {match: write, repeat: true, do: [{sleep: 1}, {write: {path: a.txt, text: a}}, {say: "done a"}]}
+  squad:
+    - {match: write, repeat: true, do: [{send: {to: helper, as: h, text: "half of b"}}]}
+    - {match: half, repeat: true, do: [{close: {thread: h}}, {write: {path: b.txt, text: b}}, {say: "done b"}]}
+  helper:
+    - {match: half, do: [{say: "the half"}]}
+"""
+
+FAILING = r"""
+agents:
+  intent-lead:
+    - {match: '\[INTENT\]', do: [{crash: 9}]}
+    - {match: '.', repeat: true, do: [{crash: 11}]}
+"""
+
+TALKING = r"""
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      do:
+        - {write: {path: INTENT.md, text: "intent"}}
+        - {send: {to: researcher, as: r1, text: "look"}}
+        - {send: {to: writer, as: w1, text: "write"}}
+        - {ask: {text: "which way?"}}
+    - match: 'found'
+      do: [{send: {thread: r1, text: "more"}}, {sleep: 1}, {send: {thread: w1, text: "go on"}}]
+    - {match: '\[INTERVENE', repeat: true, do: [{say: "I see"}]}
+  researcher:
+    - {match: look, do: [{sleep: 1}, {say: "found"}]}
+    - {match: more, do: [{sleep: 2}]}
+  writer:
+    - {match: '.', repeat: true, do: [{say: "written"}]}
+"""
+
+
+def play_finished(theatre: Theatre, job: str = "done-1") -> str:
+    """A job with all that a good one may have: a crash, a subteam, a backtrack, a pause, an intervention."""
+    theatre.stage.frozen.add("coder")
+    theatre.start(job, FINISHED)
+    theatre.go_on(job)
+    theatre.ask(job, "pause")
+    theatre.ask(job, "intervene", text="mind the tests", authoritative=True)
+    theatre.go_on(job)
+    theatre.ask(job, "resume")
+    theatre.ask(job, "withdraw", thread="dispatch:nobody")
+    theatre.ask(job, "resume")
+    theatre.go_on(job)
+    theatre.stage.thaw("coder")
+    live = theatre.go_on(job)
+    assert str(live.record.state) == "DONE"
+    theatre.engine.release(job)
+    return job
+
+
+def play_failing(theatre: Theatre, job: str = "fail-1") -> str:
+    """A job whose lead always dies: the human is asked, has it tried again, and it fails."""
+    theatre.start(job, FAILING, retry_budget=1)
+    theatre.go_on(job)
+    theatre.answer(job, "revise", "once more")
+    live = theatre.go_on(job)
+    assert str(live.record.state) == "FAILURE"
+    theatre.engine.release(job)
+    return job
+
+
+def play_running(theatre: Theatre, job: str = "runs-1") -> str:
+    """A job in the middle: questions open, turns out, sessions and trees kept, an owner lost on the way."""
+    theatre.stage.frozen.add("researcher")
+    theatre.start(job, TALKING)
+    theatre.go_on(job)
+    theatre.die()
+    theatre.stage.frozen.add("researcher")
+    theatre.engine.adopt(job)
+    theatre.go_on(job)
+    theatre.ask(job, "pause")
+    theatre.go_on(job)
+    theatre.answer(job, None, "that way")  # the proxy sleeps while the job is held: the words are kept
+    theatre.go_on(job)
+    theatre.ask(job, "resume")
+    theatre.ask(job, "answer", question="n0", framing="m0", ruling=None, text="to nobody")
+    theatre.go_on(job)
+    theatre.ask(job, "pause")
+    theatre.go_on(job)
+    theatre.ask(job, "intervene", text="careful", now=True, thread=theatre.thread_of(job, "researcher"))
+    theatre.go_on(job)
+    return job
+
+
+def play_withdrawn(theatre: Theatre, job: str = "gone-1") -> str:
+    """A job that the human abandons: first a conversation of it, with a letter under way, then the whole."""
+    theatre.stage.frozen.add("intent-lead")
+    theatre.start(job, TALKING)
+    theatre.go_on(job)
+    writer = theatre.thread_of(job, "writer")
+    theatre.ask(job, "withdraw", thread=writer, reason="not needed")
+    theatre.go_on(job)
+    theatre.ask(job, "withdraw", thread=writer, reason="again")
+    theatre.stage.thaw("intent-lead")
+    theatre.go_on(job)
+    theatre.ask(job, "withdraw", reason="enough")
+    live = theatre.go_on(job)
+    assert str(live.record.state) == "WITHDRAWN"
+    theatre.engine.release(job)
+    return job
+
+
+PLAYS = {
+    "finished": play_finished,
+    "failing": play_failing,
+    "running": play_running,
+    "withdrawn": play_withdrawn,
+}

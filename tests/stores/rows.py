@@ -1,0 +1,84 @@
+"""Rows as the tests of the stores need them, short to write."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from parley.ports import (
+    Commit,
+    InputRow,
+    JobRow,
+    Loaded,
+    MessageRow,
+    StepRow,
+    Store,
+    TransactionRow,
+    TurnRow,
+)
+
+
+def job(name: str = "j1", **fields: Any) -> JobRow:
+    values: dict[str, Any] = {
+        "job": name, "request": "do it", "decider": "ann", "created": 1.0, "updated": 1.0, "state": "INTENT",
+        "visit": 1, "backtracks": 0, "needs_human": 0, "held": 0, "agent": "scripted", "settings": "{}",
+    }  # fmt: skip
+    return JobRow(**{**values, **fields})
+
+
+def step(number: int, txn: int = 1, **fields: Any) -> StepRow:
+    values: dict[str, Any] = {
+        "number": number, "transaction": txn, "rule": "wake", "who": "engine", "time": 2.5,
+        "at": '{"a": "lead"}', "choice": "{}", "consumed": '["Idle"]', "produced": '["Run"]',
+        "extra": "",
+    }  # fmt: skip
+    return StepRow(**{**values, **fields})
+
+
+def message(number: int, txn: int = 1, **fields: Any) -> MessageRow:
+    values: dict[str, Any] = {
+        "number": number, "transaction": txn, "sender": "lead", "sender_thread": "state:j1/1",
+        "agent": "coder", "thread": "dispatch:1", "seq": number, "key": f"key{number}",
+        "time": 2.5, "body": f"text {number}", "meta": "",
+    }  # fmt: skip
+    return MessageRow(**{**values, **fields})
+
+
+def turn(name: str, epoch: int = 1, **fields: Any) -> TurnRow:
+    values: dict[str, Any] = {
+        "turn": name, "agent": "coder", "thread": "dispatch:1", "message": "text", "epoch": epoch,
+        "host": "here", "status": "submitted", "started": 3.5,
+    }  # fmt: skip
+    return TurnRow(**{**values, **fields})
+
+
+def transaction(number: int, epoch: int = 1) -> TransactionRow:
+    return TransactionRow(number, 2.5, epoch, number * 2, number, f"head{number}")
+
+
+def commit(
+    number: int = 1,
+    epoch: int = 1,
+    name: str = "j1",
+    *,
+    steps: Sequence[StepRow] = (),
+    messages: Sequence[MessageRow] = (),
+    molecules: Mapping[str, str | None] | None = None,
+    started: Sequence[TurnRow] = (),
+    ended: Sequence[tuple[str, int, str]] = (),
+    taken: Sequence[tuple[int, str]] = (),
+    row: JobRow | None = None,
+) -> Commit:
+    return Commit(
+        name, epoch, transaction(number, epoch), steps, messages, molecules or {}, started, ended, taken, row
+    )
+
+
+def everything(store: Store) -> list[tuple[Loaded, list[Any], list[InputRow], list[InputRow]]]:
+    """All that can be seen of a bus."""
+    found = []
+    for row in store.jobs():
+        rows = [
+            *store.transactions(row.job), *store.steps(row.job),
+            *store.messages(row.job), *store.turns(row.job),
+        ]  # fmt: skip
+        found.append((store.load(row.job), rows, store.inputs(row.job), store.inputs(row.job, waiting=False)))
+    return found

@@ -1,0 +1,561 @@
+"""What every store does. Two stores on one bus are two processes."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parley.adapters.memory import MemoryBus, MemoryStore
+from parley.adapters.sqlite import SqliteStore
+from parley.ports import BusError, Commit, Duplicate, Loaded, LostOwnership, Owned, Store
+from tests.stores.rows import commit, everything, job, message, step, transaction, turn
+
+Opener = Callable[[], Store]
+
+
+def opener(kind: str, home: Path) -> Opener:
+    if kind == "sqlite":
+        return lambda: SqliteStore(home)
+    bus, names = MemoryBus(), iter(range(1000))
+    return lambda: MemoryStore(bus, owner=f"process {next(names)}")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def bus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
+    """Each call opens the bus once more, as another process would."""
+    opened: list[Store] = []
+    open_one = opener(request.param, tmp_path)
+
+    def open_more() -> Store:
+        opened.append(open_one())
+        return opened[-1]
+
+    yield open_more
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(bus: Opener) -> Store:
+    return bus()
+
+
+@pytest.fixture
+def owned(store: Store) -> Store:
+    """A store that owns the job j1, in epoch 1."""
+    store.create(job())
+    assert store.own("j1") == 1
+    return store
+
+
+# ---- jobs
+
+
+def test_a_new_bus_is_empty(store: Store) -> None:
+    assert store.jobs() == []
+    reads = (store.steps, store.messages, store.transactions, store.turns, store.inputs)
+    assert [row for read in reads for row in read("j1")] == []
+
+
+def test_jobs_are_listed_oldest_first(store: Store) -> None:
+    rows = [job("b", created=2.0), job("c", created=1.0), job("a", created=2.0)]
+    for row in rows:
+        store.create(row)
+
+    assert store.jobs() == [rows[1], rows[2], rows[0]]
+
+
+def test_an_id_in_use_is_a_duplicate(store: Store, bus: Opener) -> None:
+    store.create(job())
+
+    with pytest.raises(Duplicate, match="j1 already"):
+        bus().create(job(request="other"))
+    assert store.jobs() == [job()]
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".x", "a/b", "../x", "a\0b", "-x", "a b", "a\n", "x" * 101, "é"]
+)
+def test_an_id_that_can_not_name_a_file_is_refused(store: Store, name: str) -> None:
+    for act in (lambda: store.create(job(name)), lambda: store.own(name), lambda: store.owner_lives(name)):
+        with pytest.raises(BusError, match="can't be a job's id"):
+            act()
+
+
+def test_a_job_that_is_not_there(store: Store) -> None:
+    for act in (
+        lambda: store.own("j1"),
+        lambda: store.load("j1"),
+        lambda: store.put("j1", "answer", "k", 1.0, "ann", "{}"),
+    ):
+        with pytest.raises(BusError, match="there is no job 'j1'"):
+            act()
+    assert not store.owner_lives("j1")
+
+
+def test_a_job_without_steps_is_loaded(store: Store) -> None:
+    store.create(job(settings='{"long": "text"}'))
+
+    assert store.load("j1") == Loaded(job(settings='{"long": "text"}'), {}, None, {}, ())
+
+
+# ---- owners
+
+
+def test_each_owner_has_a_new_epoch(store: Store, bus: Opener) -> None:
+    store.create(job())
+    other = bus()
+
+    assert store.own("j1") == 1
+    store.disown("j1")
+    assert other.own("j1") == 2
+    other.close()
+    assert store.own("j1") == 3
+
+
+def test_the_last_owners_epoch_is_loaded_with_the_job(store: Store, bus: Opener) -> None:
+    store.create(job())
+    assert store.load("j1").epoch == 0
+    store.own("j1")
+    assert bus().load("j1").epoch == 1
+    store.disown("j1")
+    assert store.load("j1").epoch == 1
+
+
+def test_a_living_owner_keeps_its_job(owned: Store, bus: Opener) -> None:
+    other = bus()
+
+    for claimant in (other, owned):
+        with pytest.raises(Owned, match="j1 has a living owner"):
+            claimant.own("j1")
+    owned.commit([commit()])
+    assert [row.number for row in other.transactions("j1")] == [1]
+
+
+def test_who_owns_is_seen_by_all(owned: Store, bus: Opener) -> None:
+    other = bus()
+    owned.create(job("j2"))
+
+    assert owned.owner_lives("j1")
+    assert other.owner_lives("j1")
+    assert not other.owner_lives("j2")
+    other.disown("j1")  # not its own to give
+    assert other.owner_lives("j1")
+    owned.disown("j1")
+    assert not other.owner_lives("j1")
+    assert not owned.owner_lives("j1")
+
+
+def test_jobs_have_owners_of_their_own(owned: Store, bus: Opener) -> None:
+    owned.create(job("j2"))
+    other = bus()
+
+    assert other.own("j2") == 1
+    other.commit([commit(name="j2")])
+    owned.commit([commit()])
+
+
+def test_who_does_not_own_can_not_commit(owned: Store, bus: Opener) -> None:
+    with pytest.raises(LostOwnership, match="does not own job j1"):
+        bus().commit([commit()])
+    owned.disown("j1")
+    with pytest.raises(LostOwnership, match="does not own job j1"):
+        owned.commit([commit()])
+    assert list(owned.transactions("j1")) == []
+
+
+def test_a_commit_of_another_epoch_is_refused(owned: Store) -> None:
+    for epoch in (0, 2):
+        with pytest.raises(LostOwnership, match="another owner has taken the job"):
+            owned.commit([commit(epoch=epoch, steps=[step(1)])])
+    assert list(owned.steps("j1")) == []
+
+
+# ---- commits
+
+
+def test_a_commit_is_read_back_to_the_letter(owned: Store) -> None:
+    odd = '{"text": "naïve \\u0000 \x00 \U0001f600", "n": 1.0}'
+    steps = [step(1, produced=odd, extra=odd), step(2, rule="send")]
+    messages = [message(1, body=odd, meta=odd), message(2, thread="dispatch:2", seq=7)]
+    turns = [turn("t1"), turn("t2", message=odd)]
+    row = job(updated=9.25, state="PLAN", visit=2, backtracks=1, needs_human=1, held=1, agent="claude")
+
+    owned.commit(
+        [commit(steps=steps, messages=messages, molecules={"s2": odd, "s1": "{}"}, started=turns, row=row)]
+    )
+
+    assert list(owned.steps("j1")) == steps
+    assert list(owned.messages("j1")) == messages
+    assert owned.message("j1", 2) == messages[1]
+    assert list(owned.transactions("j1")) == [transaction(1)]
+    assert list(owned.turns("j1")) == turns
+    sequences = {("coder", "dispatch:1"): 1, ("coder", "dispatch:2"): 7}
+    loaded = owned.load("j1")
+    assert loaded == Loaded(row, {"s1": "{}", "s2": odd}, transaction(1), sequences, tuple(turns), epoch=1)
+    assert list(loaded.molecules) == ["s1", "s2"]
+    assert owned.jobs() == [row]
+
+
+def test_times_and_numbers_keep_their_exact_values(owned: Store) -> None:
+    exact = step(2**62, time=1731700000.123457)
+    owned.commit([commit(steps=[exact])])
+
+    assert list(owned.steps("j1")) == [exact]
+
+
+def test_nothing_to_commit_is_no_error(store: Store) -> None:
+    store.commit([])
+
+
+def test_molecules_come_and_go(owned: Store) -> None:
+    owned.commit([commit(molecules={"a": "1", "b": "2"})])
+    owned.commit([commit(2, molecules={"a": None, "b": "3", "c": "4", "never": None})])
+
+    assert owned.load("j1").molecules == {"b": "3", "c": "4"}
+
+
+def test_the_listing_row_may_change_in_all_but_the_id(owned: Store) -> None:
+    for number, text in enumerate(("{1}", "{2}", "{2}", "{1}"), 1):
+        row = job(request=f"r{text}", settings=text, created=float(number), decider="bob")
+        owned.commit([commit(number, row=row)])
+        assert owned.load("j1").row == row
+
+
+def test_commits_of_many_jobs_are_one(owned: Store) -> None:
+    owned.create(job("j2"))
+    owned.own("j2")
+    before = everything(owned)
+
+    with pytest.raises(LostOwnership):
+        owned.commit([commit(steps=[step(1)]), commit(name="j2", epoch=7, steps=[step(1)])])
+    assert everything(owned) == before
+    owned.commit([commit(steps=[step(1)]), commit(name="j2", steps=[step(1)])])
+    assert list(owned.steps("j1")) == list(owned.steps("j2")) == [step(1)]
+
+
+def test_commits_of_one_job_in_a_group_are_written_in_turn(owned: Store) -> None:
+    owned.create(job("j2"))
+    owned.own("j2")
+    owned.commit(
+        [
+            commit(1, molecules={"a": "1", "b": "1"}, started=[turn("t1")], row=job(state="PLAN")),
+            commit(1, name="j2", molecules={"a": "j2"}),
+            commit(2, molecules={"a": None, "b": None}, ended=[("t1", 1, "ended")], row=job(state="DONE")),
+            commit(3, molecules={"b": "3"}),
+        ]
+    )
+
+    loaded = owned.load("j1")
+    assert loaded.molecules == {"b": "3"}
+    assert loaded.turns == ()
+    assert loaded.row.state == "DONE"
+    assert owned.load("j2").molecules == {"a": "j2"}
+
+
+FULL = commit(
+    steps=[step(1), step(2)],
+    messages=[message(1)],
+    molecules={"a": "1"},
+    started=[turn("t1"), turn("t2")],
+    taken=[(1, "done")],
+    row=job(state="PLAN"),
+)
+GOOD = {
+    "steps": [step(3, 2)], "messages": [message(2, 2)], "molecules": {"a": None, "b": "2"},
+    "started": [turn("t3")], "ended": [("t1", 1, "ended")], "taken": [(2, "ok")],
+    "row": job(state="DONE", settings="{new}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "number, wrong, error",
+    [
+        pytest.param(1, {}, Duplicate, id="transaction"),
+        pytest.param(2, {"steps": [step(3, 2), step(2, 2)]}, Duplicate, id="step"),
+        pytest.param(2, {"steps": [step(4, 2), step(4, 2)]}, Duplicate, id="step in itself"),
+        pytest.param(2, {"messages": [message(1, 2, key="k", seq=9)]}, Duplicate, id="message number"),
+        pytest.param(2, {"messages": [message(2, 2, key="k", seq=1)]}, Duplicate, id="message sequence"),
+        pytest.param(2, {"messages": [message(2, 2, key="key1")]}, Duplicate, id="message key"),
+        pytest.param(2, {"started": [turn("t3"), turn("t1")]}, Duplicate, id="turn"),
+        pytest.param(2, {"ended": [("t1", 1, "ended"), ("t9", 1, "ended")]}, BusError, id="no such turn"),
+        pytest.param(2, {"ended": [("t1", 1, "ended"), ("t1", 1, "ended")]}, BusError, id="turn ended twice"),
+        pytest.param(2, {"ended": [("t1", 2, "ended")]}, BusError, id="turn of another epoch"),
+        pytest.param(2, {"taken": [(2, "ok"), (1, "again")]}, BusError, id="input taken before"),
+        pytest.param(2, {"taken": [(2, "ok"), (3, "other's")]}, BusError, id="input of another job"),
+        pytest.param(2, {"taken": [(9, "ok")]}, BusError, id="no such input"),
+    ],
+)
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_refused_commit_changes_nothing(
+    owned: Store, bus: Opener, *, number: int, wrong: dict[str, object], error: type[BusError], alone: bool
+) -> None:
+    owned.create(job("j2"))
+    owned.own("j2")
+    for name in ("j1", "j1", "j2"):
+        owned.put(name, "answer", f"key{len(owned.inputs(name))}", 1.0, "ann", "{}")
+    owned.commit([FULL])
+    before = everything(owned)
+    bad = commit(number, **{**GOOD, **wrong})  # type: ignore[arg-type]
+    others = (
+        [] if alone else [commit(name="j2", steps=[step(1)], molecules={"x": "y"}, row=job("j2", held=1))]
+    )
+
+    with pytest.raises(error, match=r"nothing (of it )?was written"):
+        owned.commit([*others, bad])
+
+    assert everything(owned) == before
+    assert everything(bus()) == before
+    owned.commit([commit(2, **GOOD)])  # type: ignore[arg-type]
+    assert owned.load("j1").molecules == {"b": "2"}
+
+
+def test_rows_are_listed_by_number_whatever_the_order_they_came_in(owned: Store) -> None:
+    owned.commit([commit(2, steps=[step(5), step(3)], messages=[message(9), message(4)])])
+    owned.commit([commit(1, steps=[step(4)], messages=[message(5, seq=1)])])
+
+    assert [row.number for row in owned.steps("j1")] == [3, 4, 5]
+    assert [row.number for row in owned.messages("j1")] == [4, 5, 9]
+    assert [row.number for row in owned.transactions("j1")] == [1, 2]
+    loaded = owned.load("j1")
+    assert loaded.transaction == transaction(2)
+    assert loaded.sequences == {("coder", "dispatch:1"): 9}
+
+
+def test_transactions_are_all_listed_whatever_their_numbers(owned: Store) -> None:
+    for number in (1, 0, -5):
+        owned.commit([commit(number)])
+
+    assert [row.number for row in owned.transactions("j1")] == [-5, 0, 1]
+
+
+def test_reading_goes_on_after_a_number(owned: Store) -> None:
+    owned.commit(
+        [commit(steps=[step(n) for n in range(1, 1301)], messages=[message(n) for n in range(1, 1301)])]
+    )
+
+    assert [row.number for row in owned.steps("j1")] == list(range(1, 1301))
+    assert [row.number for row in owned.steps("j1", after=1299)] == [1300]
+    assert [row.number for row in owned.messages("j1", after=700)] == list(range(701, 1301))
+    assert list(owned.steps("j1", after=1300)) == []
+
+
+def test_reading_step_by_step_does_not_hinder_a_commit(owned: Store, bus: Opener) -> None:
+    owned.commit([commit(steps=[step(n) for n in range(1, 1001)])])
+    reading = bus().steps("j1")
+    assert next(reading).number == 1
+
+    owned.commit([commit(2, steps=[step(1001, 2)])])
+
+    assert next(reading).number == 2
+
+
+def test_a_message_that_is_not_there(owned: Store) -> None:
+    with pytest.raises(BusError, match="job j1 has no message 1"):
+        owned.message("j1", 1)
+    with pytest.raises(BusError, match="job j9 has no message 1"):
+        owned.message("j9", 1)
+
+
+# ---- turns
+
+
+def test_a_turn_ends_once_and_in_its_epoch(owned: Store) -> None:
+    owned.commit([commit(started=[turn("t1"), turn("t2"), turn("t3")])])
+    assert [row.turn for row in owned.load("j1").turns] == ["t1", "t2", "t3"]
+    owned.commit([commit(2, ended=[("t2", 1, "ended"), ("t1", 1, "lost")])])
+
+    for late in (("t2", 1, "ended"), ("t1", 1, "ended"), ("t3", 2, "ended")):
+        with pytest.raises(BusError, match=f"not out.*j1 {late[0]}") as refused:
+            owned.commit([commit(3, ended=[late])])
+        assert not isinstance(refused.value, LostOwnership | Duplicate)
+    assert [(row.turn, row.status) for row in owned.turns("j1")] == [
+        ("t1", "lost"), ("t2", "ended"), ("t3", "submitted"),
+    ]  # fmt: skip
+    assert owned.load("j1").turns == (turn("t3"),)
+
+
+def test_a_turn_of_an_earlier_owner_is_ended_by_the_next(owned: Store, bus: Opener) -> None:
+    owned.commit([commit(started=[turn("t1")])])
+    owned.close()
+    heir = bus()
+
+    assert heir.own("j1") == 2
+    heir.commit([commit(2, epoch=2, ended=[("t1", 1, "lost")], started=[turn("t2", 2)])])
+
+    assert heir.load("j1").turns == (turn("t2", 2),)
+
+
+def test_a_turn_may_start_and_end_in_one_commit(owned: Store) -> None:
+    owned.commit([commit(started=[turn("t1")], ended=[("t1", 1, "ended")])])
+
+    assert [row.status for row in owned.turns("j1")] == ["ended"]
+    assert owned.load("j1").turns == ()
+
+
+# ---- inputs
+
+
+def test_inputs_are_taken_in_order_and_once(owned: Store, bus: Opener) -> None:
+    other = bus()
+    numbers = [other.put("j1", "answer", f"k{n}", float(n), "ann", f'{{"n": {n}}}') for n in range(3)]
+
+    waiting = owned.inputs("j1")
+    assert [row.number for row in waiting] == numbers == sorted(numbers)
+    first = waiting[0]
+    assert (first.job, first.kind, first.key, first.time, first.by, first.body) == (
+        "j1", "answer", "k0", 0.0, "ann", '{"n": 0}',
+    )  # fmt: skip
+    owned.commit([commit(5, taken=[(numbers[1], "late")])])
+
+    assert [row.key for row in other.inputs("j1")] == ["k0", "k2"]
+    assert [(row.key, row.taken, row.note) for row in other.inputs("j1", waiting=False)] == [
+        ("k0", 0, ""), ("k1", 5, "late"), ("k2", 0, ""),
+    ]  # fmt: skip
+
+
+def test_an_input_of_a_used_key_is_a_duplicate(owned: Store, bus: Opener) -> None:
+    owned.create(job("j2"))
+    number = owned.put("j1", "answer", "k", 1.0, "ann", "{}")
+
+    with pytest.raises(Duplicate, match="of the key k before"):
+        bus().put("j1", "withdraw", "k", 2.0, "bob", "[]")
+    owned.commit([commit(taken=[(number, "")])])
+    with pytest.raises(Duplicate):
+        owned.put("j1", "answer", "k", 1.0, "ann", "{}")
+    assert owned.put("j2", "answer", "k", 1.0, "ann", "{}") == number + 1
+    assert len(owned.inputs("j1", waiting=False)) == 1
+
+
+# ---- the rest
+
+
+def test_what_others_write_is_noticed_and_what_one_writes_oneself_is_not(owned: Store, bus: Opener) -> None:
+    other = bus()
+    assert not owned.changed()
+    owned.commit([commit()])
+    assert not owned.changed()
+    assert other.changed()
+    assert not other.changed()
+
+    other.put("j1", "answer", "k", 1.0, "ann", "{}")
+
+    assert owned.changed()
+    assert not owned.changed()
+    assert not other.changed()
+    with pytest.raises(Duplicate):
+        other.put("j1", "answer", "k", 1.0, "ann", "{}")
+    assert not owned.changed()
+
+
+def test_a_closed_store_is_of_no_use_and_lets_go_of_its_jobs(owned: Store, bus: Opener) -> None:
+    owned.close()
+    owned.close()
+
+    for act in (owned.jobs, owned.changed, lambda: owned.create(job("j2")), lambda: owned.load("j1")):
+        with pytest.raises(BusError, match="closed"):
+            act()
+    assert not bus().owner_lives("j1")
+    assert bus().own("j1") == 2
+
+
+def test_threads_may_share_a_store(owned: Store) -> None:
+    faults: list[BaseException] = []
+
+    def write(who: int) -> None:
+        try:
+            for n in range(20):
+                owned.put("j1", "answer", f"{who}-{n}", 1.0, "ann", "{}")
+                owned.load("j1")
+                owned.changed()
+        except BaseException as error:  # noqa: BLE001 - the test shows it
+            faults.append(error)
+
+    threads = [threading.Thread(target=write, args=(who,)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 21):
+        owned.commit([commit(number)])
+    for thread in threads:
+        thread.join()
+
+    assert faults == []
+    assert len(owned.inputs("j1")) == 80
+
+
+# ---- both do the same, whatever is asked of them
+
+names = st.sampled_from(["j1", "j2"])
+small = st.integers(0, 3)
+commits = st.builds(
+    lambda name, number, epoch, steps, messages, molecules, started, ended, taken, state: commit(
+        number, epoch, name,
+        steps=[step(n, number) for n in steps],
+        messages=[message(n, number, thread=f"d{t}", seq=n + t, key=f"k{n}") for n, t in messages],
+        molecules=molecules,
+        started=[turn(f"t{n}", epoch) for n in started],
+        ended=[(f"t{n}", e, "ended") for n, e in ended],
+        taken=[(n, "taken") for n in taken],
+        row=None if state is None else job(name, state=state, settings=f"{{{state}}}"),
+    ),
+    names, st.integers(1, 12), st.sampled_from([1, 1, 1, 2, 3]),
+    st.lists(st.integers(1, 30), max_size=3), st.lists(st.tuples(st.integers(1, 30), small), max_size=2),
+    st.dictionaries(st.sampled_from("abc"), st.sampled_from([None, "1", "2"])),
+    st.lists(small, max_size=2), st.lists(st.tuples(small, st.integers(1, 2)), max_size=1),
+    st.lists(st.integers(1, 3), max_size=1), st.sampled_from([None, "PLAN", "DONE"]),
+)  # fmt: skip
+asked = st.one_of(
+    st.tuples(st.just("commit"), st.lists(commits, min_size=1, max_size=3)),
+    st.tuples(st.just("commit"), st.lists(commits, min_size=1, max_size=1)),
+    st.tuples(st.just("put"), names, st.sampled_from("xyz")),
+    st.tuples(st.sampled_from(["own", "disown", "create", "crash"]), names),
+)
+
+
+def ask(store: Store, what: tuple[object, ...]) -> str:
+    """Do what is asked; what came of it."""
+    try:
+        match what:
+            case ("commit", list(group)):
+                store.commit([each for each in group if isinstance(each, Commit)])
+            case ("put", str(name), str(key)):
+                return str(store.put(name, "answer", key, 1.0, "ann", "{}"))
+            case ("own", str(name)):
+                return str(store.own(name))
+            case ("disown", str(name)):
+                store.disown(name)
+            case ("create", str(name)):
+                store.create(job(name))
+            case _:
+                pass  # a crash, which is the caller's
+    except BusError as error:
+        return "refused" if what[0] == "commit" else type(error).__name__
+    return "done"
+
+
+@settings(max_examples=60)
+@given(doings=st.lists(asked, min_size=5, max_size=40))
+def test_both_stores_show_the_same(
+    doings: list[tuple[object, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = tmp_path_factory.mktemp("bus")
+    bus = MemoryBus()
+
+    def reopen() -> tuple[Store, Store]:
+        return MemoryStore(bus), SqliteStore(home, durability="normal")
+
+    memory, sqlite = reopen()
+    for what in [("create", "j1"), ("own", "j1"), *doings]:
+        if what[0] == "crash":
+            memory.close()
+            sqlite.close()
+            memory, sqlite = reopen()
+        assert ask(memory, what) == ask(sqlite, what)
+    assert everything(memory) == everything(sqlite)
+    for name in ("j1", "j2"):
+        assert memory.owner_lives(name) == sqlite.owner_lives(name)
+    memory.close()
+    sqlite.close()
