@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from random import Random
 from typing import Any
 
-from parley.adapters import scripted
+from parley.adapters import player as scripted
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.ports import Called, Commit, Ended, Order, Outcome, Progress, TurnEvent
 

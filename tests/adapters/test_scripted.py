@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import parley
 from parley.adapters.playbook import parse
-from parley.adapters.scripted import (
+from parley.adapters.player import (
     NO_ANSWER,
     Call,
     Crash,

@@ -10,8 +10,8 @@ from parley.adapters.files import JobFiles
 from parley.adapters.folder import FolderWorkspace
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.adapters.playbook import parse
-from parley.adapters.scripted import Call, Crash, Effect, Ending, Reply, Sleep, Write, play
-from parley.adapters.scripted import Order as ScriptedOrder
+from parley.adapters.player import Call, Crash, Effect, Ending, Reply, Sleep, Write, play
+from parley.adapters.player import Order as ScriptedOrder
 from parley.adapters.sqlite import SqliteStore
 from parley.core.terms import AskHuman, Surface
 from parley.engine.audit import Report, audit, read_anchor
@@ -158,14 +158,22 @@ class Theatre:
         self.store: Store = (
             SqliteStore(self.home, durability="normal") if self.kind == "sqlite" else MemoryStore(self.bus)
         )
+        self.outside: Store = (
+            SqliteStore(self.home) if self.kind == "sqlite" else MemoryStore(self.bus, "somebody else")
+        )
         self.stage = Stage()
         files, folder = JobFiles(self.home), FolderWorkspace(self.home)
         self.engine = Engine(World(self.store, self.stage, folder, files, self.clock, self.names))
 
     def die(self) -> None:
         """Lose the process with all that it had not committed, and start another."""
-        self.store.close()
+        self.close()
         self.begin()
+
+    def close(self) -> None:
+        """End the process."""
+        self.store.close()
+        self.outside.close()
 
     def start(self, job: str, playbook: str, **limits: Any) -> LiveJob:
         """Open a job that plays a playbook."""
@@ -200,7 +208,7 @@ class Theatre:
     def ask(self, job: str, kind: str, **body: Any) -> None:
         """Leave an input, as a person would from another process."""
         key = f"{kind}:{self.names.new()}"
-        self.store.put(job, kind, key, self.clock.now(), "ada", json.dumps(body))
+        self.outside.put(job, kind, key, self.clock.now(), "ada", json.dumps(body))
 
     def answer(self, job: str, ruling: str | None, text: str) -> None:
         """Answer the one question that waits."""
@@ -255,10 +263,10 @@ agents:
       do: [{outcome: {outcome: APPROVED_PLAN, reason: "ok"}}]
     - match: '\[EXECUTE\]'
       repeat: true
-      do:
-        - {send: {to: coder, as: c1, text: "write a"}}
-        - {send: {to: squad, as: c2, text: "write b"}}
-    - {match: 'done a', repeat: true, do: [{close: {thread: c1}}]}
+      do: [{send: {to: coder, as: c1, text: "write a"}}]
+    - match: 'done a'
+      repeat: true
+      do: [{close: {thread: c1}}, {send: {to: squad, as: c2, text: "write b"}}]
     - match: 'done b'
       repeat: true
       do:
@@ -270,11 +278,14 @@ agents:
       state: EXECUTE
       do: [{outcome: {outcome: APPROVED_WORK, reason: "ok"}}]
   coder:
-    - {match: write, do: [{crash: 9}]}
-    - {match: write, repeat: true, do: [{sleep: 1}, {write: {path: a.txt, text: a}}, {say: "done a"}]}
+    - match: RECOVERED
+      do: [{sleep: 1}, {write: {path: a.txt, text: a}}, {say: "done a"}]
+    - {match: write, do: [{send: {thread: dispatcher, text: "lost"}}, {crash: 9}]}
   squad:
     - {match: write, repeat: true, do: [{send: {to: helper, as: h, text: "half of b"}}]}
-    - {match: half, repeat: true, do: [{close: {thread: h}}, {write: {path: b.txt, text: b}}, {say: "done b"}]}
+    - match: half
+      repeat: true
+      do: [{close: {thread: h}}, {write: {path: b.txt, text: b}}, {send: {thread: dispatcher, text: done b}}]
   helper:
     - {match: half, do: [{say: "the half"}]}
 """

@@ -6,7 +6,6 @@ whatever is wrong is told in one line with its place. A job keeps its playbook a
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import signal
@@ -18,13 +17,24 @@ from typing import Any, NoReturn
 
 import yaml
 
+from parley.adapters.nodes import (
+    MAX_DEPTH,
+    NULL,
+    TAG,
+    PlaybookError,
+    advice,
+    compose,
+    is_number,
+    node_of,
+    position,
+    quoted,
+)
+
 MAX_BYTES = 1024 * 1024
-MAX_DEPTH = 50
 MAX_SLEEP = 1_000_000_000
 # What a playbook may weigh with its aliases written out; no file of the allowed size gets there without them.
 MAX_WEIGHT = 16 * MAX_BYTES
 _NODE_WEIGHT = 16
-_SHOWN = 40
 
 VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
 STATES = ("INTENT", "PLAN", "EXECUTE")
@@ -33,21 +43,8 @@ HUMAN = "human"
 DISPATCHER = "dispatcher"
 
 _AGENT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
-_JSON_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
-_TAG = "tag:yaml.org,2002:"
-_NULL = f"{_TAG}null"
 # Where a text belongs it is taken as it is written: `shell: true` is the command and `text: yes` the word.
-_TEXTS = frozenset(_TAG + kind for kind in ("str", "bool", "int", "float", "timestamp", "value", "merge"))
-
-
-class PlaybookError(ValueError):
-    """A playbook that can't be used: where, what is wrong, what to do, in one line."""
-
-    def __init__(self, name: str, line: int, column: int, problem: str) -> None:
-        shown = "".join(char if char.isprintable() else "?" for char in name)
-        super().__init__(f"{shown}:{line}:{column}: {' '.join(problem.split())}")
-        self.line = line
-        self.column = column
+_TEXTS = frozenset(TAG + kind for kind in ("str", "bool", "int", "float", "timestamp", "value", "merge"))
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class Playbook:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Playbook:
         """Read back what `to_json` gave, as strictly as a file."""
-        return _Reader("playbook").playbook(_node(data))
+        return _Reader("playbook").playbook(node_of(data))
 
     def rules(self, agent: str) -> list[dict[str, Any]] | None:
         """An agent's rules, as the scripted agent takes them; None for a proxy without rules."""
@@ -164,7 +161,7 @@ def load(path: Path) -> Playbook:
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        line, column = _position(content[: error.start].decode(), error.start)
+        line, column = position(content[: error.start].decode(), error.start)
         raise PlaybookError(name, line, column, "this is not UTF-8; save the file as UTF-8") from error
     return parse(text, name)
 
@@ -174,7 +171,7 @@ def parse(text: str, name: str) -> Playbook:
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_large(name)
     text = text.removeprefix("\ufeff")
-    node = _compose(text, name)
+    node = compose(text, name)
     if node is None:
         raise PlaybookError(name, 1, 1, "the playbook is empty; give rules under 'agents'")
     return _Reader(name).playbook(node)
@@ -182,12 +179,6 @@ def parse(text: str, name: str) -> Playbook:
 
 def _too_large(name: str) -> PlaybookError:
     return PlaybookError(name, 1, 1, "the playbook is larger than 1 MiB; make it smaller")
-
-
-def _position(text: str, index: int) -> tuple[int, int]:
-    """The line and column of an index, from 1."""
-    before = text[:index]
-    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -198,84 +189,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def _listed(rules: Iterable[Rule | HumanRule]) -> list[dict[str, Any]]:
     return [rule.to_json() for rule in rules]
-
-
-class _Loader(yaml.SafeLoader):
-    """Composes nodes, and stops at a depth that would exhaust the stack."""
-
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] # the stubs lack it
-            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", mark)
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.depth -= 1
-
-
-def _compose(text: str, name: str) -> yaml.Node | None:
-    try:
-        loader = _Loader(text)
-    except yaml.reader.ReaderError as error:
-        line, column = _position(text, error.position)
-        problem = "this character is not allowed in YAML; remove it or write it as an escape"
-        raise PlaybookError(name, line, column, problem) from error
-    try:
-        node: yaml.Node | None = loader.get_single_node()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark or loader.get_mark()
-        context = f"{error.context}, " if error.context else ""
-        problem = f"this is not valid YAML ({context}{error.problem}); correct it here"
-        raise PlaybookError(name, mark.line + 1, mark.column + 1, problem) from error
-    except (ValueError, OverflowError) as error:
-        # PyYAML lets through what chr() and int() say to an escape or a version that is out of their range.
-        mark = loader.get_mark()
-        problem = f"this is not valid YAML ({error}); correct it here"
-        raise PlaybookError(name, mark.line + 1, mark.column + 1, problem) from error
-    finally:
-        loader.dispose()
-    return node
-
-
-_NOWHERE = yaml.Mark("", 0, 0, 0, None, 0)
-
-
-def _node(value: Any) -> yaml.Node:
-    """A YAML node for a JSON value, so that one reader serves both."""
-    if isinstance(value, Mapping):
-        pairs = [(_node(str(key)), _node(item)) for key, item in value.items()]
-        return yaml.MappingNode(f"{_TAG}map", pairs, _NOWHERE)
-    if isinstance(value, list | tuple):
-        return yaml.SequenceNode(f"{_TAG}seq", [_node(item) for item in value], _NOWHERE)
-    if value is None:
-        return yaml.ScalarNode(_NULL, "null", _NOWHERE)
-    if isinstance(value, bool):
-        return yaml.ScalarNode(f"{_TAG}bool", str(value).lower(), _NOWHERE)
-    kind = "int" if isinstance(value, int) else "float" if isinstance(value, float) else "str"
-    return yaml.ScalarNode(_TAG + kind, str(value), _NOWHERE)
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
-
-
-def _advice(word: str, known: Iterable[str]) -> str:
-    """What to write instead of an unknown word."""
-    words = list(known)
-    near = difflib.get_close_matches(word, words, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"use one of: {', '.join(words)}"
-
-
-def _is_number(node: yaml.Node) -> bool:
-    """Whether a number stands here; YAML 1.1 takes 1e-05 for a text, but JSON writers write it."""
-    if not isinstance(node, yaml.ScalarNode):
-        return False
-    if node.tag in (f"{_TAG}int", f"{_TAG}float"):
-        return True
-    return node.style is None and node.tag == f"{_TAG}str" and _JSON_NUMBER.fullmatch(node.value) is not None
 
 
 class _Entries:
@@ -319,13 +232,13 @@ class _Reader:
             self.fail(node, f"{what} must be a mapping", "write {key: value, …}")
         found = _Entries(node, what)
         for key_node, value_node in node.value:
-            if key_node.tag == f"{_TAG}merge":
+            if key_node.tag == f"{TAG}merge":
                 self.fail(key_node, "'<<' does not merge mappings here", "write the keys out")
             key = self.text(key_node, "a key")
             if key in found:
-                self.fail(key_node, f"the key {_quoted(key)} is given twice", "remove one of them")
+                self.fail(key_node, f"the key {quoted(key)} is given twice", "remove one of them")
             if known is not None and key not in known:
-                self.fail(key_node, f"unknown key {_quoted(key)} in {what}", _advice(key, known))
+                self.fail(key_node, f"unknown key {quoted(key)} in {what}", advice(key, known))
             found.values[key] = value_node
             found.keys[key] = key_node
         return found
@@ -367,7 +280,7 @@ class _Reader:
         """A number within limits, both included."""
         self.weigh(node)
         limits = f"from {low:g} to {high:g}" if math.isfinite(high) else f"of {low:g} or more"
-        if not _is_number(node):
+        if not is_number(node):
             self.fail(node, f"{what} must be a number {limits}", "write it without quotes")
         value = self.scalar(node)
         if not low <= value <= high:
@@ -385,7 +298,7 @@ class _Reader:
     def flag(self, node: yaml.Node, what: str) -> bool:
         """True or false."""
         self.weigh(node)
-        if not isinstance(node, yaml.ScalarNode) or node.tag != f"{_TAG}bool":
+        if not isinstance(node, yaml.ScalarNode) or node.tag != f"{TAG}bool":
             self.fail(node, f"{what} must be true or false", "write one of them without quotes")
         return bool(self.scalar(node))
 
@@ -395,13 +308,13 @@ class _Reader:
         if not isinstance(node, yaml.ScalarNode):
             self.fail(node, "a number or a truth value must be plain", "correct it")
         try:
-            if node.tag == f"{_TAG}bool":
+            if node.tag == f"{TAG}bool":
                 return constructor.construct_yaml_bool(node)
-            if node.tag == f"{_TAG}int":
+            if node.tag == f"{TAG}int":
                 return constructor.construct_yaml_int(node)
             return constructor.construct_yaml_float(node)
         except (ValueError, LookupError, OverflowError):
-            self.fail(node, f"{_quoted(str(node.value))} is not a value that YAML knows", "put it in quotes")
+            self.fail(node, f"{quoted(str(node.value))} is not a value that YAML knows", "put it in quotes")
 
     def json(self, node: yaml.Node, depth: int = 0) -> Any:
         """Any value that JSON can hold."""
@@ -412,21 +325,21 @@ class _Reader:
             return {key: self.json(value, depth + 1) for key, value in values.items()}
         if isinstance(node, yaml.SequenceNode):
             return [self.json(item, depth + 1) for item in self.items(node, "a list")]
-        if node.tag == _NULL:
+        if node.tag == NULL:
             return None
-        if node.tag not in (f"{_TAG}bool", f"{_TAG}int", f"{_TAG}float"):
+        if node.tag not in (f"{TAG}bool", f"{TAG}int", f"{TAG}float"):
             return self.text(node, "a value")
         self.weigh(node)
         value = self.scalar(node)
         if isinstance(value, float) and not math.isfinite(value):
-            self.fail(node, f"{_quoted(str(node.value))} is not a finite number", "put it in quotes")
+            self.fail(node, f"{quoted(str(node.value))} is not a finite number", "put it in quotes")
         return value
 
     def one_of(self, node: yaml.Node, what: str, known: Collection[str]) -> str:
         """One of the words that are known."""
         word = self.text(node, what)
         if word not in known:
-            self.fail(node, f"unknown {what} {_quoted(word)}", _advice(word, known))
+            self.fail(node, f"unknown {what} {quoted(word)}", advice(word, known))
         return word
 
     def agent(self, node: yaml.Node, what: str) -> str:
@@ -434,7 +347,7 @@ class _Reader:
         name = self.text(node, what)
         if not _AGENT_NAME.fullmatch(name):
             remedy = "begin with a-z and go on with a-z, 0-9, '_' or '-'"
-            self.fail(node, f"{_quoted(name)} is not an agent's name", remedy)
+            self.fail(node, f"{quoted(name)} is not an agent's name", remedy)
         return name
 
     # Rules
@@ -478,7 +391,7 @@ class _Reader:
 
     def pattern(self, node: yaml.Node) -> str:
         """A regular expression. One that YAML reads as a number or a truth value is nearly always a slip."""
-        if node.tag != f"{_TAG}str":
+        if node.tag != f"{TAG}str":
             self.fail(node, "'match' must be a text", "put the regular expression in quotes")
         pattern = self.text(node, "'match'")
         try:
@@ -501,7 +414,7 @@ class _Reader:
     def verdict(self, entries: _Entries) -> str | None:
         """The verdict, if one is given; none is a plain answer."""
         node = entries.values.get("verdict")
-        if node is None or node.tag == _NULL or node.value == "none":
+        if node is None or node.tag == NULL or node.value == "none":
             return None
         return self.one_of(node, "verdict", VERDICTS)
 
@@ -522,8 +435,8 @@ class _Reader:
         [(name, value)] = entries.values.items()
         if name not in actions:
             only_proxy = name in _PROXY_ACTIONS
-            problem = f"'{name}' is only for the proxy" if only_proxy else f"unknown action {_quoted(name)}"
-            remedy = "move it to 'proxy'" if only_proxy else _advice(name, actions)
+            problem = f"'{name}' is only for the proxy" if only_proxy else f"unknown action {quoted(name)}"
+            remedy = "move it to 'proxy'" if only_proxy else advice(name, actions)
             self.fail(entries.keys[name], problem, remedy)
         return Action(name, actions[name](self, value))
 
@@ -578,7 +491,7 @@ class _Reader:
         name = self.filled(node, "'as'")
         if name == DISPATCHER or ":" in name:
             self.fail(
-                node, f"{_quoted(name)} can't name a thread", f"choose one without ':', not '{DISPATCHER}'"
+                node, f"{quoted(name)} can't name a thread", f"choose one without ':', not '{DISPATCHER}'"
             )
         return name
 

@@ -1,17 +1,13 @@
-"""The scripted agent: plays an agent's rules of a playbook, with no model and no key.
+"""The scripted agent: plays an agent's rules of a playbook, with no model and no key, in its own process.
 
-Two layers. `play` is pure: it yields what the agent wants done and takes what came of it. `main` is the
-process around it: one JSON object a line on standard input and output, effects carried out in the workspace.
-
-A process is started for every turn, so this module imports only what starts fast: no YAML, no dataclasses, no
-subprocess. Rules come as plain JSON, in the very form that a playbook has.
+One JSON object a line on standard input and output, effects carried out in the workspace. A process is
+started for every turn, so this module imports only what starts fast: no YAML, no dataclasses, no subprocess.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import resource
 import select
 import signal
@@ -20,391 +16,38 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-OUTCOME_PATH = ".parley/outcome.json"
-DISPATCHER = "dispatcher"
+from parley.adapters.player import (
+    Call,
+    Crash,
+    Effect,
+    Ending,
+    OrderError,
+    Reply,
+    Shell,
+    Sleep,
+    Write,
+    _field,
+    play,
+    read_order,
+)
+
 PROGRESS_LIMIT = 2000
-NO_ANSWER = "no answer: the policy does not allow asking the human"
-
 EXIT_OK = 0
 EXIT_ENGINE_GONE = 1
 EXIT_BAD_ORDER = 2
-
 _STDIN = 0
 _STDOUT = 1
 _STDERR = 2
 _CHUNK = 65536
 _POLL_SECONDS = 0.05
 _LONGEST_SELECT = 3600.0
-_LONGEST_SLEEP = 1e9
 _COMMAND_SHOWN = 200
-
-
-class Write(NamedTuple):
-    """Write a file of the workspace."""
-
-    path: str
-    text: str
-
-
-class Shell(NamedTuple):
-    """Run a command in the workspace."""
-
-    command: str
-
-
-class Call(NamedTuple):
-    """Call a tool of the protocol."""
-
-    tool: str
-    args: dict[str, Any]
-
-
-class Sleep(NamedTuple):
-    """Do nothing for a while."""
-
-    seconds: float
-
-
-class Crash(NamedTuple):
-    """Die by a signal."""
-
-    signal: int
-
-
-Effect = Write | Shell | Call | Sleep | Crash
-
-
-class Reply(NamedTuple):
-    """What came of an effect; not ok is a refusal and `text` its reason."""
-
-    ok: bool
-    text: str
-    data: dict[str, Any]
-
-
-class Order(NamedTuple):
-    """One turn to play: whose, by which rules, on which message, with what the instance remembers."""
-
-    agent: str
-    rules: tuple[dict[str, Any], ...] | None
-    """None is the proxy without rules: it asks the human if it may, and passes the verdict on."""
-    message: str
-    state: str
-    visit: int
-    handle: dict[str, Any]
-    may_ask: bool = False
-    default: str = ""
-    """The turn's final text where no rule is found."""
-
-
-class Ending(NamedTuple):
-    """How the turn ended: its final text, what the instance remembers, what was refused on the way."""
-
-    text: str
-    handle: dict[str, Any]
-    refusals: tuple[str, ...]
-
-
-class OrderError(ValueError):
-    """The order can't be played; the message is one line that says why."""
 
 
 class EngineGoneError(Exception):
     """The other end of the pipes is closed: nobody wants this turn any more."""
-
-
-# The player
-
-
-def play(order: Order) -> Generator[Effect, Reply, Ending]:
-    """Play one turn. The same order and the same replies give the same effects."""
-    player = _Player(order.handle)
-    if order.rules is None:
-        yield from player.pass_on(order)
-        return Ending(player.text, order.handle, tuple(player.refusals))
-    index = _find(order, order.rules, player.used)
-    if index is None:
-        return Ending(order.default, order.handle, ())
-    rule = order.rules[index]
-    if not rule.get("repeat", False):
-        player.used.append(index)
-    for action in rule["do"]:
-        for name, value in action.items():
-            yield from _ACTIONS[name](player, value)
-    return Ending(player.text, player.handle(), tuple(player.refusals))
-
-
-def _find(order: Order, rules: tuple[dict[str, Any], ...], used: list[int]) -> int | None:
-    """The index of the first rule that fits and is not used up."""
-    for index, rule in enumerate(rules):
-        if index in used or rule.get("state") not in (None, order.state):
-            continue
-        if rule.get("visit") not in (None, order.visit):
-            continue
-        try:
-            if re.search(rule["match"], order.message):
-                return index
-        except (re.error, RecursionError, OverflowError) as error:
-            raise OrderError(
-                f"rule {index + 1} of {order.agent}: 'match' is not a regular expression ({error})"
-            ) from error
-    return None
-
-
-_QUESTION = "[QUESTION]"
-_VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
-# A table and not a pattern: compiling one costs more than the rest of this module's start.
-_HUMAN_MARKS: dict[str, dict[str, Any]] = {
-    "[HUMAN]": {},
-    **{f"[HUMAN {verdict}]": {"verdict": verdict} for verdict in _VERDICTS},
-}
-
-
-class _Player:
-    """What one turn keeps track of while its actions are played."""
-
-    def __init__(self, handle: Mapping[str, Any]) -> None:
-        self.used: list[int] = list(handle.get("used", ()))
-        self.names: dict[str, str] = dict(handle.get("names", {}))
-        self.opened: dict[str, list[str]] = {to: list(ids) for to, ids in handle.get("opened", {}).items()}
-        self.text = ""
-        self.refusals: list[str] = []
-
-    def handle(self) -> dict[str, Any]:
-        """What the instance remembers; a closed thread is no longer among the opened ones."""
-        return {"used": self.used, "names": self.names, "opened": self.opened}
-
-    def perform(self, effect: Effect) -> Generator[Effect, Reply, Reply]:
-        """Yield an effect and keep its refusal; a refusal never stops the play."""
-        reply = yield effect
-        if not reply.ok:
-            self.refusals.append(reply.text)
-        return reply
-
-    def call(self, tool: str, args: dict[str, Any]) -> Generator[Effect, Reply, Reply]:
-        """Call a tool."""
-        return (yield from self.perform(Call(tool, args)))
-
-    def thread(self, name: str) -> str | None:
-        """The thread that a playbook calls by this name; None, and a refusal, if there is none.
-
-        A colon is only in the protocol's own thread ids: these go out as they are, so that a playbook can try
-        one that it must not see.
-        """
-        if name == DISPATCHER or ":" in name:
-            return name
-        if name in self.names:
-            return self.names[name]
-        return self.newest(name)
-
-    def newest(self, to: str) -> str | None:
-        """The newest open thread to this recipient; None, and a refusal, if there is none."""
-        threads = self.opened.get(to)
-        if threads:
-            return threads[-1]
-        self.refusals.append(f"no thread is named {to!r} and none to {to!r} is open: send to it first")
-        return None
-
-    def write(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
-        yield from self.perform(Write(value["path"], value["text"]))
-
-    def shell(self, value: str) -> Generator[Effect, Reply, None]:
-        yield from self.perform(Shell(value))
-
-    def send(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
-        if "to" in value:
-            yield from self.open(value["to"], value.get("as"), value["text"])
-            return
-        thread = self.thread(value["thread"])
-        if thread is not None:
-            yield from self.call("Send", {"thread": thread, "text": value["text"]})
-
-    def open(self, to: str, name: str | None, text: str) -> Generator[Effect, Reply, None]:
-        """Send to a recipient: always a new thread."""
-        reply = yield from self.call("Send", {"to": to, "text": text})
-        if not reply.ok:
-            return
-        thread = reply.data.get("thread")
-        if not isinstance(thread, str):
-            self.refusals.append(f"the reply to Send to {to!r} names no thread")
-            return
-        self.opened.setdefault(to, []).append(thread)
-        if name is not None:
-            self.names[name] = thread
-
-    def close(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
-        thread = self.newest(value["to"]) if "to" in value else self.thread(value["thread"])
-        if thread is None:
-            return
-        reply = yield from self.call("CloseConversation", {"thread": thread})
-        if reply.ok:
-            self.opened = {to: [t for t in threads if t != thread] for to, threads in self.opened.items()}
-
-    def ask(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
-        yield from self.call("AskQuestion", {"text": value["text"], "kind": "question"})
-
-    def assert_artifact(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
-        args = {"text": value["text"], "kind": "assert", "artifact": value["artifact"]}
-        yield from self.call("AskQuestion", args)
-
-    def ask_human(self, value: str) -> Generator[Effect, Reply, None]:
-        yield from self.call("AskHuman", {"text": value})
-
-    def answer(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
-        yield from self.call("Answer", dict(value))
-
-    def note(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
-        yield from self.call("Note", dict(value))
-
-    def outcome(self, value: Mapping[str, Any] | str) -> Generator[Effect, Reply, None]:
-        """Write the outcome record; a string goes there as it is, to try what a broken one does."""
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) + "\n"
-        yield from self.perform(Write(OUTCOME_PATH, text))
-
-    def sleep(self, value: float) -> Generator[Effect, Reply, None]:
-        yield from self.perform(Sleep(value))
-
-    def crash(self, value: int) -> Generator[Effect, Reply, None]:
-        yield from self.perform(Crash(value))
-
-    def say(self, value: str) -> Generator[Effect, Reply, None]:
-        """Set the final text; the last one counts. A generator like the others, but it asks for nothing."""
-        self.text = value
-        yield from ()
-
-    def pass_on(self, order: Order) -> Generator[Effect, Reply, None]:
-        """The proxy without rules.
-
-        Only a mark at the very beginning is the human's: a question that quotes one must not answer itself.
-        """
-        head, end, said = order.message.lstrip().partition("]")
-        verdict = _HUMAN_MARKS.get(head + end)
-        if verdict is not None:
-            yield from self.call("Answer", {"text": said.strip(), "confidence": 1.0, **verdict})
-            return
-        _, mark, question = order.message.partition(_QUESTION)
-        if not mark:
-            self.text = order.default
-            return
-        problem = NO_ANSWER
-        if order.may_ask:
-            reply = yield from self.call("AskHuman", {"text": question.strip() or order.message})
-            if reply.ok:
-                return
-            problem = f"no answer: {reply.text}"
-        yield from self.call("Answer", {"verdict": "revise", "text": problem})
-
-
-_ACTIONS: dict[str, Callable[[_Player, Any], Generator[Effect, Reply, None]]] = {
-    "write": _Player.write,
-    "shell": _Player.shell,
-    "send": _Player.send,
-    "close": _Player.close,
-    "ask": _Player.ask,
-    "assert": _Player.assert_artifact,
-    "note": _Player.note,
-    "outcome": _Player.outcome,
-    "sleep": _Player.sleep,
-    "crash": _Player.crash,
-    "say": _Player.say,
-    "ask_human": _Player.ask_human,
-    "answer": _Player.answer,
-}
-
-
-# The order, as it comes in
-
-_VALUE_TYPES: dict[str, tuple[type, ...]] = {
-    "shell": (str,),
-    "outcome": (str, dict),
-    "sleep": (int, float),
-    "crash": (int,),
-    "say": (str,),
-    "ask_human": (str,),
-}
-_REQUIRED = {"write": ("path", "text"), "send": ("text",), "ask": ("text",), "assert": ("artifact", "text")}
-_ADDRESSED = ("send", "close")
-
-
-def read_order(data: object) -> Order:
-    """Make an order of the first line's JSON; OrderError says what is wrong with it."""
-    if not isinstance(data, dict):
-        raise OrderError("the order is not a JSON object")
-    rules = _field(data, "rules", (list, type(None)))
-    for number, rule in enumerate(rules or (), start=1):
-        _check_rule(rule, f"rule {number}")
-    return Order(
-        agent=_field(data, "agent", (str,)),
-        rules=None if rules is None else tuple(rules),
-        message=_field(data, "message", (str,)),
-        state=_field(data, "state", (str,), ""),
-        visit=_field(data, "visit", (int,), 1),
-        handle=_check_handle(_field(data, "handle", (dict,), {})),
-        may_ask=_field(data, "may_ask", (bool,), default=False),
-        default=_field(data, "default", (str,), ""),
-    )
-
-
-_MISSING = object()
-
-
-def _field(data: Mapping[str, Any], key: str, types: tuple[type, ...], default: object = _MISSING) -> Any:
-    value = data.get(key, default)
-    if value is _MISSING:
-        raise OrderError(f"the order has no {key!r}")
-    if not isinstance(value, types):
-        raise OrderError(f"the order's {key!r} is of the wrong type ({type(value).__name__})")
-    return value
-
-
-def _check_handle(handle: dict[str, Any]) -> dict[str, Any]:
-    used, names, opened = handle.get("used", []), handle.get("names", {}), handle.get("opened", {})
-    if not (
-        isinstance(used, list)
-        and isinstance(names, dict)
-        and isinstance(opened, dict)
-        and all(isinstance(index, int) for index in used)
-        and all(isinstance(thread, str) for thread in names.values())
-        and all(isinstance(threads, list) for threads in opened.values())
-    ):
-        raise OrderError("the order's 'handle' is not one that a turn of this agent ended with")
-    return handle
-
-
-def _check_rule(rule: object, where: str) -> None:
-    if not isinstance(rule, dict) or not isinstance(rule.get("match"), str):
-        raise OrderError(f"{where} is not an object with a text 'match'")
-    actions = rule.get("do")
-    if not isinstance(actions, list):
-        raise OrderError(f"{where} has no list 'do'")
-    for number, action in enumerate(actions, start=1):
-        if not isinstance(action, dict) or len(action) != 1 or not _ACTIONS.keys() >= action.keys():
-            raise OrderError(f"action {number} of {where} is not an object with one known action")
-        for name, value in action.items():
-            if not _fits_action(name, value):
-                raise OrderError(f"action {number} of {where}: {name!r} has a wrong or missing value")
-
-
-def _fits_action(name: str, value: object) -> bool:
-    if not isinstance(value, _VALUE_TYPES.get(name, (dict,))):
-        return False
-    if name == "crash":
-        return value in signal.valid_signals()
-    if isinstance(value, int | float):
-        return 0 <= value <= _LONGEST_SLEEP
-    if not isinstance(value, dict):
-        return True
-    if name in _ADDRESSED and not ("to" in value) ^ ("thread" in value):
-        return False
-    texts = [value.get(key) for key in _REQUIRED.get(name, ())]
-    if name in _ADDRESSED:
-        texts += [value[key] for key in ("to", "thread", "as") if key in value]
-    return all(isinstance(text, str) for text in texts)
-
-
-# The process
 
 
 class _Wire:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from parley.adapters.folder import FolderWorkspace
 from parley.adapters.sqlite import SqliteStore
 from parley.engine.projections import Asked, inbox
 from parley.faces.cli import OK
@@ -14,6 +15,7 @@ from parley.faces.cli.workshop import answers, file_of, print_question
 def run(words: argparse.Namespace) -> int:
     """List the open questions."""
     place = place_of(words.repo)
+    paths = FolderWorkspace(place.home)
     found: list[Asked] = []
     if SqliteStore.exists(place.home):
         with bus(place) as store:
@@ -22,7 +24,7 @@ def run(words: argparse.Namespace) -> int:
         entries = [
             {
                 **asked.document(),
-                "file": file_of(place, asked) if asked.artifact else None,
+                "file": str(file_of(paths, asked)) if asked.artifact else None,
                 "answers": answers(asked),
             }
             for asked in found

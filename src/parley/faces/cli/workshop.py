@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -22,7 +23,7 @@ from parley.engine.projections import Asked, Present
 from parley.engine.session import Pause, drive
 from parley.engine.world import World
 from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
-from parley.faces.cli.desk import Place, make_home, print_json, safe
+from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import job_document
 from parley.faces.plain import PlainView, SilentView
 from parley.faces.terminal import TerminalView
@@ -65,7 +66,8 @@ def conduct(engine: Engine, place: Place, jobs: Sequence[str], words: argparse.N
     screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
     try:
         if screen:
-            with TerminalView(looking, engine, jobs[0], place.home) as view:
+            files, paths = JobFiles(place.home), FolderWorkspace(place.home)
+            with TerminalView(looking, files, jobs[0], me(), lambda asked: file_of(paths, asked)) as view:
                 ends = drive(engine, jobs, view, stay=True)
         else:
             quiet = SilentView() if words.json else PlainView(looking, jobs, afresh=words.command == "run")
@@ -125,9 +127,9 @@ def result_of(place: Place, job: str) -> str:
     return str(FolderWorkspace(place.home).path(job, f"job:{job}"))
 
 
-def file_of(place: Place, asked: Asked) -> str:
+def file_of(paths: FolderWorkspace, asked: Asked) -> Path:
     """Where the artifact lies that a question is about."""
-    return str(FolderWorkspace(place.home).path(asked.job, asked.workspace) / asked.artifact)
+    return paths.path(asked.job, asked.workspace) / asked.artifact
 
 
 def print_question(asked: Asked, place: Place) -> None:
@@ -136,7 +138,7 @@ def print_question(asked: Asked, place: Place) -> None:
     for line in safe(asked.body).splitlines():
         print(f"  {line}")
     if asked.artifact:
-        print(f"  file: {file_of(place, asked)}")
+        print(f"  file: {file_of(FolderWorkspace(place.home), asked)}")
     for command in answers(asked):
         print(f"  {command}")
 

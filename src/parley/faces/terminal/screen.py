@@ -1,0 +1,185 @@
+"""How the live view looks: a scene in, lines of text out, as many as the screen has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.text import Text
+
+from parley.core.states import LIVE, Record
+from parley.engine.projections import Thread
+
+PANEL_LINES = 7
+MARKS = {"running": ("*", "bold green"), "asking": ("?", "bold yellow"), "waiting": (".", ""), "idle": (".", "dim")}
+_CONSOLE = Console(width=1000)  # only measures
+
+
+@dataclass(slots=True)
+class Scene:
+    """All that is on the screen."""
+
+    job: str
+    request: str
+    record: Record | None
+    status: str
+    elapsed: float
+    turns: int
+    now: float
+    threads: Sequence[tuple[int, Thread]] = ()
+    messages: Sequence[Text] = ()
+    question: str = ""  # its head, one line
+    words: str = ""  # its text
+    keys: Sequence[str] = ()
+    prompt: str | None = None
+    typed: str = ""
+    note: str = ""
+    page: Sequence[str] | None = None  # a file that is being read
+    offset: int = 0
+    more: int = field(default=0)  # other questions that wait
+
+
+def draw(scene: Scene, width: int, height: int) -> list[Text]:
+    """Exactly as many lines as there is room for."""
+    head = [_title(scene, width), _bar(scene, width)]
+    foot = _panel(scene, width, max(1, min(PANEL_LINES, height // 3)))
+    room = max(0, height - len(head) - len(foot))
+    middle = _page(scene, width, room) if scene.page is not None else _middle(scene, width, room)
+    middle += [Text()] * (room - len(middle))
+    lines = [*head, *middle[:room], *foot][:height]
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    return lines
+
+
+def clean(text: str) -> str:
+    """A text on one line, with nothing that a terminal would obey."""
+    return "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
+
+
+def minutes(seconds: float) -> str:
+    """A time as a clock shows it."""
+    whole = max(0, int(seconds))
+    hours = f"{whole // 3600}:" if whole >= 3600 else ""  # noqa: PLR2004
+    return f"{hours}{whole // 60 % 60:02d}:{whole % 60:02d}" if hours else f"{whole // 60}:{whole % 60:02d}"
+
+
+def _spread(left: Text, right: str, width: int, style: str = "") -> Text:
+    """Something at each end of a line."""
+    room = max(0, width - len(right) - 1)
+    left.truncate(room, overflow="ellipsis")
+    left.append(" " * max(1, width - left.cell_len - len(right)))
+    left.append(right, style)
+    return left
+
+
+def _title(scene: Scene, width: int) -> Text:
+    line = _spread(Text(f" {scene.job}  {clean(scene.request)}"), f"{minutes(scene.elapsed)} ", width)
+    line.stylize("reverse")
+    return line
+
+
+def _bar(scene: Scene, width: int) -> Text:
+    """The phases, with the one it is in, and how often each was visited."""
+    line = Text(" ")
+    record = scene.record
+    for number, state in enumerate(LIVE):
+        if number:
+            line.append(" > ", "dim")
+        visits = record.visits(state) if record else 0
+        times = f" {visits}x" if visits > 1 else ""
+        here = record is not None and record.state is state
+        line.append(f"[{state}{times}]" if here else f"{state}{times}", "bold cyan" if here else "" if visits else "dim")
+    if record is not None and not record.live:
+        line.append(" > ", "dim")
+        line.append(f"[{record.state}]", "bold cyan")
+    back = record.backtrack_count if record else 0
+    turned = f"back {back}x  " if back else ""
+    style = "bold yellow" if scene.status == "needs you" else ""
+    return _spread(line, f"{turned}{scene.turns} turns  {scene.status} ", width, style)
+
+
+def _rule(title: str, width: int, style: str = "dim") -> Text:
+    return Text(f"── {title} {'─' * max(0, width - len(title) - 4)}", style)
+
+
+def _middle(scene: Scene, width: int, room: int) -> list[Text]:
+    team = _team(scene, width)
+    share = max(3, min(len(team), room - 2 - max(4, room // 3)))
+    if len(team) > share:
+        hidden = len(team) - share + 1
+        team = [*team[: share - 1], Text(f"   … {hidden} more: parley tree {scene.job}", "dim")]
+    below = max(0, room - len(team) - 2)
+    messages = [message.copy() for message in list(scene.messages)[-below:]] if below else []
+    return [_rule("team", width), *team, _rule("messages", width), *messages]
+
+
+def _team(scene: Scene, width: int) -> list[Text]:
+    lines = []
+    for depth, thread in scene.threads:
+        mark, style = MARKS.get(thread.state, (" ", ""))
+        line = Text(f" {'  ' * depth}")
+        line.append(mark, style)
+        name = f" {thread.agent}"
+        line.append(f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else "")
+        line.append(clean(thread.doing), "" if thread.state == "running" else "dim")
+        since = minutes(scene.now - thread.since) if thread.since and thread.state == "running" else ""
+        lines.append(_spread(line, f"{since} ", width, "dim"))
+    return lines or [Text("  nobody yet", "dim")]
+
+
+def _page(scene: Scene, width: int, room: int) -> list[Text]:
+    lines = [part for line in scene.page or () for part in wrapped(line, width - 2)]
+    last = max(0, len(lines) - (room - 1))
+    start = min(scene.offset, last)
+    place = f"lines {start + 1} to {min(len(lines), start + room - 1)} of {len(lines)}"
+    return [_rule(place, width), *(Text(f" {line}") for line in lines[start : start + room - 1])]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines that fit."""
+    shown = "".join(char if char.isprintable() else " " for char in text.expandtabs(4))
+    return [line.plain.rstrip() for line in Text(shown).wrap(_CONSOLE, max(10, width))] or [""]
+
+
+def _panel(scene: Scene, width: int, room: int) -> list[Text]:
+    """What needs the human, what can be typed, and what is being typed."""
+    lines: list[Text] = []
+    if scene.question:
+        more = f" (1 of {scene.more + 1})" if scene.more else ""
+        lines.append(_rule(f"needs you{more}", width, "bold yellow"))
+        lines.append(Text(f" {clean(scene.question)}", "bold"))
+        words = [part for line in scene.words.splitlines() for part in wrapped(line, width - 2)]
+        lines += [Text(f" {line}") for line in words[:room]]
+        if len(words) > room:
+            lines[-1] = Text(" … press v to read it all", "dim")
+    else:
+        lines.append(_rule("", width))
+    lines.append(_key_line(scene.keys))
+    if scene.prompt is not None:
+        typed = scene.typed[-max(10, width - len(scene.prompt) - 6) :]
+        line = Text(f" {scene.prompt}> ", "bold")
+        line.append(typed)
+        line.append("_", "blink")
+        lines.append(line)
+    else:
+        lines.append(Text(f" {scene.note}", "italic"))
+    return lines
+
+
+def _key_line(keys: Sequence[str]) -> Text:
+    line = Text(" ")
+    for key in keys:
+        letter, _, meaning = key.partition(" ")
+        line.append(letter, "bold reverse")
+        line.append(f" {meaning}  ")
+    return line
+
+
+def stamp(moment: float, text: str, style: str) -> Text:
+    """A line of what has happened."""
+    line = Text(f" {time.strftime('%H:%M:%S', time.localtime(moment))} ", "dim")
+    line.append(clean(text), style)
+    return line

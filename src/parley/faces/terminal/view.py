@@ -1,0 +1,290 @@
+"""The live view: the phase, who does what, the last messages, and what needs the human, who answers right here.
+
+It never blocks: each `show` takes what was typed, reads what was committed, and draws.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from parley.core.terms import HUMAN, ORCHESTRATOR
+from parley.engine.projections import Asked, Event, Follower, Present, Thread, concerns, headline, tree, with_progress
+from parley.engine.session import Closed, give_answer, leave
+from parley.faces.terminal.keys import Keys
+from parley.faces.terminal.screen import Scene, draw, stamp
+from parley.ports import Files, Store
+
+DRAW_SECONDS = 0.25
+MESSAGES = 200
+READ_LIMIT = 64 * 1024  # characters of a file that is read here
+LINE = 400
+
+RULINGS = {
+    "a": ("approve", "approve"),
+    "r": ("revise", "revise"),
+    "i": ("back to intent", "backtrack intent"),
+    "p": ("back to plan", "backtrack plan"),
+    "w": ("withdraw", "withdraw"),
+    "t": ("answer", None),
+}
+
+
+class Prompt(NamedTuple):
+    """A line that is being typed, and what becomes of it."""
+
+    label: str
+    send: Callable[[str], str]
+
+
+class TerminalView:
+    """A whole screen for one job."""
+
+    def __init__(self, store: Store, files: Files, job: str, by: str, place: Callable[[Asked], Path]) -> None:
+        self._store, self._files, self._job, self._by, self._place = store, files, job, by, place
+        self._follower = Follower(store, job)
+        self._lines: deque[Text] = deque(maxlen=MESSAGES)
+        self._present = Present(store, job)
+        self._questions: list[Asked] = []
+        self._turns = 0
+        self._chosen = ""
+        self._prompt: Prompt | None = None
+        self._typed = ""
+        self._note = ""
+        self._page: list[str] | None = None
+        self._offset = 0
+        self._drawn = 0.0
+        self._begun = False
+        self._inputs = 0
+        self._console = Console(highlight=False)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False)
+        self._keys = Keys(sys.stdin.fileno())
+
+    def __enter__(self) -> Self:
+        self._keys.__enter__()
+        try:
+            self._live.__enter__()
+        except BaseException:
+            self._keys.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._live.__exit__(kind, error, trace)
+        finally:
+            self._keys.__exit__(kind, error, trace)
+
+    # ---- what has happened -------------------------------------------------------------------
+
+    def show(self) -> None:
+        """Take keys, read what is new, draw if there is something to draw."""
+        keys = self._keys.read()
+        for key in keys:
+            self._press(key)
+        changed = self._store.changed() or bool(keys) or not self._begun
+        self._begun = True
+        if changed:
+            self._read()
+        if changed or time.monotonic() - self._drawn >= DRAW_SECONDS:
+            self._draw()
+
+    def _read(self) -> None:
+        self._present = Present(self._store, self._job)
+        self._questions = self._present.questions()
+        self._turns = sum(turn.status == "ended" for turn in self._store.turns(self._job))
+        if not any(asked.id == self._chosen for asked in self._questions):
+            self._chosen = self._questions[0].id if self._questions else ""
+            self._page = None
+        for event in self._follower.read():
+            if concerns(event):
+                self._lines.append(stamp(event.time, headline(event, LINE), _style(event)))
+
+    @property
+    def _asked(self) -> Asked | None:
+        return next((asked for asked in self._questions if asked.id == self._chosen), None)
+
+    # ---- what is typed -----------------------------------------------------------------------
+
+    def _press(self, key: str) -> None:
+        self._note = ""
+        if self._prompt is not None:
+            self._type(self._prompt, key)
+        elif self._page is not None and key in ("up", "down", "pageup", "pagedown", " ", "esc", "v"):
+            self._turn_page(key)
+        elif self._asked is not None and self._choose(self._asked, key):
+            return
+        elif key == "s":
+            self._prompt = Prompt("tell the team", self._intervene)
+        elif key == "z":
+            self._hold()
+        elif key == "x":
+            self._prompt = Prompt("withdraw the whole job, because", self._withdraw)
+
+    def _type(self, prompt: Prompt, key: str) -> None:
+        if key == "enter":
+            self._prompt, typed, self._typed = None, self._typed, ""
+            self._note = prompt.send(typed.strip())
+        elif key == "esc":
+            self._prompt, self._typed = None, ""
+        elif key == "backspace":
+            self._typed = self._typed[:-1]
+        elif key == "clear":
+            self._typed = ""
+        elif len(key) == 1:
+            self._typed += key
+
+    def _choose(self, asked: Asked, key: str) -> bool:
+        """A key that is about the question."""
+        if key in _keys_for(asked):
+            label, ruling = RULINGS[key]
+            self._prompt = Prompt(label, lambda text: self._answer(asked, ruling, text))
+        elif key == "v":
+            self._page, self._offset = self._text(asked), 0
+        elif key == "tab" and len(self._questions) > 1:
+            ids = [each.id for each in self._questions]
+            self._chosen = ids[(ids.index(asked.id) + 1) % len(ids)]
+            self._page = None
+        else:
+            return False
+        return True
+
+    def _turn_page(self, key: str) -> None:
+        if key in ("esc", "v"):
+            self._page = None
+            return
+        step = {"up": -1, "down": 1, "pageup": -10}.get(key, 10)
+        self._offset = max(0, min(self._offset + step, len(self._page or ()) + self._offset))
+
+    def _text(self, asked: Asked) -> list[str]:
+        """The question in full, and the artifact that it is about."""
+        lines = [*asked.body.splitlines(), ""]
+        if asked.artifact:
+            path = self._place(asked)
+            try:
+                with path.open(encoding="utf-8", errors="replace") as file:
+                    lines += [f"{path}:", "", *file.read(READ_LIMIT).splitlines()]
+            except OSError as error:
+                lines.append(f"{path}: {error.strerror}")
+        return lines
+
+    # ---- what is asked of the job ------------------------------------------------------------
+
+    def _answer(self, asked: Asked, ruling: str | None, text: str) -> str:
+        if ruling is None and not text:
+            return "an answer needs words"
+        try:
+            give_answer(self._store, asked, ruling, text, self._by)
+        except Closed as closed:
+            return f"{closed}{f': {closed.earlier.by} was faster' if closed.earlier else ''}"
+        return f"answered: {ruling or text}"
+
+    def _leave(self, kind: str, body: dict[str, Any]) -> None:
+        self._inputs += 1
+        leave(self._store, self._job, kind, f"{kind}:{self._by}:{time.time_ns()}:{self._inputs}", body, self._by)
+
+    def _intervene(self, text: str) -> str:
+        if not text:
+            return ""
+        self._leave("intervene", {"thread": None, "text": text, "now": False, "authoritative": False})
+        return "the lead hears it when its turn ends"
+
+    def _withdraw(self, text: str) -> str:
+        self._leave("withdraw", {"thread": None, "reason": text})
+        return "withdrawing"
+
+    def _hold(self) -> None:
+        paused = self._present.paused
+        self._leave("resume" if paused else "pause", {})
+        self._note = "goes on" if paused else "pauses when the turns under way have ended"
+
+    # ---- how it looks ------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        width, height = self._console.size
+        self._live.update(Group(*draw(self._scene(), width, height)), refresh=True)
+
+    def _scene(self) -> Scene:
+        present, asked, now = self._present, self._asked, time.time()
+        row, record = present.row, present.record
+        ended = record is not None and not record.live
+        return Scene(
+            job=self._job,
+            request=row.request,
+            record=record,
+            status=self._status(ended=ended),
+            elapsed=(row.updated if ended else now) - row.created,
+            turns=self._turns,
+            now=now,
+            threads=[(depth, self._live_thread(thread)) for depth, thread in _team(present)],
+            messages=self._lines,
+            question=_about(asked) if asked else "",
+            words=asked.text if asked else "",
+            keys=self._offered(asked),
+            prompt=self._prompt.label if self._prompt else None,
+            typed=self._typed,
+            note=self._note or ("" if asked else "Ctrl-C leaves; the job can be gone on with later"),
+            page=self._page,
+            offset=self._offset,
+            more=len(self._questions) - 1 if asked else 0,
+        )
+
+    def _live_thread(self, thread: Thread) -> Thread:
+        return with_progress(self._present, thread, self._files)
+
+    def _status(self, *, ended: bool) -> str:
+        if ended:
+            return "finished"
+        if self._questions:
+            return "needs you"
+        return "paused" if self._present.paused else "working"
+
+    def _offered(self, asked: Asked | None) -> list[str]:
+        if self._prompt is not None:
+            return ["Enter sends", "Esc cancels"]
+        if self._page is not None:
+            return ["v back", "up/down scroll", *(f"{key} {RULINGS[key][0]}" for key in _keys_for(asked) if key != "t")]
+        if asked is not None:
+            several = ["Tab next"] if len(self._questions) > 1 else []
+            return [*(f"{key} {RULINGS[key][0]}" for key in _keys_for(asked)), "v read", *several]
+        return ["s tell the team", "z go on" if self._present.paused else "z pause", "x withdraw"]
+
+
+def _team(present: Present) -> list[tuple[int, Thread]]:
+    """Everyone at work but the orchestrator, whose turns take no time."""
+    threads = [thread for thread in present.threads() if thread.agent != ORCHESTRATOR]
+    return tree(threads, [])
+
+
+def _keys_for(asked: Asked | None) -> list[str]:
+    if asked is None:
+        return []
+    if asked.kind == "question":
+        return ["t", "a", "r", "w"]
+    back = {"intent": "i", "plan": "p"}
+    return ["a", "r", *(back[state] for state in asked.backtracks), "w", "t"]
+
+
+def _about(asked: Asked) -> str:
+    what = f"{asked.artifact}: {asked.body.partition(': ')[2].splitlines()[0]}" if asked.artifact else asked.state
+    return f"{asked.asker} asks about {what}" if asked.artifact else f"{asked.asker} asks ({what})"
+
+
+def _style(event: Event) -> str:
+    if event.kind == "transition":
+        return "bold cyan"
+    if event.to == HUMAN or event.who == HUMAN:
+        return "yellow"
+    return "" if event.kind == "message" else "red"
