@@ -82,9 +82,8 @@ class Simulation:
         self.fuses = list(self.scenario.crashes)
         self.processes = 0
         self.crashes = 0
-        self.stolen = False  # the process has lost its lock and does not know it yet
-        self.turns: SimTurns | None = None
         self.outside = MemoryStore(self.bus, "outside")
+        self.turns: SimTurns | None = None
         self.engine = self.boot()
 
     # ---- processes -------------------------------------------------------------------------------
@@ -95,7 +94,7 @@ class Simulation:
             self.turns.close()
         self.processes += 1
         fuse = Fuse(self.fuses.pop(0) if self.fuses else None, self.rng)
-        self.turns = SimTurns(self.schedule, self.disk, self.rng, fuse, self.scenario.faults)
+        self.turns = SimTurns(self.schedule, self.disk, self.rng, fuse, self.scenario.faults, self.outside)
         world = World(
             SimStore(self.bus, f"process-{self.processes}", fuse),
             self.turns,
@@ -110,7 +109,6 @@ class Simulation:
         """The process is gone, and with it its locks and its turns."""
         self.trace(f"{self.clock.time:9.2f} process {self.processes} died: {why}")
         self.crashes += 1
-        self.stolen = False
         self.bus.kill(f"process-{self.processes}")
         self.engine = self.boot()
 
@@ -194,7 +192,7 @@ class Simulation:
 
     def disturb(self) -> None:
         """A second owner, and a lock that gets lost."""
-        if not self.stolen and self.rng.random() < self.scenario.faults.get("two owners", 0.0):
+        if self.rng.random() < self.scenario.faults.get("two owners", 0.0):
             rival = MemoryStore(self.bus, "rival")
             try:
                 rival.own(JOB)
@@ -203,9 +201,27 @@ class Simulation:
             else:
                 raise Failed(self.seed, "a living owner was displaced")
         if self.rng.random() < self.scenario.faults.get("lost lock", 0.0):
-            self.bus.steal(JOB)
-            self.bus.kill("thief")
-            self.stolen = True
+            self.depose()
+
+    def depose(self) -> None:
+        """The process loses its lock and does not know it; another takes the job; both go on."""
+        old, turns, fuses = self.engine, self.turns, self.fuses
+        self.bus.steal(JOB)
+        self.bus.kill("thief")
+        self.turns, self.fuses = None, []
+        self.engine = self.boot()
+        self.alive()
+        self.fuses = fuses
+        before = self.outside.load(JOB).transaction
+        try:
+            for _ in range(3):
+                old.crank(0.0)
+        except (Crash, LostOwnership) as stopped:
+            self.trace(f"{self.clock.time:9.2f} the deposed process stopped: {stopped}")
+        if self.outside.load(JOB).transaction != before:
+            raise Failed(self.seed, "a process that lost its lock has gone on writing")
+        if turns is not None:
+            turns.close()
 
     # ---- the human ---------------------------------------------------------------------------------
 
@@ -282,6 +298,9 @@ class Simulation:
         report = audit(store, JOB, state["head"], self.rules)
         if not report.ok:
             raise Failed(self.seed, f"the audit found: {report.findings}")
+        work = dict(record.approved).get("WORK_SUMMARY.md")
+        if record.state == "DONE" and work != SimWorkspace(self.disk, Fuse(None, self.rng)).snapshot(JOB, f"job:{JOB}", ""):
+            raise Failed(self.seed, "what was approved is not what is there")
         if state["state"] != record.state or len(state["history"]) != len(record.history):
             raise Failed(self.seed, "state.json says something else than the bus")
         fired = Counter(step.rule for step in store.steps(JOB))
@@ -320,6 +339,8 @@ class Simulation:
             return
         if self.turns.running:
             raise Failed(self.seed, f"still running after the end: {list(self.turns.running)}")
+        if self.turns.unrecorded:
+            raise Failed(self.seed, f"a turn was run before it was committed: {self.turns.unrecorded[0]}")
         if self.turns.late_calls_accepted:
             raise Failed(self.seed, f"a late call was accepted: {self.turns.late_calls_accepted[0]}")
         submitted = [turn for turn in self.outside.turns(JOB) if turn.status == "submitted"]

@@ -45,22 +45,22 @@ def scenario(rng: Random) -> Scenario:
         faults={}
         if calm
         else {
-            "agent dies": rng.choice((0.0, 0.05, 0.3)),
+            "agent dies": rng.choice((0.0, 0.0, 0.05, 0.25)),
             "agent stalls": rng.choice((0.0, 0.0, 0.05)),
             "doubled end": 0.1,
             "late call": 0.2,
-            "lost lock": rng.choice((0.0, 0.0, 0.01)),
+            "lost lock": rng.choice((0.0, 0.02)),
             "two owners": 0.02,
             "double answer": 0.3,
         },
         crashes=() if calm else tuple(rng.randrange(1, 60) for _ in range(rng.randrange(6))),
-        meddling=0.0 if calm else rng.choice((0.0, 0.02, 0.1)),
+        meddling=0.0 if calm else rng.choice((0.0, 0.05, 0.3)),
         fan_out=rng.choice((1, 2, 3)),
     )
 
 
 def _policy(rng: Random) -> str:
-    return rng.choice(("always", "always", "always", "when_unsure", "when_unsure", "never"))
+    return rng.choice(("always",) * 6 + ("when_unsure",) * 3 + ("never",))
 
 
 def _temper(rng: Random) -> dict[str, float]:
@@ -70,7 +70,7 @@ def _temper(rng: Random) -> dict[str, float]:
             {"approve": 0.9, "revise": 0.1},
             {"approve": 0.7, "revise": 0.3},
             {"approve": 0.6, "revise": 0.1, "backtrack plan": 0.15, "backtrack intent": 0.15},
-            {"approve": 0.5, "revise": 0.2, "withdraw": 0.1, "": 0.2},
+            {"approve": 0.7, "revise": 0.15, "withdraw": 0.05, "": 0.1},
         )
     )
 
@@ -81,6 +81,9 @@ def _proxy(rng: Random) -> list[Rule] | None:
         (
             None,
             None,
+            None,
+            None,
+            [{"match": r"\[QUESTION\]", "repeat": True, "do": [{"ask_human": "please look"}]}],
             [{"match": r"\[QUESTION\]", "repeat": True, "do": [{"ask_human": "please look"}]}],
             [{"match": r"\[QUESTION\]", "repeat": True, "do": [answer]}],
             [{"match": r"\[QUESTION\]", "do": [answer]}, {"match": "HUMAN", "do": [{"crash": 9}]}],
@@ -127,8 +130,10 @@ def _execution(rng: Random) -> list[Rule]:
     ]
     closing = [{"close": {"to": to}} for to in rng.sample(workers, k=rng.randrange(len(workers) + 1))]
     tampering = [{"write": {"path": "PLAN.md", "text": "another plan"}}] if rng.random() < 0.1 else []
+    chat = [{"send": {"thread": "c0", "text": "please go on"}}, {"sleep": 4.0}] if rng.random() < 0.4 else []
     return [
         {"match": r"\[EXECUTE\]", "repeat": True, "do": sends},
+        *([{"match": "done", "do": chat}] if chat else []),
         {"match": "done", "do": closing + tampering + finish},
         {"match": r"\[ANSWER approve\]", "state": "EXECUTE", "repeat": True, "do": [_outcome("APPROVED_WORK")]},
         {"match": r"\[ANSWER backtrack intent\]", "state": "EXECUTE", "repeat": True, "do": [_outcome("REALIGN")]},

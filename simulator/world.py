@@ -242,14 +242,24 @@ class Actor:
 class SimTurns:
     """Turns in process: the scripted agent's own player, stepped by the schedule, with faults."""
 
-    def __init__(self, schedule: Schedule, disk: SimDisk, rng: Random, fuse: Fuse, faults: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        disk: SimDisk,
+        rng: Random,
+        fuse: Fuse,
+        faults: Mapping[str, float],
+        outside: MemoryStore,
+    ) -> None:
         self.schedule = schedule
+        self.outside = outside  # the bus as somebody else sees it
         self.disk = disk
         self.rng = rng
         self.faults = faults
         self.running: dict[tuple[str, str], Actor] = {}
         self.over = False  # the process that this belongs to has died
         self.late_calls_accepted: list[str] = []
+        self.unrecorded: list[str] = []  # turns that were submitted before the bus knew of them
         self._fuse = fuse
         self._events: list[TurnEvent] = []
         self._ghosts: set[tuple[str, str]] = set()
@@ -272,6 +282,8 @@ class SimTurns:
     def _start(self, order: Order) -> None:
         if (order.job, order.turn) in self.running:
             return
+        if not any(row.turn == order.turn and row.epoch == order.epoch for row in self.outside.load(order.job).turns):
+            self.unrecorded.append(order.turn)
         script = scripted.play(
             scripted.Order(
                 order.agent,

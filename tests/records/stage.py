@@ -1,4 +1,4 @@
-"""Real jobs for the audit to look at: the engine, its stores and workspaces, with agents played in process."""
+"""Real jobs for the audit: the engine, its stores and workspaces, with agents played in process."""
 
 import json
 from collections.abc import Callable, Generator, Mapping
@@ -50,7 +50,7 @@ class Names:
 
 
 class Stage:
-    """Turns played in this process, one effect after the other. An agent that is `frozen` stops at its sleep."""
+    """Turns played in this process. An agent that is `frozen` stops where its playbook sleeps."""
 
     def __init__(self) -> None:
         self.frozen: set[str] = set()
@@ -109,7 +109,9 @@ class Stage:
         usage = {"turns": 1.0} if not fault else {}
         self._events.append(Ended(order.job, order.turn, order.epoch, text, handle, usage, fault))
 
-    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+    def reply(  # noqa: PLR0917 - the port's
+        self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]
+    ) -> None:
         key = (job, turn)
         if key in self._playing:
             playing = self._playing[key][1]
@@ -148,6 +150,7 @@ class Theatre:
     bus: MemoryBus = field(default_factory=MemoryBus)
     clock: Ticks = field(default_factory=Ticks)
     names: Names = field(default_factory=Names)
+    watch: Callable[[str], object] = str  # called after every transaction
 
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -196,11 +199,15 @@ class Theatre:
         )
         return self.engine.start(row, charter_of(job, settings))
 
-    def go_on(self, job: str, until: Callable[[LiveJob], bool] = lambda live: False) -> LiveJob:
-        """Crank until something is so, or nothing happens any more."""
+    def go_on(self, job: str) -> LiveJob:
+        """Crank until nothing happens any more."""
         live = self.engine.jobs[job]
         for _ in range(2000):
-            if until(live) or (not self.engine.crank(0.0) and not self.engine.crank(0.0)):
+            before = live.transaction
+            happened = self.engine.crank(0.0)
+            if live.transaction != before:
+                self.watch(job)
+            if not happened:
                 return live
         message = f"{job} does not come to rest"
         raise AssertionError(message)
@@ -294,7 +301,12 @@ FAILING = r"""
 agents:
   intent-lead:
     - {match: '\[INTENT\]', do: [{crash: 9}]}
-    - {match: '.', repeat: true, do: [{crash: 11}]}
+"""
+
+IDLE = r"""
+agents:
+  intent-lead:
+    - {match: '.', repeat: true, do: [{say: "I do not know"}]}
 """
 
 TALKING = r"""
@@ -307,9 +319,10 @@ agents:
         - {send: {to: writer, as: w1, text: "write"}}
         - {ask: {text: "which way?"}}
     - match: 'found'
-      do: [{send: {thread: r1, text: "more"}}, {sleep: 1}, {send: {thread: w1, text: "go on"}}]
+      do: [{send: {thread: w1, text: "go on"}}, {sleep: 1}, {send: {thread: r1, text: "more"}}]
     - {match: '\[INTERVENE', repeat: true, do: [{say: "I see"}]}
   researcher:
+    - {match: '\[INTERVENE', repeat: true, do: [{say: "found"}]}
     - {match: look, do: [{sleep: 1}, {say: "found"}]}
     - {match: more, do: [{sleep: 2}]}
   writer:
@@ -347,6 +360,17 @@ def play_failing(theatre: Theatre, job: str = "fail-1") -> str:
     return job
 
 
+def play_idle(theatre: Theatre, job: str = "idle-1") -> str:
+    """A job that gets nowhere, and the human lets it fail."""
+    theatre.start(job, IDLE, retry_budget=1)
+    theatre.go_on(job)
+    theatre.answer(job, None, "fail")
+    live = theatre.go_on(job)
+    assert str(live.record.state) == "FAILURE"
+    theatre.engine.release(job)
+    return job
+
+
 def play_running(theatre: Theatre, job: str = "runs-1") -> str:
     """A job in the middle: questions open, turns out, sessions and trees kept, an owner lost on the way."""
     theatre.stage.frozen.add("researcher")
@@ -371,9 +395,12 @@ def play_running(theatre: Theatre, job: str = "runs-1") -> str:
 
 
 def play_withdrawn(theatre: Theatre, job: str = "gone-1") -> str:
-    """A job that the human abandons: first a conversation of it, with a letter under way, then the whole."""
-    theatre.stage.frozen.add("intent-lead")
+    """A job that the human redirects and abandons: a conversation, with a letter under way, then all."""
+    theatre.stage.frozen |= {"intent-lead", "researcher"}
     theatre.start(job, TALKING)
+    theatre.go_on(job)
+    researcher = theatre.thread_of(job, "researcher")
+    theatre.ask(job, "intervene", text="found is found", now=True, thread=researcher)
     theatre.go_on(job)
     writer = theatre.thread_of(job, "writer")
     theatre.ask(job, "withdraw", thread=writer, reason="not needed")
@@ -391,6 +418,7 @@ def play_withdrawn(theatre: Theatre, job: str = "gone-1") -> str:
 PLAYS = {
     "finished": play_finished,
     "failing": play_failing,
+    "idle": play_idle,
     "running": play_running,
     "withdrawn": play_withdrawn,
 }

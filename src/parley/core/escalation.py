@@ -136,7 +136,7 @@ def _respond(soup: Soup, firing: Firing) -> Reaction:
     if answer.author == HUMAN and not proxy.heard:
         raise Refused("the human has said nothing yet")
     if proxy.said is not None and answer.ruling is not proxy.said:
-        raise Refused(f"the human said {proxy.said!r}; pass that on")
+        raise Refused(f"the human said '{proxy.said}'; pass that on")
     mailbox = soup.need(Mailbox, proxy.thread, proxy.agent)
     grown = replace(mailbox, queue=(*mailbox.queue, answer.message))
     older, new = verdict(soup, enclosing(soup, proxy.thread), proxy.thread, proxy.question, answer)

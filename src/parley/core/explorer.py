@@ -383,7 +383,6 @@ class Report:
 class _Search:
     def __init__(self, bounds: Bounds, rules: RuleSet) -> None:
         self.rules = rules
-        self.names = tuple(rules)
         self.choices = Choices(bounds)
         self.bounds = bounds
         self.numbers: dict[Molecule, int] = {}
@@ -393,7 +392,7 @@ class _Search:
         self.came: list[tuple[int, Firing] | None] = [None]
         self.edges: list[list[tuple[str, int]]] = []
         self.checked: set[tuple[int, ...]] = set()
-        self.masks: set[frozenset[str]] = set()
+        self.with_rule: dict[str, set[str]] = {name: set() for name in rules}
         self.fired: set[str] = set()
         self.resting: list[bool] = []
         self.asking: list[bool] = []
@@ -412,8 +411,7 @@ class _Search:
         except _Found as found:
             finding = Finding(found.name, found.problem, self._trace(found.node, found.last))
         steps = sum(len(edges) for edges in self.edges)
-        order = {name: place for place, name in enumerate(self.names)}
-        met = {pair for mask in self.masks for pair in combinations(sorted(mask, key=order.__getitem__), 2)}
+        met = {(one, other) for one, other in combinations(self.rules, 2) if other in self.with_rule[one]}
         soups = len({key for key, _ in self.nodes})
         return Report(
             self.bounds, soups, len(self.nodes), steps, frozenset(self.fired), frozenset(met), finding
@@ -442,7 +440,7 @@ class _Search:
         fired = {rule for rule, _ in out}
         self.fired |= fired
         if new:
-            self.masks.add(frozenset(fired.union(self._idle_rules(soup, fired))))
+            self._meet(fired.union(self._idle_rules(soup, fired)))
 
     def _firings(self, soup: Soup) -> Iterator[tuple[Firing, Reaction, Spent]]:
         for rule in self.rules.values():
@@ -459,8 +457,14 @@ class _Search:
     def _idle_rules(self, soup: Soup, fired: set[str]) -> Iterator[str]:
         """The rules that the soup enables though the bounds leave no choice of them."""
         for name, rule in self.rules.items():
-            if name not in fired and any(_fires(rule, soup, firing) for firing in rule.sites(soup, plain)):
+            if name in fired or fired <= self.with_rule[name]:
+                continue  # it would meet nobody new
+            if any(_fires(rule, soup, firing) for firing in rule.sites(soup, plain)):
                 yield name
+
+    def _meet(self, enabled: set[str]) -> None:
+        for name in enabled:
+            self.with_rule[name] |= enabled
 
     def _arrive(self, here: int, key: tuple[int, ...], firing: Firing, reaction: Reaction, paid: Spent) -> int:
         left = list(key)

@@ -114,7 +114,7 @@ def refuse_passage(soup: Soup, record: Record, passage: Passage) -> None:
     if passage.action is APPROVAL[record.state]:
         _refuse_unapproved(soup, record, passage)
     elif not record.depth and not _rulings(soup, record) & {NEEDS[passage.action]}:
-        raise Refused(f"{passage.action} needs the verdict {NEEDS[passage.action]!r}; ask first")
+        raise Refused(f"{passage.action} needs the verdict '{NEEDS[passage.action]}'; ask first")
 
 
 def _refuse_unheard(soup: Soup, record: Record) -> None:

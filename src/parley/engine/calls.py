@@ -169,7 +169,7 @@ def _answer(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[st
     if proxy.policy is Policy.ALWAYS and not proxy.heard:
         raise Refused("the policy always asks the human here; ask before you answer")
     if proxy.said is not None and ruling != proxy.said:
-        raise Refused(f"the human said {proxy.said!r}; pass that on")
+        raise Refused(f"the human said '{proxy.said}'; pass that on")
     confidence = arguments.get("confidence")
     turn.said = {"answer": text, "ruling": ruling, "confidence": confidence}
     turn.calls.append(f"Answer {ruling or ''}: {excerpt(text, 80)}")

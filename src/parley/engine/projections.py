@@ -181,7 +181,9 @@ class Present:
         run = soup.get(Run, thread, agent)
         if run is not None:
             turn: TurnRow | None = self._turns.get(run.turn)
-            return replace(base, state="running", doing="at work", since=turn.started if turn else 0.0, turn=run.turn)
+            return replace(
+                base, state="running", doing="at work", since=turn.started if turn else 0.0, turn=run.turn
+            )
         if soup.get(Send, thread, agent) or soup.get(AskQuestion, thread, agent):
             return replace(base, state="running", doing="sending")
         if thread_kind(thread) == "escalation":
@@ -190,16 +192,24 @@ class Present:
         if asked and agent != PROXY:
             words = "waits for an answer" if len(asked) == 1 else f"waits for {len(asked)} answers"
             return replace(base, state="asking", doing=words)
-        below = [child for child in soup.children(thread) if soup.get(Surface, child) and not soup.dying(child)]
+        below = [
+            child for child in soup.children(thread) if soup.get(Surface, child) and not soup.dying(child)
+        ]
         if below and agent != ORCHESTRATOR:
-            return replace(base, state="waiting", doing=f"waits for {len(below)} {'thread' if len(below) == 1 else 'threads'}")
+            return replace(
+                base,
+                state="waiting",
+                doing=f"waits for {len(below)} {'thread' if len(below) == 1 else 'threads'}",
+            )
         if mail or soup.get(Interrupt, thread):
             return replace(base, doing="has mail")
         return replace(base, doing="waits for mail" if soup.get(Idle, thread, agent) else "")
 
     def _escalation(self, question: str) -> dict[str, str]:
         human = any(asked.id == question for asked in self.soup.of(AskHuman))
-        return {"state": "asking", "doing": "waits for you"} if human else {"state": "idle", "doing": "has mail"}
+        return (
+            {"state": "asking", "doing": "waits for you"} if human else {"state": "idle", "doing": "has mail"}
+        )
 
 
 def with_progress(present: Present, thread: Thread, files: Files) -> Thread:
@@ -422,7 +432,9 @@ def concerns(event: Event) -> bool:
     if event.to == PROXY:
         return event.who == HUMAN
     if event.to == ORCHESTRATOR:
-        return "request" in event.about
+        return "request" in event.about or "intervene" in event.about
+    if "intervened" in event.about:
+        return False  # the same words, passed on
     return not (event.who == PROXY and event.to != HUMAN and event.about.get("author") == HUMAN)
 
 
@@ -432,4 +444,11 @@ def headline(event: Event, width: int = 200) -> str:
         return excerpt(event.text, width)
     if event.to == HUMAN:
         return excerpt(f"{event.about.get('asker', event.who)} asks you: {event.text}", width)
+    if "request" in event.about:
+        return excerpt(f"the request: {event.text}", width)
+    if "intervene" in event.about:
+        return excerpt(f"{event.about['intervene'].get('by', HUMAN)} intervenes: {event.text}", width)
+    if event.who == HUMAN and event.to == PROXY:
+        by, ruling, text = (event.about.get(name) for name in ("by", "ruling", "text"))
+        return excerpt(f"{by}: {f'{ruling}. ' if ruling else ''}{text}", width)
     return excerpt(f"{event.who} → {event.to}: {event.text}", width)

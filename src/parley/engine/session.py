@@ -114,13 +114,13 @@ def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: s
     key = answer_key(molecule)
     body = {"question": asked.id, "framing": asked.framing, "ruling": ruling, "text": text, "rule": None}
     try:
-        leave(store, asked.job, "answer", key, body, by)
+        leave(store, asked.job, "answer", key, body=body, by=by)
     except Duplicate as error:
         raise Closed(asked, find_input(store, asked.job, key)) from error
     return key
 
 
-def leave(store: Store, job: str, kind: str, key: str, body: Mapping[str, Any], by: str) -> None:
+def leave(store: Store, job: str, kind: str, key: str, *, body: Mapping[str, Any], by: str) -> None:
     """Leave an input. Duplicate if one of the same key was left before."""
     store.put(job, kind, key, time.time(), by, json.dumps(body, ensure_ascii=False))
 

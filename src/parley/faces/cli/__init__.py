@@ -59,7 +59,9 @@ class _Commands:
         self._commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
         self._only = only
 
-    def add(self, name: str, text: str, fill: Callable[[argparse.ArgumentParser], object], *, json: bool = True) -> None:
+    def add(
+        self, name: str, text: str, fill: Callable[[argparse.ArgumentParser], object], *, json: bool = True
+    ) -> None:
         """One more command; those that list have `--json`."""
         if self._only not in (None, name):
             return
@@ -93,7 +95,9 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("answer", "answer a question", _add_answer)
     add("intervene", "tell a job something while it works", _add_intervene)
     add("pause", "let turns under way end, and start no others", _add_job)
-    add("resume", "go on with what was paused or interrupted (default: all that was interrupted)", _add_resume)
+    add(
+        "resume", "go on with what was paused or interrupted (default: all that was interrupted)", _add_resume
+    )
     add("withdraw", "give a job up, or one thread of it with all that works for it", _add_withdraw)
     add("audit", "prove a job's record, or an exported file, from nothing", _add_audit)
     add("export", "write a job's whole record into one file", _add_export, json=False)
@@ -124,7 +128,9 @@ def _add_export(export: argparse.ArgumentParser) -> None:
 
 def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("request", metavar="REQUEST", help="what is to be done, in your words")
-    run.add_argument("--agent", metavar="NAME", default="scripted", help="who plays the agents (default: scripted)")
+    run.add_argument(
+        "--agent", metavar="NAME", default="scripted", help="who plays the agents (default: scripted)"
+    )
     run.add_argument("--playbook", metavar="FILE", help="what the scripted agents do")
     run.add_argument(
         "--policy",
@@ -147,7 +153,11 @@ def _add_answer(answer: argparse.ArgumentParser) -> None:
     answer.add_argument("id", metavar="ID", help="the question's id, as `parley inbox` shows it")
     answer.add_argument("text", metavar="TEXT", nargs="?", default="", help="your words")
     verdict = answer.add_mutually_exclusive_group()
-    for name, text in (("approve", "yes, go on"), ("revise", "not yet; TEXT says why"), ("withdraw", "give it up")):
+    for name, text in (
+        ("approve", "yes, go on"),
+        ("revise", "not yet; TEXT says why"),
+        ("withdraw", "give it up"),
+    ):
         verdict.add_argument(f"--{name}", action="store_const", dest="verdict", const=name, help=text)
     verdict.add_argument("--backtrack", choices=("intent", "plan"), help="go back to an earlier state")
 
@@ -164,7 +174,9 @@ def _add_intervene(intervene: argparse.ArgumentParser) -> None:
 
 def _add_resume(resume: argparse.ArgumentParser) -> None:
     resume.add_argument("job", metavar="JOB", nargs="?")
-    resume.add_argument("--background", action="store_true", help=argparse.SUPPRESS)  # what --detach leaves running
+    resume.add_argument(
+        "--background", action="store_true", help=argparse.SUPPRESS
+    )  # what --detach leaves running
 
 
 def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:

@@ -22,15 +22,25 @@ def run(words: argparse.Namespace) -> int:
     """Answer a question."""
     ruling = f"backtrack {words.backtrack}" if words.backtrack else words.verdict
     if ruling is None and not words.text.strip():
-        raise Trouble("an answer needs words or a verdict; give TEXT, --approve, --revise, --backtrack or --withdraw")
+        raise Trouble(
+            "an answer needs words or a verdict; give TEXT, --approve, --revise, --backtrack or --withdraw"
+        )
     if len(words.text) > TEXT_LIMIT:
-        raise Trouble(f"the answer has {len(words.text)} characters, {TEXT_LIMIT} at most; put the rest into a file")
+        raise Trouble(
+            f"the answer has {len(words.text)} characters, {TEXT_LIMIT} at most; put the rest into a file"
+        )
     place = place_of(words.repo)
     with bus(place) as store:
         asked = _question(store, words.id)
         if words.backtrack and words.backtrack not in asked.backtracks:
-            where = f"it can go back to {' or '.join(asked.backtracks)}" if asked.backtracks else "it is the first state"
-            raise Trouble(f"{asked.state} can't go back to {words.backtrack}: {where}; choose another verdict")
+            where = (
+                f"it can go back to {' or '.join(asked.backtracks)}"
+                if asked.backtracks
+                else "it is the first state"
+            )
+            raise Trouble(
+                f"{asked.state} can't go back to {words.backtrack}: {where}; choose another verdict"
+            )
         key = _given(store, asked, ruling, words.text)
         return _outcome(store, asked, key, words)
 
@@ -39,7 +49,9 @@ def _given(store: SqliteStore, asked: Asked, ruling: str | None, text: str) -> s
     try:
         return give_answer(store, asked, ruling, text, me())
     except Closed as closed:
-        raise Trouble(_answered(asked.id, closed.earlier) if closed.earlier else f"{closed}; {REMEDY}") from closed
+        raise Trouble(
+            _answered(asked.id, closed.earlier) if closed.earlier else f"{closed}; {REMEDY}"
+        ) from closed
 
 
 def _question(store: SqliteStore, given: str) -> Asked:
@@ -65,7 +77,11 @@ def _closed(store: SqliteStore, job: str, state: str, given: str) -> str:
         about: dict[str, Any] = json.loads(message.meta) if message.meta else {}
         name = str(about.get("question", ""))
         if name.startswith(given):
-            why = f"job {job} has ended ({state})" if state in TERMINAL else "it was answered, or nobody asks any more"
+            why = (
+                f"job {job} has ended ({state})"
+                if state in TERMINAL
+                else "it was answered, or nobody asks any more"
+            )
             return f"question {name} is closed: {why}; {REMEDY}"
     return ""
 
@@ -73,10 +89,7 @@ def _closed(store: SqliteStore, job: str, state: str, given: str) -> str:
 def _answered(question: str, row: InputRow) -> str:
     body = json.loads(row.body)
     said = body.get("ruling") or "an answer"
-    return (
-        f"question {question} was answered before: {said}, by {row.by} at {clock(row.time)}; "
-        f"{REMEDY}"
-    )
+    return f"question {question} was answered before: {said}, by {row.by} at {clock(row.time)}; {REMEDY}"
 
 
 def _outcome(store: SqliteStore, asked: Asked, key: str, words: argparse.Namespace) -> int:

@@ -64,7 +64,9 @@ def make_home(place: Place) -> None:
             raise PermissionError(13, "Permission denied", str(home))
         shield(home)
     except OSError as error:
-        raise Trouble(f"{home}: {error.strerror}; make it writable, or name another home with PARLEY_HOME") from error
+        raise Trouble(
+            f"{home}: {error.strerror}; make it writable, or name another home with PARLEY_HOME"
+        ) from error
 
 
 def shield(home: Path) -> None:
@@ -163,14 +165,16 @@ def pick_one(given: str, candidates: set[str], job: str) -> str:
     if not given or not candidates:
         raise Trouble(f"there is no thread {given!r}; `parley tree {job}` lists them")
     if len(candidates) > 1:
-        raise Trouble(f"{given!r} may be any of: {', '.join(sorted(candidates)[:_SHOWN])}; give more of its id")
+        raise Trouble(
+            f"{given!r} may be any of: {', '.join(sorted(candidates)[:_SHOWN])}; give more of its id"
+        )
     return next(iter(candidates))
 
 
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
+def print_json(document: Any) -> None:
     """One document on standard output."""
     json.dump(document, sys.stdout, indent=2, ensure_ascii=not _utf8())
     print()

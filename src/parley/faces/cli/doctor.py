@@ -42,7 +42,9 @@ def run(words: argparse.Namespace) -> int:
         print_json({"ok": good, "checks": [check._asdict() for check in checks]})
         return OK if good else FAILED
     for check in checks:
-        print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<12} {check.found}{'' if check.ok else f'; {check.remedy}'}")
+        print(
+            f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<12} {check.found}{'' if check.ok else f'; {check.remedy}'}"
+        )
     return OK if good else FAILED
 
 
@@ -60,11 +62,15 @@ def _git() -> Check:
     if found is None:
         return Check("git", ok=False, found="not found", remedy="install git")
     said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-    return Check("git", said.returncode == 0, f"{said.stdout.strip()} ({found})", "repair the git on the PATH")
+    return Check(
+        "git", said.returncode == 0, f"{said.stdout.strip()} ({found})", "repair the git on the PATH"
+    )
 
 
 def _sqlite() -> list[Check]:
-    threads = {0: "single-threaded", 1: "multi-threaded", 3: "serialized"}.get(sqlite3.threadsafety, "not known")
+    threads = {0: "single-threaded", 1: "multi-threaded", 3: "serialized"}.get(
+        sqlite3.threadsafety, "not known"
+    )
     return [
         Check(
             "sqlite",
@@ -81,10 +87,18 @@ def _home(place: Place) -> list[Check]:
     writable = os.access(there, os.W_OK | os.X_OK) and there.is_dir()
     words = "writable" if writable else "not writable"
     made = "" if place.home.exists() else ", not made yet"
-    home = Check("home", writable, f"{place.home} ({words}{made})", "make it writable, or name another with PARLEY_HOME")
+    home = Check(
+        "home",
+        writable,
+        f"{place.home} ({words}{made})",
+        "make it writable, or name another with PARLEY_HOME",
+    )
     network = network_filesystem(there)
     kind = Check(
-        "filesystem", network is None, filesystem(there) or "not known", "name a home on a local disk with PARLEY_HOME"
+        "filesystem",
+        network is None,
+        filesystem(there) or "not known",
+        "name a home on a local disk with PARLEY_HOME",
     )
     return [home, kind, _bus(place.home)]
 
@@ -109,11 +123,17 @@ def _settings(place: Place) -> Check:
         settings = config.read(place.root)
     except config.ConfigError as error:
         return Check("settings", ok=False, found=str(error), remedy="until then jobs can't be started")
-    durable = "each commit waits for the disk" if settings.durability == "full" else "the last commits may be lost"
+    durable = (
+        "each commit waits for the disk" if settings.durability == "full" else "the last commits may be lost"
+    )
     return Check("durability", ok=True, found=f"{settings.durability}: {durable}")
 
 
 def _terminal() -> Check:
     size = shutil.get_terminal_size()
-    found = f"{os.environ.get('TERM', 'none')}, {size.columns}x{size.lines}" if on_terminal() else "none: plain lines"
+    found = (
+        f"{os.environ.get('TERM', 'none')}, {size.columns}x{size.lines}"
+        if on_terminal()
+        else "none: plain lines"
+    )
     return Check("terminal", ok=True, found=found)

@@ -18,7 +18,7 @@ POLL_SECONDS = 0.02
 def put_and_wait(store: Store, job: str, kind: str, key: str, body: Mapping[str, Any]) -> InputRow | None:
     """Leave an input and wait until the owner has dealt with it; None if it takes too long or has none."""
     with suppress(Duplicate):  # it was asked for before: whoever asks again waits with them
-        leave(store, job, kind, key, body, me())
+        leave(store, job, kind, key, body=body, by=me())
     return wait(store, job, key)
 
 

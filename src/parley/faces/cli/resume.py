@@ -49,11 +49,13 @@ def _release(store: SqliteStore, row: JobRow, place: Place) -> bool:
     """End a pause. Whether somebody else goes on with the job."""
     key = f"resume:{RandomIds().new()}"
     if not store.owner_lives(row.job):
-        leave(store, row.job, "resume", key, {}, me())
+        leave(store, row.job, "resume", key, body={}, by=me())
         return False
     taken = put_and_wait(store, row.job, "resume", key, {})
     if taken is None:
-        raise Trouble(f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more", 1)
+        raise Trouble(
+            f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more", 1
+        )
     return True
 
 

@@ -26,7 +26,9 @@ def run(words: argparse.Namespace) -> int:
             threads = everyone(present, past(store, present.job), files)
             if words.json:
                 nodes = [{**thread.document(), "depth": depth} for depth, thread in threads]
-                print_json({"id": present.job, "state": present.row.state, "phase": present.phase, "threads": nodes})
+                print_json(
+                    {"id": present.job, "state": present.row.state, "phase": present.phase, "threads": nodes}
+                )
             else:
                 _print_tree([{**thread.document(), "depth": depth} for depth, thread in threads])
             return OK
@@ -48,7 +50,9 @@ def _print_job(document: dict[str, Any]) -> None:
     print(f"{document['id']}  {document['state']}  {document['status']}")
     print(f"  request    {one_line(document['request'], 200)}")
     print(f"  phase      {document['phase']}, visit {document['visit']}, backtracks {document['backtracks']}")
-    print(f"  started    {clock(document['created'])} by {document['decider']}, took {lasting(document['seconds'])}")
+    print(
+        f"  started    {clock(document['created'])} by {document['decider']}, took {lasting(document['seconds'])}"
+    )
     cost = ", ".join(f"{value:g} {name}" for name, value in document["cost"].items())
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
     print(f"  cost       {cost}{lost}; {document['messages']} messages, {document['steps']} steps")
@@ -59,7 +63,9 @@ def _print_job(document: dict[str, Any]) -> None:
         print("\nhistory")
     for entry in document["history"]:
         reason = f": {one_line(entry['reason'], 120)}" if entry["reason"] else ""
-        print(f"  {clock(entry['timestamp'])}  {entry['state']:<8} {entry['action']} by {entry['actor']}{reason}")
+        print(
+            f"  {clock(entry['timestamp'])}  {entry['state']:<8} {entry['action']} by {entry['actor']}{reason}"
+        )
     alive = [thread for thread in document["threads"] if thread["state"] != "ended"]
     if alive:
         print("\nat work")
@@ -72,7 +78,11 @@ def _print_tree(threads: list[dict[str, Any]]) -> None:
     for thread in threads:
         since = ""
         if thread["since"]:
-            since = f" ({lasting(now - thread['since'])})" if thread["state"] != "ended" else f" at {clock(thread['since'])}"
+            since = (
+                f" ({lasting(now - thread['since'])})"
+                if thread["state"] != "ended"
+                else f" at {clock(thread['since'])}"
+            )
         mail = f", {thread['mail']} waiting" if thread["mail"] else ""
         name = f"{'  ' * thread['depth']}{MARKS[thread['state']]} {thread['agent']} {thread['id']}"
         print(f"{name:<52} {one_line(thread['doing'], 80)}{since}{mail}")

@@ -35,7 +35,9 @@ def run(words: argparse.Namespace) -> int:
     if words.agent not in AGENTS:
         raise Trouble(f"there is no agent {words.agent!r}; use one of: {', '.join(AGENTS)}")
     if words.playbook is None:
-        raise Trouble("the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`")
+        raise Trouble(
+            "the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`"
+        )
     place = place_of(words.repo)
     settings = config.read(place.root)
     for policy in words.policy:
@@ -54,7 +56,9 @@ def check_request(request: str) -> str:
     if not request.strip():
         raise Trouble("the request is empty; say in a few words what is to be done")
     if len(request) > REQUEST_LIMIT:
-        raise Trouble(f"the request has {len(request)} characters, {REQUEST_LIMIT} at most; put the rest into a file")
+        raise Trouble(
+            f"the request has {len(request)} characters, {REQUEST_LIMIT} at most; put the rest into a file"
+        )
     try:
         request.encode()
     except UnicodeEncodeError as error:
@@ -62,7 +66,9 @@ def check_request(request: str) -> str:
     return request
 
 
-def snapshot_of(root: Path, settings: config.Settings, playbook: Playbook, *, yes: bool = False) -> dict[str, Any]:
+def snapshot_of(
+    root: Path, settings: config.Settings, playbook: Playbook, *, yes: bool = False
+) -> dict[str, Any]:
     """All that a job is to know of its settings, as they are now."""
     defined = {name: role.team for name, role in role_files.read(root).items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}

@@ -50,7 +50,9 @@ def _intervene(store: SqliteStore, place: Place, row: JobRow, words: argparse.Na
     if not words.text.strip():
         raise Trouble("there is nothing to say; give the job some words")
     if len(words.text) > TEXT_LIMIT:
-        raise Trouble(f"the text has {len(words.text)} characters, {TEXT_LIMIT} at most; put the rest into a file")
+        raise Trouble(
+            f"the text has {len(words.text)} characters, {TEXT_LIMIT} at most; put the rest into a file"
+        )
     if row.state in TERMINAL:
         raise Trouble(f"{row.job} has ended ({row.state}); start another job with `parley run`")
     if words.authoritative and me() != row.decider:
@@ -94,7 +96,10 @@ def _withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Nam
     key = f"withdraw:{job_thread(row.job) if whole else thread}"
     taken = _done(store, place, row.job, "withdraw", key, {"thread": thread, "reason": words.text})
     if taken is None:
-        raise Trouble(f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more", FAILED)
+        raise Trouble(
+            f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more",
+            FAILED,
+        )
     if taken.note.startswith("too late") and store.load(row.job).row.state not in TERMINAL:
         return f"{row.job}: {taken.note}", FAILED
     _bury(store, row.job, "" if whole else thread)
@@ -126,7 +131,9 @@ def _bury(store: SqliteStore, job: str, thread: str) -> None:
             kill_marked(f"{job}/{turn.turn}")
 
 
-def _done(store: SqliteStore, place: Place, job: str, kind: str, key: str, body: dict[str, Any]) -> InputRow | None:
+def _done(
+    store: SqliteStore, place: Place, job: str, kind: str, key: str, body: dict[str, Any]
+) -> InputRow | None:
     """Have an input carried out: by the job's owner, or here if it has none."""
     taken = put_and_wait(store, job, kind, key, body)
     if taken is not None:

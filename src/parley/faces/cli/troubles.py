@@ -6,7 +6,7 @@ import errno
 import os
 import traceback
 
-from parley.adapters.playbook import PlaybookError
+from parley.adapters.nodes import PlaybookError
 from parley.adapters.roles import RoleError
 from parley.config import ConfigError
 from parley.core.errors import ProtocolError
@@ -32,7 +32,10 @@ def explain(error: Exception) -> tuple[str, int]:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}; {_remedy(error)}", FAILED
     name = type(error).__name__
-    return f"this should not have happened ({name}: {error}); set {DEBUG}=1 to see where, and report it", FAILED
+    return (
+        f"this should not have happened ({name}: {error}); set {DEBUG}=1 to see where, and report it",
+        FAILED,
+    )
 
 
 def _remedy(error: OSError) -> str:

@@ -20,7 +20,7 @@ from parley.adapters.system import RandomIds, SystemClock
 from parley.config import Settings
 from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
-from parley.engine.session import Pause, drive
+from parley.engine.session import Pause, View, drive
 from parley.engine.world import World
 from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
@@ -60,24 +60,51 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
         store.close()
 
 
-def conduct(engine: Engine, place: Place, jobs: Sequence[str], words: argparse.Namespace, *, stay: bool = False) -> int:
-    """See jobs through, with the view that fits; the exit code."""
+def conduct(
+    engine: Engine,
+    place: Place,
+    jobs: Sequence[str],
+    words: argparse.Namespace,
+    *,
+    stay: bool = False,
+    beside: View | None = None,
+) -> int:
+    """See jobs through, with the view that fits; the exit code. `beside` is called along with the view."""
     looking = SqliteStore(place.home)  # of its own: what it writes is seen by the engine as another process's
     screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
     try:
         if screen:
             files, paths = JobFiles(place.home), FolderWorkspace(place.home)
-            with TerminalView(looking, files, jobs[0], me(), lambda asked: file_of(paths, asked)) as view:
-                ends = drive(engine, jobs, view, stay=True)
+            with TerminalView(
+                looking,
+                files,
+                jobs[0],
+                me(),
+                lambda asked: file_of(paths, asked),
+                hands_off=beside is not None,
+            ) as view:
+                ends = drive(engine, jobs, Both(view, beside), stay=True)
         else:
             quiet = SilentView() if words.json else PlainView(looking, jobs, afresh=words.command == "run")
-            ends = drive(engine, jobs, quiet, stay=stay)
+            ends = drive(engine, jobs, Both(quiet, beside), stay=stay or beside is not None)
         return report(looking, place, ends, words)
     except KeyboardInterrupt as stop:
         print(f"parley: interrupted; go on with: {again(jobs)}", file=sys.stderr)
         return stop.code if isinstance(stop, Stopped) else INTERRUPTED
     finally:
         looking.close()
+
+
+class Both:
+    """Two that look on."""
+
+    def __init__(self, first: View, second: View | None) -> None:
+        self._views = [first, second] if second is not None else [first]
+
+    def show(self) -> None:
+        """Let each look."""
+        for view in self._views:
+            view.show()
 
 
 def again(jobs: Sequence[str]) -> str:

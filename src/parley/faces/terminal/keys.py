@@ -8,7 +8,7 @@ import re
 import select
 import termios
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 _NAMES = {
     "\r": "enter",
@@ -33,7 +33,7 @@ class Keys:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._before: list[object] | None = None
+        self._before: list[Any] | None = None
         self._decode = codecs.getincrementaldecoder("utf-8")("replace")
 
     def __enter__(self) -> Self:

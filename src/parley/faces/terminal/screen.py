@@ -13,7 +13,12 @@ from parley.core.states import LIVE, Record
 from parley.engine.projections import Thread
 
 PANEL_LINES = 7
-MARKS = {"running": ("*", "bold green"), "asking": ("?", "bold yellow"), "waiting": (".", ""), "idle": (".", "dim")}
+MARKS = {
+    "running": ("*", "bold green"),
+    "asking": ("?", "bold yellow"),
+    "waiting": (".", ""),
+    "idle": (".", "dim"),
+}
 _CONSOLE = Console(width=1000)  # only measures
 
 
@@ -91,7 +96,10 @@ def _bar(scene: Scene, width: int) -> Text:
         visits = record.visits(state) if record else 0
         times = f" {visits}x" if visits > 1 else ""
         here = record is not None and record.state is state
-        line.append(f"[{state}{times}]" if here else f"{state}{times}", "bold cyan" if here else "" if visits else "dim")
+        line.append(
+            f"[{state}{times}]" if here else f"{state}{times}",
+            "bold cyan" if here else "" if visits else "dim",
+        )
     if record is not None and not record.live:
         line.append(" > ", "dim")
         line.append(f"[{record.state}]", "bold cyan")
@@ -102,7 +110,7 @@ def _bar(scene: Scene, width: int) -> Text:
 
 
 def _rule(title: str, width: int, style: str = "dim") -> Text:
-    return Text(f"── {title} {'─' * max(0, width - len(title) - 4)}", style)
+    return Text(f"── {title} {'─' * max(0, width - len(title) - 4)}" if title else "─" * width, style)
 
 
 def _middle(scene: Scene, width: int, room: int) -> list[Text]:
@@ -123,7 +131,9 @@ def _team(scene: Scene, width: int) -> list[Text]:
         line = Text(f" {'  ' * depth}")
         line.append(mark, style)
         name = f" {thread.agent}"
-        line.append(f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else "")
+        line.append(
+            f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else ""
+        )
         line.append(clean(thread.doing), "" if thread.state == "running" else "dim")
         since = minutes(scene.now - thread.since) if thread.since and thread.state == "running" else ""
         lines.append(_spread(line, f"{since} ", width, "dim"))

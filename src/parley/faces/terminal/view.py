@@ -1,4 +1,4 @@
-"""The live view: the phase, who does what, the last messages, and what needs the human, who answers right here.
+"""The live view: the phase, who does what, the last messages, and what needs the human, who answers here.
 
 It never blocks: each `show` takes what was typed, reads what was committed, and draws.
 """
@@ -18,7 +18,17 @@ from rich.live import Live
 from rich.text import Text
 
 from parley.core.terms import HUMAN, ORCHESTRATOR
-from parley.engine.projections import Asked, Event, Follower, Present, Thread, concerns, headline, tree, with_progress
+from parley.engine.projections import (
+    Asked,
+    Event,
+    Follower,
+    Present,
+    Thread,
+    concerns,
+    headline,
+    tree,
+    with_progress,
+)
 from parley.engine.session import Closed, give_answer, leave
 from parley.faces.terminal.keys import Keys
 from parley.faces.terminal.screen import Scene, draw, stamp
@@ -49,7 +59,17 @@ class Prompt(NamedTuple):
 class TerminalView:
     """A whole screen for one job."""
 
-    def __init__(self, store: Store, files: Files, job: str, by: str, place: Callable[[Asked], Path]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        files: Files,
+        job: str,
+        by: str,
+        place: Callable[[Asked], Path],
+        *,
+        hands_off: bool = False,
+    ) -> None:
+        self._hands_off = hands_off
         self._store, self._files, self._job, self._by, self._place = store, files, job, by, place
         self._follower = Follower(store, job)
         self._lines: deque[Text] = deque(maxlen=MESSAGES)
@@ -119,7 +139,9 @@ class TerminalView:
 
     def _press(self, key: str) -> None:
         self._note = ""
-        if self._prompt is not None:
+        if self._hands_off:
+            self._note = "the demo answers by itself; Ctrl-C ends it"
+        elif self._prompt is not None:
             self._type(self._prompt, key)
         elif self._page is not None and key in ("up", "down", "pageup", "pagedown", " ", "esc", "v"):
             self._turn_page(key)
@@ -192,7 +214,8 @@ class TerminalView:
 
     def _leave(self, kind: str, body: dict[str, Any]) -> None:
         self._inputs += 1
-        leave(self._store, self._job, kind, f"{kind}:{self._by}:{time.time_ns()}:{self._inputs}", body, self._by)
+        key = f"{kind}:{self._by}:{time.time_ns()}:{self._inputs}"
+        leave(self._store, self._job, kind, key, body=body, by=self._by)
 
     def _intervene(self, text: str) -> str:
         if not text:
@@ -231,11 +254,12 @@ class TerminalView:
             threads=[(depth, self._live_thread(thread)) for depth, thread in _team(present)],
             messages=self._lines,
             question=_about(asked) if asked else "",
-            words=asked.text if asked else "",
+            words=_words(asked) if asked else "",
             keys=self._offered(asked),
             prompt=self._prompt.label if self._prompt else None,
             typed=self._typed,
-            note=self._note or ("" if asked else "Ctrl-C leaves; the job can be gone on with later"),
+            note=self._note
+            or ("" if asked or self._hands_off else "Ctrl-C leaves; the job can be gone on with later"),
             page=self._page,
             offset=self._offset,
             more=len(self._questions) - 1 if asked else 0,
@@ -252,10 +276,16 @@ class TerminalView:
         return "paused" if self._present.paused else "working"
 
     def _offered(self, asked: Asked | None) -> list[str]:
+        if self._hands_off:
+            return ["Ctrl-C ends the demo"]
         if self._prompt is not None:
             return ["Enter sends", "Esc cancels"]
         if self._page is not None:
-            return ["v back", "up/down scroll", *(f"{key} {RULINGS[key][0]}" for key in _keys_for(asked) if key != "t")]
+            return [
+                "v back",
+                "up/down scroll",
+                *(f"{key} {RULINGS[key][0]}" for key in _keys_for(asked) if key != "t"),
+            ]
         if asked is not None:
             several = ["Tab next"] if len(self._questions) > 1 else []
             return [*(f"{key} {RULINGS[key][0]}" for key in _keys_for(asked)), "v read", *several]
@@ -278,13 +308,17 @@ def _keys_for(asked: Asked | None) -> list[str]:
 
 
 def _about(asked: Asked) -> str:
-    what = f"{asked.artifact}: {asked.body.partition(': ')[2].splitlines()[0]}" if asked.artifact else asked.state
-    return f"{asked.asker} asks about {what}" if asked.artifact else f"{asked.asker} asks ({what})"
+    return f"{asked.asker} asks ({asked.state}{f', {asked.artifact}' if asked.artifact else ''})"
+
+
+def _words(asked: Asked) -> str:
+    """What is asked, without what its head says."""
+    return asked.body.partition(": " if asked.artifact else "\n")[2] or asked.body
 
 
 def _style(event: Event) -> str:
     if event.kind == "transition":
         return "bold cyan"
-    if event.to == HUMAN or event.who == HUMAN:
+    if HUMAN in (event.to, event.who):
         return "yellow"
     return "" if event.kind == "message" else "red"

@@ -1,0 +1,173 @@
+"""The simulator finds bugs: each of these, planted one at a time, makes some seed fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from simulator import world
+from simulator.run import Failed, simulate
+
+from parley.adapters.memory import MemoryStore
+from parley.core.rule import Firing, Reaction, RuleSet
+from parley.core.rules import RULES
+from parley.core.soup import Soup
+from parley.core.terms import Mailbox
+from parley.engine import calls, endings, engine, orchestrator, reduce
+from parley.engine.live import LiveJob
+from parley.ports import Commit
+
+SEEDS = range(300)
+
+
+def found(rules: RuleSet = RULES) -> str:
+    """What the first failing seed says."""
+    for seed in SEEDS:
+        try:
+            simulate(seed, rules)
+        except Failed as failed:
+            # a bug that was planted badly must not pass for one that was found
+            assert not failed.why.startswith(("AttributeError", "TypeError", "NameError")), failed.why
+            return failed.why
+    return ""
+
+
+def with_rule(name: str, change: Callable[[Soup, Firing, Reaction], Reaction]) -> RuleSet:
+    """The rules with one of them changed."""
+    rule = RULES[name]
+
+    def react(soup: Soup, firing: Firing) -> Reaction:
+        return change(soup, firing, rule.react(soup, firing))
+
+    return {**RULES, name: replace(rule, react=react)}
+
+
+def without_mail(soup: Soup, firing: Firing, reaction: Reaction) -> Reaction:
+    """The mailbox loses what it was given last."""
+    produced = tuple(replace(m, queue=m.queue[:-1]) if isinstance(m, Mailbox) else m for m in reaction.produced)
+    return Reaction(reaction.consumed, produced)
+
+
+def mail_dropped_first(soup: Soup, firing: Firing, reaction: Reaction) -> Reaction:
+    """The mailbox loses what is to be read next."""
+    produced = tuple(replace(m, queue=m.queue[1:]) if isinstance(m, Mailbox) else m for m in reaction.produced)
+    return Reaction(reaction.consumed, produced)
+
+
+def mail_reversed(soup: Soup, firing: Firing, reaction: Reaction) -> Reaction:
+    """The mailbox puts the newest first."""
+    produced = tuple(replace(m, queue=m.queue[::-1]) if isinstance(m, Mailbox) else m for m in reaction.produced)
+    return Reaction(reaction.consumed, produced)
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("send", without_mail),
+        ("send", mail_reversed),
+        ("recover", mail_dropped_first),
+        ("respond", without_mail),
+        ("cascade", lambda soup, firing, reaction: Reaction(reaction.consumed, reaction.produced[:1])),
+        ("term-final", lambda soup, firing, reaction: Reaction(reaction.consumed, ())),
+        ("spark", lambda soup, firing, reaction: Reaction(reaction.consumed, reaction.produced[:3])),
+    ],
+    ids=["send loses", "send reorders", "recover loses", "respond loses", "cascade skips", "no tombstone", "no edge"],
+)
+def test_a_bug_in_a_rule_is_found(rule: str, change: Callable[[Soup, Firing, Reaction], Reaction]) -> None:
+    """Rules are run, not trusted."""
+    assert found(with_rule(rule, change))
+
+
+def test_a_gate_that_is_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transition without its verdict."""
+    monkeypatch.setattr("parley.core.job.refuse_passage", lambda soup, record, passage: None)
+    assert found()
+
+
+def test_effects_before_their_commit_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn that runs although a crash may take back its wake."""
+    advance = engine.Engine._advance
+
+    def act_first(self: engine.Engine) -> bool:
+        for live in self.jobs.values():
+            self._settle(live)
+        self._act()
+        return advance(self)
+
+    monkeypatch.setattr(engine.Engine, "_advance", act_first)
+    assert "before it was committed" in found()
+
+
+def test_a_late_call_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that outlived its turn gets a yes."""
+    take = engine.Engine._called
+
+    def careless(self: engine.Engine, live: LiveJob | None, turn: Any, event: Any) -> None:  # noqa: ANN401
+        if turn is None:
+            self.world.turns.reply(event.job, event.turn, event.number, True, "fine", {})  # noqa: FBT003
+        else:
+            take(self, live, turn, event)
+
+    monkeypatch.setattr(engine.Engine, "_called", careless)
+    assert "late call" in found()
+
+
+def test_a_process_that_is_not_cancelled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work goes on after a withdrawal."""
+    monkeypatch.setattr(world.SimTurns, "cancel", lambda self, job, turn: None)
+    assert "still running" in found()
+
+
+def test_a_bus_that_does_not_check_the_epoch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner that lost its lock writes all the same."""
+    commit = MemoryStore.commit
+
+    def forged(self: MemoryStore, commits: Sequence[Commit]) -> None:
+        job = self.bus.find("sim")
+        store = MemoryStore(self.bus, job.owner or self.owner)
+        commit(store, [replace(each, epoch=job.epoch) for each in commits])
+
+    monkeypatch.setattr(MemoryStore, "commit", forged)
+    assert found()
+
+
+def test_a_failure_nobody_is_told_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that can't go on, and a dispatcher that waits for it."""
+    monkeypatch.setattr(orchestrator.Orchestrator, "lead_failed", lambda self, meta: self.rest())
+    monkeypatch.setattr(engine.Engine, "_judge_pending", lambda self, live: False)
+    assert found()
+
+
+def test_an_unbounded_retry_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that fails for ever."""
+
+    def again(self: orchestrator.Orchestrator, record: Any, fault: str, text: str | None) -> None:  # noqa: ANN401
+        self.send([self.letter(record.actor, record.thread, text or "again")])
+
+    monkeypatch.setattr(orchestrator.Orchestrator, "struck", again)
+    assert found()
+
+
+def test_a_crash_that_forgets_its_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart nobody takes up the lost turns."""
+    monkeypatch.setattr(engine.Engine, "_orphans", lambda self, live: [])
+    assert found()
+
+
+def test_a_workspace_that_is_not_put_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Approved is one tree, delivered another."""
+    monkeypatch.setattr(endings, "WORK", "NO SUCH FILE")
+    monkeypatch.setattr(calls, "contents", endings.contents)
+    assert found()
+
+
+def test_a_fallback_that_answers_for_the_human_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that fails under `always` and approves by itself."""
+
+    def approve(live: LiveJob, world_: Any, question: str, key: str) -> None:  # noqa: ANN401
+        reduce.respond(live, world_, question, reduce.Ruling.APPROVE, "fine", key)
+
+    monkeypatch.setattr(endings, "fall_back", approve)
+    assert found()
