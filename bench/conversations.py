@@ -25,7 +25,7 @@ from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Outcome, TurnEvent
 
 TEXT = "x" * 1024
-Act = Callable[["Inline", Order], None]
+Act = Callable[[Any, Order], None]  # a method of whoever says what each agent does
 
 
 class Inline:
@@ -46,7 +46,7 @@ class Inline:
         self.turns += 1
         self.acts[order.agent](self, order)
 
-    def send(self, order: Order, number: int = 1, **arguments: Any) -> None:  # noqa: ANN401 - a tool's arguments
+    def send(self, order: Order, number: int = 1, **arguments: Any) -> None:
         """A Send in mid-turn."""
         self._events.append(Called(order.job, order.turn, order.token, number, "Send", arguments))
         self._asker = order.thread
@@ -159,10 +159,17 @@ def settings(roles: Mapping[str, list[str]], fan_out: int) -> dict[str, Any]:
     }
 
 
-def start(home: Path, turns: Inline, given: dict[str, Any], durability: str = "full") -> tuple[Engine, LiveJob]:
+def start(
+    home: Path, turns: Inline, given: dict[str, Any], durability: str = "full"
+) -> tuple[Engine, LiveJob]:
     """An engine with a new job."""
     world = World(
-        SqliteStore(home, durability=durability), turns, NoWorkspace(), JobFiles(home), SystemClock(), RandomIds()
+        SqliteStore(home, durability=durability),
+        turns,
+        NoWorkspace(),
+        JobFiles(home),
+        SystemClock(),
+        RandomIds(),
     )
     engine = Engine(world)
     now = time.time()
@@ -178,7 +185,9 @@ def measure(conversations: int, seconds: float, where: Path) -> dict[str, Any]:
         home = Path(folder)
         before = sync_ms(home)
         talk = Talk(conversations)
-        given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations))
+        given = settings(
+            {"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations)
+        )
         engine, live = start(home, talk, given)
         warm = time.perf_counter() + 1.0
         while time.perf_counter() < warm or talk.round_trips < conversations:

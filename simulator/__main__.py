@@ -6,7 +6,14 @@ import argparse
 import sys
 from collections import Counter
 
-from simulator.run import Failed, Simulation, simulate
+from simulator.run import JOB, Failed, Simulation, simulate
+
+
+def show(run: Simulation) -> None:
+    """Print the steps of a run."""
+    for step in run.outside.steps(JOB):
+        place = f"{step.number:4} tx {step.transaction:3} {step.rule:14} {step.who:14}"
+        print(f"{place} {step.at} {step.choice[:90]}")
 
 
 def main() -> int:
@@ -26,10 +33,11 @@ def main() -> int:
             return 1
         finally:
             if run is not None:
-                for step in run.outside.steps("sim"):
-                    print(f"{step.number:4} tx {step.transaction:3} {step.rule:14} {step.who:14} {step.at} {step.choice[:90]}")
+                show(run)
         states[result.state] += 1
-    print(f"{options.seeds} seeds: " + ", ".join(f"{state} {count}" for state, count in sorted(states.items())))
+    print(
+        f"{options.seeds} seeds: " + ", ".join(f"{state} {count}" for state, count in sorted(states.items()))
+    )
     return 0
 
 

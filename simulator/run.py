@@ -126,7 +126,9 @@ class Simulation:
             "agents": made.agents,
             "proxy": made.proxy,
         }
-        row = JobRow(JOB, "do it", "me", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings))
+        row = JobRow(
+            JOB, "do it", "me", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings)
+        )
         try:
             self.engine.start(row, charter_of(JOB, settings))
         except Crash as crash:
@@ -178,7 +180,9 @@ class Simulation:
     def given_up(self, soup: Soup) -> bool:
         """Whether only a human who stays silent could go on."""
         running = self.turns is not None and self.turns.running
-        return self.scenario.human == "silent" and bool(soup.of(AskHuman)) and not running and not soup.of(Hold)
+        return (
+            self.scenario.human == "silent" and bool(soup.of(AskHuman)) and not running and not soup.of(Hold)
+        )
 
     def finish(self) -> None:
         """The last process ends in good order, or the one after it does."""
@@ -245,7 +249,11 @@ class Simulation:
     def soup(self) -> Soup:
         """The soup as the bus has it."""
         molecules = self.outside.load(JOB).molecules
-        return Soup(decode(json.loads(body)) for where, body in molecules.items() if not where.startswith(("handle", "tree")))
+        return Soup(
+            decode(json.loads(body))
+            for where, body in molecules.items()
+            if not where.startswith(("handle", "tree"))
+        )
 
     def answer(self, asked: AskHuman) -> None:
         """Say something, once or twice."""
@@ -268,7 +276,10 @@ class Simulation:
         what = self.rng.choice(("intervene", "intervene", "intervene", "pause", "withdraw"))
         if what == "intervene":
             now, authoritative = self.rng.random() < 0.5, self.rng.random() < 0.3
-            self.put("intervene", {"thread": thread, "text": "mind this", "now": now, "authoritative": authoritative})
+            self.put(
+                "intervene",
+                {"thread": thread, "text": "mind this", "now": now, "authoritative": authoritative},
+            )
         elif what == "withdraw":
             self.put("withdraw", {"thread": thread, "reason": "enough"})
         else:
@@ -277,7 +288,9 @@ class Simulation:
     def put(self, kind: str, body: dict[str, Any], key: str | None = None) -> bool:
         """Leave an input on the bus; whether it was new."""
         try:
-            self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), "human", json.dumps(body))
+            self.outside.put(
+                JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), "human", json.dumps(body)
+            )
         except Duplicate:
             return False
         self.trace(f"{self.clock.time:9.2f} human: {kind} {body}")
@@ -299,14 +312,18 @@ class Simulation:
         if not report.ok:
             raise Failed(self.seed, f"the audit found: {report.findings}")
         work = dict(record.approved).get("WORK_SUMMARY.md")
-        if record.state == "DONE" and work != SimWorkspace(self.disk, Fuse(None, self.rng)).snapshot(JOB, f"job:{JOB}", ""):
+        if record.state == "DONE" and work != SimWorkspace(self.disk, Fuse(None, self.rng)).snapshot(
+            JOB, f"job:{JOB}", ""
+        ):
             raise Failed(self.seed, "what was approved is not what is there")
         if state["state"] != record.state or len(state["history"]) != len(record.history):
             raise Failed(self.seed, "state.json says something else than the bus")
         fired = Counter(step.rule for step in store.steps(JOB))
         last = store.load(JOB).transaction
         head = last.head if last else ""
-        return Result(self.seed, str(record.state), head, sum(fired.values()), self.crashes, self.clock.time, fired)
+        return Result(
+            self.seed, str(record.state), head, sum(fired.values()), self.crashes, self.clock.time, fired
+        )
 
     def judge_end(self, soup: Soup, record: Record) -> None:
         """A terminal, or a human who is awaited."""
@@ -346,8 +363,14 @@ class Simulation:
         submitted = [turn for turn in self.outside.turns(JOB) if turn.status == "submitted"]
         if submitted and not record.live:
             raise Failed(self.seed, f"a turn is still out: {submitted[0].turn}")
-        ended = [step.transaction for step in self.outside.steps(JOB) if step.rule == "transition" and "WITHDRAW" in step.choice]
-        after = [s for s in self.outside.steps(JOB) if ended and not record.live and s.transaction > ended[-1]]
+        ended = [
+            step.transaction
+            for step in self.outside.steps(JOB)
+            if step.rule == "transition" and "WITHDRAW" in step.choice
+        ]
+        after = [
+            s for s in self.outside.steps(JOB) if ended and not record.live and s.transaction > ended[-1]
+        ]
         if after and record.state == "WITHDRAWN":
             raise Failed(self.seed, f"step {after[0].number} ({after[0].rule}) came after the withdrawal")
 

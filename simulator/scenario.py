@@ -95,8 +95,15 @@ def _proxy(rng: Random) -> list[Rule] | None:
 def _lead(rng: Random, state: str, artifact: str) -> list[Rule]:
     approve = f"APPROVED_{state}"
     asserts = [{"write": {"path": artifact, "text": f"{artifact} {rng.random()}"}}, _assert(artifact)]
-    opening = rng.choice((asserts, asserts, [{"ask": {"text": "which?"}}], [{"ask": {"text": "a?"}}, {"ask": {"text": "b?"}}]))
-    forged = {"outcome": {"outcome": rng.choice((approve, "APPROVED_WORK", "NONSENSE", "WITHDRAW")), "reason": "mine"}}
+    opening = rng.choice(
+        (asserts, asserts, [{"ask": {"text": "which?"}}], [{"ask": {"text": "a?"}}, {"ask": {"text": "b?"}}])
+    )
+    forged = {
+        "outcome": {
+            "outcome": rng.choice((approve, "APPROVED_WORK", "NONSENSE", "WITHDRAW")),
+            "reason": "mine",
+        }
+    }
     malformed = {"outcome": "not json"}
     rules: list[Rule] = [{"match": rf"\[{state}\]", "state": state, "repeat": True, "do": opening}]
     if rng.random() < 0.2:
@@ -105,7 +112,12 @@ def _lead(rng: Random, state: str, artifact: str) -> list[Rule]:
         rules.insert(0, {"match": ".", "state": state, "repeat": True, "do": []})  # it does nothing, ever
     rules += [
         {"match": r"\[ANSWER approve\]", "state": state, "repeat": True, "do": [_outcome(approve)]},
-        {"match": r"\[ANSWER backtrack intent\]", "state": state, "repeat": True, "do": [_outcome("REALIGN")]},
+        {
+            "match": r"\[ANSWER backtrack intent\]",
+            "state": state,
+            "repeat": True,
+            "do": [_outcome("REALIGN")],
+        },
         {"match": r"\[ANSWER backtrack plan\]", "state": state, "repeat": True, "do": [_outcome("REPLAN")]},
         {"match": r"^\[WITHDRAW\]", "state": state, "repeat": True, "do": [_outcome("WITHDRAW")]},
     ]
@@ -123,7 +135,9 @@ def _assert(artifact: str) -> Rule:
 
 def _execution(rng: Random) -> list[Rule]:
     workers = rng.sample(["coder", "tester", "squad"], k=rng.randrange(1, 4))
-    sends = [{"send": {"to": to, "as": f"c{number}", "text": f"please {to}"}} for number, to in enumerate(workers)]
+    sends = [
+        {"send": {"to": to, "as": f"c{number}", "text": f"please {to}"}} for number, to in enumerate(workers)
+    ]
     finish = [
         {"write": {"path": "WORK_SUMMARY.md", "text": f"work {rng.random()}"}},
         _assert("WORK_SUMMARY.md"),
@@ -135,9 +149,24 @@ def _execution(rng: Random) -> list[Rule]:
         {"match": r"\[EXECUTE\]", "repeat": True, "do": sends},
         *([{"match": "done", "do": chat}] if chat else []),
         {"match": "done", "do": closing + tampering + finish},
-        {"match": r"\[ANSWER approve\]", "state": "EXECUTE", "repeat": True, "do": [_outcome("APPROVED_WORK")]},
-        {"match": r"\[ANSWER backtrack intent\]", "state": "EXECUTE", "repeat": True, "do": [_outcome("REALIGN")]},
-        {"match": r"\[ANSWER backtrack plan\]", "state": "EXECUTE", "repeat": True, "do": [_outcome("REPLAN")]},
+        {
+            "match": r"\[ANSWER approve\]",
+            "state": "EXECUTE",
+            "repeat": True,
+            "do": [_outcome("APPROVED_WORK")],
+        },
+        {
+            "match": r"\[ANSWER backtrack intent\]",
+            "state": "EXECUTE",
+            "repeat": True,
+            "do": [_outcome("REALIGN")],
+        },
+        {
+            "match": r"\[ANSWER backtrack plan\]",
+            "state": "EXECUTE",
+            "repeat": True,
+            "do": [_outcome("REPLAN")],
+        },
         {"match": r"^\[WITHDRAW\]", "state": "EXECUTE", "repeat": True, "do": [_outcome("WITHDRAW")]},
         {"match": ".", "state": "EXECUTE", "repeat": True, "do": finish},
     ]
@@ -145,8 +174,18 @@ def _execution(rng: Random) -> list[Rule]:
 
 def _worker(rng: Random, name: str) -> list[Rule]:
     work: list[Rule] = [{"write": {"path": f"{name}.txt", "text": name}}, {"sleep": rng.random()}]
-    ends = rng.choice(([{"say": f"done {name}"}], [{"send": {"thread": "dispatcher", "text": f"done {name}"}}]))
-    first = rng.choice((work + ends, work + ends, [{"ask": {"text": "how?"}}], [{"crash": 9}], [{"send": {"to": "coder", "text": "no"}}]))
+    ends = rng.choice(
+        ([{"say": f"done {name}"}], [{"send": {"thread": "dispatcher", "text": f"done {name}"}}])
+    )
+    first = rng.choice(
+        (
+            work + ends,
+            work + ends,
+            [{"ask": {"text": "how?"}}],
+            [{"crash": 9}],
+            [{"send": {"to": "coder", "text": "no"}}],
+        )
+    )
     return [{"match": "please", "repeat": True, "do": first}, {"match": ".", "repeat": True, "do": ends}]
 
 

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 
 import pytest
+
 from simulator.run import simulate
 
 SEEDS = 2_000
@@ -16,7 +17,7 @@ SOAK_CHUNK = 2_000
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_no_seed_breaks_a_promise(first: int) -> None:
-    """Crashes, lost agents, lost locks, meddling: invariants, deliveries, ends and the audit hold all the same."""
+    """Crashes, lost agents, lost locks, meddling: invariants, deliveries, ends and the audit hold."""
     ends = Counter(simulate(seed).state for seed in range(first, first + CHUNK))
     assert sum(ends.values()) == CHUNK
 
@@ -32,15 +33,25 @@ def test_no_seed_of_a_long_run_breaks_a_promise(first: int) -> None:
 
 @pytest.mark.parametrize("seed", range(7, 400, 20))
 def test_one_seed_is_one_run(seed: int) -> None:
-    """The same seed gives the same steps, messages and times, to the last bit: its chain's head says so."""
+    """The same seed gives the same steps, messages and times, to the last bit, as the head says."""
     assert simulate(seed) == simulate(seed)
 
 
 def test_seeds_reach_every_end_and_nearly_every_rule() -> None:
-    """The simulator is worth its time: its runs end in all ways and fire what an engine can fire by itself."""
+    """Its runs end in all ways and fire what an engine can fire by itself."""
     results = [simulate(seed) for seed in range(150)]
     ends = {result.state for result in results}
     fired = {rule for result in results for rule in result.fired}
     assert {"DONE", "WITHDRAWN", "FAILURE"} <= ends
-    assert {"recover", "give-up", "dialog", "interrupt", "wake-int", "term-run", "cascade", "hold", "send-ask"} <= fired
+    assert {
+        "recover",
+        "give-up",
+        "dialog",
+        "interrupt",
+        "wake-int",
+        "term-run",
+        "cascade",
+        "hold",
+        "send-ask",
+    } <= fired
     assert sum(result.crashes for result in results) > 100

@@ -281,3 +281,9 @@ WHERE job = ? AND number = ?
 -- name: list_commits
 SELECT number, time, epoch, steps, messages, head FROM commits
 WHERE job = ? AND number > ? ORDER BY number LIMIT ?
+
+-- name: glance_jobs
+SELECT j.job, substr(c.request, 1, 400), j.updated, j.state, j.backtracks,
+    j.needs_human - (SELECT count(*) FROM inputs i WHERE i.job = j.job AND i.taken = 0 AND i.kind = 'answer'),
+    j.held
+FROM jobs j JOIN charters c ON c.job = j.job ORDER BY j.created, j.job

@@ -49,7 +49,7 @@ def sees(soup: Soup, agent: str, thread: str, other: str, other_thread: str) -> 
         return False
     if agent == ORCHESTRATOR:
         return True
-    return Parent(other_thread, thread) in soup or Parent(thread, other_thread) in soup
+    return soup.linked(other_thread, thread) or soup.linked(thread, other_thread)
 
 
 def visibility(soup: Soup, agent: str, thread: str) -> frozenset[tuple[str, str]]:
@@ -71,39 +71,58 @@ def free_slots(soup: Soup, thread: str) -> int:
     return soup.charter.fan_out - soup.open_dispatches(thread)
 
 
-def refuse_unless_admissible(soup: Soup, agent: str, thread: str, payloads: tuple[Payload, ...]) -> None:
-    """Check a turn's whole broadcast in its order: a close frees its slot for what comes after it.
+class Admission:
+    """A turn's broadcast as it grows, payload by payload: a close frees its slot for what comes after it.
 
-    What passes here always reduces later, except that its recipient may have died: a dead letter.
+    What is admitted always reduces later, except that its recipient may have died: a dead letter.
     """
-    if payloads and thread_kind(thread) == "escalation":
-        raise Refused("a question ends with its answer; nothing else that is said here reaches anyone")
-    sparked: dict[str, str] = {}
-    closed: set[str] = set()
-    slots = free_slots(soup, thread) if thread_kind(thread) != "job" else len(payloads)
-    for payload in payloads:
+
+    __slots__ = ("agent", "closed", "sparked", "thread")
+
+    def __init__(self, agent: str, thread: str) -> None:
+        self.agent = agent
+        self.thread = thread
+        self.sparked: dict[str, str] = {}  # the threads that the broadcast opens, and whose they are
+        self.closed: set[str] = set()
+
+    def admit(self, soup: Soup, payload: Payload) -> None:
+        """Count the payload in, or refuse it and change nothing."""
         target = payload.thread
+        if thread_kind(self.thread) == "escalation":
+            raise Refused("a question ends with its answer; nothing else that is said here reaches anyone")
         if isinstance(payload, Close):
-            if target in closed:
-                raise Refused(f"{target} is already closed in this turn")
-            if target not in sparked and Parent(target, thread) not in soup:
-                raise Refused(f"{target} is not a conversation that you opened")
-            if thread_kind(target) == "escalation":
-                raise Refused(f"{target} is a question; it ends with its answer")
-            slots += target in sparked or not soup.dying(target)
-            closed.add(target)
-        elif target in closed:
+            self._admit_close(soup, target)
+        elif target in self.closed:
             raise Refused(f"{target} was closed earlier in this turn")
-        elif target in sparked or not fresh(soup, target):
-            _refuse_unknown_recipient(soup, agent, thread, payload, sparked.get(target))
+        elif target in self.sparked or not fresh(soup, target):
+            _refuse_unknown_recipient(soup, self.agent, self.thread, payload, self.sparked.get(target))
         else:
-            _refuse_outsider(soup, agent, thread, payload)
-            if slots <= 0:
+            _refuse_outsider(soup, self.agent, self.thread, payload)
+            if thread_kind(self.thread) != "job" and self._slots(soup) <= 0:
                 raise Refused(
                     f"{soup.charter.fan_out} dispatches are open; close one before you open another"
                 )
-            slots -= 1
-            sparked[target] = payload.agent
+            self.sparked[target] = payload.agent
+
+    def _admit_close(self, soup: Soup, target: str) -> None:
+        if target in self.closed:
+            raise Refused(f"{target} is already closed in this turn")
+        if target not in self.sparked and not soup.linked(target, self.thread):
+            raise Refused(f"{target} is not a conversation that you opened")
+        if thread_kind(target) == "escalation":
+            raise Refused(f"{target} is a question; it ends with its answer")
+        self.closed.add(target)
+
+    def _slots(self, soup: Soup) -> int:
+        freed = sum(target in self.sparked or not soup.dying(target) for target in self.closed)
+        return free_slots(soup, self.thread) - len(self.sparked) + freed
+
+
+def refuse_unless_admissible(soup: Soup, agent: str, thread: str, payloads: tuple[Payload, ...]) -> None:
+    """Check a turn's whole broadcast in its order."""
+    admission = Admission(agent, thread)
+    for payload in payloads:
+        admission.admit(soup, payload)
 
 
 def _refuse_unknown_recipient(
@@ -137,12 +156,11 @@ def refuse_unless_askable(soup: Soup, agent: str, thread: str, questions: tuple[
         raise Refused("you were asked; turn to the human or answer")
     if len({question.id for question in questions}) != len(questions):
         raise Refused("two questions have one id")
-    record = enclosing(soup, thread)
     for question in questions:
         if not fresh(soup, escalation_thread(question.id)):
             raise Refused(f"question {question.id} was asked before")
         if question.kind is Kind.ASSERT:
-            refuse_assert(soup, record, thread, question)
+            refuse_assert(soup, enclosing(soup, thread), thread, question)
         elif question.kind is Kind.FAILURE and agent != ORCHESTRATOR:
             raise Refused("only the orchestrator opens a failure dialog")
 

@@ -31,7 +31,7 @@ from parley.core.rule import (
     Rule,
     RuleSet,
 )
-from parley.core.rules import RULES, anything
+from parley.core.rules import RULES, anything, react
 from parley.core.soup import Soup
 from parley.core.states import LIVE, PHASES, TRANSITIONS, Action, Record
 from parley.core.step import Step
@@ -105,6 +105,8 @@ class Bounds:
     fan_out: int = 2
     crash_budget: int = 2
     retry_budget: int = 1
+    voices: frozenset[str] | None = None  # who sends and asks; the others end their turns without a word
+    prelude: tuple[Firing, ...] = ()  # what happens after [open] and before anything is left open
 
     @property
     def opening(self) -> Opening:
@@ -169,6 +171,8 @@ class Choices:
     def broadcasts(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
         """What a turn may send: one payload of each kind, some pairs, with and without a question."""
         run = cast("Run", molecule)
+        if self.bounds.voices is not None and run.agent not in self.bounds.voices:
+            return
         yield Broadcast(())
         singles = list(self._payloads(soup, run, 0))
         for payload in singles:
@@ -221,8 +225,10 @@ class Choices:
 
     def askings(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
         """What a turn may ask."""
-        if self.left("questions"):
-            for questions in self._questions(soup, cast("Run", molecule)):
+        run = cast("Run", molecule)
+        heard = self.bounds.voices is None or run.agent in self.bounds.voices
+        if self.left("questions") and heard:
+            for questions in self._questions(soup, run):
                 yield Asking(questions)
 
     # ---- the proxy and the human -------------------------------------------------------------
@@ -387,9 +393,10 @@ class _Search:
         self.bounds = bounds
         self.numbers: dict[Molecule, int] = {}
         self.molecules: list[Molecule] = []
-        self.found: dict[tuple[tuple[int, ...], Spent], int] = {((), NOTHING): 0}
-        self.nodes: list[tuple[tuple[int, ...], Spent]] = [((), NOTHING)]
-        self.came: list[tuple[int, Firing] | None] = [None]
+        self.found: dict[tuple[tuple[int, ...], Spent], int] = {}
+        self.nodes: list[tuple[tuple[int, ...], Spent]] = []
+        self.came: list[tuple[int, Firing] | None] = []
+        self.prelude: list[Firing] = []
         self.edges: list[list[tuple[str, int]]] = []
         self.checked: set[tuple[int, ...]] = set()
         self.with_rule: dict[str, set[str]] = {name: set() for name in rules}
@@ -404,6 +411,7 @@ class _Search:
         finding: Finding | None = None
         here = 0
         try:
+            self._begin()
             while here < len(self.nodes):
                 self._expand(here)
                 here += 1
@@ -417,26 +425,45 @@ class _Search:
             self.bounds, soups, len(self.nodes), steps, frozenset(self.fired), frozenset(met), finding
         )
 
+    def _begin(self) -> None:
+        """Go through the prelude, checking every step; the search starts where it ends."""
+        soup = Soup()
+        opening = self.bounds.opening
+        for firing in (Firing("open", (opening.charter.job,), opening), *self.bounds.prelude):
+            self._check(soup, -1)
+            reaction = react(soup, firing, self.rules)
+            self._judge(soup, firing, reaction, -1)
+            soup = soup.after(reaction.consumed, reaction.produced)
+            self.prelude.append(firing)
+            self.fired.add(firing.rule)
+        self._arrive_at((tuple(sorted(self._number(molecule) for molecule in soup)), NOTHING), None)
+
+    def _check(self, soup: Soup, here: int) -> None:
+        try:
+            check(soup, self.rules)
+        except Violated as violated:
+            raise _Found.by(violated, here) from violated
+
+    def _judge(self, soup: Soup, firing: Firing, reaction: Reaction, here: int) -> None:
+        try:
+            judge(Step(soup, firing, reaction))
+        except Violated as violated:
+            raise _Found.by(violated, here, firing) from violated
+
     def _expand(self, here: int) -> None:
         key, spent = self.nodes[here]
         soup = Soup(self.molecules[number] for number in key)
         new = key not in self.checked
         if new:
             self.checked.add(key)
-            try:
-                check(soup, self.rules)
-            except Violated as violated:
-                raise _Found.by(violated, here) from violated
+            self._check(soup, here)
         self._describe(soup)
         self.choices.spent = spent
         out: list[tuple[str, int]] = []
         self.edges.append(out)
         for firing, reaction, paid in self._firings(soup):
+            self._judge(soup, firing, reaction, here)
             out.append((firing.rule, self._arrive(here, key, firing, reaction, paid)))
-            try:
-                judge(Step(soup, firing, reaction))
-            except Violated as violated:
-                raise _Found.by(violated, here, firing) from violated
         fired = {rule for rule, _ in out}
         self.fired |= fired
         if new:
@@ -474,12 +501,14 @@ class _Search:
                 raise _Found("left_side", f"[{firing.rule}] takes what is not there: {molecule}", here, firing)
             left.remove(number)
         left.extend(self._number(molecule) for molecule in reaction.produced)
-        node = (tuple(sorted(left)), paid)
+        return self._arrive_at((tuple(sorted(left)), paid), (here, firing))
+
+    def _arrive_at(self, node: tuple[tuple[int, ...], Spent], came: tuple[int, Firing] | None) -> int:
         there = self.found.get(node)
         if there is None:
             there = self.found[node] = len(self.nodes)
             self.nodes.append(node)
-            self.came.append((here, firing))
+            self.came.append(came)
         return there
 
     def _number(self, molecule: Molecule) -> int:
@@ -511,12 +540,12 @@ class _Search:
 
     def _trace(self, node: int, last: Firing | None) -> tuple[Firing, ...]:
         trace = [last] if last else []
-        came = self.came[node]
+        came = self.came[node] if node >= 0 else None
         while came is not None:
             node, firing = came
             trace.append(firing)
             came = self.came[node]
-        return tuple(reversed(trace))
+        return (*self.prelude, *reversed(trace))
 
     # ---- what is judged by the whole graph ---------------------------------------------------
 

@@ -183,10 +183,8 @@ def _dispatched(step: Step, born: Born) -> Iterator[str]:
     sender = step.had(Surface, step.at[1], step.at[0])
     if born.agent not in sender.team:
         yield f"{born.agent} is not in the team of {sender.agent} on {sender.thread}"
-    open_now = sum(
-        thread_kind(child) == "dispatch" and not step.before.dying(child)
-        for child in step.before.children(sender.thread)
-    )
+    # as the soup counts them; the invariant fan_out_cap counts them anew, at the cost of all there ever were
+    open_now = step.before.open_dispatches(sender.thread)
     if thread_kind(sender.thread) != "job" and open_now >= step.before.charter.fan_out:
         yield f"{sender.thread} opens {born.thread} over its fan-out of {step.before.charter.fan_out}"
 

@@ -6,16 +6,19 @@ A soup is a value for whoever reads it: `after` gives a new one. The engine, whi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 from parley.core.errors import Disabled
 from parley.core.states import Record
 from parley.core.terms import (
-    Assertion,
     AskHuman,
     AskQuestion,
+    Assertion,
     Charter,
+    Idle,
     Interrupt,
     Mailbox,
     Molecule,
@@ -32,15 +35,13 @@ from parley.core.terms import (
 
 M = TypeVar("M")
 Key = tuple[Any, str]
-CHILDREN = "children"  # the shelf on which edges stand by the thread they lead down from
 
 
 def keys(molecule: Molecule) -> tuple[Key, ...]:
     """Where the soup files a molecule: by its kind and thread, and by whatever else it is looked up by."""
     kind = type(molecule)
     if kind is Parent:
-        edge = cast("Parent", molecule)
-        return (Parent, edge.child), (CHILDREN, edge.thread)
+        return ((Parent, cast("Parent", molecule).child),)
     if kind is Proxy or kind is AskHuman:
         question = cast("Proxy | AskHuman", molecule)
         return (kind, question.thread), (kind, escalation_thread(question.id))
@@ -62,19 +63,22 @@ def stirs(molecule: Molecule) -> bool:
 
 
 _STIRRING = frozenset((Run, Send, AskQuestion, Proxy, AskHuman, Interrupt, Terminate))
-_NOTHING: dict[str, dict[Any, None]] = {}
-Shelves = dict[Any, dict[str, dict[Any, None]]]  # kind -> thread -> the molecules there, oldest first
+# Filed by their thread alone, and nothing else depends on them. They are what comes and goes in every turn.
+_PLAIN = frozenset((Idle, Run, Send, Mailbox))
+_NOTHING: dict[str, tuple[Any, ...]] = {}
+_CHILDLESS: dict[str, int] = {}
+Shelf = dict[str, tuple[Any, ...]]  # thread -> the molecules there, oldest first, equal ones included
 
 
 class Soup:
     """A multiset of molecules."""
 
-    __slots__ = ("_bag", "_hash", "_open", "_shelves", "stirring")
+    __slots__ = ("_below", "_hash", "_open", "_shelves", "stirring")
 
     def __init__(self, molecules: Iterable[Molecule] = ()) -> None:
-        self._bag: dict[Molecule, int] = {}
-        self._shelves: Shelves = {}
-        self._open: dict[str, dict[str, None]] = {}  # thread -> its dispatches that are neither dead nor dying
+        self._shelves: dict[Any, Shelf] = {}  # by kind
+        self._below: dict[str, dict[str, int]] = {}  # thread -> its children, each with how many edges
+        self._open: dict[str, dict[str, None]] = {}  # thread -> its dispatches, none dead or dying
         self._hash: int | None = None
         self.stirring = 0  # how many molecules say that something is under way
         for molecule in molecules:
@@ -83,72 +87,83 @@ class Soup:
     # ---- reading -----------------------------------------------------------------------------
 
     def __contains__(self, molecule: object) -> bool:
-        return molecule in self._bag
+        return type(molecule) in self._shelves and molecule in self._beside(cast("Molecule", molecule))
 
     def __iter__(self) -> Iterator[Molecule]:
-        for molecule, count in self._bag.items():
-            for _ in range(count):
-                yield molecule
+        for kind, shelf in self._shelves.items():
+            twice = kind is Proxy or kind is AskHuman  # filed under its thread and under its question's own
+            for thread, there in shelf.items():
+                for molecule in there:
+                    if not twice or molecule.thread == thread:
+                        yield molecule
 
     def __len__(self) -> int:
-        return sum(self._bag.values())
+        return sum(1 for _ in self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Soup) and self._bag == other._bag
+        if not isinstance(other, Soup):
+            return False
+        return self._shelves == other._shelves or Counter(self) == Counter(other)
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(frozenset(self._bag.items()))
+            self._hash = hash(sum(map(hash, self)))
         return self._hash
 
     def __repr__(self) -> str:
         return " ‖ ".join(sorted(repr(molecule) for molecule in self)) or "ε"
 
+    def _beside(self, molecule: Molecule) -> tuple[Any, ...]:
+        """What is filed where the molecule would be."""
+        kind, thread = keys(molecule)[0]
+        return self._shelves.get(kind, _NOTHING).get(thread, ())
+
     def count(self, molecule: Molecule) -> int:
         """How many of exactly this molecule there are."""
-        return self._bag.get(molecule, 0)
+        return self._beside(molecule).count(molecule)
 
     def all(self, kind: type[M], thread: str) -> tuple[M, ...]:
-        """The molecules of a kind filed under a thread (for a record, under its id)."""
-        return tuple(self._shelves.get(kind, _NOTHING).get(thread, ()))
+        """The molecules of a kind filed under a thread (for a record, under its id), each once."""
+        there = self._shelves.get(kind, _NOTHING).get(thread, ())
+        return there if len(there) < 2 else tuple(dict.fromkeys(there))  # noqa: PLR2004 - nothing to compare
 
     def of(self, kind: type[M]) -> tuple[M, ...]:
-        """Every molecule of a kind, each once. For whoever looks at the whole soup: not for use inside a rule."""
-        found: dict[M, None] = {}
-        for shelf in self._shelves.get(kind, _NOTHING).values():
-            found.update(shelf)
-        return tuple(found)
+        """Every molecule of a kind, each once. It looks at the whole soup: not for use inside a rule."""
+        return tuple(dict.fromkeys(chain.from_iterable(self._shelves.get(kind, _NOTHING).values())))
 
     def get(self, kind: type[M], thread: str, agent: str | None = None) -> M | None:
         """The molecule of a kind on a thread, of that agent if one is named."""
-        shelf = self._shelves.get(kind, _NOTHING).get(thread)
-        if shelf is not None:
-            for molecule in shelf:
-                if agent is None or molecule.agent == agent:
-                    return cast("M", molecule)
+        for molecule in self._shelves.get(kind, _NOTHING).get(thread, ()):
+            if agent is None or molecule.agent == agent:
+                return molecule  # type: ignore[no-any-return]
         return None
 
     def need(self, kind: type[M], thread: str, agent: str | None = None) -> M:
         """As `get`, but a rule that needs the molecule is disabled without it."""
-        found = self.get(kind, thread, agent)
-        if found is None:
-            whose = f" of {agent}" if agent else ""
-            message = f"no {kind.__name__}{whose} on {thread}"
-            raise Disabled(message)
-        return found
+        for molecule in self._shelves.get(kind, _NOTHING).get(thread, ()):
+            if agent is None or molecule.agent == agent:
+                return molecule  # type: ignore[no-any-return]
+        whose = f" of {agent}" if agent else ""
+        message = f"no {kind.__name__}{whose} on {thread}"
+        raise Disabled(message)
 
     def children(self, thread: str) -> tuple[str, ...]:
         """The threads sparked from a thread, while their edges stand."""
-        return tuple(edge.child for edge in self._shelves.get(CHILDREN, _NOTHING).get(thread, ()))
+        return tuple(self._below.get(thread, ()))
 
     def has_children(self, thread: str) -> bool:
         """Whether any edge leads down from the thread."""
-        return thread in self._shelves.get(CHILDREN, _NOTHING)
+        return thread in self._below
 
     def parent(self, thread: str) -> str | None:
         """The thread that sparked this one."""
-        edge = self.get(Parent, thread)
-        return edge.thread if edge else None
+        for edge in self._shelves.get(Parent, _NOTHING).get(thread, ()):
+            return edge.thread  # type: ignore[no-any-return]
+        return None
+
+    def linked(self, child: str, thread: str) -> bool:
+        """Whether Parent(child, thread) is there."""
+        return child in self._below.get(thread, _CHILDLESS)
 
     def open_dispatches(self, thread: str) -> int:
         """How many of the thread's dispatches hold a slot of its fan-out."""
@@ -169,11 +184,8 @@ class Soup:
     def after(self, consumed: Iterable[Molecule], produced: Iterable[Molecule]) -> Soup:
         """The soup in which `consumed` are gone and `produced` are there; this one stays as it is."""
         other = Soup()
-        other._bag = self._bag.copy()
-        other._shelves = {
-            kind: {thread: shelf.copy() for thread, shelf in shelves.items()}
-            for kind, shelves in self._shelves.items()
-        }
+        other._shelves = {kind: shelf.copy() for kind, shelf in self._shelves.items()}
+        other._below = {thread: children.copy() for thread, children in self._below.items()}
         other._open = {thread: threads.copy() for thread, threads in self._open.items()}
         other.stirring = self.stirring
         other.react(consumed, produced)
@@ -188,53 +200,73 @@ class Soup:
         self._hash = None
 
     def _add(self, molecule: Molecule) -> None:
-        count = self._bag.get(molecule, 0)
-        self._bag[molecule] = count + 1
-        if stirs(molecule):
+        kind = type(molecule)
+        if kind in _STIRRING or (kind is Mailbox and cast("Mailbox", molecule).queue):
             self.stirring += 1
-        if count:
+        if kind in _PLAIN:
+            self._file(kind, cast("Any", molecule).thread, molecule)
             return
-        for kind, thread in keys(molecule):
-            shelves = self._shelves.get(kind)
-            if shelves is None:
-                shelves = self._shelves[kind] = {}
-            shelf = shelves.get(thread)
-            if shelf is None:
-                shelves[thread] = {molecule: None}
-            else:
-                shelf[molecule] = None
+        for key, thread in keys(molecule):
+            self._file(key, thread, molecule)
         if isinstance(molecule, Parent):
-            if thread_kind(molecule.child) == "dispatch" and not self.dying(molecule.child):
-                self._open.setdefault(molecule.thread, {})[molecule.child] = None
+            self._link(molecule)
         elif isinstance(molecule, Terminate | Tombstone):
             self._close(molecule.thread)
 
+    def _file(self, kind: type[Any], thread: str, molecule: Molecule) -> None:
+        shelf = self._shelves.get(kind)
+        if shelf is None:
+            self._shelves[kind] = {thread: (molecule,)}
+        else:
+            there = shelf.get(thread)
+            shelf[thread] = (molecule,) if there is None else (*there, molecule)
+
     def _remove(self, molecule: Molecule) -> None:
-        count = self._bag.get(molecule, 0)
-        if not count:
+        kind = type(molecule)
+        if kind in _PLAIN:
+            self._take(kind, cast("Any", molecule).thread, molecule)
+        else:
+            for key, thread in keys(molecule):
+                self._take(key, thread, molecule)
+        if kind in _STIRRING or (kind is Mailbox and cast("Mailbox", molecule).queue):
+            self.stirring -= 1
+        if isinstance(molecule, Parent):
+            self._unlink(molecule)
+
+    def _take(self, kind: type[Any], thread: str, molecule: Molecule) -> None:
+        shelf = self._shelves.get(kind, _NOTHING)
+        there = shelf.get(thread, ())
+        if len(there) == 1 and (there[0] is molecule or there[0] == molecule):
+            del shelf[thread]
+            return
+        if molecule not in there:
             message = f"not in the soup: {molecule!r}"
             raise Disabled(message)
-        if stirs(molecule):
-            self.stirring -= 1
-        if count > 1:
-            self._bag[molecule] = count - 1
+        last = len(there) - 1 - there[::-1].index(molecule)
+        shelf[thread] = (*there[:last], *there[last + 1 :])
+
+    def _link(self, edge: Parent) -> None:
+        below = self._below.setdefault(edge.thread, {})
+        below[edge.child] = below.get(edge.child, 0) + 1
+        if thread_kind(edge.child) == "dispatch" and not self.dying(edge.child):
+            self._open.setdefault(edge.thread, {})[edge.child] = None
+
+    def _unlink(self, edge: Parent) -> None:
+        below = self._below[edge.thread]
+        below[edge.child] -= 1
+        if below[edge.child]:
             return
-        del self._bag[molecule]
-        for kind, thread in keys(molecule):
-            shelves = self._shelves[kind]
-            shelf = shelves[thread]
-            del shelf[molecule]
-            if not shelf:
-                del shelves[thread]
-        if isinstance(molecule, Parent):
-            self._unlink(molecule.thread, molecule.child)
+        del below[edge.child]
+        if not below:
+            del self._below[edge.thread]
+        self._free(edge.thread, edge.child)
 
     def _close(self, thread: str) -> None:
         parent = self.parent(thread)
         if parent is not None:
-            self._unlink(parent, thread)
+            self._free(parent, thread)
 
-    def _unlink(self, parent: str, child: str) -> None:
+    def _free(self, parent: str, child: str) -> None:
         slots = self._open.get(parent)
         if slots is not None:
             slots.pop(child, None)

@@ -189,14 +189,16 @@ def _examine(store: Store, replay: Replay, anchor: Mapping[str, Any] | None) -> 
         typed("transactions", commit)
         if commit.number > now.transaction:
             break  # the job has just gone on
-        number = commit.number
-        replay.take(Part(commit, steps.of(number), messages.of(number), inputs.get(number, [])))
+        replay.expect(commit)
+        own = (steps.of(commit.number), messages.of(commit.number), inputs.get(commit.number, []))
+        replay.take(Part(commit, *own, steps.rest(), messages.rest()))
         _hold_against(anchor, commit)
+    _not_cut(anchor, replay.transaction)
     for table, left in (("steps", steps.rest()), ("messages", messages.rest())):
         if left is not None and _last(store, job) == now.transaction:
+            typed(table, left)
             wrong(table, left.number, "no transaction wrote this row")
     replay.look()
-    _not_cut(anchor, replay.transaction)
     _compare_job(replay, now.loaded)
     _compare_molecules(replay, now.loaded)
     _compare_turns(replay, now)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parley.core.conversation import refuse_unless_admissible
 from parley.core.errors import Refused
 from parley.core.escalation import policy_for, refuse_unless_askable
 from parley.core.soup import Soup
@@ -61,7 +60,7 @@ def _text(arguments: Mapping[str, Any]) -> str:
         raise Refused("text must be a string")
     if len(text) > MESSAGE_LIMIT:
         raise Refused(f"the text has {len(text)} characters, {MESSAGE_LIMIT} at most; put it into a file")
-    if not text.isprintable() and "\x00" in text:
+    if "\x00" in text:
         raise Refused("the text holds a NUL")
     return text
 
@@ -74,9 +73,9 @@ def _name(arguments: Mapping[str, Any], key: str) -> str:
 
 
 def _admit(live: LiveJob, turn: Turn, payload: Payload) -> None:
-    refuse_unless_admissible(live.soup, turn.agent, turn.thread, (*turn.payloads, payload))
     if isinstance(payload, Deliver) and live.soup.dying(payload.thread):
         raise Refused(f"{payload.thread} is closed")
+    turn.admission.admit(live.soup, payload)
     turn.payloads.append(payload)
 
 
@@ -106,9 +105,9 @@ def _thread(soup: Soup, turn: Turn, name: str) -> str:
 
 
 def _agent_on(soup: Soup, turn: Turn, thread: str) -> str:
-    for payload in turn.payloads:
-        if isinstance(payload, Deliver) and payload.thread == thread:
-            return payload.agent
+    opened = turn.admission.sparked.get(thread)
+    if opened is not None:
+        return opened
     surface = soup.get(Surface, thread)
     if surface is None:
         raise Refused(f"there is no open conversation {thread}")

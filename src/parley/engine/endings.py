@@ -10,12 +10,13 @@ from parley.core.conversation import enclosing, refuse_unless_askable
 from parley.core.errors import Disabled, Refused
 from parley.core.rule import Asking, Broadcast, Passage
 from parley.core.soup import Soup, stirs
-from parley.core.states import PHASES, Action, Record, State
+from parley.core.states import APPROVAL, PHASES, Action, Record, State
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
     AskHuman,
     AskQuestion,
+    Close,
     Crashed,
     Deliver,
     Kind,
@@ -152,7 +153,8 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     now = world.clock.now()
     surface = live.soup.need(Surface, turn.thread, turn.agent)
     record = led_by(live.soup, turn.thread)
-    outcome = world.workspace.read_outcome(live.job, surface.workspace) if record else None
+    outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
+    _bring_up(live, world, turn, record, outcome)
     tree = world.workspace.snapshot(live.job, surface.workspace, turn.turn)
     inside = contents(live, world, surface.workspace, tree) if record else {}
     questions, refused = _questions(live, world, turn, inside)
@@ -186,6 +188,31 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         _report(live, world, turn, event, outcome, inside)
 
 
+def _bring_up(
+    live: LiveJob, world: World, turn: Turn, record: Record | None, outcome: Outcome | None
+) -> None:
+    """Merge what is closed in this turn, and at the end of a phase what was left open: the lowest first.
+
+    It is done before the turn's tree is kept, so that an assert, an approval and a restart are about the whole of it.
+    """
+    soup = live.soup
+    leaving = [payload.thread for payload in turn.payloads if isinstance(payload, Close)]
+    if record is not None and record.live and outcome is not None and outcome.outcome == APPROVAL[record.state]:
+        leaving = list(soup.children(turn.thread))
+    merges: list[tuple[str, str]] = []
+    waiting = [(thread, turn.thread) for thread in reversed(leaving)]
+    while waiting:
+        thread, parent = waiting.pop()
+        below, above = soup.get(Surface, thread), soup.get(Surface, parent)
+        if below is None or above is None:
+            continue  # it was withdrawn
+        if below.workspace != above.workspace:
+            merges.append((below.workspace, above.workspace))
+        waiting.extend((child, thread) for child in soup.children(thread))
+    for workspace, into in reversed(merges):
+        world.workspace.merge(live.job, workspace, into)
+
+
 def _left_behind(turn: Turn, event: Ended, tree: str) -> str:
     left: dict[str, Any] = {"turn": turn.turn}
     if event.handle:
@@ -206,8 +233,10 @@ def _questions(
 
     An assert was checked when it was called; where the artifact has been changed since, it may be refused after all.
     """
-    record = enclosing(live.soup, turn.thread)
     made: list[Question] = []
+    if not turn.questions:
+        return made, ""
+    record = enclosing(live.soup, turn.thread)
     problem = ""
     for number, (question, text) in enumerate(turn.questions):
         digest = (inside.get(question.artifact) or "absent") if question.kind is Kind.ASSERT else ""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from parley.core.conversation import enclosing
+from parley.core.conversation import Admission, enclosing
 from parley.core.errors import Disabled, ProtocolError, Refused, Violated
 from parley.core.rule import Opening, RuleSet
 from parley.core.rules import RULES
@@ -35,6 +35,7 @@ from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, LostOwnership, Order, Progress, TurnEvent
 
 LINES_BUFFERED = 4096
+LINES_A_STREAM = 16  # so that many streams are not opened for a line each
 ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
 
 
@@ -184,7 +185,7 @@ class Engine:
         elif live is None or turn is None:
             return
         elif isinstance(event, Progress):
-            self._log(live, turn.thread, event.turn, "progress", text=event.text)
+            self._log(live, turn, "progress", text=event.text)
         else:
             self._ended(live, event)
 
@@ -194,25 +195,21 @@ class Engine:
             try:
                 text, data = call(live, self.world, turn, event.tool, event.arguments)
                 ok = True
-                made = turn.calls[-1] if turn.calls else event.tool
-                self._log(live, turn.thread, turn.turn, "call", tool=event.tool, call=made)
+                made = event.tool if event.tool == "Note" else turn.calls[-1]
+                self._log(live, turn, "call", tool=event.tool, call=made)
             except Refused as refused:
                 text = str(refused)
-                self._log(live, turn.thread, turn.turn, "refused", tool=event.tool, why=text)
+                self._log(live, turn, "refused", tool=event.tool, why=text)
         self.world.turns.reply(event.job, event.turn, event.number, ok, text, data)
 
     def _ended(self, live: LiveJob, event: Ended) -> None:
-        record = live.record
         turn = end_turn(live, self.world, event)
         if turn is None:
             return
-        stream = records.stream_of(record, turn.thread)
-        what = {"fault": event.fault} if event.fault else {
-            "text": texts.excerpt(event.text),
-            "usage": dict(event.usage),
-        }
-        entry = records.line(self.world.clock.now(), turn.turn, "lost" if event.fault else "end", **what)
-        self._line(live.job, stream, entry)
+        if event.fault:
+            self._log(live, turn, "lost", fault=event.fault)
+        else:
+            self._log(live, turn, "end", text=texts.excerpt(event.text), usage=dict(event.usage))
 
     def _take_inputs(self) -> bool:
         taken = False
@@ -242,12 +239,15 @@ class Engine:
         return bool(commits)
 
     def _settle(self, live: LiveJob) -> None:
+        own, ready = (ORCHESTRATOR, live.thread), live.ready
         while True:
             while live.dying:
                 terminate(live, self.world, live.dying[0])
-            if live.ready:
-                agent, thread = next(iter(live.ready))
-                del live.ready[agent, thread]
+            if own in ready:  # it goes first: an outcome is weighed before its lead is woken for anything else
+                del ready[own]
+                self._rouse(live, *own)
+            elif ready:
+                (agent, thread), _ = ready.popitem(last=False)
                 self._rouse(live, agent, thread)
             elif not self._judge_pending(live):
                 return
@@ -255,37 +255,36 @@ class Engine:
     def _rouse(self, live: LiveJob, agent: str, thread: str) -> None:
         """Start the instance's next turn, if it has one: an interrupt goes before its mail."""
         soup = live.soup
-        turn = f"t{live.step + 1}"
-        interrupts = sorted(soup.all(Interrupt, thread), key=lambda i: number_of(i.message))
-        urgent = [interrupt for interrupt in interrupts if interrupt.now]
-        if live.held:
-            return
-        if soup.get(Run, thread, agent) is not None:
-            if not urgent:
-                return
-            chosen, rule = urgent[0], "interrupt"
-        elif soup.get(Idle, thread, agent) is None:
-            return
-        elif interrupts:
-            chosen, rule = interrupts[0], "wake-int"
-        else:
+        if interrupts := soup.all(Interrupt, thread):
+            self._redirect(live, agent, thread, interrupts)
+        elif not live.held and soup.get(Idle, thread, agent) is not None:
             mailbox = soup.get(Mailbox, thread, agent)
-            if mailbox is None or not mailbox.queue:
-                return
-            self._begin(live, "wake", (agent, thread), turn, mailbox.queue[0])
-            return
-        self._begin(live, rule, (agent, thread, chosen.message), turn, chosen.message)
+            if mailbox is not None and mailbox.queue:
+                self._begin(live, "wake", (agent, thread), mailbox.queue[0])
 
-    def _begin(self, live: LiveJob, rule: str, at: tuple[str, ...], turn: str, name: str) -> None:
+    def _redirect(self, live: LiveJob, agent: str, thread: str, interrupts: Iterable[Interrupt]) -> None:
+        """A hold keeps from waking, not from redirecting what is at work."""
+        waiting = sorted(interrupts, key=lambda interrupt: number_of(interrupt.message))
+        if live.soup.get(Run, thread, agent) is not None:
+            urgent = next((interrupt for interrupt in waiting if interrupt.now), None)
+            if urgent is not None:
+                self._begin(live, "interrupt", (agent, thread, urgent.message), urgent.message)
+        elif not live.held and live.soup.get(Idle, thread, agent) is not None:
+            first = waiting[0].message
+            self._begin(live, "wake-int", (agent, thread, first), first)
+
+    def _begin(self, live: LiveJob, rule: str, at: tuple[str, ...], name: str) -> None:
         """Fire what starts a turn. The step says all that the turn's row will: an audit compares them."""
         agent, thread, now = at[0], at[1], self.world.clock.now()
+        turn = f"t{live.step + 1}"
         if agent == ORCHESTRATOR:
             live.fire(rule, *at, choice=turn, who=agent, time=now)
             Orchestrator(live, self.world, turn, name).run()
             return
         host = self.world.turns.hosts()[0]
-        live.fire(rule, *at, choice=turn, who=agent, time=now, extra=records.dumps({"host": host}))
-        begun = Turn(turn, agent, thread, name, token=f"{turn}.{live.epoch}.{self.world.ids.new()}")
+        live.fire(rule, *at, choice=turn, who=agent, time=now, extra=f'{{"host":{records.quote(host)}}}')
+        token = f"{turn}.{live.epoch}.{self.world.ids.new()}"
+        begun = Turn(turn, agent, thread, name, token, Admission(agent, thread))
         live.begin(begun, host, now)
         self._started.append((live, begun))
 
@@ -313,16 +312,17 @@ class Engine:
             stopped, live.stopped = live.stopped, []
             for turn in stopped:
                 self.world.turns.cancel(live.job, turn)
-        for live, turn in started:
-            if turn.turn in live.running:
-                self._submit(live, turn)
-        if self._logged > LINES_BUFFERED:
-            self._write_lines()
-        for live in self.jobs.values():
+        for live in self.jobs.values():  # before any turn starts: it may write an outcome in the same workspace
             outcomes, live.outcomes = live.outcomes, []
             for name, text, workspace in outcomes:
                 self.world.files.write_outcome(live.job, name, text)
                 self.world.workspace.clear_outcome(live.job, workspace)
+        for live, turn in started:
+            if turn.turn in live.running:
+                self._submit(live, turn)
+        if self._logged > LINES_BUFFERED and self._logged > LINES_A_STREAM * len(self._lines):
+            self._write_lines()
+        for live in self.jobs.values():
             self._write_records(live)
 
     def _submit(self, live: LiveJob, turn: Turn) -> None:
@@ -336,7 +336,8 @@ class Engine:
         row = message(live, self.world, turn.message)
         live.bodies.pop(turn.message, None)
         text = texts.recovered(row.body, discarded(live, turn.agent, turn.thread))
-        self._log(live, turn.thread, turn.turn, "start", agent=turn.agent, message=turn.message)
+        turn.stream = records.stream_of(live.record, turn.thread)
+        self._log(live, turn, "start", agent=turn.agent, message=turn.message)
         self.world.turns.submit(
             Order(
                 turn.turn,
@@ -358,12 +359,9 @@ class Engine:
             )
         )
 
-    def _log(self, live: LiveJob, thread: str, turn: str, event: str, **more: Any) -> None:  # noqa: ANN401
-        stream = records.stream_of(live.record, thread)
-        self._line(live.job, stream, records.line(self.world.clock.now(), turn, event, **more))
-
-    def _line(self, job: str, stream: str, entry: str) -> None:
-        self._lines.setdefault((job, stream), []).append(entry)
+    def _log(self, live: LiveJob, turn: Turn, event: str, **more: Any) -> None:  # noqa: ANN401
+        entry = records.line(self.world.clock.now(), turn.turn, event, **more)
+        self._lines.setdefault((live.job, turn.stream), []).append(entry)
         self._logged += 1
 
     def _write_lines(self) -> None:
@@ -376,7 +374,8 @@ class Engine:
         known = self._recorded.setdefault(live.job, {})
         if live.transaction - self._anchored.get(live.job, -ANCHOR_EVERY) >= ANCHOR_EVERY:
             self._anchor(live)
-        for record in (live.record, *live.subteams.values()):
+        changed, live.changed = live.changed, {}
+        for record in changed.values():
             if known.get(record.id) == record:
                 continue
             if record.depth:

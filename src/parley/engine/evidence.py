@@ -74,6 +74,8 @@ class Part:
     steps: Sequence[StepRow]
     messages: Sequence[MessageRow]
     inputs: Sequence[InputRow]
+    next_step: StepRow | None = None  # the first of the next transaction, or so it says
+    next_message: MessageRow | None = None
 
 
 TYPES: Mapping[str, tuple[type[Any], ...]] = {"int": (int,), "str": (str,), "float": (float, int)}
@@ -250,9 +252,11 @@ def check_inputs(job: str, part: Part) -> None:
         if letter.key.startswith("input:"):
             number = letter.key.removeprefix("input:").partition("/")[0]
             made.setdefault(number, letter)
+            if not number.isdecimal():
+                wrong("messages", letter.number, f"its key is {letter.key!r:.80}, and there is no such input")
             if number not in taken:
                 what = f"transaction {part.commit.number} made message {letter.number} of it"
-                wrong("inputs", number, f"the row is missing there: {what}")
+                wrong("inputs", int(number), f"the row is missing there: {what}")
     for row in part.inputs:
         source = made.get(str(row.number))
         late = row.note.startswith("too late: ")

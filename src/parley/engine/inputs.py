@@ -34,7 +34,6 @@ PAUSE = "pause"
 
 def take(live: LiveJob, world: World, row: InputRow) -> None:
     """Carry out an input, or note why it came too late. Either way it is taken."""
-    body: dict[str, Any] = json.loads(row.body)
     handlers = {
         "answer": _answer,
         "intervene": _intervene,
@@ -43,9 +42,11 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
         "resume": _resume,
     }
     try:
-        note = handlers[row.kind](live, world, row, body)
+        note = handlers[row.kind](live, world, row, json.loads(row.body))
     except (Disabled, Refused) as late:
         note = f"too late: {late}"
+    except (AttributeError, LookupError, TypeError, ValueError) as odd:  # anyone may leave one: it must not stop the job
+        note = f"too late: it can't be read: {odd!r}"
     live.take(row, note)
 
 

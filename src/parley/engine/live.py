@@ -7,9 +7,11 @@ and only then acts.
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from parley.core.conversation import Admission
 from parley.core.rule import Choice, Firing, Reaction, RuleSet
 from parley.core.rules import RULES, react
 from parley.core.soup import Soup
@@ -40,13 +42,15 @@ from parley.core.terms import (
     brief,
     job_thread,
 )
-from parley.core.wire import decode, encode
+from parley.core.wire import decode, text
 from parley.engine.chain import head_after
 from parley.engine.records import dumps
 from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
 
 HANDLE = "handle"
 TREE = "tree"
+_LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends on
+_WATCHED = frozenset((Interrupt, Terminate, AskHuman, Hold, Record))
 
 
 def slot(molecule: Molecule) -> str:
@@ -107,6 +111,8 @@ class Turn:
     thread: str
     message: str
     token: str
+    admission: Admission
+    stream: str = ""  # where it is logged
     payloads: list[Payload] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # provisional message id -> text
     questions: list[tuple[Question, str]] = field(default_factory=list)
@@ -143,11 +149,11 @@ class LiveJob:
         self.kept: dict[str, str] = {}  # handles and trees, by slot
         self.running: dict[str, Turn] = {}
         self.bodies: dict[str, MessageRow] = {}  # of messages that are not read yet
-        self.ready: dict[tuple[str, str], None] = {}  # instances that something has happened to
+        self.ready: OrderedDict[tuple[str, str], None] = OrderedDict()  # instances that something has happened to
         self.dying: list[str] = []  # threads to be terminated
         self.stopped: list[str] = []  # turns whose Run was consumed: to be cancelled
         self.lost: dict[tuple[str, str], list[str]] = {}  # calls that a lost turn had made
-        self.subteams: dict[str, Record] = {}
+        self.changed: dict[str, Record] = {}  # records that are not in their files yet
         self.outcomes: list[tuple[str, str, str]] = []  # to be kept as files: name, text, whose workspace
         self.asking = self.held = 0  # how many questions wait for the human, and how many holds there are
         self._rules: dict[str, str] = {}
@@ -170,7 +176,7 @@ class LiveJob:
                 live.kept[where] = body
             else:
                 live.soup.react((), (decode(json.loads(body)),))
-        live.subteams = {record.id: record for record in live.soup.of(Record) if record.depth}
+        live.changed = {record.id: record for record in live.soup.of(Record)}
         live.asking, live.held = len(live.soup.of(AskHuman)), len(live.soup.of(Hold))
         live.rouse()
         return live
@@ -223,10 +229,10 @@ class LiveJob:
     ) -> Reaction:
         """Fire a rule, or raise what the rule raises and change nothing."""
         reaction = react(self.soup, Firing(rule, at, choice), self.rules)
-        self.soup.react(reaction.consumed, reaction.produced)
+        consumed, produced = reaction.consumed, reaction.produced
+        self.soup.react(consumed, produced)
         self.step += 1
-        pending = self._pending
-        pending.steps.append(
+        self._pending.steps.append(
             StepRow(
                 self.step,
                 self.transaction + 1,
@@ -234,46 +240,48 @@ class LiveJob:
                 who,
                 time,
                 " ".join(at),
-                "" if choice is None else dumps(encode(choice)),
-                "\n".join([brief(molecule) for molecule in reaction.consumed]),
-                "\n".join([brief(molecule) for molecule in reaction.produced]),
+                "" if choice is None else text(choice),
+                "\n".join([brief(molecule) for molecule in consumed]),
+                "\n".join([brief(molecule) for molecule in produced]),
                 extra,
             )
         )
-        self._track(reaction)
+        self._track(consumed, produced)
         return reaction
 
-    def _track(self, reaction: Reaction) -> None:
+    def _track(self, consumed: tuple[Molecule, ...], produced: tuple[Molecule, ...]) -> None:
         before, after = self._pending.before, self._pending.after
-        for molecule in reaction.consumed:
+        for molecule in consumed:
             where = slot(molecule)
-            if where not in before:
-                before[where] = molecule
+            before.setdefault(where, molecule)
             after[where] = None
             kind = type(molecule)
             if kind is Run:
                 self._ended(cast("Run", molecule))
-            elif kind is AskHuman or kind is Hold or kind is Record:
+            elif kind in _LISTED:
                 self._count(kind, -1)
-        for molecule in reaction.produced:
+        for molecule in produced:
             where = slot(molecule)
-            if where not in before:
-                before[where] = None
+            before.setdefault(where, None)
             after[where] = molecule
             kind = type(molecule)
             if kind is Mailbox or kind is Idle:
                 m = cast("Mailbox | Idle", molecule)
                 self.ready[m.agent, m.thread] = None
-            elif kind is Interrupt:
-                self._rouse_thread(cast("Interrupt", molecule).thread)
-            elif kind is Terminate:
-                thread = cast("Terminate", molecule).thread
-                if thread not in self.dying:
-                    self.dying.append(thread)
-            elif kind is AskHuman or kind is Hold or kind is Record:
-                self._count(kind, 1)
-                if isinstance(molecule, Record) and molecule.depth:
-                    self.subteams[molecule.id] = molecule
+            elif kind in _WATCHED:
+                self._watch(molecule)
+
+    def _watch(self, molecule: Molecule) -> None:
+        """What else follows from a molecule that has come about."""
+        if isinstance(molecule, Interrupt):
+            self._rouse_thread(molecule.thread)
+        elif isinstance(molecule, Terminate):
+            if molecule.thread not in self.dying:
+                self.dying.append(molecule.thread)
+        else:
+            self._count(type(molecule), 1)
+            if isinstance(molecule, Record):
+                self.changed[molecule.id] = molecule
 
     def _count(self, kind: type[Any], change: int) -> None:
         self._listed = True
@@ -369,7 +377,7 @@ class LiveJob:
                 if pending.before[where] is not None:
                     molecules[where] = None
             elif molecule != pending.before[where]:
-                molecules[where] = dumps(encode(molecule))
+                molecules[where] = text(molecule)
         row = self._row(time) if self._listed else None
         return Commit(
             self.job,

@@ -16,6 +16,7 @@ from parley.core.states import BACKTRACK, PHASES, Action, Record, is_backtrack, 
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
+    AskHuman,
     Close,
     Deliver,
     Interrupt,
@@ -26,6 +27,7 @@ from parley.core.terms import (
     Question,
     Ruling,
     Surface,
+    escalation_thread,
     state_thread,
 )
 from parley.engine import texts
@@ -132,10 +134,13 @@ class Orchestrator:
         """An outcome did not count: the lead is told why, and the state has failed once."""
         if any(i.authoritative for i in self.live.soup.all(Interrupt, record.thread)):
             self.rest()  # not its fault, and the intervention wakes it
-        elif record.depth:
+        elif not record.depth:
+            self.struck(record, reason, texts.violation(reason))
+        elif record.failures < self.live.soup.charter.retry_budget:
+            self.fire("strike", record.id)
             self.send([self.letter(record.actor, record.thread, texts.violation(reason))])
         else:
-            self.struck(record, reason, texts.violation(reason))
+            self.move_subteam(record, Passage(Action.FAILURE, ORCHESTRATOR, self.now, reason), "")
 
     def move(self, record: Record, passage: Passage) -> None:
         """Fire the transition, leave the old state's thread, and enter the next."""
@@ -148,15 +153,16 @@ class Orchestrator:
         back = is_backtrack(record.state, passage.action)
         why = f"{passage.reason}\n\nThe request: {request}" if back and passage.reason else request
         carried = self.undelivered(record.thread)
+        for dialog in self.live.soup.all(AskHuman, self.live.thread):  # about a state that is over
+            self.fire("withdraw", escalation_thread(dialog.id), choice=Ending(Origin.PHASE))
+            terminate(self.live, self.world, escalation_thread(dialog.id))
         payloads: list[Payload] = []
         if self.live.soup.get(Surface, record.thread) is not None:
             payloads.append(Close(record.thread, Origin.BACKTRACK if back else Origin.PHASE))
         payloads.append(self.letter(after.actor, after.thread, texts.begins(after, why)))
         self.send(payloads)
         for interrupt, body in carried:
-            again = self.letter(after.actor, after.thread, body, {"intervened": True, "job": True})
-            moved = Interrupt(after.thread, again.message, interrupt.now, interrupt.authoritative)
-            self.fire("intervene", after.thread, choice=moved)
+            self.interrupt(after, body, now=interrupt.now, authoritative=interrupt.authoritative)
 
     def undelivered(self, thread: str) -> list[tuple[Interrupt, str]]:
         """The interventions meant for the job that its last state did not take up: the next one will."""
@@ -212,13 +218,26 @@ class Orchestrator:
         if record.failures < budget:
             self.fire("strike", record.id)
             body = again if again is not None else texts.pending(record, self.open_below(record.thread))
-            self.send([self.letter(record.actor, record.thread, body)])
+            self.give_again(record, body)
             return
         if record.dialogs or policy_for(self.live.soup, self.live.thread) is Policy.NEVER:
             self.move(record, Passage(Action.FAILURE, ORCHESTRATOR, self.now, fault))
             return
         self.fire("dialog", record.id)
         self.ask(record, fault, again)
+
+    def give_again(self, record: Record, body: str) -> None:
+        """A lead gets its message again: what an interrupt had brought comes back as one, before its mail."""
+        lost = message(self.live, self.world, self.meta["message"]) if "failed" in self.meta else None
+        meta: dict[str, Any] = json.loads(lost.meta) if lost is not None and lost.meta else {}
+        how = meta.get("intervene") or meta.get("intervened")
+        if not how:
+            self.send([self.letter(record.actor, record.thread, body)])
+            return
+        self.rest()
+        self.interrupt(
+            record, body, now=False, authoritative=bool(how["authoritative"]), for_job=bool(meta.get("job"))
+        )
 
     def ask(self, record: Record, fault: str, again: str | None) -> None:
         """The failure dialog."""
@@ -270,12 +289,20 @@ class Orchestrator:
     def pass_on(self, meta: dict[str, Any]) -> None:
         """An intervention on the job's thread reaches whichever state is current."""
         record = self.live.record
-        authoritative = bool(meta["intervene"]["authoritative"])
+        how = meta["intervene"]
         self.rest()
         if self.live.soup.get(Surface, record.thread) is not None:
-            letter = self.letter(record.actor, record.thread, self.row.body, {"intervened": True, "job": True})
-            moved = Interrupt(record.thread, letter.message, bool(meta["intervene"]["now"]), authoritative)
-            self.fire("intervene", record.thread, choice=moved)
+            self.interrupt(
+                record, self.row.body, now=bool(how["now"]), authoritative=bool(how["authoritative"])
+            )
+
+    def interrupt(
+        self, record: Record, body: str, *, now: bool, authoritative: bool, for_job: bool = True
+    ) -> None:
+        """Redirect a state's lead; what is meant for the job goes on to the next state if this one does not take it."""
+        meta = {"intervened": {"now": now, "authoritative": authoritative}, **({"job": True} if for_job else {})}
+        letter = self.letter(record.actor, record.thread, body, meta)
+        self.fire("intervene", record.thread, choice=Interrupt(record.thread, letter.message, now, authoritative))
 
 
 PHASES_BY_STATE = {state: state.lower() for state in PHASES}

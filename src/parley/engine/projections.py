@@ -170,8 +170,14 @@ class Present:
             surface = self.soup.get(Surface, here)
             if surface is not None and not self.soup.dying(here):
                 found.append(self._thread(surface, above))
-            waiting.extend((child, here) for child in reversed(self.soup.children(here)))
+            below = sorted(self.soup.children(here), key=self._order, reverse=True)
+            waiting.extend((child, here) for child in below)
         return found
+
+    def _order(self, thread: str) -> tuple[str, str]:
+        """An order that does not change while people look."""
+        surface = self.soup.get(Surface, thread)
+        return surface.agent if surface else "", thread
 
     def _thread(self, surface: Surface, above: str) -> Thread:
         soup, thread, agent = self.soup, surface.thread, surface.agent
@@ -212,6 +218,9 @@ class Present:
         )
 
 
+_IDLE = ("sleep ", "exit 0")  # says less than what was done before it
+
+
 def with_progress(present: Present, thread: Thread, files: Files) -> Thread:
     """The thread with what it last said it was doing, where it is at work."""
     if not thread.turn or present.record is None:
@@ -224,7 +233,7 @@ def with_progress(present: Present, thread: Thread, files: Files) -> Thread:
         if line.get("turn") != thread.turn:
             break
         said = {"progress": line.get("text"), "call": line.get("call")}.get(str(line.get("event")))
-        if said:
+        if said and not str(said).startswith(_IDLE):
             return replace(thread, doing=excerpt(str(said)))
     return thread
 
@@ -408,7 +417,8 @@ def _step_event(step: StepRow) -> Event:
     elif step.rule in ("recover", "give-up"):
         fault = json.loads(step.extra).get("fault", "") if step.extra else "the process that ran it is gone"
         agent = step.at.partition(" ")[0]
-        text = f"{agent} lost its turn ({fault}); {'it is tried again' if step.rule == 'recover' else 'given up'}"
+        next_ = "it is tried again" if step.rule == "recover" else "given up"
+        text = f"{agent} lost its turn ({fault}); {next_}"
     elif step.rule == "withdraw":
         text = f"{thread} is withdrawn"
     elif step.rule == "interrupt":
@@ -447,7 +457,8 @@ def headline(event: Event, width: int = 200) -> str:
     if "request" in event.about:
         return excerpt(f"the request: {event.text}", width)
     if "intervene" in event.about:
-        return excerpt(f"{event.about['intervene'].get('by', HUMAN)} intervenes: {event.text}", width)
+        by = event.about["intervene"].get("by", HUMAN)
+        return excerpt(f"{by} intervenes: {event.text.partition('] ')[2]}", width)
     if event.who == HUMAN and event.to == PROXY:
         by, ruling, text = (event.about.get(name) for name in ("by", "ruling", "text"))
         return excerpt(f"{by}: {f'{ruling}. ' if ruling else ''}{text}", width)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import json.encoder
 from typing import Any
 
 from parley.core.states import PHASES, Record
-from parley.core.terms import thread_kind
 
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """JSON as the bus and the streams hold it, on one line."""
+quote = json.encoder.encode_basestring
+"""A string as `dumps` writes it."""
 
 
 def state_document(record: Record, head: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -50,12 +52,13 @@ def render(document: dict[str, Any]) -> str:
 
 def stream_of(record: Record, thread: str) -> str:
     """The stream of a thread: one for each phase's lead, one for each other thread."""
-    if thread_kind(thread) == "state" and record.thread == thread and record.live:
-        return PHASES[record.state].stream
     kind, _, name = thread.partition(":")
+    if kind == "state" and record.thread == thread and record.live:
+        return PHASES[record.state].stream
     return f"streams/{kind}-{name.replace('/', '-')}.jsonl"
 
 
 def line(time: float, turn: str, event: str, **more: Any) -> str:  # noqa: ANN401 - JSON values
     """One line of a stream."""
-    return dumps({"time": time, "turn": turn, "event": event, **more})
+    rest = [f',"{key}":{quote(value) if type(value) is str else dumps(value)}' for key, value in more.items()]
+    return f'{{"time":{time!r},"turn":{quote(turn)},"event":"{event}"{"".join(rest)}}}'

@@ -117,15 +117,9 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
 
 
 def _end_record(live: LiveJob, world: World, thread: str, origin: Origin) -> None:
-    """A subteam's record ends with its thread; its work goes up unless it was abandoned."""
+    """A subteam's record ends with its thread."""
     record = live.soup.get(Record, thread)
-    if record is None:
-        return
-    surface, parent = live.soup.get(Surface, thread), live.soup.parent(thread)
-    above = live.soup.get(Surface, parent) if parent else None
-    if origin in (Origin.CLOSE, Origin.PHASE) and surface and above:
-        world.workspace.merge(live.job, surface.workspace, above.workspace)
-    if record.live:
+    if record is not None and record.live:
         passage = Passage(Action.WITHDRAW, ORCHESTRATOR, world.clock.now(), f"its conversation ended: {origin}")
         live.fire("term-record", thread, choice=passage, who=ORCHESTRATOR, time=world.clock.now())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from parley.core.errors import Violated
 from parley.core.invariants import check
@@ -165,33 +165,48 @@ class Replay:
             self.head, commit.number, commit.time, commit.epoch, part.steps, part.messages, part.inputs
         )
 
-    def _count(self, part: Part) -> None:
-        commit = part.commit
+    def expect(self, commit: TransactionRow) -> None:
+        """The next transaction must be the next by its number too."""
         due = self.transaction + 1
         if commit.number > due:
             wrong("transactions", due, f"the row is missing; the next is {commit.number}")
         if commit.number < due:
-            wrong(
-                "transactions", commit.number, "the row is one too many: they are numbered from 1, each once"
-            )
+            wrong("transactions", commit.number, "the row is one too many: the numbers begin with 1")
+
+    def _count(self, part: Part) -> None:
+        commit, due = part.commit, self.transaction + 1
         if commit.epoch < max(self.epoch, 1):
             wrong("transactions", due, f"its epoch is {commit.epoch}, and the one before it had {self.epoch}")
+        ends = (self.step + len(part.steps), self.message + len(part.messages))
+        if (commit.steps, commit.messages) != ends:
+            self._miscounted(part, ends)
         if not part.steps and not part.messages and not part.inputs:
             wrong("transactions", due, "it wrote nothing, or what it wrote is gone")
-        ends = (self.step + len(part.steps), self.message + len(part.messages))
-        if (commit.steps, commit.messages) == ends:
-            return
+
+    def _miscounted(self, part: Part, ends: tuple[int, int]) -> NoReturn:
+        """A transaction has other rows than it counts: whose fault it is, its head tells."""
+        commit, number = part.commit, part.commit.number
+        said = f"step {commit.steps} and message {commit.messages}"
+        says = f"it says that it ends at {said}, and it ends at {ends[0]} and {ends[1]}"
         if self._head(part) == commit.head:
-            said = f"step {commit.steps} and message {commit.messages}"
-            wrong("transactions", due, f"it says that it ends at {said}, and ends at {ends[0]} and {ends[1]}")
-        for table, said_end, end in (
-            ("steps", commit.steps, ends[0]),
-            ("messages", commit.messages, ends[1]),
+            wrong("transactions", number, says)
+        for table, own, after, due in (
+            ("steps", part.steps, part.next_step, commit.steps - ends[0]),
+            ("messages", part.messages, part.next_message, commit.messages - ends[1]),
         ):
-            if end < said_end:
-                wrong(table, end + 1, f"the row is missing in transaction {due}, which ends at {said_end}")
-            if end > said_end:
-                wrong(table, said_end + 1, f"it says transaction {due}, which ends at {said_end}")
+            rows = cast("Sequence[StepRow]", own)
+            if due > 0 and after is None:
+                wrong(table, ends[table == "messages"] + 1, f"the row is missing in transaction {number}")
+            if due == 1 and after is not None:
+                typed(table, after)
+                moved = cast("StepRow", replace(after, transaction=number))
+                if self._head(replace(part, **{table: [*rows, moved]})) == commit.head:
+                    wrong(
+                        table, after.number, f"it says transaction {after.transaction}, and {number} wrote it"
+                    )
+            if due == -1 and self._head(replace(part, **{table: rows[:-1]})) == commit.head:
+                wrong(table, rows[-1].number, f"it says transaction {number}, which did not write it")
+        wrong("transactions", number, f"{says}; nor does its head cover its rows")
 
     def _number(self, row: MessageRow) -> None:
         who = (row.agent, row.thread)

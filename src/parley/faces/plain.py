@@ -28,9 +28,8 @@ class PlainView:
             name = f"{job} " if len(self._followers) > 1 else ""
             for event in follower.read():
                 if concerns(event):
-                    print(
-                        f"{time.strftime('%H:%M:%S', time.localtime(event.time))} {name}{line(headline(event, WIDTH))}"
-                    )
+                    moment = time.strftime("%H:%M:%S", time.localtime(event.time))
+                    print(f"{moment} {name}{line(headline(event, WIDTH))}")
         _flush()
 
 

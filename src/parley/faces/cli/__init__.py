@@ -78,7 +78,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     """All commands with their options, or only one."""
     top = _Parser(
         prog="parley",
-        description="Turns one request into finished, reviewed work, and keeps a record of how it came about.",
+        description="Turns one request into finished, reviewed work, and keeps a record that proves it.",
         epilog="Ids may be shortened as long as they are unique. "
         "Exit codes: 0 done, 1 failed, 2 bad use, 3 withdrawn, 4 waiting for you.",
         formatter_class=_formatter,
@@ -137,7 +137,7 @@ def _add_run(run: argparse.ArgumentParser) -> None:
         metavar="P",
         action="append",
         default=[],
-        help="when you are asked: never, when_unsure or always, in all states or as plan=never,… (default: always)",
+        help="when you are asked: never, when_unsure, always; also by state: plan=never,… (default: always)",
     )
     run.add_argument("--yes", action="store_true", help="approve whatever would wait for you")
     run.add_argument("--detach", action="store_true", help="go on in the background, and print the job's id")
@@ -194,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed its help
         return stop.code if isinstance(stop.code, int) else OK
     except BrokenPipeError:
-        # Whoever read our output has gone, which is no error of ours. Python would complain at exit otherwise.
+        # Whoever read our output has gone: no error of ours, but Python would complain at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return OK
     except KeyboardInterrupt:
@@ -211,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    words = parser(argv[0] if argv and argv[0] in MODULES else None).parse_args(argv)
+    words = _read(argv)
     if words.version:
         from importlib.metadata import version
 
@@ -222,6 +222,18 @@ def _run(argv: Sequence[str]) -> int:
         return BAD_USE
     module = import_module(f"parley.faces.cli.{MODULES[words.command]}")
     return int(module.run(words))
+
+
+def _read(argv: Sequence[str]) -> argparse.Namespace:
+    """The words by their names. argparse itself takes no TEXT that stands after an option."""
+    known = parser(argv[0] if argv and argv[0] in MODULES else None)
+    words, rest = known.parse_known_args(argv)
+    if len(rest) == 1 and getattr(words, "text", None) == "" and not rest[0].startswith("-"):
+        words.text = rest[0]
+    elif rest:
+        command = f" {words.command}" if words.command else ""
+        raise Trouble(f"unrecognized arguments: {' '.join(rest)}; see `parley{command} --help`")
+    return words
 
 
 def _say(text: str) -> None:

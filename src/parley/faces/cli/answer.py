@@ -10,7 +10,8 @@ from parley.adapters.sqlite import SqliteStore
 from parley.engine.projections import TERMINAL, Asked, inbox
 from parley.engine.session import Closed, give_answer
 from parley.faces.cli import FAILED, OK, Trouble
-from parley.faces.cli.desk import bus, clock, me, pick, place_of, print_json
+from parley.faces.cli.bus import bus, pick
+from parley.faces.cli.desk import clock, me, place_of, print_json
 from parley.faces.cli.inputs import wait
 from parley.ports import InputRow
 

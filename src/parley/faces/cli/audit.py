@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 
 from parley.adapters.files import JobFiles
-from parley.adapters.sqlite import SqliteStore
 from parley.engine.audit import Report, audit, read_anchor, render
-from parley.faces.cli import FAILED, OK
-from parley.faces.cli.desk import Place, bus, find_job, place_of, print_json
+from parley.engine.export import STATE, export, load_export, write_export
+from parley.faces.cli import FAILED, OK, Trouble
+from parley.faces.cli.bus import bus, find_job
+from parley.faces.cli.desk import Place, place_of, print_json
+from parley.ports import Store
 
 
 def run(words: argparse.Namespace) -> int:
     """Prove a record, or hand it out."""
-    place = place_of(words.repo)
-    with bus(place) as store:
-        report = audited(store, place, find_job(store.jobs(), words.job).job)
+    if words.command == "export":
+        return _export(words)
+    report = _audit(words)
     if words.json:
         print_json(report.document())
     else:
@@ -25,10 +29,21 @@ def run(words: argparse.Namespace) -> int:
     return OK if report.ok else FAILED
 
 
-def audited(store: SqliteStore, place: Place, job: str) -> Report:
+def _audit(words: argparse.Namespace) -> Report:
+    path = Path(words.job)
+    if path.is_file():
+        exported = load_export(path)
+        return audit(exported, exported.job, read_anchor(exported.state))
+    if os.sep in words.job:
+        raise Trouble(f"{path}: there is no such file; name an export, or a job")
+    place = place_of(words.repo)
+    with bus(place) as store:
+        return audited(store, place, find_job(store.jobs(), words.job).job)
+
+
+def audited(store: Store, place: Place, job: str) -> Report:
     """The audit of a job on the bus, held against the anchor in its state record."""
-    state = JobFiles(place.home).home(job) / "state.json"
-    return audit(store, job, read_anchor(_text(state)))
+    return audit(store, job, read_anchor(_text(JobFiles(place.home).home(job) / STATE)))
 
 
 def _text(path: Path) -> str | None:
@@ -36,3 +51,19 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
+
+
+def _export(words: argparse.Namespace) -> int:
+    place = place_of(words.repo)
+    with bus(place) as store:
+        job = find_job(store.jobs(), words.job).job
+        lines = export(store, JobFiles(place.home).home(job), job)
+        if words.output is None:
+            sys.stdout.flush()
+            for line in lines:
+                sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+            return OK
+        write_export(Path(words.output), lines)
+    print(f"{job} is exported to {words.output}; prove it with: parley audit {words.output}")
+    return OK

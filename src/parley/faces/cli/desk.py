@@ -1,4 +1,4 @@
-"""What the commands share: the home and its bus, ids that may be shortened, time and words for people."""
+"""What all commands share: where the home is, and words for people. Light: `parley ls` starts with it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import os
 import pwd
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parley.adapters.sqlite import SqliteStore
-from parley.faces.cli import BAD_USE, Trouble
-from parley.ports import JobRow
+from parley.faces.cli import Trouble
 
 HOME = ".parley"
 HOME_VARIABLE = "PARLEY_HOME"
-_SHOWN = 8  # candidates for an ambiguous id
+_WIDTH = 80
 
 
 def me() -> str:
@@ -114,63 +110,6 @@ def _git_folder(tree: Path) -> Path:
     return (own / common.read_text(encoding="utf-8").strip()).resolve() if common.is_file() else own
 
 
-@contextmanager
-def bus(place: Place, durability: str = "full") -> Iterator[SqliteStore]:
-    """The bus of an existing home."""
-    if not SqliteStore.exists(place.home):
-        raise Trouble(f"there is no job in {place.home} yet; start one with `parley run`")
-    shield(place.home)
-    store = SqliteStore(place.home, durability=durability)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-# ---- ids -----------------------------------------------------------------------------------------
-
-
-def find_job(rows: Iterable[JobRow], given: str) -> JobRow:
-    """The job that an id, or the beginning of one, names."""
-    by_id = {row.job: row for row in rows}
-    return by_id[pick(given.removeprefix("job:"), by_id, "job", "`parley ls` lists them")]
-
-
-def pick(given: str, known: Iterable[str], what: str, remedy: str) -> str:
-    """The one known id that begins so."""
-    found = sorted({name for name in known if name.startswith(given)}) if given else []
-    if given in found:
-        return given
-    if not found:
-        raise Trouble(f"there is no {what} {given!r}; {remedy}", BAD_USE)
-    if len(found) > 1:
-        some = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
-        raise Trouble(f"{given!r} may be any of several {what}s: {some}; give more of its id", BAD_USE)
-    return found[0]
-
-
-def pick_thread(given: str, known: Iterable[str], job: str) -> str:
-    """The one known thread that is called so, with or without its kind."""
-    names = set(known)
-    if given in names:
-        return given
-    short = {name.partition(":")[2]: name for name in names}
-    candidates = {name for name in names if name.startswith(given)}
-    candidates |= {name for rest, name in short.items() if rest.startswith(given)}
-    return pick_one(given, candidates, job)
-
-
-def pick_one(given: str, candidates: set[str], job: str) -> str:
-    """The only candidate."""
-    if not given or not candidates:
-        raise Trouble(f"there is no thread {given!r}; `parley tree {job}` lists them")
-    if len(candidates) > 1:
-        raise Trouble(
-            f"{given!r} may be any of: {', '.join(sorted(candidates)[:_SHOWN])}; give more of its id"
-        )
-    return next(iter(candidates))
-
-
 # ---- words ---------------------------------------------------------------------------------------
 
 
@@ -201,6 +140,17 @@ def lasting(seconds: float) -> str:
     if whole < 86400:  # noqa: PLR2004
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def columns() -> int:
+    """How wide the terminal is."""
+    try:
+        return int(os.environ.get("COLUMNS", "")) or _WIDTH
+    except ValueError:
+        try:
+            return os.get_terminal_size(1).columns or _WIDTH
+        except OSError:
+            return _WIDTH
 
 
 def one_line(text: str, length: int) -> str:

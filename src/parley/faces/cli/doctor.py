@@ -42,9 +42,8 @@ def run(words: argparse.Namespace) -> int:
         print_json({"ok": good, "checks": [check._asdict() for check in checks]})
         return OK if good else FAILED
     for check in checks:
-        print(
-            f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<12} {check.found}{'' if check.ok else f'; {check.remedy}'}"
-        )
+        mark, remedy = ("ok  ", "") if check.ok else ("FAIL", f"; {check.remedy}")
+        print(f"{mark}  {check.name:<12} {check.found}{remedy}")
     return OK if good else FAILED
 
 

@@ -6,10 +6,31 @@ import json
 from typing import Any
 
 from parley.adapters.files import JobFiles
+from parley.adapters.glance import Glimpse
 from parley.engine import records
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
+from parley.faces.cli.bus import bus
+from parley.faces.cli.desk import Place
 from parley.faces.cli.listing import FINISHED, group_of
 from parley.ports import JobRow, Store
+
+
+def listing(place: Place) -> list[dict[str, Any]]:
+    """Every job."""
+    with bus(place) as store:
+        return [listed(store, row) for row in store.jobs()]
+
+
+def glimpses(place: Place) -> list[Glimpse]:
+    """Every job as plain `parley ls` shows it, by way of the store."""
+    with bus(place) as store:
+        return [_glimpse(store, row) for row in store.jobs()]
+
+
+def _glimpse(store: Store, row: JobRow) -> Glimpse:
+    answered = sum(given.kind == "answer" for given in store.inputs(row.job)) if row.needs_human else 0
+    waiting = row.needs_human - answered
+    return Glimpse(row.job, row.request, row.updated, row.state, row.backtracks, waiting, row.held)
 
 
 def listed(store: Store, row: JobRow) -> dict[str, Any]:
@@ -25,17 +46,18 @@ def listed(store: Store, row: JobRow) -> dict[str, Any]:
 
 def _head(store: Store, present: Present) -> dict[str, Any]:
     row = present.row
+    owned = store.owner_lives(row.job)
     return {
         "id": row.job,
         "request": row.request,
         "state": row.state,
         "phase": present.phase,
-        "status": FINISHED.get(row.state) or group_of(row, store),
+        "status": FINISHED.get(row.state) or group_of(_glimpse(store, row), owned=owned),
         "visit": row.visit,
         "backtracks": row.backtracks,
         "needs_human": row.needs_human,
         "paused": present.paused,
-        "owned": store.owner_lives(row.job),
+        "owned": owned,
         "agent": row.agent,
         "decider": row.decider,
         "created": row.created,

@@ -8,7 +8,8 @@ from parley.adapters.folder import FolderWorkspace
 from parley.adapters.sqlite import SqliteStore
 from parley.engine.projections import Asked, inbox
 from parley.faces.cli import OK
-from parley.faces.cli.desk import bus, place_of, print_json
+from parley.faces.cli.bus import bus
+from parley.faces.cli.desk import place_of, print_json
 from parley.faces.cli.workshop import answers, file_of, print_question
 
 

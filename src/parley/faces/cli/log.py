@@ -8,7 +8,8 @@ import time
 from parley.adapters.sqlite import SqliteStore
 from parley.engine.projections import TERMINAL, Event, Follower, Present, past
 from parley.faces.cli import OK
-from parley.faces.cli.desk import bus, clock, find_job, pick_thread, place_of, print_json, safe
+from parley.faces.cli.bus import bus, find_job, pick_thread
+from parley.faces.cli.desk import clock, place_of, print_json, safe
 
 POLL_SECONDS = 0.2
 

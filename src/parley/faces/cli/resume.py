@@ -10,7 +10,8 @@ from parley.adapters.system import RandomIds
 from parley.engine.projections import TERMINAL
 from parley.engine.session import leave
 from parley.faces.cli import OK, Trouble
-from parley.faces.cli.desk import Place, bus, find_job, me, place_of, print_json
+from parley.faces.cli.bus import bus, find_job
+from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
 from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of
 from parley.ports import JobRow

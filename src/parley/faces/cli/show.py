@@ -9,7 +9,8 @@ from typing import Any
 from parley.adapters.files import JobFiles
 from parley.engine.projections import Present, past
 from parley.faces.cli import OK
-from parley.faces.cli.desk import bus, clock, find_job, lasting, one_line, place_of, print_json, safe
+from parley.faces.cli.bus import bus, find_job
+from parley.faces.cli.desk import clock, lasting, one_line, place_of, print_json, safe
 from parley.faces.cli.documents import everyone, job_document
 from parley.faces.cli.workshop import print_question
 
@@ -50,9 +51,8 @@ def _print_job(document: dict[str, Any]) -> None:
     print(f"{document['id']}  {document['state']}  {document['status']}")
     print(f"  request    {one_line(document['request'], 200)}")
     print(f"  phase      {document['phase']}, visit {document['visit']}, backtracks {document['backtracks']}")
-    print(
-        f"  started    {clock(document['created'])} by {document['decider']}, took {lasting(document['seconds'])}"
-    )
+    took = lasting(document["seconds"])
+    print(f"  started    {clock(document['created'])} by {document['decider']}, took {took}")
     cost = ", ".join(f"{value:g} {name}" for name, value in document["cost"].items())
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
     print(f"  cost       {cost}{lost}; {document['messages']} messages, {document['steps']} steps")
@@ -63,9 +63,8 @@ def _print_job(document: dict[str, Any]) -> None:
         print("\nhistory")
     for entry in document["history"]:
         reason = f": {one_line(entry['reason'], 120)}" if entry["reason"] else ""
-        print(
-            f"  {clock(entry['timestamp'])}  {entry['state']:<8} {entry['action']} by {entry['actor']}{reason}"
-        )
+        action = f"{entry['action']} by {entry['actor']}{reason}"
+        print(f"  {clock(entry['timestamp'])}  {entry['state']:<8} {action}")
     alive = [thread for thread in document["threads"] if thread["state"] != "ended"]
     if alive:
         print("\nat work")

@@ -13,7 +13,8 @@ from parley.core.terms import job_thread, thread_kind
 from parley.engine.projections import TERMINAL, Present, past, tree
 from parley.engine.session import find_input
 from parley.faces.cli import FAILED, OK, Trouble
-from parley.faces.cli.desk import Place, bus, find_job, me, pick_thread, place_of, print_json
+from parley.faces.cli.bus import bus, find_job, pick_thread
+from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
 from parley.faces.cli.workshop import engine_of
 from parley.ports import InputRow, JobRow, Owned
@@ -75,7 +76,7 @@ def _pause(store: SqliteStore, place: Place, row: JobRow, words: argparse.Namesp
         raise Trouble(f"{row.job} has ended ({row.state}); there is nothing to pause")
     if row.held:
         return f"{row.job} is paused already; go on with: parley resume {row.job}", OK
-    taken = _done(store, place, row.job, "pause", f"pause:{RandomIds().new()}", {})
+    taken = _done(store, place, row.job, "pause", f"pause:{RandomIds().new()}", body={})
     if taken is None:
         raise Trouble(f"the owner of {row.job} does not answer; it will pause when it does", FAILED)
     return f"{row.job} is paused; go on with: parley resume {row.job}", OK
@@ -94,7 +95,7 @@ def _withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Nam
         raise Trouble(f"{thread} is a question; answer it with `parley answer`")
     whole = thread_kind(thread) in ("job", "state")
     key = f"withdraw:{job_thread(row.job) if whole else thread}"
-    taken = _done(store, place, row.job, "withdraw", key, {"thread": thread, "reason": words.text})
+    taken = _done(store, place, row.job, "withdraw", key, body={"thread": thread, "reason": words.text})
     if taken is None:
         raise Trouble(
             f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more",
@@ -132,7 +133,7 @@ def _bury(store: SqliteStore, job: str, thread: str) -> None:
 
 
 def _done(
-    store: SqliteStore, place: Place, job: str, kind: str, key: str, body: dict[str, Any]
+    store: SqliteStore, place: Place, job: str, kind: str, key: str, *, body: dict[str, Any]
 ) -> InputRow | None:
     """Have an input carried out: by the job's owner, or here if it has none."""
     taken = put_and_wait(store, job, kind, key, body)

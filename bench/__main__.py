@@ -1,0 +1,263 @@
+"""`make bench`: everything that is claimed of speed and memory, measured side by side in one run.
+
+Wall-clock figures of a durable system hang on the disk's mood of the second, so each peer is measured several
+times in turns with the others, and what counts is the ratio of neighbours: the median over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import dispatches, machine, report, scale, startup
+from bench.report import Section
+
+ROOT = Path(__file__).parent.parent
+PAGE, PLOTS = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks"
+PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+CONVERSATIONS = (1, 100, 1000)
+ROUNDS = 3
+SECONDS = 3.0
+TIME_LIMIT_SECONDS = 300.0
+
+# name, module, form, whether it runs in the peers' environment
+PEERS: Sequence[tuple[str, str, str, bool]] = (
+    ("parley", "bench.conversations", "", False),
+    ("raw SQLite, a transaction a turn", "bench.peers.raw_sqlite", "raw_turn", False),
+    ("raw SQLite, grouped", "bench.peers.raw_sqlite", "raw_grouped", False),
+    ("LangGraph, SqliteSaver", "bench.peers.langgraph_peer", "langgraph", True),
+    ("DBOS, send and recv", "bench.peers.dbos_peer", "dbos", True),
+    ("DBOS, a step a turn", "bench.peers.dbos_peer", "dbos_steps", True),
+    ("openai-agents, SQLiteSession", "bench.peers.openai_agents_peer", "", True),
+    ("autogen-core, in memory, NOT durable", "bench.peers.autogen_peer", "", True),
+)
+TARGETS = (
+    (1, "raw SQLite, a transaction a turn", 0.5),
+    (100, "LangGraph, SqliteSaver", 10.0),
+    (1000, "autogen-core, in memory, NOT durable", 1.0),
+    (1000, "raw SQLite, grouped", 0.3),
+)
+
+
+def run_peer(module: str, form: str, peers: bool, conversations: int, where: Path) -> dict[str, Any] | None:
+    """One measurement in a process of its own."""
+    python = str(PEERS_PYTHON) if peers else sys.executable
+    words = [
+        python,
+        "-m",
+        module,
+        "--conversations",
+        str(conversations),
+        "--seconds",
+        str(SECONDS),
+        "--dir",
+        str(where),
+    ]
+    if form:
+        words += ["--form", form]
+    where.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    if done.returncode:
+        print(f"  {module} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def round_trips(
+    where: Path, say: Callable[[str], None]
+) -> tuple[list[dict[str, Any]], dict[tuple[int, str], float]]:
+    """Every peer at every number of conversations, in rounds; medians, and medians of Parley's ratios."""
+    rates: dict[tuple[int, str], list[float]] = {}
+    ratios: dict[tuple[int, str], list[float]] = {}
+    for conversations in CONVERSATIONS:
+        for number in range(ROUNDS):
+            for name, module, form, peers in PEERS:
+                ours = (
+                    run_peer("bench.conversations", "", False, conversations, where)
+                    if name != "parley"
+                    else None
+                )
+                result = run_peer(module, form, peers, conversations, where)
+                if result is None:
+                    continue
+                rates.setdefault((conversations, name), []).append(result["per_second"])
+                if ours is not None:
+                    rates.setdefault((conversations, "parley"), []).append(ours["per_second"])
+                    ratios.setdefault((conversations, name), []).append(
+                        ours["per_second"] / result["per_second"]
+                    )
+                say(
+                    f"  {conversations:5} conversations, round {number + 1}: {name}: {result['per_second']:.0f}/s"
+                )
+    rows = [
+        {"peer": name, "conversations": conversations, "per_second": statistics.median(found)}
+        for name, *_ in PEERS
+        for conversations in CONVERSATIONS
+        if (found := rates.get((conversations, name)))
+    ]
+    return rows, {key: statistics.median(found) for key, found in ratios.items()}
+
+
+def late_peers(where: Path) -> list[dict[str, Any]]:
+    """The cost of a turn late in a conversation, for those peers that keep one."""
+    found = []
+    for name, module, _, peers in PEERS:
+        if module not in ("bench.peers.langgraph_peer", "bench.peers.openai_agents_peer"):
+            continue
+        where.mkdir(parents=True, exist_ok=True)
+        words = [str(PEERS_PYTHON) if peers else sys.executable, "-m", module, "--late", "--dir", str(where)]
+        done = subprocess.run(
+            words, cwd=ROOT, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False
+        )
+        if done.returncode == 0:
+            said = json.loads(done.stdout.strip().splitlines()[-1])
+            at, ms = said["at"], [said["early_ms"], said["late_ms"]]
+            found.append({"what": f"{name}: a turn", "at": at, "ms": ms, "ratio": ms[1] / ms[0]})
+    return found
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that was measured."""
+
+    rates: list[dict[str, Any]]
+    ratios: dict[tuple[int, str], float]
+    growth: list[dict[str, Any]]
+    others: list[dict[str, Any]]
+    job: dict[str, Any]
+    starts: list[dict[str, Any]]
+
+
+def sections(found: Results) -> list[Section]:
+    """The page's tables."""
+    ratios = found.ratios
+    claims = [
+        [
+            f"{n} conversations, against {name}",
+            _two(ratios[n, name]),
+            f"{least:g}",
+            _reached(ratios[n, name] >= least),
+        ]
+        for n, name, least in TARGETS
+        if (n, name) in ratios
+    ]
+    compared = [
+        [name, *(_two(ratios[n, name]) if (n, name) in ratios else None for n in CONVERSATIONS)]
+        for name, *_ in PEERS
+        if name != "parley"
+    ]
+    costs = [[g["what"], *map(str, g["at"]), *g["ms"], _two(g["ratio"])] for g in found.growth]
+    heads = ["", "early", "late", "ms early", "ms late", "ratio"]
+    told = "A sends 1 KiB to B, B wakes, runs a no-op, replies 1 KiB. Medians of the rounds."
+    side = "Parley's rate over each peer's, the two measured next to each other"
+    return [
+        report.pivot(
+            "Round trips a second",
+            found.rates,
+            row="peer",
+            column="conversations",
+            value="per_second",
+            text=told,
+        ),
+        Section(side, ["peer", *map(str, CONVERSATIONS)], compared),
+        Section("What is aimed at", ["", "measured", "at least", "reached"], claims),
+        Section("What must not grow (CPU time for Parley, wall time for the others)", heads, costs),
+        Section("Memory and recovery", ["", "measured"], _facts(*found.others)),
+        Section("A job of three levels", ["", "measured"], _facts(found.job)),
+        Section(
+            "Start-up", ["", "ms", "ratio"], [[s["what"], s["ms"], _two(s["ratio"])] for s in found.starts]
+        ),
+    ]
+
+
+def _two(number: float) -> str:
+    return f"{number:.2f}"
+
+
+def _reached(yes: bool) -> str:
+    return "yes" if yes else "no"
+
+
+def _facts(*documents: dict[str, Any]) -> list[list[Any]]:
+    return [
+        [key.replace("_", " "), value] for each in documents for key, value in each.items() if key != "what"
+    ]
+
+
+def curves(found: Results) -> dict[str, Any]:
+    """What is drawn."""
+    names = list(dict.fromkeys(row["peer"] for row in found.rates))
+    series = [
+        {
+            "label": name,
+            "x": [row["conversations"] for row in found.rates if row["peer"] == name],
+            "y": [row["per_second"] for row in found.rates if row["peer"] == name],
+        }
+        for name in names
+    ]
+    costs = [{"label": g["what"], "x": g["at"], "y": g["ms"]} for g in found.growth]
+    return {
+        "curves": [
+            _curve("round-trips", "Round trips a second", "conversations", "round trips a second", series),
+            _curve("growth", "What must not grow", "turns, or open instances", "ms", costs),
+        ]
+    }
+
+
+def _curve(name: str, title: str, across: str, up: str, series: list[dict[str, Any]]) -> dict[str, Any]:
+    labels = {"title": title, "xlabel": across, "ylabel": up}
+    return {"name": name, **labels, "logx": True, "logy": True, "series": series}
+
+
+def write(found: Results, facts: dict[str, str | int | float]) -> None:
+    """The page, and its plots beside it."""
+    intro = (
+        "Written by `make bench`. Every figure comes from one run on one machine; compare the ratios.\n\n"
+        "![Round trips a second](benchmarks/round-trips.svg)\n\n![What must not grow](benchmarks/growth.svg)"
+    )
+    PAGE.write_text(report.render_markdown("Benchmarks", intro, facts, sections(found)), encoding="utf-8")
+    PLOTS.mkdir(parents=True, exist_ok=True)
+    data = PLOTS / "results.json"
+    data.write_text(json.dumps(curves(found), indent=1) + "\n", encoding="utf-8")
+    subprocess.run([str(PEERS_PYTHON), "-m", "bench.plots", str(data), str(PLOTS)], cwd=ROOT, check=True)
+
+
+def main() -> int:
+    """Measure, print, and write the page and its plots."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--dir", type=Path, default=ROOT / ".bench", help="where the databases lie")
+    parser.add_argument("--no-write", action="store_true", help="print only, leave the docs alone")
+    options = parser.parse_args()
+    where: Path = options.dir
+    where.mkdir(parents=True, exist_ok=True)
+    print("round trips…", flush=True)
+    rates, ratios = round_trips(where, lambda text: print(text, flush=True))
+    print("growth, recovery, memory…", flush=True)
+    where.mkdir(parents=True, exist_ok=True)
+    spark, *others = scale.sparks(where)
+    growth = [scale.late_turns(where), spark, *late_peers(where)]
+    where.mkdir(parents=True, exist_ok=True)
+    found = Results(rates, ratios, growth, others, dispatches.measure(where), startup.measure())
+    facts = machine.facts(where)
+    shutil.rmtree(where, ignore_errors=True)
+    print(report.render_text(sections(found)))
+    if not options.no_write:
+        write(found, facts)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""A home of its own for a test, and `parley` run in it as people run it: a process from a shell."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PARLEY = Path(sys.executable).with_name("parley")
+PATIENCE_SECONDS = 30.0
+
+# Leads that need one approval for each phase and do nothing else.
+LEADS = r"""
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      repeat: true
+      do: [{write: {path: INTENT.md, text: "intent"}}, {assert: {artifact: INTENT.md, text: "right?"}}]
+    - {match: '\[ANSWER approve\]', do: [{outcome: {outcome: APPROVED_INTENT, reason: "clear"}}]}
+    - {match: '\[WITHDRAW\]', do: [{outcome: {outcome: WITHDRAW, reason: "the human gave it up"}}]}
+  project-lead:
+    - match: '\[PLAN\]'
+      repeat: true
+      do: [{write: {path: PLAN.md, text: "plan"}}, {assert: {artifact: PLAN.md, text: "sound?"}}]
+    - {match: '\[ANSWER approve\]', state: PLAN, repeat: true, do: [{outcome: {outcome: APPROVED_PLAN}}]}
+    - match: '\[EXECUTE\]'
+      repeat: true
+      do: [{write: {path: WORK_SUMMARY.md, text: "work"}}, {assert: {artifact: WORK_SUMMARY.md, text: "done?"}}]
+    - {match: '\[ANSWER approve\]', state: EXECUTE, do: [{outcome: {outcome: APPROVED_WORK, reason: "all good"}}]}
+    - {match: '\[ANSWER backtrack plan\]', do: [{outcome: {outcome: REPLAN, reason: "planned badly"}}]}
+"""
+APPROVES = "human:\n  - {match: '.', repeat: true, verdict: approve, text: 'yes'}\n"
+# Somebody works until told otherwise: for all that happens to a job under way.
+BUSY = r"""
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      do:
+        - {send: {to: researcher, as: one, text: "look one"}}
+        - {send: {to: writer, as: two, text: "look two"}}
+    - {match: '\[INTERVENE', do: [{write: {path: heard.txt, text: "heard"}}, {ask: {text: "what now?"}}]}
+  researcher:
+    - {match: 'look', do: [{write: {path: begun.txt, text: "1"}}, {sleep: 600}]}
+  writer:
+    - {match: 'look', do: [{write: {path: begun2.txt, text: "1"}}, {sleep: 600}]}
+"""
+
+
+@dataclass
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Home:
+    """A folder with a `.parley` in it."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def write(self, name: str, text: str) -> str:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def env(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PARLEY_", "PYTEST"))}
+        return {**kept, **self.environment}
+
+    def run(self, *words: str, **options: Any) -> Done:
+        done = subprocess.run(
+            [str(PARLEY), *words],
+            cwd=options.pop("cwd", self.folder),
+            env=self.env(),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=PATIENCE_SECONDS * 2,
+            check=False,
+            **options,
+        )
+        assert "Traceback" not in done.stderr + done.stdout, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def fails(self, *words: str, code: int = 2, **options: Any) -> str:
+        """The one line that a command fails with."""
+        done = self.run(*words, **options)
+        assert (done.code, done.out) == (code, ""), done
+        lines = done.err.splitlines()
+        assert len(lines) == 1, done.err
+        assert lines[0].startswith("parley: ")
+        return lines[0]
+
+    @contextmanager
+    def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """A command that goes on while the test does; killed with all it left at the test's end."""
+        process = subprocess.Popen(
+            [str(PARLEY), *words],
+            cwd=self.folder,
+            env=self.env(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.communicate()
+
+    def start(self, playbook: str = LEADS, *words: str) -> str:
+        """A job that waits for the human, or ends: its id."""
+        done = self.run("run", "a request", "--playbook", self.write("p.yaml", playbook), "--json", *words)
+        assert done.code in (0, 4), done
+        job: str = done.document["id"]
+        return job
+
+    def jobs(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.run("ls", "--json").document["jobs"]
+        return found
+
+    def question(self) -> str:
+        found: list[dict[str, Any]] = self.run("inbox", "--json").document["questions"]
+        return str(found[0]["id"])
+
+    def job_file(self, job: str, name: str) -> Path:
+        return self.folder / ".parley" / "jobs" / job / name
+
+
+def wait_for(what: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
+    """Wait until something is so, however slow the machine is; what it gave then."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not come about")
+
+
+def turn_processes(job: str) -> list[int]:
+    """The processes of a job's turns that are alive."""
+    needle = f"PARLEY_TURN={job}/".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if needle in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,336 @@
+"""Whatever is put in: one clear line, the right exit code, nothing lost."""
+
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
+
+
+def test_an_empty_request(home: Home) -> None:
+    assert "the request is empty" in home.fails("run", " \n", "--playbook", home.write("p.yaml", LEADS))
+
+
+def test_a_request_that_is_too_long(home: Home) -> None:
+    playbook = home.write("p.yaml", LEADS)
+
+    assert "100000 at most" in home.fails("run", "x" * 100_001, "--playbook", playbook)
+
+
+def test_a_folder_that_is_not_there(home: Home) -> None:
+    playbook = home.write("p.yaml", LEADS)
+
+    assert "no such folder" in home.fails("run", "x", "--playbook", playbook, "--repo", "/no/such/folder")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_not_writable(home: Home) -> None:
+    playbook = home.write("p.yaml", LEADS)
+    home.folder.chmod(0o500)
+    try:
+        said = home.fails("run", "x", "--playbook", playbook)
+    finally:
+        home.folder.chmod(0o700)
+
+    assert "Permission denied" in said
+    assert "PARLEY_HOME" in said
+
+
+def test_a_home_that_can_not_be_made(home: Home) -> None:
+    home.write(".parley", "this is a file")
+    playbook = home.write("p.yaml", LEADS)
+
+    said = home.fails("run", "x", "--playbook", playbook)
+
+    assert "File exists" in said
+    assert "PARLEY_HOME" in said
+
+
+def test_a_playbook_that_is_broken_is_told_with_line_and_column(home: Home) -> None:
+    path = home.write("p.yaml", "agents:\n  coder:\n    - {match: '(', do: []}\n")
+
+    assert f"{path}:3:15: " in home.fails("run", "x", "--playbook", path)
+
+
+def test_a_playbook_that_is_not_there(home: Home) -> None:
+    assert "none.yaml:1:1: " in home.fails("run", "x", "--playbook", "none.yaml")
+
+
+def test_no_playbook(home: Home) -> None:
+    assert "the scripted agent needs a playbook" in home.fails("run", "x")
+
+
+def test_an_agent_that_is_not_known(home: Home) -> None:
+    said = home.fails("run", "x", "--agent", "robot", "--playbook", home.write("p.yaml", LEADS))
+
+    assert "there is no agent 'robot'; use one of: scripted" in said
+
+
+@pytest.mark.parametrize("policy", ["sometimes", "plan=sometimes", "later=never", ""])
+def test_a_policy_that_is_not_known(home: Home, policy: str) -> None:
+    playbook = home.write("p.yaml", LEADS)
+
+    assert "use one of: " in home.fails("run", "x", "--playbook", playbook, "--policy", policy)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["show"], ["fly"], ["run", "x", "--nonsense"], ["answer", "q", "--approve", "--revise"], ["ls", "more"]],
+)
+def test_words_that_make_no_command(home: Home, words: list[str]) -> None:
+    assert "--help`" in home.fails(*words)
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("[limits]\nfan_outt = 3\n", "[limits] fan_outt: there is no such setting"),
+        ("[limits]\nfan_out = 0\n", "[limits] fan_out: it must be a whole number"),
+        ("[limits]\ntime_limit_seconds = true\n", "[limits] time_limit_seconds"),
+        ("[policy]\nplan = 'maybe'\n", "[policy] plan: 'maybe' is not known"),
+        ("[bus]\ndurability = 'none'\n", "[bus] durability"),
+        ("[roles.coder]\nteam = 'tester'\n", "[roles.coder] team: it must be a list"),
+        ("policy = 3\n", "policy: it must be a table"),
+        ("colour = 'red'\n", "colour: there is no such setting"),
+        ("[limits\n", "line 1, column 8"),
+    ],
+)
+def test_settings_that_are_wrong(home: Home, text: str, said: str) -> None:
+    path = home.write("parley.toml", text)
+
+    line = home.fails("run", "x", "--playbook", home.write("p.yaml", LEADS))
+
+    assert line.startswith(f"parley: {path}: ")
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("You code.\n", ":1: there is no front matter"),
+        ("---\nname: coder\n", ":2: the front matter does not end"),
+        ("---\nname: coder\nteam: [a\n---\n", ":3: this is not valid YAML"),
+        ("---\nname: Not A Name\n---\n", ":2: 'Not A Name' can't be a role's name"),
+        ("---\nname: coder\nteam: {a: b}\n---\n", ":3: `team` must be names"),
+        ("---\n- coder\n---\n", ":2: the front matter must be"),
+    ],
+)
+def test_roles_that_are_wrong(home: Home, text: str, said: str) -> None:
+    path = home.write(".claude/agents/coder.md", text)
+
+    assert f"{path}{said}" in home.fails("run", "x", "--playbook", home.write("p.yaml", LEADS))
+
+
+@pytest.mark.parametrize("command", ["show", "tree", "log", "pause", "resume", "withdraw", "audit", "export"])
+def test_a_job_that_is_not_known(home: Home, command: str) -> None:
+    home.start()
+
+    assert "there is no job 'nope'; `parley ls` lists them" in home.fails(command, "nope")
+
+
+@pytest.mark.parametrize("command", [["show", "x"], ["answer", "x", "y"], ["resume"], ["withdraw", "x"], ["log", "x"]])
+def test_a_home_without_jobs(home: Home, command: list[str]) -> None:
+    assert "start one with `parley run`" in home.fails(*command)
+    assert not (home.folder / ".parley").exists()
+
+
+def test_a_prefix_that_several_jobs_have(home: Home) -> None:
+    first = home.start()
+    database = home.folder / ".parley" / "bus.db"
+    twin = first[:-1] + ("x" if first[-1] != "x" else "y")
+    with sqlite3.connect(database) as bus:
+        bus.execute(f"INSERT INTO jobs SELECT '{twin}', decider, created, updated, state, visit, backtracks, needs_human, held, agent FROM jobs")  # noqa: S608, E501
+        bus.execute(f"INSERT INTO charters SELECT '{twin}', request, settings FROM charters")  # noqa: S608
+    bus.close()
+
+    said = home.fails("show", first[:3])
+
+    assert f"{first[:3]!r} may be any of several jobs" in said
+    assert first in said
+    assert twin in said
+    assert home.run("show", first).code == 0
+
+
+def test_a_question_that_is_not_known(home: Home) -> None:
+    home.start()
+
+    assert "there is no open question 'nope'" in home.fails("answer", "nope", "--approve")
+
+
+def test_an_answer_without_anything_in_it(home: Home) -> None:
+    home.start()
+
+    assert "needs words or a verdict" in home.fails("answer", home.question())
+
+
+def test_an_answer_given_twice(home: Home) -> None:
+    job = home.start()
+    question = home.question()
+    assert home.run("answer", question, "--approve").code == 0
+
+    assert f"question {question} was answered before: approve, by " in home.fails("answer", question, "--approve")
+    home.run("resume", job)
+    assert f"question {question} was answered before" in home.fails("answer", question[:4], "--revise", "no")
+    assert [entry["state"] for entry in home.jobs()] == ["PLAN"]
+
+
+def test_an_answer_to_a_question_of_a_job_that_has_ended(home: Home) -> None:
+    job = home.start()
+    question = home.question()
+    home.run("withdraw", job)
+
+    assert f"question {question} is closed: job {job} has ended (WITHDRAWN)" in home.fails("answer", question, "x")
+
+
+def test_going_back_to_where_there_is_nothing(home: Home) -> None:
+    home.start()
+
+    said = home.fails("answer", home.question(), "--backtrack", "plan")
+
+    assert "INTENT can't go back to plan: it is the first state" in said
+
+
+def test_a_bus_that_is_not_a_database(home: Home) -> None:
+    home.start()
+    (home.folder / ".parley" / "bus.db").write_bytes(b"this is not a database" * 1000)
+    for name in ("bus.db-wal", "bus.db-shm"):
+        (home.folder / ".parley" / name).unlink(missing_ok=True)
+
+    for command in (["ls"], ["inbox"], ["resume"]):
+        assert "it is not a database" in home.fails(*command, code=1)
+
+
+def test_a_bus_that_is_damaged(home: Home) -> None:
+    job = home.start()
+    database = home.folder / ".parley" / "bus.db"
+    with sqlite3.connect(database) as bus:
+        bus.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    bus.close()
+    content = bytearray(database.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    database.write_bytes(content)
+
+    assert "damaged" in home.fails("show", job, code=1)
+    assert "damaged" in home.fails("ls", code=1)
+
+
+def test_a_bus_that_somebody_holds(home: Home) -> None:
+    home.start()
+    question = home.question()
+    bus = sqlite3.connect(home.folder / ".parley" / "bus.db", isolation_level=None)
+    try:
+        bus.execute("BEGIN IMMEDIATE")
+
+        assert "another process holds the bus too long" in home.fails("answer", question, "--approve", code=1)
+        assert home.run("ls").code == 0  # reading goes on
+    finally:
+        bus.close()
+    assert home.run("answer", question, "--approve").code == 0
+
+
+def test_a_disk_that_refuses_to_take_more_loses_nothing(home: Home) -> None:
+    job = home.start(LEADS, "--policy", "always")
+    home.run("answer", home.question(), "--approve")
+    size = (home.folder / ".parley" / "bus.db").stat().st_size
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, size + 4096))
+
+    said = home.run("resume", job, preexec_fn=limit)
+    assert said.code == 1
+    assert len(said.err.splitlines()) == 1
+
+    assert home.run("resume", job).code == 4
+    assert home.jobs()[0]["state"] == "PLAN"
+    assert home.run("audit", job).code == 0
+
+
+def _may_mount() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    tried = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _may_mount(), reason="a small filesystem can't be mounted here")
+def test_a_disk_that_is_full_loses_nothing(home: Home, tmp_path: Path) -> None:
+    playbook = home.write("p.yaml", APPROVES + LEADS)
+    small = tmp_path / "small"
+    small.mkdir()
+    script = (
+        f"mount -t tmpfs -o size=250k none {small} && cd {small} || exit 99; "
+        f"{PARLEY} run x --playbook {playbook}; echo first $?; mount -o remount,size=20m {small}; "
+        f"{PARLEY} resume; echo second $?; {PARLEY} audit $({PARLEY} ls | awk '/done/ {{print $1}}'); echo third $?"
+    )
+
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, env=home.env(), check=False
+    )
+
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("parley: ")
+    assert "Traceback" not in done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith(("first", "second", "third"))] == [
+        "first 1",
+        "second 0",
+        "third 0",
+    ]
+
+
+BAD_OUTCOMES = {
+    "malformed": "{outcome: 'this is not JSON'}",
+    "unknown keys": """{outcome: '{"outcome": "APPROVED_INTENT", "mood": "good"}'}""",
+    "out of domain": "{outcome: {outcome: APPROVED_WORK, reason: early}}",
+    "no action at all": "{outcome: {outcome: HURRAY, reason: early}}",
+    "huge": "{shell: 'mkdir -p .parley; head -c 100000 /dev/zero > .parley/outcome.json'}",
+    "a link": "{shell: 'mkdir -p .parley; ln -s /etc/passwd .parley/outcome.json'}",
+}
+
+
+@pytest.mark.parametrize("action", BAD_OUTCOMES.values(), ids=BAD_OUTCOMES.keys())
+def test_an_outcome_record_that_does_not_count(home: Home, action: str) -> None:
+    again = "    - {match: '\\[VIOLATION\\]', do: [{outcome: {outcome: APPROVED_INTENT, reason: mended}}]}\n"
+    human = "human: [{match: INTENT.md, verdict: approve}]\n"
+    bad = LEADS.replace("[{outcome: {outcome: APPROVED_INTENT, reason: \"clear\"}}]}", f"[{action}]}}\n{again}", 1)
+    assert bad != LEADS
+
+    job = home.start(human + bad)
+
+    log = home.run("log", job).out
+    violations = [line for line in log.splitlines() if "[VIOLATION]" in line]
+    assert len(violations) == 1
+    assert home.jobs()[0]["state"] == "PLAN"
+    kept = [json.loads(path.read_text()) for path in sorted(home.job_file(job, "outcomes").iterdir())]
+    assert len(kept) == 2
+    assert kept[-1]["reason"] == "mended"
+    assert home.run("audit", job).code == 0
+
+
+def test_an_interrupt_is_quiet_and_says_how_to_go_on(home: Home) -> None:
+    with home.started("run", "x", "--playbook", home.write("p.yaml", LEADS.replace("[{write", "[{sleep: 60}, {write"))) as process:
+        job = wait_for(lambda: (home.folder / ".parley" / "bus.db").exists() and home.jobs())[0]["id"]
+        wait_for(lambda: home.run("tree", job, "--json").document["threads"][-1]["state"] == "running")
+        process.send_signal(2)
+        out, err = process.communicate(timeout=20)
+
+    assert process.returncode == 130
+    assert err == f"parley: interrupted; go on with: parley resume {job}\n"
+    assert "Traceback" not in out
+
+
+def test_a_reader_that_goes_away_is_no_error(home: Home) -> None:
+    home.start()
+
+    done = subprocess.run(
+        ["sh", "-c", f"{PARLEY} log $({PARLEY} ls | awk '/INTENT/ {{print $1}}') | true; {PARLEY} --help | head -1"],
+        cwd=home.folder, env=home.env(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.stderr == ""
+    assert done.stdout.startswith("usage: parley")

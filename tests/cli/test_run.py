@@ -1,0 +1,134 @@
+"""`parley run`: how a job ends, and what the process says of it."""
+
+import pytest
+
+from tests.cli.home import APPROVES, LEADS, Home
+
+ENDS = {
+    "withdrawn": ("withdraw", "WITHDRAWN", 3),
+    "done": ("approve", "DONE", 0),
+}
+
+
+def test_a_job_that_is_approved_ends_with_0_and_says_where_the_result_is(home: Home) -> None:
+    done = home.run("run", "do it", "--playbook", home.write("p.yaml", APPROVES + LEADS))
+
+    assert done.code == 0
+    assert done.err == ""
+    (job,) = home.jobs()
+    assert f"{job['id']} DONE: all good" in done.out
+    assert f"the result: {home.job_file(job['id'], 'work')}" in done.out
+    assert home.job_file(job["id"], "work/WORK_SUMMARY.md").read_text() == "work"
+
+
+def test_plain_lines_tell_messages_and_transitions_once_each(home: Home) -> None:
+    done = home.run("run", "do it", "--playbook", home.write("p.yaml", APPROVES + LEADS))
+
+    assert done.out.count("INTENT -> PLAN (APPROVED_INTENT): clear") == 1
+    assert done.out.count("the request: do it") == 1
+    assert done.out.count("human (playbook): approve. yes") == 3
+
+
+def test_a_withdrawn_job_ends_with_3(home: Home) -> None:
+    human = "human:\n  - {match: '.', verdict: withdraw, text: 'never mind'}\n"
+
+    done = home.run("run", "do it", "--playbook", home.write("p.yaml", human + LEADS))
+
+    assert done.code == 3
+    assert home.jobs()[0]["state"] == "WITHDRAWN"
+
+
+def test_a_failed_job_ends_with_1(home: Home) -> None:
+    playbook = home.write("p.yaml", "agents: {intent-lead: []}")
+    home.write("parley.toml", "[limits]\nretry_budget = 1\n")
+
+    done = home.run("run", "do it", "--playbook", playbook, "--policy", "never")
+
+    assert done.code == 1
+    assert home.jobs()[0]["state"] == "FAILURE"
+
+
+def test_without_a_terminal_it_runs_until_the_human_is_needed(home: Home) -> None:
+    done = home.run("run", "do it", "--playbook", home.write("p.yaml", LEADS))
+
+    assert done.code == 4
+    question, job = home.question(), home.jobs()[0]["id"]
+    assert f"parley answer {question} --approve" in done.out
+    assert done.out.endswith(f"then go on with: parley resume {job}\n")
+    assert home.jobs()[0]["status"] == "needs you"
+
+
+def test_answers_and_resumes_lead_to_the_end(home: Home) -> None:
+    job = home.start()
+    codes = []
+    for _ in range(3):
+        assert home.run("answer", home.question(), "--approve").code == 0
+        codes.append(home.run("resume", job).code)
+
+    assert codes == [4, 4, 0]
+    assert home.run("audit", job).code == 0
+
+
+def test_yes_approves_whatever_is_asked(home: Home) -> None:
+    done = home.run("run", "do it", "--playbook", home.write("p.yaml", LEADS), "--yes")
+
+    assert done.code == 0
+    assert "human (--yes): approve" in done.out
+
+
+def test_json_is_one_document_and_nothing_else(home: Home) -> None:
+    done = home.run("run", "do it", "--playbook", home.write("p.yaml", APPROVES + LEADS), "--json")
+
+    assert done.err == ""
+    assert done.document["state"] == "DONE"
+    assert done.document["phase"] == "execution"
+    assert done.document["cost"] == {"turns": 12}
+    assert [entry["action"] for entry in done.document["history"]] == [
+        "APPROVED_INTENT",
+        "APPROVED_PLAN",
+        "APPROVED_WORK",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words, policies",
+    [
+        ([], ["always", "always", "always"]),
+        (["--policy", "never"], ["never", "never", "never"]),
+        (["--policy", "plan=never,execute=when_unsure"], ["always", "never", "when_unsure"]),
+        (["--policy", "never", "--policy", "plan=always"], ["never", "always", "never"]),
+    ],
+)
+def test_policies(home: Home, words: list[str], policies: list[str]) -> None:
+    playbook = home.write("p.yaml", "human: [{match: '.', verdict: withdraw}]\n" + LEADS)
+    home.write("parley.toml", "[limits]\nretry_budget = 1\n")
+
+    document = home.run("run", "do it", "--playbook", playbook, "--json", *words).document
+
+    assert list(document["policies"].values()) == policies
+
+
+def test_settings_and_roles_are_those_of_the_start(home: Home) -> None:
+    home.write("parley.toml", '[policy]\nplan = "never"\n[roles.intent-lead]\nteam = ["scout"]\n')
+    home.write(".claude/agents/scout.md", "---\nname: scout\nteam: coder, tester\n---\nYou look around.\n")
+    job = home.start()
+    home.write("parley.toml", "this is not TOML")
+
+    assert home.run("show", job, "--json").document["policies"]["plan"] == "never"
+
+
+def test_the_home_may_be_elsewhere(home: Home) -> None:
+    home.environment["PARLEY_HOME"] = str(home.folder.parent / "elsewhere")
+
+    job = home.start()
+
+    assert (home.folder.parent / "elsewhere" / "jobs" / job / "state.json").is_file()
+    assert not (home.folder / ".parley").exists()
+
+
+def test_repo_names_the_folder(home: Home) -> None:
+    job = home.start()
+
+    done = home.run("ls", "--json", "--repo", str(home.folder), cwd="/")
+
+    assert [entry["id"] for entry in done.document["jobs"]] == [job]

@@ -1,0 +1,498 @@
+"""A stage: one job in the simulated world, where a test says what happens, when, and what dies.
+
+A playbook is played by the real engine and the scripted agent's own player; the clock, the disk and the
+processes are the simulator's. Whenever the play rests, invariants, deliveries, records and the audit are checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from simulator.world import (
+    BEGINNING,
+    Crash,
+    Fuse,
+    Schedule,
+    SimClock,
+    SimDisk,
+    SimFiles,
+    SimIds,
+    SimStore,
+    SimTurns,
+    SimWorkspace,
+)
+
+from parley.adapters.memory import MemoryBus, MemoryStore
+from parley.adapters.playbook import Playbook
+from parley.core.invariants import check
+from parley.core.soup import Soup
+from parley.core.states import Record
+from parley.core.terms import AskHuman, Surface, Verdict
+from parley.engine.audit import audit
+from parley.engine.engine import Engine
+from parley.engine.live import LiveJob
+from parley.engine.records import state_document
+from parley.engine.roster import charter_of, roles
+from parley.engine.stand_in import answer_key
+from parley.engine.world import World
+from parley.ports import Called, Ended, JobRow, MessageRow, Order, StepRow, TurnEvent
+
+JOB = "j1"
+ROOT = f"job:{JOB}"
+CRANKS = 3000
+
+Rule = dict[str, Any]
+Action = dict[str, Any]
+
+# ---- playbooks, in few words -----------------------------------------------------------------------
+
+
+def on(match: str, *do: Action, **narrow: Any) -> Rule:
+    """A rule that acts once on a message that fits; `repeat`, `state` and `visit` as in a playbook."""
+    return {"match": match, "do": list(do), **narrow}
+
+
+def always(match: str, *do: Action, **narrow: Any) -> Rule:
+    """A rule that acts each time."""
+    return on(match, *do, repeat=True, **narrow)
+
+
+def write(path: str, text: str) -> Action:
+    return {"write": {"path": path, "text": text}}
+
+
+def send(to: str, text: str, name: str | None = None) -> Action:
+    """Open a conversation."""
+    named = {"as": name} if name else {}
+    return {"send": {"to": to, "text": text, **named}}
+
+
+def tell(thread: str, text: str) -> Action:
+    """Go on with a conversation; `dispatcher` is whoever dispatched this one."""
+    return {"send": {"thread": thread, "text": text}}
+
+
+def close(thread: str) -> Action:
+    return {"close": {"thread": thread}}
+
+
+def ask(text: str) -> Action:
+    return {"ask": {"text": text}}
+
+
+def asserts(artifact: str, text: str = "right?") -> Action:
+    return {"assert": {"artifact": artifact, "text": text}}
+
+
+def outcome(name: str, reason: str = "so it is") -> Action:
+    return {"outcome": {"outcome": name, "reason": reason}}
+
+
+def say(text: str) -> Action:
+    return {"say": text}
+
+
+def sleep(seconds: float) -> Action:
+    return {"sleep": seconds}
+
+
+CRASH: Action = {"crash": 9}
+YES: list[Rule] = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
+
+INTENT: list[Rule] = [
+    always(r"^\[INTENT\]", write("INTENT.md", "the intent"), asserts("INTENT.md")),
+    always(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT")),
+]
+PLAN: list[Rule] = [
+    always(r"^\[PLAN\]", write("PLAN.md", "the plan"), asserts("PLAN.md"), state="PLAN"),
+    always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
+]
+EXECUTE: list[Rule] = [
+    always(r"^\[EXECUTE\]", write("WORK_SUMMARY.md", "the work"), asserts("WORK_SUMMARY.md"), state="EXECUTE"),
+    always(r"^\[ANSWER approve\]", outcome("APPROVED_WORK"), state="EXECUTE"),
+]
+
+
+def book(
+    *,
+    intent: Sequence[Rule] = INTENT,
+    plan: Sequence[Rule] = PLAN,
+    execute: Sequence[Rule] = EXECUTE,
+    proxy: Sequence[Rule] | None = None,
+    human: Sequence[Rule] | None = None,
+    **agents: Sequence[Rule],
+) -> dict[str, Any]:
+    """A playbook whose phases, unless they are given, go straight through their gates."""
+    played = {"intent-lead": list(intent), "project-lead": [*plan, *execute]}
+    others = {name.replace("_", "-"): list(rules) for name, rules in agents.items()}
+    return {
+        "agents": {**played, **others},
+        **({"proxy": list(proxy)} if proxy is not None else {}),
+        **({"human": list(human)} if human is not None else {}),
+    }
+
+
+# ---- a process that dies where it is told to -------------------------------------------------------
+
+
+@dataclass
+class Trip(Fuse):
+    """Lets the process die at the n-th act of a name, before it or right after it."""
+
+    left: int | None = None
+    torn: Random = field(default_factory=lambda: Random(0))
+    what: str = ""
+    when: str = "before"
+    seen: list[str] = field(default_factory=list)
+
+    def burn(self, what: str, act: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
+        """Do it, unless this is where the process dies."""
+        self.seen.append(what)
+        if self.left is None or (self.what and what != self.what):
+            return act()
+        self.left -= 1
+        if self.left > 0:
+            return act()
+        self.left = None
+        if self.when == "after":
+            act()
+        raise Crash(what)
+
+
+class StageTurns(SimTurns):
+    """The simulator's turns, which also remember what every call was told, and let events in from outside."""
+
+    def __init__(self, schedule: Schedule, disk: SimDisk, fuse: Fuse, outside: MemoryStore) -> None:
+        super().__init__(schedule, disk, Random(1), fuse, {}, outside)
+        self.orders: list[Order] = []
+        self.replies: list[tuple[bool, str]] = []
+        self.injected: list[TurnEvent] = []
+
+    def submit(self, order: Order) -> None:
+        self.orders.append(order)
+        super().submit(order)
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:  # noqa: PLR0917 - the port's
+        self.replies.append((ok, text))
+        super().reply(job, turn, number, ok, text, data)
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        injected, self.injected = self.injected, []
+        return injected or super().events(timeout_seconds)
+
+
+# ---- the stage -------------------------------------------------------------------------------------
+
+
+class Stage:
+    """One job, from its request on."""
+
+    def __init__(self, play: Mapping[str, Any], policies: str | Sequence[str] = "always", **limits: Any) -> None:
+        self.clock = SimClock()
+        self.schedule = Schedule(self.clock)
+        self.ids = SimIds()
+        self.bus = MemoryBus()
+        self.disk = SimDisk()
+        self.outside = MemoryStore(self.bus, "outside")
+        self.processes = 0
+        self.orders: list[Order] = []  # of every process, in the order of their submission
+        self.replies: list[tuple[bool, str]] = []
+        self.boot()
+        read = Playbook.from_json(play)
+        self.settings: dict[str, Any] = {
+            "roles": roles({}, {name: read.recipients(name) for name in read.agents}),
+            "policies": [policies] * 3 if isinstance(policies, str) else list(policies),
+            "fan_out": 3,
+            "crash_budget": 3,
+            "retry_budget": 3,
+            "time_limit_seconds": 60,
+            "agents": play["agents"],
+            "proxy": play.get("proxy"),
+            "human": play.get("human"),
+            **limits,
+        }
+        snapshot = json.dumps(self.settings)
+        self.row = JobRow(JOB, "do it", "ada", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", snapshot)
+
+    # ---- processes -----------------------------------------------------------------------------
+
+    def boot(self, fuse: Trip | None = None) -> None:
+        """A new process, with its own view of the bus and none of the last one's memory."""
+        self.processes += 1
+        self.fuse = fuse or Trip()
+        self.turns = StageTurns(self.schedule, self.disk, self.fuse, self.outside)
+        self.turns.orders, self.turns.replies = self.orders, self.replies
+        world = World(
+            SimStore(self.bus, f"process-{self.processes}", self.fuse),
+            self.turns,
+            SimWorkspace(self.disk, self.fuse),
+            SimFiles(self.disk, self.fuse),
+            self.clock,
+            self.ids,
+        )
+        self.engine = Engine(world)
+
+    def start(self) -> Stage:
+        """Hand in the request."""
+        try:
+            self.engine.start(self.row, charter_of(JOB, self.settings))
+        except Crash:
+            self.kill()
+        return self
+
+    def kill(self) -> None:
+        """The process dies, and nobody goes on with the job yet."""
+        self.bus.kill(f"process-{self.processes}")
+        self.turns.close()
+        self.boot()
+
+    def adopt(self) -> Stage:
+        """The next process takes the job over."""
+        self.engine.adopt(JOB)
+        return self
+
+    def die_at(self, what: str, number: int = 1, when: str = "before") -> Stage:
+        """Let the process die at the n-th act of that name from now on; any act where there is no name."""
+        self.fuse.left, self.fuse.what, self.fuse.when = number, what, when
+        return self
+
+    # ---- the play ------------------------------------------------------------------------------
+
+    @property
+    def live(self) -> LiveJob:
+        """The job in its owner's hands."""
+        return self.engine.jobs[JOB]
+
+    def crank(self, seconds: float = 5.0) -> bool:
+        """Let something happen; a process that dies of it is followed by another, which takes the job over."""
+        try:
+            if JOB not in self.engine.jobs:
+                self.adopt()
+                return True
+            return self.engine.crank(seconds)
+        except Crash:
+            self.kill()
+            return True
+
+    def until(self, reached: Callable[[Stage], object]) -> Stage:
+        """Go on to the first moment at which that holds."""
+        if not self.begun:
+            self.start()
+        for _ in range(CRANKS):
+            if JOB in self.engine.jobs and reached(self):
+                return self
+            happened = self.crank()
+            if not happened and not self.turns.running and not reached(self):
+                raise AssertionError(f"the play rests in {self.state}, and it never came to that")
+        raise AssertionError(f"it never came to that: {self.state}")
+
+    def run(self) -> Stage:
+        """Go on until the job has ended, or rests until somebody outside does something; check everything."""
+        if not self.begun:
+            self.start()
+        for _ in range(CRANKS):
+            happened = self.crank()
+            if not happened and not self.turns.running:
+                self.check()
+                return self
+        raise AssertionError(f"the play does not come to rest: {self.state}")
+
+    def running(self, agent: str, times: int = 1) -> Stage:
+        """Go on until an agent is at work for the n-th time."""
+        return self.until(lambda s: s.started(agent) >= times and s.busy(agent))
+
+    def sleeping(self, agent: str) -> Stage:
+        """Go on until an agent is in the middle of its turn: it has done what stands before its sleep."""
+        self.running(agent)
+        return self.until(lambda s: s.slept(agent))
+
+    # ---- what people do ------------------------------------------------------------------------
+
+    def put(self, kind: str, *, by: str = "ada", key: str = "", **body: Any) -> Stage:
+        """Leave an input on the bus, as another process would."""
+        self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), by, json.dumps(body))
+        return self
+
+    def answer(self, ruling: str | None, text: str = "said", about: str = "") -> Stage:
+        """Answer what waits for the human; where several do, the one that is about that."""
+        waiting = [a for a in self.soup.of(AskHuman) if about in self.body(a.framing)]
+        assert len(waiting) == 1, f"{len(waiting)} questions wait"
+        asked = waiting[0]
+        return self.put(
+            "answer", key=answer_key(asked), question=asked.id, framing=asked.framing, ruling=ruling, text=text
+        )
+
+    def approve(self, about: str = "") -> Stage:
+        """Answer with approval, and go on."""
+        return self.answer("approve", "yes", about).run()
+
+    def intervene(self, text: str, thread: str = "", *, now: bool = False, authoritative: bool = False) -> Stage:
+        return self.put("intervene", text=text, thread=thread, now=now, authoritative=authoritative)
+
+    def withdraw(self, thread: str = "", reason: str = "enough") -> Stage:
+        return self.put("withdraw", thread=thread, reason=reason)
+
+    def pause(self) -> Stage:
+        return self.put("pause")
+
+    def resume(self) -> Stage:
+        return self.put("resume")
+
+    def call(self, order: Order, tool: str, **args: Any) -> Stage:
+        """A call that bears an order's token, from whatever process."""
+        self.turns.injected.append(Called(JOB, order.turn, order.token, 99, tool, args))
+        return self
+
+    def end(self, order: Order, text: str = "late", epoch: int | None = None) -> Stage:
+        """A result of a turn, from whatever process."""
+        self.turns.injected.append(Ended(JOB, order.turn, order.epoch if epoch is None else epoch, text))
+        return self
+
+    # ---- what there is to see ------------------------------------------------------------------
+
+    @property
+    def begun(self) -> bool:
+        return any(row.job == JOB for row in self.outside.jobs())
+
+    @property
+    def soup(self) -> Soup:
+        """The soup as its owner has it."""
+        return self.live.soup
+
+    @property
+    def record(self) -> Record:
+        return self.live.record
+
+    @property
+    def state(self) -> str:
+        row = self.outside.load(JOB).row
+        return row.state
+
+    @property
+    def subteams(self) -> list[Record]:
+        """The nested records, oldest first."""
+        return [record for record in self.soup.of(Record) if record.depth]
+
+    def steps(self, *names: str) -> list[StepRow]:
+        """The steps of these rules, or all."""
+        return [step for step in self.outside.steps(JOB) if not names or step.rule in names]
+
+    def fired(self, rule: str) -> int:
+        return len(self.steps(rule))
+
+    def messages(self, to: str = "", sender: str = "") -> list[MessageRow]:
+        """The messages to an agent, in order."""
+        rows = self.outside.messages(JOB)
+        return [row for row in rows if to in ("", row.agent) and sender in ("", row.sender)]
+
+    def bodies(self, to: str = "", sender: str = "") -> list[str]:
+        return [row.body for row in self.messages(to, sender)]
+
+    def body(self, name: str) -> str:
+        return self.outside.message(JOB, int(name[1:])).body
+
+    def told(self, agent: str) -> list[str]:
+        """What an agent was given to read, turn by turn."""
+        return [order.message for order in self.orders if order.agent == agent]
+
+    def started(self, agent: str) -> int:
+        return len(self.told(agent))
+
+    def order(self, agent: str) -> Order:
+        """An agent's last order."""
+        return [order for order in self.orders if order.agent == agent][-1]
+
+    def busy(self, agent: str) -> bool:
+        return any(actor.order.agent == agent for actor in self.turns.running.values())
+
+    def slept(self, agent: str) -> bool:
+        """Whether the agent's present turn has come to a sleep."""
+        turn = self.order(agent).turn
+        actor = self.turns.running.get((JOB, turn))
+        frame = actor.script.gi_frame if actor else None
+        inner = actor.script.gi_yieldfrom if actor and frame else None
+        return inner is not None and getattr(inner, "__name__", "") == "sleep"
+
+    def thread(self, agent: str) -> str:
+        """Where an agent works, or worked last."""
+        alive = [surface.thread for surface in self.soup.of(Surface) if surface.agent == agent]
+        return alive[-1] if alive else self.order(agent).thread
+
+    def verdicts(self) -> list[Verdict]:
+        return list(self.soup.of(Verdict))
+
+    @property
+    def refusals(self) -> list[str]:
+        """What the agents' calls were refused with."""
+        return [text for ok, text in self.replies if not ok]
+
+    @property
+    def actions(self) -> list[str]:
+        """The actions that moved the job."""
+        return [str(entry.action) for entry in self.record.history]
+
+    def files(self, workspace: str = ROOT) -> dict[str, str]:
+        return self.disk.work.get((JOB, workspace), {})
+
+    def document(self, name: str = "state.json") -> dict[str, Any]:
+        """A record as it lies on the disk."""
+        document: dict[str, Any] = json.loads(self.disk.records[JOB, name])
+        return document
+
+    def kept(self, folder: str) -> list[str]:
+        """The names of the files in a folder of the job's records."""
+        return sorted(name for job, name in self.disk.records if job == JOB and name.startswith(f"{folder}/"))
+
+    def stream(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.disk.streams.get((JOB, name), [])]
+
+    def notes(self) -> list[str]:
+        """What became of each input."""
+        return [row.note for row in self.outside.inputs(JOB, waiting=False)]
+
+    # ---- what must be true whenever it rests ---------------------------------------------------
+
+    def check(self) -> None:
+        """Invariants, deliveries, records, and the audit."""
+        live = self.live
+        check(live.soup)
+        assert not self.turns.unrecorded
+        assert not self.turns.late_calls_accepted
+        state = self.document()
+        anchor = state.pop("head")
+        assert state == state_document(live.record)
+        for record in self.subteams:
+            name = record.id.partition(":")[2]
+            assert self.document(f"records/{name}.json") == state_document(record)
+        report = audit(self.outside, JOB, anchor)
+        assert report.ok, report.findings
+        begun = Counter(deliveries(self.steps()))
+        assert all(count in (0, 1) for count in begun.values()), begun
+        if not live.record.live:
+            left = [m for m in live.soup if type(m).__name__ in ENDED]
+            assert not left, f"the job has ended and left {left}"
+            assert not self.turns.running
+
+
+ENDED = {"Run", "Idle", "Mailbox", "Send", "AskQuestion", "Proxy", "AskHuman", "Surface", "Interrupt", "Terminate"}
+
+
+def deliveries(steps: Sequence[StepRow]) -> dict[str, int]:
+    """How often each message was begun and not given back."""
+    begun: Counter[str] = Counter()
+    for step in steps:
+        if step.rule in ("wake", "wake-int", "interrupt"):
+            begun[run_of(step.produced)] += 1
+        elif step.rule == "recover":
+            begun[run_of(step.consumed)] -= 1
+    return begun
+
+
+def run_of(briefs: str) -> str:
+    """The message of the Run that a step's row names."""
+    return next(brief.split(" ")[3] for brief in briefs.split("\n") if brief.startswith("Run "))

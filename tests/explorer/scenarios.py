@@ -1,0 +1,165 @@
+"""What is explored: each scenario is exhaustive within its bounds, and together they meet every rule and pair.
+
+A prelude leads to a soup where something is already under way, so that two rare things can be met at once
+without all the ways to get there.
+"""
+
+from parley.core.explorer import CODER, SQUAD, Bounds
+from parley.core.rule import Asking, Broadcast, Choice, Ending, Firing
+from parley.core.terms import (
+    ORCHESTRATOR,
+    Close,
+    Deliver,
+    Kind,
+    Origin,
+    Payload,
+    Policy,
+    Question,
+    Ruling,
+)
+
+LEAD, STATE, JOB = "intent-lead", "state:j/1", "job:j"
+A, B = "dispatch:a", "dispatch:b"
+
+Prelude = tuple[Firing, ...]
+
+
+def fire(rule: str, *at: str, choice: Choice = None) -> Firing:
+    return Firing(rule, at, choice)
+
+
+def woken(agent: str, thread: str) -> Firing:
+    return fire("wake", agent, thread, choice="turn")
+
+
+def says(agent: str, thread: str, *payloads: Payload, asks: tuple[Question, ...] = ()) -> Firing:
+    return fire("send-step", agent, thread, choice=Broadcast(payloads, asks))
+
+
+def asks(agent: str, thread: str, name: str) -> Firing:
+    return fire("ask-step", agent, thread, choice=Asking((Question(name, f"?{name}"),)))
+
+
+def withdrawn(thread: str) -> Firing:
+    return fire("withdraw", thread, choice=Ending(Origin.WITHDRAWAL, f"gone {thread}"))
+
+
+AT_WORK: Prelude = (
+    woken(ORCHESTRATOR, JOB),
+    says(ORCHESTRATOR, JOB, Deliver(LEAD, STATE, "begin 1")),
+    fire("spark", ORCHESTRATOR, JOB),
+    fire("send-empty", ORCHESTRATOR, JOB),
+    woken(LEAD, STATE),
+)
+"""The lead of INTENT runs; the orchestrator waits."""
+
+
+def two_at_work(first: str = CODER, second: str = CODER) -> Prelude:
+    """The lead has dispatched two and waits; both run."""
+    return (
+        *AT_WORK,
+        says(LEAD, STATE, Deliver(first, A, "ma"), Deliver(second, B, "mb")),
+        fire("spark", LEAD, STATE),
+        fire("spark", LEAD, STATE),
+        fire("send-empty", LEAD, STATE),
+        woken(first, A),
+        woken(second, B),
+    )
+
+
+def gone(agent: str, thread: str) -> Prelude:
+    """A running instance is withdrawn to its end, and the lead has read of it."""
+    return (
+        withdrawn(thread),
+        fire("term-run", thread, agent),
+        fire("term-mbox", thread, agent),
+        fire("term-final", thread),
+        woken(LEAD, STATE),
+    )
+
+
+def open_question(agent: str, thread: str, name: str, stage: str) -> Prelude:
+    """A running instance asks, and its question has come as far as `stage`."""
+    steps = (
+        asks(agent, thread, name),
+        fire("ask", agent, thread),
+        fire("escalate", name, choice="framed"),
+    )
+    return steps[: ("AskQuestion", "Proxy", "AskHuman").index(stage) + 1]
+
+
+def withdrawn_asker(stage: str) -> Prelude:
+    """Of two at work, the one with a team has asked, is being withdrawn, and its dispatcher closes it too."""
+    return (
+        *two_at_work(SQUAD, CODER),
+        *open_question(SQUAD, A, "qa", stage),
+        withdrawn(A),
+        woken(LEAD, STATE),
+        says(LEAD, STATE, Close(A)),
+        fire("send-terminate", LEAD, STATE),
+    )
+
+
+def both_withdrawn(first: str, second: str) -> Prelude:
+    """Of two at work, both have asked, and both are being withdrawn, one of them twice."""
+    return (
+        *two_at_work(SQUAD, CODER),
+        *open_question(SQUAD, A, "qa", first),
+        *open_question(CODER, B, "qb", second),
+        withdrawn(A),
+        withdrawn(B),
+        woken(LEAD, STATE),
+        says(LEAD, STATE, Close(A)),
+        fire("send-terminate", LEAD, STATE),
+    )
+
+
+BROADCAST: Prelude = (
+    *two_at_work(CODER, SQUAD),
+    *gone(CODER, A),
+    says(
+        LEAD, STATE,
+        Deliver(CODER, A, "late"), Close(A), Deliver(CODER, "dispatch:c", "mc"), Deliver(SQUAD, B, "mb2"),
+    ),
+)  # fmt: skip
+"""The lead sends: a dead letter, a close of the dead, a new dispatch, a letter; someone with a team runs."""
+
+HELD = fire("hold", JOB, choice="pause")
+DOERS = frozenset({CODER})
+TEAM = frozenset({SQUAD})
+
+SCENARIOS: dict[str, Bounds] = {
+    # a job from its very beginning, each choice by whoever can make it
+    "dispatch": Bounds(sends=2, threads=2, closes=1, several=True, silences=1, fan_out=1),
+    "death": Bounds(sends=2, threads=1, withdrawals=1, holds=1),
+    "subteams": Bounds(sends=2, threads=2, nested=True, withdrawals=1, retry_budget=0),
+    "crashes": Bounds(sends=1, threads=1, questions=1, crashes=2),
+    "interrupts": Bounds(sends=1, threads=1, interrupts=1, steered=True, holds=1),
+    "always": Bounds(
+        questions=1, policy=Policy.ALWAYS, rulings=(Ruling.APPROVE, Ruling.WITHDRAW), transitions=1,
+        kinds=(Kind.ASSERT,),
+    ),
+    "never": Bounds(questions=1, policy=Policy.NEVER, withdrawals=1, holds=1),
+    "failure": Bounds(failures=2, pendings=1, observations=1, transitions=1),
+    "letters": Bounds(questions=1, sends=2, threads=1, closes=1),
+    "redirection": Bounds(interrupts=1, questions=1, withdrawals=1),
+    # two at work: what one does meets what the other does
+    "two ask": Bounds(questions=2, voices=DOERS, prelude=two_at_work()),
+    "broadcast and question": Bounds(
+        questions=1, voices=TEAM, nested=True, crash_budget=1, prelude=BROADCAST
+    ),
+    "broadcast and letters": Bounds(sends=1, threads=1, closes=1, voices=TEAM, nested=True, prelude=BROADCAST),
+    "broadcast and interrupt": Bounds(
+        interrupts=1, withdrawals=1, voices=frozenset(), nested=True, prelude=BROADCAST
+    ),
+    **{
+        f"withdrawn at {stage}": Bounds(questions=1, voices=DOERS, nested=True, prelude=withdrawn_asker(stage))
+        for stage in ("AskQuestion", "Proxy", "AskHuman")
+    },
+    **{
+        f"withdrawn at {first} and {second}": Bounds(
+            nested=True, voices=frozenset(), retry_budget=0, prelude=(*both_withdrawn(first, second), HELD)
+        )
+        for first, second in (("AskQuestion", "Proxy"), ("AskQuestion", "AskHuman"), ("Proxy", "AskHuman"))
+    },
+}  # fmt: skip
