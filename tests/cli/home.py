@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 PARLEY = Path(sys.executable).with_name("parley")
 PATIENCE_SECONDS = 30.0
+CACHE = str(Path(tempfile.gettempdir()) / f"parley-tests-pycache-{os.getuid()}")
 
 # Leads that need one approval for each phase and do nothing else.
 LEADS = r"""
@@ -79,8 +81,9 @@ class Home:
         return str(path)
 
     def env(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PARLEY_", "PYTEST"))}
-        return {**kept, **self.environment}
+        # As users have it: nothing of the session that runs the tests, and modules compiled once for all.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PARLEY_", "PY"))}
+        return {**kept, "PYTHONPYCACHEPREFIX": CACHE, **self.environment}
 
     def run(self, *words: str, **options: Any) -> Done:
         done = subprocess.run(

@@ -134,7 +134,9 @@ def test_a_job_that_is_not_known(home: Home, command: str) -> None:
     assert "there is no job 'nope'; `parley ls` lists them" in home.fails(command, "nope")
 
 
-@pytest.mark.parametrize("command", [["show", "x"], ["answer", "x", "y"], ["resume"], ["withdraw", "x"], ["log", "x"]])
+@pytest.mark.parametrize(
+    "command", [["show", "x"], ["answer", "x", "y"], ["resume"], ["withdraw", "x"], ["log", "x"]]
+)
 def test_a_home_without_jobs(home: Home, command: list[str]) -> None:
     assert "start one with `parley run`" in home.fails(*command)
     assert not (home.folder / ".parley").exists()
@@ -145,7 +147,9 @@ def test_a_prefix_that_several_jobs_have(home: Home) -> None:
     database = home.folder / ".parley" / "bus.db"
     twin = first[:-1] + ("x" if first[-1] != "x" else "y")
     with sqlite3.connect(database) as bus:
-        bus.execute(f"INSERT INTO jobs SELECT '{twin}', decider, created, updated, state, visit, backtracks, needs_human, held, agent FROM jobs")  # noqa: S608, E501
+        bus.execute(
+            f"INSERT INTO jobs SELECT '{twin}', decider, created, updated, state, visit, backtracks, needs_human, held, agent FROM jobs"
+        )  # noqa: S608, E501
         bus.execute(f"INSERT INTO charters SELECT '{twin}', request, settings FROM charters")  # noqa: S608
     bus.close()
 
@@ -174,7 +178,9 @@ def test_an_answer_given_twice(home: Home) -> None:
     question = home.question()
     assert home.run("answer", question, "--approve").code == 0
 
-    assert f"question {question} was answered before: approve, by " in home.fails("answer", question, "--approve")
+    assert f"question {question} was answered before: approve, by " in home.fails(
+        "answer", question, "--approve"
+    )
     home.run("resume", job)
     assert f"question {question} was answered before" in home.fails("answer", question[:4], "--revise", "no")
     assert [entry["state"] for entry in home.jobs()] == ["PLAN"]
@@ -185,7 +191,9 @@ def test_an_answer_to_a_question_of_a_job_that_has_ended(home: Home) -> None:
     question = home.question()
     home.run("withdraw", job)
 
-    assert f"question {question} is closed: job {job} has ended (WITHDRAWN)" in home.fails("answer", question, "x")
+    assert f"question {question} is closed: job {job} has ended (WITHDRAWN)" in home.fails(
+        "answer", question, "x"
+    )
 
 
 def test_going_back_to_where_there_is_nothing(home: Home) -> None:
@@ -297,7 +305,9 @@ BAD_OUTCOMES = {
 def test_an_outcome_record_that_does_not_count(home: Home, action: str) -> None:
     again = "    - {match: '\\[VIOLATION\\]', do: [{outcome: {outcome: APPROVED_INTENT, reason: mended}}]}\n"
     human = "human: [{match: INTENT.md, verdict: approve}]\n"
-    bad = LEADS.replace("[{outcome: {outcome: APPROVED_INTENT, reason: \"clear\"}}]}", f"[{action}]}}\n{again}", 1)
+    bad = LEADS.replace(
+        '[{outcome: {outcome: APPROVED_INTENT, reason: "clear"}}]}', f"[{action}]}}\n{again}", 1
+    )
     assert bad != LEADS
 
     job = home.start(human + bad)
@@ -313,7 +323,9 @@ def test_an_outcome_record_that_does_not_count(home: Home, action: str) -> None:
 
 
 def test_an_interrupt_is_quiet_and_says_how_to_go_on(home: Home) -> None:
-    with home.started("run", "x", "--playbook", home.write("p.yaml", LEADS.replace("[{write", "[{sleep: 60}, {write"))) as process:
+    with home.started(
+        "run", "x", "--playbook", home.write("p.yaml", LEADS.replace("[{write", "[{sleep: 60}, {write"))
+    ) as process:
         job = wait_for(lambda: (home.folder / ".parley" / "bus.db").exists() and home.jobs())[0]["id"]
         wait_for(lambda: home.run("tree", job, "--json").document["threads"][-1]["state"] == "running")
         process.send_signal(2)

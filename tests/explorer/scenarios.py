@@ -10,6 +10,7 @@ from parley.core.terms import (
     ORCHESTRATOR,
     Close,
     Deliver,
+    Interrupt,
     Kind,
     Origin,
     Payload,
@@ -77,6 +78,8 @@ def gone(agent: str, thread: str) -> Prelude:
         woken(LEAD, STATE),
     )
 
+HELD = fire("hold", JOB, choice="pause")
+
 
 def open_question(agent: str, thread: str, name: str, stage: str) -> Prelude:
     """A running instance asks, and its question has come as far as `stage`."""
@@ -114,17 +117,23 @@ def both_withdrawn(first: str, second: str) -> Prelude:
     )
 
 
-BROADCAST: Prelude = (
-    *two_at_work(CODER, SQUAD),
-    *gone(CODER, A),
-    says(
-        LEAD, STATE,
-        Deliver(CODER, A, "late"), Close(A), Deliver(CODER, "dispatch:c", "mc"), Deliver(SQUAD, B, "mb2"),
-    ),
-)  # fmt: skip
-"""The lead sends: a dead letter, a close of the dead, a new dispatch, a letter; someone with a team runs."""
+def broadcast(*meanwhile: Firing) -> Prelude:
+    """The lead sends a dead letter, a close, a new dispatch and a letter; someone with a team does something."""
+    return (
+        *two_at_work(CODER, SQUAD),
+        *gone(CODER, A),
+        says(
+            LEAD, STATE,
+            Deliver(CODER, A, "late"), Close(A), Deliver(CODER, "dispatch:c", "mc"), Deliver(SQUAD, B, "mb2"),
+        ),
+        *meanwhile,
+    )  # fmt: skip
 
-HELD = fire("hold", JOB, choice="pause")
+
+def redirected(thread: str, name: str, *, now: bool) -> Firing:
+    return fire("intervene", thread, choice=Interrupt(thread, name, now))
+
+NOBODY: frozenset[str] = frozenset()
 DOERS = frozenset({CODER})
 TEAM = frozenset({SQUAD})
 
@@ -146,11 +155,22 @@ SCENARIOS: dict[str, Bounds] = {
     # two at work: what one does meets what the other does
     "two ask": Bounds(questions=2, voices=DOERS, prelude=two_at_work()),
     "broadcast and question": Bounds(
-        questions=1, voices=TEAM, nested=True, crash_budget=1, prelude=BROADCAST
+        questions=1, voices=TEAM, nested=True, crash_budget=1, prelude=broadcast()
     ),
-    "broadcast and letters": Bounds(sends=1, threads=1, closes=1, voices=TEAM, nested=True, prelude=BROADCAST),
-    "broadcast and interrupt": Bounds(
-        interrupts=1, withdrawals=1, voices=frozenset(), nested=True, prelude=BROADCAST
+    "broadcast and letters": Bounds(
+        sends=1, threads=1, closes=1, voices=TEAM, nested=True, prelude=broadcast()
+    ),
+    "broadcast and interrupt": Bounds(interrupts=1, voices=NOBODY, nested=True, prelude=broadcast()),
+    **{
+        f"broadcast and withdrawal at {stage}": Bounds(
+            voices=NOBODY, nested=True, crash_budget=1,
+            prelude=broadcast(*open_question(SQUAD, B, "qb", stage), withdrawn(B), HELD),
+        )
+        for stage in ("AskQuestion", "Proxy", "AskHuman")
+    },
+    "broadcast and withdrawal at Interrupt": Bounds(
+        voices=NOBODY, nested=True, retry_budget=0,
+        prelude=broadcast(redirected(B, "ib", now=True), withdrawn(B), HELD),
     ),
     **{
         f"withdrawn at {stage}": Bounds(questions=1, voices=DOERS, nested=True, prelude=withdrawn_asker(stage))
@@ -158,7 +178,7 @@ SCENARIOS: dict[str, Bounds] = {
     },
     **{
         f"withdrawn at {first} and {second}": Bounds(
-            nested=True, voices=frozenset(), retry_budget=0, prelude=(*both_withdrawn(first, second), HELD)
+            nested=True, voices=NOBODY, retry_budget=0, prelude=(*both_withdrawn(first, second), HELD)
         )
         for first, second in (("AskQuestion", "Proxy"), ("AskQuestion", "AskHuman"), ("Proxy", "AskHuman"))
     },

@@ -193,11 +193,11 @@ def _bring_up(
 ) -> None:
     """Merge what is closed in this turn, and at the end of a phase what was left open: the lowest first.
 
-    It is done before the turn's tree is kept, so that an assert, an approval and a restart are about the whole of it.
+    It is done before the turn's tree is kept: an assert, an approval and a restart are about all of it.
     """
     soup = live.soup
     leaving = [payload.thread for payload in turn.payloads if isinstance(payload, Close)]
-    if record is not None and record.live and outcome is not None and outcome.outcome == APPROVAL[record.state]:
+    if record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state):
         leaving = list(soup.children(turn.thread))
     merges: list[tuple[str, str]] = []
     waiting = [(thread, turn.thread) for thread in reversed(leaving)]

@@ -312,7 +312,7 @@ class Engine:
             stopped, live.stopped = live.stopped, []
             for turn in stopped:
                 self.world.turns.cancel(live.job, turn)
-        for live in self.jobs.values():  # before any turn starts: it may write an outcome in the same workspace
+        for live in self.jobs.values():  # before any turn starts: it may write an outcome in the same place
             outcomes, live.outcomes = live.outcomes, []
             for name, text, workspace in outcomes:
                 self.world.files.write_outcome(live.job, name, text)

@@ -45,7 +45,7 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
         note = handlers[row.kind](live, world, row, json.loads(row.body))
     except (Disabled, Refused) as late:
         note = f"too late: {late}"
-    except (AttributeError, LookupError, TypeError, ValueError) as odd:  # anyone may leave one: it must not stop the job
+    except (AttributeError, LookupError, TypeError, ValueError) as odd:  # anyone may leave one
         note = f"too late: it can't be read: {odd!r}"
     live.take(row, note)
 

@@ -299,10 +299,11 @@ class Orchestrator:
     def interrupt(
         self, record: Record, body: str, *, now: bool, authoritative: bool, for_job: bool = True
     ) -> None:
-        """Redirect a state's lead; what is meant for the job goes on to the next state if this one does not take it."""
-        meta = {"intervened": {"now": now, "authoritative": authoritative}, **({"job": True} if for_job else {})}
-        letter = self.letter(record.actor, record.thread, body, meta)
-        self.fire("intervene", record.thread, choice=Interrupt(record.thread, letter.message, now, authoritative))
+        """Redirect a state's lead; the next state's gets what is meant for the job and this one did not take."""
+        how = {"now": now, "authoritative": authoritative}
+        letter = self.letter(record.actor, record.thread, body, {"intervened": how, "job": for_job})
+        moved = Interrupt(record.thread, letter.message, now, authoritative)
+        self.fire("intervene", record.thread, choice=moved)
 
 
 PHASES_BY_STATE = {state: state.lower() for state in PHASES}

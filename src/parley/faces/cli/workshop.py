@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -26,7 +27,6 @@ from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import job_document
 from parley.faces.plain import PlainView, SilentView
-from parley.faces.terminal import TerminalView
 
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
@@ -75,7 +75,8 @@ def conduct(
     try:
         if screen:
             files, paths = JobFiles(place.home), FolderWorkspace(place.home)
-            with TerminalView(
+            # a face of its own, imported when it is asked for: the others do without what it draws with
+            with import_module("parley.faces.terminal").TerminalView(
                 looking,
                 files,
                 jobs[0],
