@@ -125,6 +125,7 @@ class Simulation:
             "time_limit_seconds": 30,
             "agents": made.agents,
             "proxy": made.proxy,
+            "human": made.stand_in,
         }
         row = JobRow(
             JOB, "do it", "me", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings)
@@ -179,10 +180,10 @@ class Simulation:
 
     def given_up(self, soup: Soup) -> bool:
         """Whether only a human who stays silent could go on."""
+        if self.scenario.human != "silent" or self.scenario.stand_in is not None:
+            return False
         running = self.turns is not None and self.turns.running
-        return (
-            self.scenario.human == "silent" and bool(soup.of(AskHuman)) and not running and not soup.of(Hold)
-        )
+        return bool(soup.of(AskHuman)) and not running and not soup.of(Hold)
 
     def finish(self) -> None:
         """The last process ends in good order, or the one after it does."""
@@ -238,8 +239,7 @@ class Simulation:
             return
         soup = self.soup()
         for asked in soup.of(AskHuman):
-            # a human may be silent only where somebody else could still act
-            if made.human != "silent":
+            if made.human != "silent" and made.stand_in is None:
                 self.answer(asked)
         if self.rng.random() < made.meddling:
             self.meddle(soup)
@@ -333,7 +333,7 @@ class Simulation:
                 raise Failed(self.seed, f"the job has ended and left {left[0]}")
         elif not soup.of(AskHuman) and not soup.of(Hold):
             raise Failed(self.seed, f"it ended in {record.state} with nobody awaited")
-        elif self.scenario.human != "silent":
+        elif self.scenario.human != "silent" or self.scenario.stand_in is not None:
             raise Failed(self.seed, f"it did not end although the human answers: {record.state}")
 
     def judge_deliveries(self, soup: Soup) -> None:

@@ -15,6 +15,7 @@ class Scenario:
 
     agents: dict[str, list[Rule]]
     proxy: list[Rule] | None
+    stand_in: list[Rule] | None  # the human's own rules, where a playbook plays the human
     teams: dict[str, list[str]]
     policies: tuple[str, str, str]
     rulings: dict[str, float]  # how the human tends to rule
@@ -38,6 +39,7 @@ def scenario(rng: Random) -> Scenario:
             "helper": _worker(rng, "helper"),
         },
         proxy=_proxy(rng),
+        stand_in=_stand_in(rng),
         teams={"project-lead": ["coder", "tester", "squad"], "squad": ["helper"], "intent-lead": ["coder"]},
         policies=(_policy(rng), _policy(rng), _policy(rng)),
         rulings=_temper(rng),
@@ -90,6 +92,12 @@ def _proxy(rng: Random) -> list[Rule] | None:
             [{"match": r"\[QUESTION\]", "repeat": True, "do": [{"crash": 9}]}],
         )
     )
+
+
+def _stand_in(rng: Random) -> list[Rule] | None:
+    once = [{"match": ".", "verdict": rng.choice(("revise", "backtrack plan")), "text": "not yet"}]
+    yes = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
+    return once + yes if rng.random() < 0.25 else None
 
 
 def _lead(rng: Random, state: str, artifact: str) -> list[Rule]:

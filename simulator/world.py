@@ -110,6 +110,12 @@ class SimStore(MemoryStore):
         """All or nothing, also when the process dies."""
         self._fuse.burn("commit", lambda: super(SimStore, self).commit(commits))
 
+    def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
+        """An answer is given only to what was asked for good, not to what a crash may take back."""
+        if kind == "answer" and f"question {json.loads(body)['question']}" not in self.load(job).molecules:
+            raise AssertionError(f"{by} answers a question that is not on the bus: {key}")
+        return super().put(job, kind, key, time, by, body)
+
 
 class SimDisk:
     """The files of all processes: workspaces, snapshots, records. It outlives every process."""

@@ -8,7 +8,16 @@ from tests.cli.home import Home
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.delenv("PARLEY_HOME", raising=False)
     folder = tmp_path / "work"
     folder.mkdir()
     return Home(folder)
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with one job that waits for the human; for tests that change nothing."""
+    home = Home(tmp_path_factory.mktemp("waiting"))
+    home.start()
+    return home

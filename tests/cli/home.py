@@ -1,5 +1,6 @@
 """A home of its own for a test, and `parley` run in it as people run it: a process from a shell."""
 
+import io
 import json
 import os
 import signal
@@ -8,10 +9,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from parley.faces.cli import main
 
 PARLEY = Path(sys.executable).with_name("parley")
 PATIENCE_SECONDS = 30.0
@@ -102,12 +105,22 @@ class Home:
 
     def fails(self, *words: str, code: int = 2, **options: Any) -> str:
         """The one line that a command fails with."""
-        done = self.run(*words, **options)
-        assert (done.code, done.out) == (code, ""), done
-        lines = done.err.splitlines()
-        assert len(lines) == 1, done.err
-        assert lines[0].startswith("parley: ")
-        return lines[0]
+        return _one_line(self.run(*words, **options), code)
+
+    def here(self, *words: str) -> Done:
+        """A command in this very process: for the many that end before anything is started."""
+        out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
+        os.chdir(self.folder)
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                code = main(list(words))
+        finally:
+            os.chdir(before)
+        return Done(code, out.getvalue(), err.getvalue())
+
+    def refuses(self, *words: str, code: int = 2) -> str:
+        """As `fails`, in this very process."""
+        return _one_line(self.here(*words), code)
 
     @contextmanager
     def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
@@ -136,15 +149,23 @@ class Home:
         return job
 
     def jobs(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.run("ls", "--json").document["jobs"]
+        found: list[dict[str, Any]] = self.here("ls", "--json").document["jobs"]
         return found
 
     def question(self) -> str:
-        found: list[dict[str, Any]] = self.run("inbox", "--json").document["questions"]
+        found: list[dict[str, Any]] = self.here("inbox", "--json").document["questions"]
         return str(found[0]["id"])
 
     def job_file(self, job: str, name: str) -> Path:
         return self.folder / ".parley" / "jobs" / job / name
+
+
+def _one_line(done: Done, code: int) -> str:
+    assert (done.code, done.out) == (code, ""), done
+    lines = done.err.splitlines()
+    assert len(lines) == 1, done.err
+    assert lines[0].startswith("parley: ")
+    return lines[0]
 
 
 def wait_for(what: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parley.adapters.sqlite import SqliteStore
 from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
 
 
@@ -20,13 +21,13 @@ def test_an_empty_request(home: Home) -> None:
 def test_a_request_that_is_too_long(home: Home) -> None:
     playbook = home.write("p.yaml", LEADS)
 
-    assert "100000 at most" in home.fails("run", "x" * 100_001, "--playbook", playbook)
+    assert "100000 at most" in home.refuses("run", "x" * 100_001, "--playbook", playbook)
 
 
 def test_a_folder_that_is_not_there(home: Home) -> None:
     playbook = home.write("p.yaml", LEADS)
 
-    assert "no such folder" in home.fails("run", "x", "--playbook", playbook, "--repo", "/no/such/folder")
+    assert "no such folder" in home.refuses("run", "x", "--playbook", playbook, "--repo", "/no/such/folder")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -59,7 +60,7 @@ def test_a_playbook_that_is_broken_is_told_with_line_and_column(home: Home) -> N
 
 
 def test_a_playbook_that_is_not_there(home: Home) -> None:
-    assert "none.yaml:1:1: " in home.fails("run", "x", "--playbook", "none.yaml")
+    assert "none.yaml:1:1: " in home.refuses("run", "x", "--playbook", "none.yaml")
 
 
 def test_no_playbook(home: Home) -> None:
@@ -76,7 +77,7 @@ def test_an_agent_that_is_not_known(home: Home) -> None:
 def test_a_policy_that_is_not_known(home: Home, policy: str) -> None:
     playbook = home.write("p.yaml", LEADS)
 
-    assert "use one of: " in home.fails("run", "x", "--playbook", playbook, "--policy", policy)
+    assert "use one of: " in home.refuses("run", "x", "--playbook", playbook, "--policy", policy)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_policy_that_is_not_known(home: Home, policy: str) -> None:
     [["show"], ["fly"], ["run", "x", "--nonsense"], ["answer", "q", "--approve", "--revise"], ["ls", "more"]],
 )
 def test_words_that_make_no_command(home: Home, words: list[str]) -> None:
-    assert "--help`" in home.fails(*words)
+    assert "--help`" in home.refuses(*words)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_words_that_make_no_command(home: Home, words: list[str]) -> None:
 def test_settings_that_are_wrong(home: Home, text: str, said: str) -> None:
     path = home.write("parley.toml", text)
 
-    line = home.fails("run", "x", "--playbook", home.write("p.yaml", LEADS))
+    line = home.refuses("run", "x", "--playbook", home.write("p.yaml", LEADS))
 
     assert line.startswith(f"parley: {path}: ")
     assert said in line
@@ -124,21 +125,19 @@ def test_settings_that_are_wrong(home: Home, text: str, said: str) -> None:
 def test_roles_that_are_wrong(home: Home, text: str, said: str) -> None:
     path = home.write(".claude/agents/coder.md", text)
 
-    assert f"{path}{said}" in home.fails("run", "x", "--playbook", home.write("p.yaml", LEADS))
+    assert f"{path}{said}" in home.refuses("run", "x", "--playbook", home.write("p.yaml", LEADS))
 
 
 @pytest.mark.parametrize("command", ["show", "tree", "log", "pause", "resume", "withdraw", "audit", "export"])
-def test_a_job_that_is_not_known(home: Home, command: str) -> None:
-    home.start()
-
-    assert "there is no job 'nope'; `parley ls` lists them" in home.fails(command, "nope")
+def test_a_job_that_is_not_known(waiting: Home, command: str) -> None:
+    assert "there is no job 'nope'; `parley ls` lists them" in waiting.refuses(command, "nope")
 
 
 @pytest.mark.parametrize(
     "command", [["show", "x"], ["answer", "x", "y"], ["resume"], ["withdraw", "x"], ["log", "x"]]
 )
 def test_a_home_without_jobs(home: Home, command: list[str]) -> None:
-    assert "start one with `parley run`" in home.fails(*command)
+    assert "start one with `parley run`" in home.refuses(*command)
     assert not (home.folder / ".parley").exists()
 
 
@@ -161,16 +160,12 @@ def test_a_prefix_that_several_jobs_have(home: Home) -> None:
     assert home.run("show", first).code == 0
 
 
-def test_a_question_that_is_not_known(home: Home) -> None:
-    home.start()
-
-    assert "there is no open question 'nope'" in home.fails("answer", "nope", "--approve")
+def test_a_question_that_is_not_known(waiting: Home) -> None:
+    assert "there is no open question 'nope'" in waiting.refuses("answer", "nope", "--approve")
 
 
-def test_an_answer_without_anything_in_it(home: Home) -> None:
-    home.start()
-
-    assert "needs words or a verdict" in home.fails("answer", home.question())
+def test_an_answer_without_anything_in_it(waiting: Home) -> None:
+    assert "needs words or a verdict" in waiting.refuses("answer", waiting.question())
 
 
 def test_an_answer_given_twice(home: Home) -> None:
@@ -196,10 +191,8 @@ def test_an_answer_to_a_question_of_a_job_that_has_ended(home: Home) -> None:
     )
 
 
-def test_going_back_to_where_there_is_nothing(home: Home) -> None:
-    home.start()
-
-    said = home.fails("answer", home.question(), "--backtrack", "plan")
+def test_going_back_to_where_there_is_nothing(waiting: Home) -> None:
+    said = waiting.refuses("answer", waiting.question(), "--backtrack", "plan")
 
     assert "INTENT can't go back to plan: it is the first state" in said
 
@@ -228,18 +221,21 @@ def test_a_bus_that_is_damaged(home: Home) -> None:
     assert "damaged" in home.fails("ls", code=1)
 
 
-def test_a_bus_that_somebody_holds(home: Home) -> None:
+def test_a_bus_that_somebody_holds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SqliteStore.__init__.__kwdefaults__, "busy_seconds", 0.1)  # type: ignore[arg-type]
     home.start()
     question = home.question()
     bus = sqlite3.connect(home.folder / ".parley" / "bus.db", isolation_level=None)
     try:
         bus.execute("BEGIN IMMEDIATE")
 
-        assert "another process holds the bus too long" in home.fails("answer", question, "--approve", code=1)
-        assert home.run("ls").code == 0  # reading goes on
+        assert "another process holds the bus too long" in home.refuses(
+            "answer", question, "--approve", code=1
+        )
+        assert home.here("ls").code == 0  # reading goes on
     finally:
         bus.close()
-    assert home.run("answer", question, "--approve").code == 0
+    assert home.here("answer", question, "--approve").code == 0
 
 
 def test_a_disk_that_refuses_to_take_more_loses_nothing(home: Home) -> None:
@@ -292,34 +288,40 @@ def test_a_disk_that_is_full_loses_nothing(home: Home, tmp_path: Path) -> None:
 
 
 BAD_OUTCOMES = {
-    "malformed": "{outcome: 'this is not JSON'}",
-    "unknown keys": """{outcome: '{"outcome": "APPROVED_INTENT", "mood": "good"}'}""",
-    "out of domain": "{outcome: {outcome: APPROVED_WORK, reason: early}}",
-    "no action at all": "{outcome: {outcome: HURRAY, reason: early}}",
-    "huge": "{shell: 'mkdir -p .parley; head -c 100000 /dev/zero > .parley/outcome.json'}",
-    "a link": "{shell: 'mkdir -p .parley; ln -s /etc/passwd .parley/outcome.json'}",
+    "is not JSON": "{outcome: 'hurray'}",
+    "must be an object": """{outcome: '{"outcome": "APPROVED_INTENT", "mood": "good"}'}""",
+    "APPROVED_WORK": "{outcome: {outcome: APPROVED_WORK, reason: early}}",
+    "'HURRAY' is not an outcome": "{outcome: {outcome: HURRAY, reason: early}}",
+    "has 100000 bytes": "{shell: 'mkdir -p .parley; head -c 100000 /dev/zero > .parley/outcome.json'}",
+    "must be an ordinary file": "{shell: 'mkdir -p .parley; ln -s /etc/passwd .parley/outcome.json'}",
 }
 
 
-@pytest.mark.parametrize("action", BAD_OUTCOMES.values(), ids=BAD_OUTCOMES.keys())
-def test_an_outcome_record_that_does_not_count(home: Home, action: str) -> None:
-    again = "    - {match: '\\[VIOLATION\\]', do: [{outcome: {outcome: APPROVED_INTENT, reason: mended}}]}\n"
+def test_outcome_records_that_do_not_count(home: Home) -> None:
+    """Each is told to the lead in one line, is kept, and costs nothing but a try."""
+    home.write("parley.toml", "[limits]\nretry_budget = 10\n")
+    first, *others = BAD_OUTCOMES.values()
+    rules = [f"    - {{match: 'ANSWER approve', do: [{first}]}}"]
+    rules += [f"    - {{match: 'VIOLATION', do: [{action}]}}" for action in others]
+    good = "{outcome: {outcome: APPROVED_INTENT, reason: mended}}"
+    rules += [f"    - {{match: 'VIOLATION', do: [{good}]}}"]
     human = "human: [{match: INTENT.md, verdict: approve}]\n"
-    bad = LEADS.replace(
-        '[{outcome: {outcome: APPROVED_INTENT, reason: "clear"}}]}', f"[{action}]}}\n{again}", 1
+    playbook = LEADS.replace("  project-lead:", "\n".join([*rules, "  project-lead:"]), 1)
+    playbook = playbook.replace(
+        "{match: '\\[ANSWER approve\\]', do: [{outcome", "{match: 'never', do: [{outcome", 1
     )
-    assert bad != LEADS
 
-    job = home.start(human + bad)
+    job = home.start(human + playbook)
 
-    log = home.run("log", job).out
-    violations = [line for line in log.splitlines() if "[VIOLATION]" in line]
-    assert len(violations) == 1
-    assert home.jobs()[0]["state"] == "PLAN"
+    told = [line for line in home.here("log", job).out.splitlines() if "[VIOLATION]" in line]
+    assert len(told) == len(BAD_OUTCOMES)
+    for said, line in zip(BAD_OUTCOMES, told, strict=True):
+        assert said in line
     kept = [json.loads(path.read_text()) for path in sorted(home.job_file(job, "outcomes").iterdir())]
-    assert len(kept) == 2
-    assert kept[-1]["reason"] == "mended"
-    assert home.run("audit", job).code == 0
+    assert [outcome.get("reason") for outcome in kept][-1] == "mended"
+    assert len(kept) == len(BAD_OUTCOMES) + 1
+    assert home.jobs()[0]["state"] == "PLAN"
+    assert home.here("audit", job).code == 0
 
 
 def test_an_interrupt_is_quiet_and_says_how_to_go_on(home: Home) -> None:

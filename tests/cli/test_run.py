@@ -2,12 +2,8 @@
 
 import pytest
 
+from parley import config
 from tests.cli.home import APPROVES, LEADS, Home
-
-ENDS = {
-    "withdrawn": ("withdraw", "WITHDRAWN", 3),
-    "done": ("approve", "DONE", 0),
-}
 
 
 def test_a_job_that_is_approved_ends_with_0_and_says_where_the_result_is(home: Home) -> None:
@@ -62,11 +58,11 @@ def test_answers_and_resumes_lead_to_the_end(home: Home) -> None:
     job = home.start()
     codes = []
     for _ in range(3):
-        assert home.run("answer", home.question(), "--approve").code == 0
+        assert home.here("answer", home.question(), "--approve").code == 0
         codes.append(home.run("resume", job).code)
 
     assert codes == [4, 4, 0]
-    assert home.run("audit", job).code == 0
+    assert home.here("audit", job).code == 0
 
 
 def test_yes_approves_whatever_is_asked(home: Home) -> None:
@@ -91,21 +87,22 @@ def test_json_is_one_document_and_nothing_else(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    "words, policies",
+    "given, policies",
     [
-        ([], ["always", "always", "always"]),
-        (["--policy", "never"], ["never", "never", "never"]),
-        (["--policy", "plan=never,execute=when_unsure"], ["always", "never", "when_unsure"]),
-        (["--policy", "never", "--policy", "plan=always"], ["never", "always", "never"]),
+        ([], ("always", "when_unsure", "always")),
+        (["never"], ("never", "never", "never")),
+        (["plan=never,execute=when_unsure"], ("always", "never", "when_unsure")),
+        (["never", "plan=always"], ("never", "always", "never")),
     ],
 )
-def test_policies(home: Home, words: list[str], policies: list[str]) -> None:
-    playbook = home.write("p.yaml", "human: [{match: '.', verdict: withdraw}]\n" + LEADS)
-    home.write("parley.toml", "[limits]\nretry_budget = 1\n")
+def test_policies_of_the_command_line_go_before_those_of_the_settings(
+    given: list[str], policies: tuple[str, ...]
+) -> None:
+    settings = config.Settings(policies=("always", "when_unsure", "always"))
+    for policy in given:
+        settings = config.with_policy(settings, policy)
 
-    document = home.run("run", "do it", "--playbook", playbook, "--json", *words).document
-
-    assert list(document["policies"].values()) == policies
+    assert settings.policies == policies
 
 
 def test_settings_and_roles_are_those_of_the_start(home: Home) -> None:
@@ -114,7 +111,7 @@ def test_settings_and_roles_are_those_of_the_start(home: Home) -> None:
     job = home.start()
     home.write("parley.toml", "this is not TOML")
 
-    assert home.run("show", job, "--json").document["policies"]["plan"] == "never"
+    assert home.here("show", job, "--json").document["policies"]["plan"] == "never"
 
 
 def test_the_home_may_be_elsewhere(home: Home) -> None:

@@ -171,11 +171,17 @@ class StageTurns(SimTurns):
         super().__init__(schedule, disk, Random(1), fuse, {}, outside)
         self.orders: list[Order] = []
         self.replies: list[tuple[bool, str]] = []
+        self.deaths: Counter[str] = Counter()  # how many of an agent's next turns are lost
+        self.eager: Callable[[Order], object] = str  # what an agent does the moment it is started
         self.injected: list[TurnEvent] = []
 
     def submit(self, order: Order) -> None:
         self.orders.append(order)
         super().submit(order)
+        self.eager(order)
+        if self.deaths[order.agent]:
+            self.deaths[order.agent] -= 1
+            self.running[order.job, order.turn].dies_at = 0
 
     def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:  # noqa: PLR0917 - the port's
         self.replies.append((ok, text))
@@ -202,6 +208,7 @@ class Stage:
         self.processes = 0
         self.orders: list[Order] = []  # of every process, in the order of their submission
         self.replies: list[tuple[bool, str]] = []
+        self.deaths: Counter[str] = Counter()
         self.boot()
         read = Playbook.from_json(play)
         self.settings: dict[str, Any] = {
@@ -226,7 +233,7 @@ class Stage:
         self.processes += 1
         self.fuse = fuse or Trip()
         self.turns = StageTurns(self.schedule, self.disk, self.fuse, self.outside)
-        self.turns.orders, self.turns.replies = self.orders, self.replies
+        self.turns.orders, self.turns.replies, self.turns.deaths = self.orders, self.replies, self.deaths
         world = World(
             SimStore(self.bus, f"process-{self.processes}", self.fuse),
             self.turns,
@@ -259,6 +266,11 @@ class Stage:
     def die_at(self, what: str, number: int = 1, when: str = "before") -> Stage:
         """Let the process die at the n-th act of that name from now on; any act where there is no name."""
         self.fuse.left, self.fuse.what, self.fuse.when = number, what, when
+        return self
+
+    def lose(self, agent: str, turns: int = 1) -> Stage:
+        """Let an agent die in each of its next turns."""
+        self.deaths[agent] += turns
         return self
 
     # ---- the play ------------------------------------------------------------------------------

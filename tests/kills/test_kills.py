@@ -91,7 +91,7 @@ class Place:
         files = {
             str(path.relative_to(work)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(work.rglob("*"))
-            if path.is_file() and ".parley" not in path.parts
+            if path.is_file() and ".parley" not in path.relative_to(work).parts
         }
         history = tuple((entry["state"], entry["action"]) for entry in state["history"])
         return End(code, state["state"], history, files)

@@ -109,9 +109,7 @@ class Stage:
         usage = {"turns": 1.0} if not fault else {}
         self._events.append(Ended(order.job, order.turn, order.epoch, text, handle, usage, fault))
 
-    def reply(  # noqa: PLR0917 - the port's
-        self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]
-    ) -> None:
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
         key = (job, turn)
         if key in self._playing:
             playing = self._playing[key][1]
@@ -389,7 +387,7 @@ def play_running(theatre: Theatre, job: str = "runs-1") -> str:
     theatre.go_on(job)
     theatre.ask(job, "pause")
     theatre.go_on(job)
-    theatre.ask(job, "intervene", text="careful", now=True, thread=theatre.thread_of(job, "researcher"))
+    theatre.ask(job, "intervene", text="careful", thread=theatre.thread_of(job, "researcher"))
     theatre.go_on(job)
     return job
 

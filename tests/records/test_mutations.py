@@ -5,7 +5,6 @@ from copy import copy
 from dataclasses import fields, replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,9 +36,8 @@ def neighbours(value: Any) -> Iterator[Any]:
         yield from (value + 1, value - 1, -value, type(value)(0))
 
 
-@pytest.mark.parametrize("name", ["running", "withdrawn"])
-def test_every_column_of_every_row_is_covered_without_an_anchor(kept: dict[str, Kept], name: str) -> None:
-    play = kept[name]
+def test_every_column_of_every_row_is_covered_without_an_anchor(kept: dict[str, Kept]) -> None:
+    play = kept["running"]
     store = play.load()
     unseen = []
     for table in TABLES:
@@ -74,7 +72,7 @@ def values() -> st.SearchStrategy[Any]:
 
 
 @given(data=st.data())
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_any_value_anywhere_is_found(kept: dict[str, Kept], data: st.DataObject) -> None:
     play = kept[data.draw(st.sampled_from(NAMES))]
     store = fresh(play.load())
@@ -92,7 +90,7 @@ def test_any_value_anywhere_is_found(kept: dict[str, Kept], data: st.DataObject)
 
 
 @given(data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=150)
 def test_any_row_that_is_gone_doubled_or_moved_is_found(kept: dict[str, Kept], data: st.DataObject) -> None:
     play = kept[data.draw(st.sampled_from(NAMES))]
     store = fresh(play.load())
@@ -110,7 +108,7 @@ def test_any_row_that_is_gone_doubled_or_moved_is_found(kept: dict[str, Kept], d
 
 
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=75)
 def test_any_molecule_that_is_gone_added_or_changed_is_found(
     kept: dict[str, Kept], data: st.DataObject
 ) -> None:

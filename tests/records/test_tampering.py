@@ -253,7 +253,7 @@ def forge(raw: sqlite3.Connection, rule: str, at: str, choice: str) -> None:
         ("conquer", "{job}", "", "no rule 'conquer'"),
     ],
 )
-def test_a_forged_step_is_found_by_the_rules(  # noqa: PLR0917 - a table's columns
+def test_a_forged_step_is_found_by_the_rules(
     kept: dict[str, Kept], tmp_path: Path, rule: str, at: str, choice: str, why: str
 ) -> None:
     play = kept["running"]
@@ -276,14 +276,17 @@ def test_a_step_in_another_name_is_found_by_the_rules(kept: dict[str, Kept], tmp
 
 def test_a_message_that_no_step_delivers_is_found(kept: dict[str, Kept], tmp_path: Path) -> None:
     def add(raw: sqlite3.Connection) -> None:
-        last = rows(raw, "messages")[-1]
-        insert(raw, "messages", {**last, "number": 11, "key": "another", "seq": last["seq"] + 1})
-        raw.execute("UPDATE commits SET messages = 11 WHERE number = 12")
+        last, commit = rows(raw, "messages")[-1], rows(raw, "commits")[-1]
+        number = last["number"] + 1
+        assert last["txn"] == commit["number"]
+        insert(raw, "messages", {**last, "number": number, "key": "another", "seq": last["seq"] + 1})
+        update(raw, "commits", commit, messages=number)
         rechain(raw)
 
     report = tampered(kept["running"], tmp_path, add)
 
-    assert str(report.findings[0]) == "messages 11: no step of its transaction delivers it"
+    assert report.findings[0].table == "messages"
+    assert report.findings[0].what == "no step of its transaction delivers it"
 
 
 # ---- the anchor ----------------------------------------------------------------------------------

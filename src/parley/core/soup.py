@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 from parley.core.errors import Disabled
 from parley.core.states import Record
@@ -65,7 +65,7 @@ def stirs(molecule: Molecule) -> bool:
 _STIRRING = frozenset((Run, Send, AskQuestion, Proxy, AskHuman, Interrupt, Terminate))
 # Filed by their thread alone, and nothing else depends on them. They are what comes and goes in every turn.
 _PLAIN = frozenset((Idle, Run, Send, Mailbox))
-_NOTHING: dict[str, tuple[Any, ...]] = {}
+_KINDS: tuple[type[Any], ...] = get_args(Molecule)
 _CHILDLESS: dict[str, int] = {}
 Shelf = dict[str, tuple[Any, ...]]  # thread -> the molecules there, oldest first, equal ones included
 
@@ -76,7 +76,7 @@ class Soup:
     __slots__ = ("_below", "_hash", "_open", "_shelves", "stirring")
 
     def __init__(self, molecules: Iterable[Molecule] = ()) -> None:
-        self._shelves: dict[Any, Shelf] = {}  # by kind
+        self._shelves: dict[Any, Shelf] = {kind: {} for kind in _KINDS}
         self._below: dict[str, dict[str, int]] = {}  # thread -> its children, each with how many edges
         self._open: dict[str, dict[str, None]] = {}  # thread -> its dispatches, none dead or dying
         self._hash: int | None = None
@@ -116,7 +116,7 @@ class Soup:
     def _beside(self, molecule: Molecule) -> tuple[Any, ...]:
         """What is filed where the molecule would be."""
         kind, thread = keys(molecule)[0]
-        return self._shelves.get(kind, _NOTHING).get(thread, ())
+        return self._shelves[kind].get(thread, ())
 
     def count(self, molecule: Molecule) -> int:
         """How many of exactly this molecule there are."""
@@ -124,23 +124,23 @@ class Soup:
 
     def all(self, kind: type[M], thread: str) -> tuple[M, ...]:
         """The molecules of a kind filed under a thread (for a record, under its id), each once."""
-        there = self._shelves.get(kind, _NOTHING).get(thread, ())
+        there = self._shelves[kind].get(thread, ())
         return there if len(there) < 2 else tuple(dict.fromkeys(there))  # noqa: PLR2004 - nothing to compare
 
     def of(self, kind: type[M]) -> tuple[M, ...]:
         """Every molecule of a kind, each once. It looks at the whole soup: not for use inside a rule."""
-        return tuple(dict.fromkeys(chain.from_iterable(self._shelves.get(kind, _NOTHING).values())))
+        return tuple(dict.fromkeys(chain.from_iterable(self._shelves[kind].values())))
 
     def get(self, kind: type[M], thread: str, agent: str | None = None) -> M | None:
         """The molecule of a kind on a thread, of that agent if one is named."""
-        for molecule in self._shelves.get(kind, _NOTHING).get(thread, ()):
+        for molecule in self._shelves[kind].get(thread, ()):
             if agent is None or molecule.agent == agent:
                 return molecule  # type: ignore[no-any-return]
         return None
 
     def need(self, kind: type[M], thread: str, agent: str | None = None) -> M:
         """As `get`, but a rule that needs the molecule is disabled without it."""
-        for molecule in self._shelves.get(kind, _NOTHING).get(thread, ()):
+        for molecule in self._shelves[kind].get(thread, ()):
             if agent is None or molecule.agent == agent:
                 return molecule  # type: ignore[no-any-return]
         whose = f" of {agent}" if agent else ""
@@ -157,7 +157,7 @@ class Soup:
 
     def parent(self, thread: str) -> str | None:
         """The thread that sparked this one."""
-        for edge in self._shelves.get(Parent, _NOTHING).get(thread, ()):
+        for edge in self._shelves[Parent].get(thread, ()):
             return edge.thread  # type: ignore[no-any-return]
         return None
 
@@ -171,8 +171,7 @@ class Soup:
 
     def dying(self, thread: str) -> bool:
         """Whether the thread is being terminated, or has been."""
-        shelves = self._shelves
-        return thread in shelves.get(Tombstone, _NOTHING) or thread in shelves.get(Terminate, _NOTHING)
+        return thread in self._shelves[Tombstone] or thread in self._shelves[Terminate]
 
     @property
     def charter(self) -> Charter:
@@ -199,42 +198,36 @@ class Soup:
             self._add(molecule)
         self._hash = None
 
-    def _add(self, molecule: Molecule) -> None:
+    def _add(self, molecule: Any) -> None:  # noqa: ANN401 - a molecule, whose kind is looked at
         kind = type(molecule)
-        if kind in _STIRRING or (kind is Mailbox and cast("Mailbox", molecule).queue):
+        if kind in _STIRRING or (kind is Mailbox and molecule.queue):
             self.stirring += 1
         if kind in _PLAIN:
-            self._file(kind, cast("Any", molecule).thread, molecule)
+            shelf, thread = self._shelves[kind], molecule.thread
+            shelf[thread] = (*shelf[thread], molecule) if thread in shelf else (molecule,)
             return
         for key, thread in keys(molecule):
-            self._file(key, thread, molecule)
-        if isinstance(molecule, Parent):
+            shelf = self._shelves[key]
+            shelf[thread] = (*shelf.get(thread, ()), molecule)
+        if kind is Parent:
             self._link(molecule)
-        elif isinstance(molecule, Terminate | Tombstone):
+        elif kind is Terminate or kind is Tombstone:
             self._close(molecule.thread)
 
-    def _file(self, kind: type[Any], thread: str, molecule: Molecule) -> None:
-        shelf = self._shelves.get(kind)
-        if shelf is None:
-            self._shelves[kind] = {thread: (molecule,)}
-        else:
-            there = shelf.get(thread)
-            shelf[thread] = (molecule,) if there is None else (*there, molecule)
-
-    def _remove(self, molecule: Molecule) -> None:
+    def _remove(self, molecule: Any) -> None:  # noqa: ANN401 - a molecule, whose kind is looked at
         kind = type(molecule)
         if kind in _PLAIN:
-            self._take(kind, cast("Any", molecule).thread, molecule)
+            self._take(self._shelves[kind], molecule.thread, molecule)
         else:
             for key, thread in keys(molecule):
-                self._take(key, thread, molecule)
-        if kind in _STIRRING or (kind is Mailbox and cast("Mailbox", molecule).queue):
+                self._take(self._shelves[key], thread, molecule)
+            if kind is Parent:
+                self._unlink(molecule)
+        if kind in _STIRRING or (kind is Mailbox and molecule.queue):
             self.stirring -= 1
-        if isinstance(molecule, Parent):
-            self._unlink(molecule)
 
-    def _take(self, kind: type[Any], thread: str, molecule: Molecule) -> None:
-        shelf = self._shelves.get(kind, _NOTHING)
+    @staticmethod
+    def _take(shelf: Shelf, thread: str, molecule: Molecule) -> None:
         there = shelf.get(thread, ())
         if len(there) == 1 and (there[0] is molecule or there[0] == molecule):
             del shelf[thread]

@@ -138,6 +138,13 @@ class Record:
         """Whether the job still has somewhere to go."""
         return self.state in LIVE
 
+    def brief(self) -> str:
+        """The record as a step's row names it."""
+        return (
+            f"Record {self.id} {self.state} {self.visit} {self.backtrack_count}"
+            f" {self.failures} {self.dialogs} {self.thread}"
+        )
+
     @property
     def phase(self) -> str:
         """The phase of the state, or of the last live state once it has ended."""

@@ -407,9 +407,4 @@ Molecule = (
 
 def brief(molecule: Molecule) -> str:
     """How a step's row names a molecule."""
-    if isinstance(molecule, Record):
-        return (
-            f"Record {molecule.id} {molecule.state} {molecule.visit} {molecule.backtrack_count}"
-            f" {molecule.failures} {molecule.dialogs} {molecule.thread}"
-        )
     return molecule.brief()

@@ -182,8 +182,16 @@ def _examine(store: Store, replay: Replay, anchor: Mapping[str, Any] | None) -> 
     steps = Rows("steps", store.steps(job, BEFORE_ALL))
     messages = Rows("messages", store.messages(job, BEFORE_ALL))
     inputs: dict[int, list[InputRow]] = {}
+    before = BEFORE_ALL
     for row in now.inputs:
         typed("inputs", row)
+        if row.number <= before:
+            wrong(
+                "inputs",
+                row.number,
+                f"it stands after {before}: the row is out of its place, or one too many",
+            )
+        before = row.number
         inputs.setdefault(row.taken, []).append(row)
     for commit in commits:
         typed("transactions", commit)

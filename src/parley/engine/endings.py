@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -166,7 +167,9 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         else payload
         for number, payload in enumerate(turn.payloads)
     ]
-    if not payloads and not questions and outcome is None and not in_flight(live.soup, turn.thread):
+    closed = {payload.thread for payload in payloads if isinstance(payload, Close)}
+    silent = len(closed) == len(payloads) and not questions and outcome is None
+    if silent and not in_flight(live.soup, turn.thread, closed):
         reply = _reply(live, world, turn, event.text)
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
@@ -284,11 +287,11 @@ def _reply(live: LiveJob, world: World, turn: Turn, text: str) -> list[Deliver]:
     return [Deliver(above.agent, above.thread, name)]
 
 
-def in_flight(soup: Soup, thread: str) -> bool:
-    """Whether anything of the thread's own is under way: a question, or work below it."""
+def in_flight(soup: Soup, thread: str, closed: Collection[str] = ()) -> bool:
+    """Whether anything of the thread's own is under way: a question, or work below it that goes on."""
     if soup.get(Proxy, thread) or soup.get(AskHuman, thread):
         return True
-    waiting = list(soup.children(thread))
+    waiting = [child for child in soup.children(thread) if child not in closed]
     while waiting:
         here = waiting.pop()
         for kind in (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman):

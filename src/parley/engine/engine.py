@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from parley.core.conversation import Admission, enclosing
+from parley.core.conversation import enclosing
 from parley.core.errors import Disabled, ProtocolError, Refused, Violated
 from parley.core.rule import Opening, RuleSet
 from parley.core.rules import RULES
@@ -166,7 +166,10 @@ class Engine:
 
     def crank(self, timeout_seconds: float) -> bool:
         """Take what has happened, reduce, commit, act. Whether anything happened."""
-        events = self.world.turns.events(timeout_seconds)
+        for live in self.jobs.values():
+            # now, while all that the soup holds is committed: nobody answers what a crash may take back
+            self._look |= stand_in.speak(live, self.world)
+        events = self.world.turns.events(0.0 if self._look else timeout_seconds)
         for event in events:
             self._take(event)
         taken = self._take_inputs()
@@ -213,8 +216,6 @@ class Engine:
 
     def _take_inputs(self) -> bool:
         taken = False
-        for live in self.jobs.values():
-            self._look |= stand_in.speak(live, self.world)
         if not self.world.store.changed() and not self._look:
             return False
         self._look = False
@@ -284,7 +285,7 @@ class Engine:
         host = self.world.turns.hosts()[0]
         live.fire(rule, *at, choice=turn, who=agent, time=now, extra=f'{{"host":{records.quote(host)}}}')
         token = f"{turn}.{live.epoch}.{self.world.ids.new()}"
-        begun = Turn(turn, agent, thread, name, token, Admission(agent, thread))
+        begun = Turn(turn, agent, thread, name, token)
         live.begin(begun, host, now)
         self._started.append((live, begun))
 

@@ -251,9 +251,7 @@ class Exported:
         """Refused."""
         self._refuse()
 
-    def put(  # noqa: PLR0917 - the port's
-        self, job: str, kind: str, key: str, time: float, by: str, body: str
-    ) -> int:
+    def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
         """Refused."""
         self._refuse()
 

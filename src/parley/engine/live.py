@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from parley.core.conversation import Admission
 from parley.core.rule import Choice, Firing, Reaction, RuleSet
@@ -39,7 +39,6 @@ from parley.core.terms import (
     Surface,
     Terminate,
     Verdict,
-    brief,
     job_thread,
 )
 from parley.core.wire import decode, text
@@ -53,10 +52,9 @@ _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends 
 _WATCHED = frozenset((Interrupt, Terminate, AskHuman, Hold, Record))
 
 
-def slot(molecule: Molecule) -> str:
+def slot(m: Any) -> str:  # noqa: ANN401 - a molecule, whose kind is looked at
     """Where the derived table keeps a molecule: what there can be one of has one slot."""
-    kind = type(molecule)
-    m = cast("Any", molecule)
+    kind = type(m)
     if kind is Idle or kind is Run or kind is Send or kind is AskQuestion:
         return f"life {m.agent} {m.thread}"
     if kind is Mailbox:
@@ -111,7 +109,6 @@ class Turn:
     thread: str
     message: str
     token: str
-    admission: Admission
     stream: str = ""  # where it is logged
     payloads: list[Payload] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # provisional message id -> text
@@ -119,6 +116,10 @@ class Turn:
     said: dict[str, Any] | None = None  # the proxy's answer, or its question to the human
     calls: list[str] = field(default_factory=list)  # each accepted call in a few words
     notes: list[dict[str, Any]] = field(default_factory=list)
+    admission: Admission = field(init=False)  # of its payloads
+
+    def __post_init__(self) -> None:
+        self.admission = Admission(self.agent, self.thread)
 
 
 @dataclass(slots=True)
@@ -241,15 +242,15 @@ class LiveJob:
                 time,
                 " ".join(at),
                 "" if choice is None else text(choice),
-                "\n".join([brief(molecule) for molecule in consumed]),
-                "\n".join([brief(molecule) for molecule in produced]),
+                "\n".join([molecule.brief() for molecule in consumed]),
+                "\n".join([molecule.brief() for molecule in produced]),
                 extra,
             )
         )
         self._track(consumed, produced)
         return reaction
 
-    def _track(self, consumed: tuple[Molecule, ...], produced: tuple[Molecule, ...]) -> None:
+    def _track(self, consumed: tuple[Any, ...], produced: tuple[Any, ...]) -> None:
         before, after = self._pending.before, self._pending.after
         for molecule in consumed:
             where = slot(molecule)
@@ -257,7 +258,7 @@ class LiveJob:
             after[where] = None
             kind = type(molecule)
             if kind is Run:
-                self._ended(cast("Run", molecule))
+                self._ended(molecule)
             elif kind in _LISTED:
                 self._count(kind, -1)
         for molecule in produced:
@@ -265,9 +266,8 @@ class LiveJob:
             before.setdefault(where, None)
             after[where] = molecule
             kind = type(molecule)
-            if kind is Mailbox or kind is Idle:
-                m = cast("Mailbox | Idle", molecule)
-                self.ready[m.agent, m.thread] = None
+            if kind is Idle or (kind is Mailbox and molecule.queue):
+                self.ready[molecule.agent, molecule.thread] = None
             elif kind in _WATCHED:
                 self._watch(molecule)
 

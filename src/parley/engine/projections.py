@@ -104,9 +104,11 @@ class Asked:
             "artifact": self.artifact or None,
             "asker": self.asker,
             "thread": self.thread,
+            "workspace": self.workspace,
             "time": self.time,
             "text": self.text,
             "body": self.body,
+            "backtracks": list(self.backtracks),
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 
 from parley.adapters.sqlite import SqliteStore
@@ -28,7 +29,7 @@ def run(words: argparse.Namespace) -> int:
         while True:
             for event in events:
                 if words.json:
-                    print_json(event.document())
+                    print(json.dumps(event.document(), ensure_ascii=True))  # one a line, as they come
                 else:
                     _print(event)
             print(end="", flush=True)

@@ -1,0 +1,272 @@
+"""What goes wrong with agents, and who gets to decide what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parley.core.terms import AskHuman, Kind
+from tests.engine.stage import (
+    CRASH,
+    EXECUTE,
+    INTENT,
+    PLAN,
+    YES,
+    Stage,
+    always,
+    asserts,
+    ask,
+    book,
+    close,
+    on,
+    outcome,
+    say,
+    send,
+    sleep,
+    tell,
+    write,
+)
+
+DISPATCH = on(r"^\[INTENT\]", send("writer", "look", "w"))
+ASSERT = [write("INTENT.md", "x"), asserts("INTENT.md")]
+
+
+# ---- workers ---------------------------------------------------------------------------------------
+
+
+def test_a_lost_turn_is_tried_again_with_the_same_message() -> None:
+    stage = Stage(book(intent=[DISPATCH, on("seen", *ASSERT)], writer=[on("look", say("seen"))]))
+    stage.lose("writer", 2).run()
+    assert stage.told("writer") == ["look"] * 3
+    assert stage.told("intent-lead") == ["[INTENT] do it", "seen"]
+    assert (stage.fired("recover"), stage.fired("give-up"), stage.fired("strike")) == (2, 0, 0)
+
+
+def test_a_worker_has_three_tries_then_its_dispatcher_is_told() -> None:
+    stage = Stage(book(intent=[DISPATCH, on(r"^\[FAILED\]", *ASSERT)], writer=[always("look", CRASH)])).run()
+    told = stage.told("intent-lead")
+    assert stage.started("writer") == 3
+    assert (stage.fired("recover"), stage.fired("give-up"), stage.fired("strike")) == (2, 1, 0)
+    assert len(told) == 2
+    assert told[1].startswith(f"[FAILED] writer on {stage.thread('writer')} could not go on after 3 tries")
+    assert "killed by signal 9" in told[1]
+
+
+def test_a_turns_time_limit_counts_as_a_crash() -> None:
+    stage = Stage(
+        book(intent=[DISPATCH, on(r"^\[FAILED\]", *ASSERT)], writer=[always("look", sleep(100))]),
+        time_limit_seconds=7,
+    ).run()
+    assert stage.started("writer") == 3
+    assert "it took too long" in stage.told("intent-lead")[1]
+    assert [turn.status for turn in stage.outside.turns("j1") if turn.agent == "writer"] == ["lost"] * 3
+
+
+def test_a_turn_that_ends_well_forgives_the_crashes_before_it() -> None:
+    intent = [DISPATCH, always("seen", tell("w", "look")), on(r"^\[FAILED\]", *ASSERT)]
+    stage = Stage(book(intent=intent, writer=[always("look", say("seen"))]))
+    stage.lose("writer", 2).until(lambda s: s.started("writer") == 4)
+    stage.lose("writer", 2).until(lambda s: s.started("writer") == 7)
+    assert stage.fired("give-up") == 0
+    stage.lose("writer", 3).until(lambda s: s.fired("give-up"))
+    assert stage.fired("give-up") == 1
+
+
+@pytest.mark.parametrize(
+    ("remedy", "started"),
+    [
+        ([tell("w", "look again")], ["look", "look", "look", "look again"]),
+        ([close("w"), send("researcher", "look")], ["look", "look", "look"]),
+        ([close("w"), *ASSERT], ["look", "look", "look"]),
+    ],
+    ids=["retry", "substitution", "close"],
+)
+def test_a_dispatcher_may_retry_dispatch_another_or_close(remedy: list[Any], started: list[str]) -> None:
+    intent = [DISPATCH, on(r"^\[FAILED\]", *remedy), on("seen", *ASSERT)]
+    writer = [on("again", say("seen")), always("look", CRASH)]
+    stage = Stage(book(intent=intent, writer=writer, researcher=[on("look", say("seen"))])).run()
+    assert stage.told("writer") == started
+    assert stage.live.asking == 1
+    assert stage.fired("strike") == 0
+
+
+# ---- leads: the state's retry budget ---------------------------------------------------------------
+
+
+def test_a_leads_lost_turn_draws_on_its_states_retry_budget() -> None:
+    stage = Stage(book()).lose("intent-lead", 2).run()
+    assert stage.told("intent-lead") == ["[INTENT] do it"] * 3
+    assert (stage.record.failures, stage.fired("strike"), stage.fired("give-up")) == (2, 2, 2)
+    stage.approve()
+    assert (stage.state, stage.record.failures) == ("PLAN", 0)
+
+
+def spent(state: str = "INTENT", budget: int = 2, **play: Any) -> Stage:
+    """A stage on which a state's retry budget is spent and the human was asked."""
+    back = [
+        always(r"^\[ANSWER backtrack plan\]", outcome("REPLAN"), state="EXECUTE"),
+        always(r"^\[ANSWER backtrack intent\]", outcome("REALIGN")),
+    ]
+    stage = Stage(book(**{"execute": [*EXECUTE, *back], **play}), retry_budget=budget)
+    if state != "INTENT":
+        stage.run().answer("approve").until(lambda s: s.state == "PLAN" and s.live.asking)
+        stage.answer("approve").until(lambda s: s.state == "EXECUTE")
+    lead = "intent-lead" if state == "INTENT" else "project-lead"
+    already = stage.busy(lead)
+    if already:  # the turn that is under way is lost too
+        for actor in stage.turns.running.values():
+            actor.dies_at = 0
+    return stage.lose(lead, budget + 1 - already).run()
+
+
+def test_when_it_is_spent_the_human_is_asked_once() -> None:
+    stage = spent()
+    (asked,) = stage.soup.of(AskHuman)
+    assert asked.question.kind is Kind.FAILURE
+    assert stage.started("proxy") == 0  # it goes straight to the human
+    assert stage.started("intent-lead") == 3
+    text = stage.body(asked.framing)
+    assert "INTENT can't go on: it was killed by signal 9" in text
+    assert all(option in text for option in ("approve", "revise", "withdraw", "fail"))
+    assert "backtrack" not in text
+    assert (stage.record.dialogs, stage.fired("dialog")) == (1, 1)
+
+
+def test_the_human_is_offered_the_ways_back_that_the_state_has() -> None:
+    stage = spent("EXECUTE")
+    text = stage.body(stage.soup.of(AskHuman)[0].framing)
+    assert "backtrack intent" in text
+    assert "backtrack plan" in text
+
+
+def test_retry_gives_the_lead_its_message_again() -> None:
+    stage = spent().answer("approve", "once more").run()
+    assert stage.told("intent-lead")[-1] == "[INTENT] do it"
+    assert (stage.state, stage.live.asking, stage.record.failures) == ("INTENT", 1, 0)
+
+
+def test_retry_with_words_gives_the_lead_the_words_too() -> None:
+    stage = spent().answer("revise", "mind the gap").run()
+    assert stage.told("intent-lead")[-1] == "[INTENT] do it\n\nThe human says: mind the gap"
+
+
+@pytest.mark.parametrize(
+    ("ruling", "action", "state"),
+    [("backtrack intent", "REALIGN", "INTENT"), ("backtrack plan", "REPLAN", "PLAN")],
+)
+def test_the_human_may_go_back_from_a_state_that_fails(ruling: str, action: str, state: str) -> None:
+    stage = spent("EXECUTE").answer(ruling, "start over").run()
+    assert (stage.state, stage.actions[-1], stage.record.backtrack_count) == (state, action, 1)
+    assert stage.record.history[-1].actor == "orchestrator"
+    lead = "intent-lead" if state == "INTENT" else "project-lead"
+    assert stage.told(lead)[-1].startswith(f"[{state}] start over")
+
+
+def test_a_way_back_that_the_state_does_not_have_is_a_retry() -> None:
+    stage = spent().answer("backtrack plan", "there is none").run()
+    assert (stage.state, stage.record.backtrack_count) == ("INTENT", 0)
+    assert stage.told("intent-lead")[-1] == "[INTENT] do it\n\nThe human says: there is none"
+
+
+def test_the_human_may_withdraw_a_job_that_fails() -> None:
+    stage = spent().answer("withdraw", "not worth it").run()
+    assert (stage.state, stage.record.history[-1].reason) == ("WITHDRAWN", "not worth it")
+
+
+@pytest.mark.parametrize("text", ["fail", " Fail\n"])
+def test_the_human_may_let_it_fail(text: str) -> None:
+    stage = spent().answer(None, text).run()
+    assert (stage.state, stage.record.history[-1].actor) == ("FAILURE", "orchestrator")
+
+
+def test_words_that_are_no_choice_are_a_retry() -> None:
+    stage = spent().answer(None, "what does fail mean?").run()
+    assert stage.state == "INTENT"
+    assert stage.told("intent-lead")[-1].endswith("The human says: what does fail mean?")
+
+
+def test_a_budget_spent_a_second_time_is_failure() -> None:
+    stage = spent().answer("approve").lose("intent-lead", 3).run()
+    assert stage.state == "FAILURE"
+    assert (stage.fired("dialog"), stage.fired("escalate")) == (1, 1)
+    assert "killed by signal 9" in stage.record.history[-1].reason
+
+
+def test_where_the_human_is_never_asked_a_spent_budget_is_failure() -> None:
+    stage = Stage(book(), "never", retry_budget=2).lose("intent-lead", 3).run()
+    assert stage.state == "FAILURE"
+    assert (stage.fired("dialog"), stage.fired("escalate")) == (0, 0)
+
+
+def test_silence_spends_the_budget_too() -> None:
+    stage = Stage(book(intent=[]), retry_budget=2).run()
+    assert stage.told("intent-lead")[0] == "[INTENT] do it"
+    assert [text[:9] for text in stage.told("intent-lead")[1:]] == ["[PENDING]"] * 2
+    assert "without an outcome record" in stage.body(stage.soup.of(AskHuman)[0].framing)
+    stage.answer("approve").run()
+    assert stage.state == "FAILURE"
+
+
+def test_a_failure_dialog_ends_with_the_state_that_it_is_about() -> None:
+    """While the human thinks, the lead is woken by an answer and finishes its state after all."""
+    intent = [on(r"^\[INTENT\]", write("INTENT.md", "x"), send("writer", "look"), asserts("INTENT.md")), INTENT[1]]
+    stage = Stage(book(intent=intent, writer=[on("look", say("seen"))]), retry_budget=1)
+    stage.until(lambda s: s.started("writer")).lose("intent-lead", 2).run()
+    assert stage.live.asking == 2
+    dialog = next(a for a in stage.soup.of(AskHuman) if a.question.kind is Kind.FAILURE)
+    stage.answer("approve", about="INTENT.md").run()
+    assert stage.state == "PLAN"
+    assert [a.question.artifact for a in stage.soup.of(AskHuman)] == ["PLAN.md"]
+    stage.put("answer", question=dialog.id, framing=dialog.framing, ruling="withdraw", text="old").run()
+    assert stage.notes()[-1].startswith("too late")
+    assert stage.state == "PLAN"
+
+
+# ---- violations ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("not json", "is not JSON"),
+        ('{"reason": "none"}', "names no outcome"),
+        (outcome("APPROVED_WORK")["outcome"], "not an outcome of INTENT"),
+        (outcome("REALIGN")["outcome"], "not an outcome of INTENT"),
+        (outcome("FAILURE")["outcome"], "FAILURE is the orchestrator's to emit"),
+        (outcome("PENDING")["outcome"], "'PENDING' is not an outcome of INTENT"),
+        (outcome("DONE")["outcome"], "'DONE' is not an outcome of INTENT"),
+        (outcome("approved_intent")["outcome"], "is not an outcome of INTENT"),
+        (outcome("APPROVED_INTENT")["outcome"], "no live approval"),
+        (outcome("WITHDRAW")["outcome"], "needs the verdict 'withdraw'"),
+    ],
+    ids=["malformed", "nameless", "another state's", "no backtrack", "FAILURE", "a signal", "a state", "case", "early", "w"],
+)
+def test_an_outcome_against_the_contract_is_a_violation_and_a_failure_of_the_state(written: Any, why: str) -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", {"outcome": written}), on(r"^\[VIOLATION\]", *ASSERT)])).run()
+    told = stage.told("intent-lead")
+    assert len(told) == 2
+    assert told[1].startswith("[VIOLATION] ")
+    assert why in told[1]
+    assert (stage.state, stage.record.failures, stage.actions) == ("INTENT", 1, [])
+
+
+def test_repeated_violations_end_in_failure() -> None:
+    stage = Stage(book(intent=[always(".", outcome("NONSENSE"))], human=YES), retry_budget=2).run()
+    assert (stage.state, stage.fired("dialog")) == ("FAILURE", 1)
+    assert stage.started("intent-lead") == 6
+
+
+def test_an_outcome_with_an_own_question_open_is_refused() -> None:
+    intent = [on(r"^\[INTENT\]", *ASSERT, ask("and this?")), INTENT[1]]
+    stage = Stage(book(intent=intent)).run().approve("INTENT.md")
+    assert stage.state == "INTENT"
+    assert "a question of yours is still open" in stage.told("intent-lead")[-1]
+
+
+def test_an_outcome_in_the_turn_that_asks_is_refused() -> None:
+    stage = Stage(book(plan=[on(r"^\[PLAN\]", write("PLAN.md", "p"), outcome("APPROVED_PLAN"), asserts("PLAN.md"))]))
+    stage.run().approve()
+    assert stage.state == "PLAN"
+    assert "a question of yours is still open" in stage.told("project-lead")[1]
+    assert PLAN
