@@ -30,6 +30,8 @@ from parley.adapters.nodes import (
     quoted,
 )
 
+__all__ = ["Action", "HumanRule", "Playbook", "PlaybookError", "Rule", "load", "parse"]
+
 MAX_BYTES = 1024 * 1024
 MAX_SLEEP = 1_000_000_000
 # What a playbook may weigh with its aliases written out; no file of the allowed size gets there without them.

@@ -59,7 +59,9 @@ class Processes:
             self._spawn(order)
 
     def _spawn(self, order: Order) -> None:
-        environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+        environment = {
+            key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ
+        }
         environment[MARK] = f"{order.job}/{order.turn}"
         process = subprocess.Popen(
             [sys.executable, "-I", "-m", "parley.adapters.scripted"],
@@ -135,7 +137,14 @@ class Processes:
             said = json.loads(line)
             if "call" in said:
                 self._events.append(
-                    Called(order.job, order.turn, str(said["token"]), int(said["call"]), str(said["tool"]), dict(said["args"]))
+                    Called(
+                        order.job,
+                        order.turn,
+                        str(said["token"]),
+                        int(said["call"]),
+                        str(said["tool"]),
+                        dict(said["args"]),
+                    )
                 )
             elif "progress" in said:
                 self._events.append(Progress(order.job, order.turn, str(said["progress"])))
@@ -161,24 +170,14 @@ class Processes:
     def _finish(self, running: _Running) -> None:
         """End every process of the turn, then tell how it ended."""
         status = self._end(running)
-        order, end = running.order, running.end
-        if end is not None and not running.broken:
-            self._events.append(
-                Ended(
-                    order.job,
-                    order.turn,
-                    order.epoch,
-                    str(end.get("text", "")),
-                    json.dumps(end.get("handle") or {}, sort_keys=True),
-                    dict(end.get("usage") or {}),
-                    "",
-                    tuple(str(refusal) for refusal in end.get("refusals") or ()),
-                )
+        order = running.order
+        end = _ending(order, running.end) if running.end is not None and not running.broken else None
+        if end is None:
+            fault = running.broken or (
+                "it ended its turn in no way that is known" if running.end is not None else ""
             )
-        else:
-            self._events.append(
-                Ended(order.job, order.turn, order.epoch, fault=running.broken or _fault(status, running.err))
-            )
+            end = Ended(order.job, order.turn, order.epoch, fault=fault or _fault(status, running.err))
+        self._events.append(end)
         if self._waiting:
             self._spawn(self._waiting.popleft())
 
@@ -237,6 +236,24 @@ def _wire(order: Order) -> dict[str, Any]:
         "workspace": order.workspace,
         "limits": {"seconds": order.time_limit_seconds},
     }
+
+
+def _ending(order: Order, end: dict[str, Any]) -> Ended | None:
+    """What a turn says of its own end, if it is put as it should be."""
+    text, handle = end.get("text", ""), end.get("handle") or {}
+    usage, refusals = end.get("usage") or {}, end.get("refusals") or []
+    if not (
+        isinstance(text, str)
+        and isinstance(handle, dict)
+        and isinstance(usage, dict)
+        and isinstance(refusals, list)
+    ):
+        return None
+    counted = {key: float(value) for key, value in usage.items() if isinstance(value, int | float)}
+    told = tuple(str(refusal) for refusal in refusals)
+    return Ended(
+        order.job, order.turn, order.epoch, text, json.dumps(handle, sort_keys=True), counted, "", told
+    )
 
 
 def _await_exit(process: subprocess.Popen[bytes]) -> None:

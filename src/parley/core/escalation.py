@@ -15,11 +15,10 @@ from parley.core.soup import Soup
 from parley.core.states import LIVE
 from parley.core.terms import (
     HUMAN,
-    ORCHESTRATOR,
     PROXY,
     AskHuman,
-    Assertion,
     AskQuestion,
+    Assertion,
     Idle,
     Kind,
     Mailbox,
@@ -27,7 +26,6 @@ from parley.core.terms import (
     Origin,
     Policy,
     Proxy,
-    Question,
     Run,
     Send,
     Terminate,
@@ -99,7 +97,7 @@ def _send_ask(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((send, *posed.consumed[1:]), posed.produced)
 
 
-def _escalation(kind: type[Proxy] | type[AskHuman], name: str) -> Sites:
+def _escalation(kind: type[Proxy | AskHuman], name: str) -> Sites:
     def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
         for molecule in soup.of(kind):
             for choice in menu(name, soup, molecule):

@@ -12,7 +12,7 @@ from parley.core.soup import Soup
 from parley.core.terms import Idle, Interrupt, Run, Surface
 
 
-def _interrupt_sites(name: str, kind: type[Run] | type[Idle]) -> Sites:
+def _interrupt_sites(name: str, kind: type[Run | Idle]) -> Sites:
     def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
         for molecule in soup.of(kind):
             for interrupt in soup.all(Interrupt, molecule.thread):

@@ -22,7 +22,6 @@ from parley.core.terms import (
     Mailbox,
     Molecule,
     Run,
-    Tombstone,
     Verdict,
     job_thread,
     state_thread,

@@ -198,7 +198,7 @@ class Soup:
             self._add(molecule)
         self._hash = None
 
-    def _add(self, molecule: Any) -> None:  # noqa: ANN401 - a molecule, whose kind is looked at
+    def _add(self, molecule: Any) -> None:
         kind = type(molecule)
         if kind in _STIRRING or (kind is Mailbox and molecule.queue):
             self.stirring += 1
@@ -214,7 +214,7 @@ class Soup:
         elif kind is Terminate or kind is Tombstone:
             self._close(molecule.thread)
 
-    def _remove(self, molecule: Any) -> None:  # noqa: ANN401 - a molecule, whose kind is looked at
+    def _remove(self, molecule: Any) -> None:
         kind = type(molecule)
         if kind in _PLAIN:
             self._take(self._shelves[kind], molecule.thread, molecule)

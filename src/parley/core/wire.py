@@ -32,7 +32,7 @@ _NAMES: dict[type[Any], tuple[str, tuple[str, ...]]] = {
 }
 
 
-def encode(value: Any) -> Any:  # noqa: ANN401 - any term in, any JSON value out
+def encode(value: Any) -> Any:
     """A term as a JSON-able value: an object of one key for a dataclass, arrays for the rest."""
     if value is None or isinstance(value, str | int | float):
         return value
@@ -45,7 +45,7 @@ def encode(value: Any) -> Any:  # noqa: ANN401 - any term in, any JSON value out
     return [encode(item) for item in value]
 
 
-def text(value: Any) -> str:  # noqa: ANN401 - any term
+def text(value: Any) -> str:
     """A term as JSON text: to the letter what `encode` gives, without blanks, all Unicode as it is."""
     kind = type(value)
     if kind is str:
@@ -72,7 +72,7 @@ _WRITTEN = {cls: (f'{{"{name}":[', _reader(attributes)) for cls, (name, attribut
 Decoder = Callable[[Any], Any]
 
 
-def _decoder(hint: Any) -> Decoder:  # noqa: ANN401 - a type expression
+def _decoder(hint: Any) -> Decoder:
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         options = [option for option in get_args(hint) if option is not NoneType]
@@ -96,13 +96,13 @@ def _decoder(hint: Any) -> Decoder:  # noqa: ANN401 - a type expression
     return decode
 
 
-def _plain(value: Any, hint: type[Any]) -> Any:  # noqa: ANN401 - a JSON scalar
+def _plain(value: Any, hint: type[Any]) -> Any:
     if not isinstance(value, int if hint is bool else (int, float) if hint is float else hint):
         raise ProtocolError(f"expected {hint.__name__}, got {value!r}")
     return value
 
 
-def decode(value: Any) -> Any:  # noqa: ANN401 - any JSON value in, any term out
+def decode(value: Any) -> Any:
     """The term that `encode` made the value from."""
     if not isinstance(value, dict):
         return value

@@ -55,7 +55,7 @@ def _consume(name: str, kind: type[Any], shape: str, section: str) -> Rule:
     return Rule(name, section, f"Terminate(t) ‖ {shape} → Terminate(t)", "", sites, react)
 
 
-def _name(molecule: Any) -> str:  # noqa: ANN401 - one of TAGGED, told apart by what each is found by
+def _name(molecule: Any) -> str:
     if isinstance(molecule, Proxy | AskHuman):
         return molecule.id
     if isinstance(molecule, Interrupt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,10 +24,8 @@ from parley.core.terms import (
 )
 from parley.engine.endings import contents
 from parley.engine.live import LiveJob, Turn
-from parley.engine.texts import excerpt
+from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.world import World
-
-MESSAGE_LIMIT = 256 * 1024  # characters; what is longer belongs into a file
 
 
 def call(
@@ -50,6 +49,8 @@ def call(
         case "Answer":
             return _answer(live, turn, arguments)
         case _:
+            if len(json.dumps(dict(arguments))) > TEXT_LIMIT:
+                raise Refused("the note is too long; put it into a file")
             turn.notes.append(dict(arguments))
             return "noted", {}
 
@@ -58,10 +59,10 @@ def _text(arguments: Mapping[str, Any]) -> str:
     text = arguments.get("text", "")
     if not isinstance(text, str):
         raise Refused("text must be a string")
-    if len(text) > MESSAGE_LIMIT:
-        raise Refused(f"the text has {len(text)} characters, {MESSAGE_LIMIT} at most; put it into a file")
-    if "\x00" in text:
-        raise Refused("the text holds a NUL")
+    if len(text) > TEXT_LIMIT:
+        raise Refused(f"the text has {len(text)} characters, {TEXT_LIMIT} at most; put it into a file")
+    if "\x00" in text or fit(text) != text:
+        raise Refused("the text holds what is no character")
     return text
 
 

@@ -40,6 +40,7 @@ from parley.ports import Ended, Outcome
 
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
 WORK = PHASES[State.EXECUTE].artifact
+STIRRING: tuple[type[Any], ...] = (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman)
 
 
 def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
@@ -170,7 +171,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     closed = {payload.thread for payload in payloads if isinstance(payload, Close)}
     silent = len(closed) == len(payloads) and not questions and outcome is None
     if silent and not in_flight(live.soup, turn.thread, closed):
-        reply = _reply(live, world, turn, event.text)
+        reply = _reply(live, world, turn, texts.fit(event.text))
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
     if tree:
@@ -226,6 +227,7 @@ def _left_behind(turn: Turn, event: Ended, tree: str) -> str:
         left["tree"] = tree
     if turn.notes:
         left["notes"] = turn.notes
+        return json.dumps(left)  # in ASCII: a note may hold what is no character
     return dumps(left)
 
 
@@ -294,9 +296,8 @@ def in_flight(soup: Soup, thread: str, closed: Collection[str] = ()) -> bool:
     waiting = [child for child in soup.children(thread) if child not in closed]
     while waiting:
         here = waiting.pop()
-        for kind in (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman):
-            if any(stirs(molecule) for molecule in soup.all(kind, here)):
-                return True
+        if any(stirs(molecule) for kind in STIRRING for molecule in soup.all(kind, here)):
+            return True
         waiting.extend(soup.children(here))
     return False
 
@@ -315,19 +316,19 @@ def _report(
     meta = {
         "record": record.id,
         "state": str(record.state),
-        "outcome": outcome.outcome,
-        "reason": outcome.reason,
+        "outcome": texts.fit(outcome.outcome),
+        "reason": texts.fit(outcome.reason),
         "problem": outcome.problem,
         "contents": sorted(inside.items()),
         "actor": turn.agent,
         "turn": turn.turn,
-        "text": event.text,
+        "text": texts.fit(event.text),
         "workspace": live.soup.need(Surface, turn.thread, turn.agent).workspace,
     }
     seen = live.write(
         (turn.agent, turn.thread),
         (ORCHESTRATOR, live.thread),
-        f"{outcome.outcome or outcome.problem}: {outcome.reason}",
+        texts.fit(f"{outcome.outcome or outcome.problem}: {outcome.reason}"),
         key=f"{turn.turn}/outcome",
         time=world.clock.now(),
         meta={"report": meta},

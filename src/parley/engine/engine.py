@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from parley.core.conversation import enclosing
-from parley.core.errors import Disabled, ProtocolError, Refused, Violated
+from parley.core.errors import Refused
 from parley.core.rule import Opening, RuleSet
 from parley.core.rules import RULES
 from parley.core.states import Record
@@ -16,7 +16,6 @@ from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
     Charter,
-    Deliver,
     Idle,
     Interrupt,
     Mailbox,
@@ -27,12 +26,12 @@ from parley.engine import inputs, records, stand_in, texts
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file
-from parley.engine.live import LiveJob, Turn, handle_slot, number_of, tree_slot
+from parley.engine.live import LiveJob, Turn, handle_slot, number_of
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.reduce import message, terminate
 from parley.engine.roster import charter_of
 from parley.engine.world import World
-from parley.ports import Called, Ended, JobRow, LostOwnership, Order, Progress, TurnEvent
+from parley.ports import Called, Ended, JobRow, Order, Progress, TurnEvent
 
 LINES_BUFFERED = 4096
 LINES_A_STREAM = 16  # so that many streams are not opened for a line each
@@ -136,8 +135,8 @@ class Engine:
     def _keep_outcomes(self, live: LiveJob) -> None:
         """Write again the outcome files that the last commits may not have got to."""
         for row in self.world.store.messages(live.job, max(0, live.message_count - ANCHOR_EVERY)):
-            report = json.loads(row.meta).get("report") if row.meta else None
-            record = live.soup.get(Record, report["record"]) if report else None
+            report: dict[str, Any] = (json.loads(row.meta).get("report") if row.meta else None) or {}
+            record = live.soup.get(Record, report.get("record", ""))
             if record is not None:
                 live.outcomes.append(outcome_file(record, report))
 
@@ -311,8 +310,8 @@ class Engine:
         started, self._started = self._started, []
         for live in self.jobs.values():
             stopped, live.stopped = live.stopped, []
-            for turn in stopped:
-                self.world.turns.cancel(live.job, turn)
+            for name in stopped:
+                self.world.turns.cancel(live.job, name)
         for live in self.jobs.values():  # before any turn starts: it may write an outcome in the same place
             outcomes, live.outcomes = live.outcomes, []
             for name, text, workspace in outcomes:
@@ -360,7 +359,7 @@ class Engine:
             )
         )
 
-    def _log(self, live: LiveJob, turn: Turn, event: str, **more: Any) -> None:  # noqa: ANN401
+    def _log(self, live: LiveJob, turn: Turn, event: str, **more: Any) -> None:
         entry = records.line(self.world.clock.now(), turn.turn, event, **more)
         self._lines.setdefault((live.job, turn.stream), []).append(entry)
         self._logged += 1

@@ -52,7 +52,7 @@ _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends 
 _WATCHED = frozenset((Interrupt, Terminate, AskHuman, Hold, Record))
 
 
-def slot(m: Any) -> str:  # noqa: ANN401 - a molecule, whose kind is looked at
+def slot(m: Any) -> str:
     """Where the derived table keeps a molecule: what there can be one of has one slot."""
     kind = type(m)
     if kind is Idle or kind is Run or kind is Send or kind is AskQuestion:

@@ -87,7 +87,7 @@ class Orchestrator:
         self.fire("send-step", ORCHESTRATOR, self.live.thread, choice=Broadcast(tuple(payloads)))
         drain(self.live, self.world, ORCHESTRATOR, self.live.thread)
 
-    def fire(self, rule: str, *at: str, choice: Any = None, who: str = ORCHESTRATOR) -> None:  # noqa: ANN401
+    def fire(self, rule: str, *at: str, choice: Any = None, who: str = ORCHESTRATOR) -> None:
         """Fire a rule in the orchestrator's name."""
         self.live.fire(rule, *at, choice=choice, who=who, time=self.now)
 

@@ -6,6 +6,8 @@ transaction of what caused it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from parley.core.conversation import enclosing
 from parley.core.rule import Answer, Passage
 from parley.core.states import Action, Record
@@ -73,7 +75,7 @@ def drain(live: LiveJob, world: World, agent: str, thread: str) -> None:
             live.fire("spark", agent, thread, who=agent, time=now)
 
 
-_CONSUMERS = (
+_CONSUMERS: tuple[tuple[str, type[Any]], ...] = (
     ("term-run", Run),
     ("term-idle", Idle),
     ("term-mbox", Mailbox),

@@ -46,7 +46,8 @@ def recovered(text: str, discarded: Sequence[str]) -> str:
     """A message that is given again, with what its lost turn had done of no effect."""
     if not discarded:
         return text
-    return f"{text}\n\n[RECOVERED] The last turn was lost; these calls of it were discarded: {'; '.join(discarded)}"
+    calls = "; ".join(discarded)
+    return f"{text}\n\n[RECOVERED] The last turn was lost; these calls of it were discarded: {calls}"
 
 
 def dead_letter(agent: str, thread: str, body: str) -> str:
@@ -108,6 +109,16 @@ def failure_dialog(record: Record, fault: str, options: Iterable[str]) -> str:
         f"{record.state} can't go on: {fault}. It was tried as often as the retry budget allows."
         f" Choose: {', '.join(options)}."
     )
+
+
+TEXT_LIMIT = 256 * 1024  # characters; what is longer belongs into a file
+
+
+def fit(text: str) -> str:
+    """A text that somebody else made, as the bus can hold it: valid, and not too long."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}… ({len(text)} characters in all)"
 
 
 def excerpt(text: str, length: int = 200) -> str:
