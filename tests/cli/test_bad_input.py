@@ -6,12 +6,17 @@ import resource
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from parley.adapters.sqlite import SqliteStore
 from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
+
+
+NOBODY = 65534
 
 
 def test_an_empty_request(home: Home) -> None:
@@ -30,14 +35,20 @@ def test_a_folder_that_is_not_there(home: Home) -> None:
     assert "no such folder" in home.refuses("run", "x", "--playbook", playbook, "--repo", "/no/such/folder")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_not_writable(home: Home) -> None:
+def test_a_folder_that_is_not_writable(home: Home, tmp_path: Path) -> None:
     playbook = home.write("p.yaml", LEADS)
-    home.folder.chmod(0o500)
+    options: dict[str, Any] = {"user": NOBODY, "cwd": "/"} if os.geteuid() == 0 else {}
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others
     try:
-        said = home.fails("run", "x", "--playbook", playbook)
+        shutil.copy(playbook, folder / "p.yaml")
+        folder.chmod(0o555)
+        if subprocess.run([PARLEY, "--version"], capture_output=True, check=False, **options).returncode:
+            pytest.skip("another user can't start parley here")
+        words = ["run", "x", "--playbook", str(folder / "p.yaml"), "--repo", str(folder)]
+        said = home.fails(*words, **options)
     finally:
-        home.folder.chmod(0o700)
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
 
     assert "Permission denied" in said
     assert "PARLEY_HOME" in said
@@ -133,9 +144,7 @@ def test_a_job_that_is_not_known(waiting: Home, command: str) -> None:
     assert "there is no job 'nope'; `parley ls` lists them" in waiting.refuses(command, "nope")
 
 
-@pytest.mark.parametrize(
-    "command", [["show", "x"], ["answer", "x", "y"], ["resume"], ["withdraw", "x"], ["log", "x"]]
-)
+@pytest.mark.parametrize("command", [["show", "x"], ["answer", "x", "y"], ["resume"], ["withdraw", "x"], ["log", "x"]])
 def test_a_home_without_jobs(home: Home, command: list[str]) -> None:
     assert "start one with `parley run`" in home.refuses(*command)
     assert not (home.folder / ".parley").exists()
@@ -173,9 +182,7 @@ def test_an_answer_given_twice(home: Home) -> None:
     question = home.question()
     assert home.run("answer", question, "--approve").code == 0
 
-    assert f"question {question} was answered before: approve, by " in home.fails(
-        "answer", question, "--approve"
-    )
+    assert f"question {question} was answered before: approve, by " in home.fails("answer", question, "--approve")
     home.run("resume", job)
     assert f"question {question} was answered before" in home.fails("answer", question[:4], "--revise", "no")
     assert [entry["state"] for entry in home.jobs()] == ["PLAN"]
@@ -186,9 +193,7 @@ def test_an_answer_to_a_question_of_a_job_that_has_ended(home: Home) -> None:
     question = home.question()
     home.run("withdraw", job)
 
-    assert f"question {question} is closed: job {job} has ended (WITHDRAWN)" in home.fails(
-        "answer", question, "x"
-    )
+    assert f"question {question} is closed: job {job} has ended (WITHDRAWN)" in home.fails("answer", question, "x")
 
 
 def test_going_back_to_where_there_is_nothing(waiting: Home) -> None:
@@ -229,9 +234,7 @@ def test_a_bus_that_somebody_holds(home: Home, monkeypatch: pytest.MonkeyPatch) 
     try:
         bus.execute("BEGIN IMMEDIATE")
 
-        assert "another process holds the bus too long" in home.refuses(
-            "answer", question, "--approve", code=1
-        )
+        assert "another process holds the bus too long" in home.refuses("answer", question, "--approve", code=1)
         assert home.here("ls").code == 0  # reading goes on
     finally:
         bus.close()
@@ -307,9 +310,7 @@ def test_outcome_records_that_do_not_count(home: Home) -> None:
     rules += [f"    - {{match: 'VIOLATION', do: [{good}]}}"]
     human = "human: [{match: INTENT.md, verdict: approve}]\n"
     playbook = LEADS.replace("  project-lead:", "\n".join([*rules, "  project-lead:"]), 1)
-    playbook = playbook.replace(
-        "{match: '\\[ANSWER approve\\]', do: [{outcome", "{match: 'never', do: [{outcome", 1
-    )
+    playbook = playbook.replace("{match: '\\[ANSWER approve\\]', do: [{outcome", "{match: 'never', do: [{outcome", 1)
 
     job = home.start(human + playbook)
 

@@ -152,9 +152,7 @@ def test_doctor(several: Home) -> None:
 
     checks = {check["name"]: check for check in done.document["checks"]}
     assert done.code == 0
-    assert {"python", "git", "sqlite", "threads", "home", "filesystem", "durability", "terminal"} <= set(
-        checks
-    )
+    assert {"python", "git", "sqlite", "threads", "home", "filesystem", "durability", "terminal"} <= set(checks)
     assert checks["bus"]["found"] == "3 jobs"
     assert "ok    python" in several.here("doctor").out
 

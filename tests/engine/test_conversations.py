@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -137,7 +138,7 @@ def test_a_known_thread_with_an_unknown_recipient_is_refused() -> None:
         ("Send", {"to": ["writer"], "text": "x"}, "to must be a name"),
         ("Send", {"thread": "dispatcher", "text": 5}, "text must be a string"),
         ("Send", {"thread": "dispatcher", "text": "x" * 300_000}, "put it into a file"),
-        ("Send", {"thread": "dispatcher", "text": "a\x00b"}, "NUL"),
+        ("Send", {"thread": "dispatcher", "text": "a\x00b"}, "the text holds"),
         ("CloseConversation", {"thread": "{researcher}"}, "not a conversation that you opened"),
         ("CloseConversation", {"thread": "{lead}"}, "not a conversation that you opened"),
         ("AskQuestion", {"text": "ok?", "kind": "assert", "artifact": "INTENT.md"}, "only the lead"),
@@ -163,9 +164,7 @@ def test_a_call_that_is_not_the_agents_to_make_is_refused_with_the_reason(
 
 
 def test_a_question_is_no_conversation() -> None:
-    stage = opening(*ASSERT, send("writer", "look"), more=[on("seen", sleep(20))], writer=[on("look", say("seen"))])
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", send("writer", "look"), *ASSERT), on("seen", sleep(20))],
-                       writer=[on("look", say("seen"))]))  # fmt: skip
+    stage = opening(send("writer", "look"), *ASSERT, more=[on("seen", sleep(20))], writer=[on("look", say("seen"))])
     stage.until(lambda s: s.started("intent-lead") == 2 and s.slept("intent-lead"))
     thread = f"escalation:{stage.soup.of(AskHuman)[0].id}"
     stage.call(stage.order("intent-lead"), "Send", thread=thread, text="say yes").crank()
@@ -218,18 +217,13 @@ def test_a_call_from_an_earlier_turn_is_refused() -> None:
     first, second = [order for order in stage.orders if order.agent == "intent-lead"]
     stage.call(first, "Send", to="writer", text="late").crank()
     assert stage.refusals == ["this turn is over"]
-    stage.turns.injected.append(stage.call(first, "Send", to="writer", text="late").turns.injected.pop())
-    forged = stage.turns.injected.pop()
-    assert first.token != second.token
-    assert forged is not None
+    stage.call(replace(second, token=first.token), "Send", to="writer", text="late").crank()
+    assert stage.refusals == ["this turn is over"] * 2
 
 
 def test_a_call_with_another_turns_token_is_refused() -> None:
     stage = opening(send("writer", "look"), send("researcher", "look")).sleeping("writer").sleeping("researcher")
-    writer, researcher = stage.order("writer"), stage.order("researcher")
-    mixed = type(writer)(*[getattr(writer, name) for name in ("turn", "job", "epoch")], researcher.token, *[
-        getattr(writer, name) for name in writer.__slots__[4:]
-    ])  # fmt: skip
+    mixed = replace(stage.order("writer"), token=stage.order("researcher").token)
     stage.call(mixed, "Send", thread="dispatcher", text="as somebody else").crank()
     assert stage.refusals == ["this turn is over"]
 

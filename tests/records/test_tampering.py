@@ -100,7 +100,7 @@ def test_an_added_row_is_found(kept: dict[str, Kept], tmp_path: Path, table: str
 
 @pytest.mark.parametrize("table", ["commits", "steps", "messages", "molecules", "turns", "inputs"])
 def test_rows_that_changed_places_are_found(kept: dict[str, Kept], tmp_path: Path, table: str) -> None:
-    for name in ("running", "failing"):
+    for name in ("running", "withdrawn"):
         found = rows(kept[name], table)
         for index in sorted({0, len(found) // 2, len(found) - 2}):
             one, other = found[index : index + 2]

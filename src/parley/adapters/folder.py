@@ -47,7 +47,8 @@ class FolderWorkspace:
             if name.startswith("dispatch:") and parent:
                 tree = self.snapshot(job, parent, "seed")
                 self._git(job, name, "read-tree", "--reset", "-u", tree)
-                self._git(job, name, "update-ref", f"refs/parley/seed/{_ref(name)}", self._commit(job, name, tree))
+                for ref in ("seed", "last"):
+                    self._git(job, name, "update-ref", f"refs/parley/{ref}/{_ref(name)}", self._commit(job, name, tree))
         return str(path.resolve())
 
     def clear_outcome(self, job: str, name: str) -> None:
@@ -107,22 +108,33 @@ class FolderWorkspace:
         self._git(job, name, "read-tree", "--reset", "-u", tree)
 
     def merge(self, job: str, name: str, parent: str) -> list[str]:
-        """Bring what a subteam changed since it began into its parent's folder, its artifacts left out."""
+        """Bring what a subteam changed since it began into its parent's folder, its artifacts left out.
+
+        May be done again, as the subteam goes on: what the parent has changed itself since stays as it is.
+        """
         seed = f"refs/parley/seed/{_ref(name)}"
-        if not self.path(job, name).is_dir() or not self._exists(job, seed):
+        if not self.path(job, name).is_dir() or not self._found(job, seed):
             return []
         tree = self.snapshot(job, name, "merge")
         changed = self._git(job, name, "diff", "--name-only", "--no-renames", "-z", seed, tree).split("\0")
         paths = [path for path in changed if path and path not in ARTIFACTS]
-        here, there = self.path(job, name), self.path(job, parent)
-        for path in paths:
-            source, target = here / path, there / path
-            if source.is_symlink() or not source.exists():
-                target.unlink(missing_ok=True)
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target, follow_symlinks=False)
-        return paths
+        taken = [path for path in paths if self._theirs(job, name, parent, path)]
+        for path in taken:
+            source, target = self.path(job, name) / path, self.path(job, parent) / path
+            target.unlink(missing_ok=True)
+            if source.exists() and not source.is_symlink():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target, follow_symlinks=False)
+        return taken
+
+    def _theirs(self, job: str, name: str, parent: str, path: str) -> bool:
+        """Whether the parent's version of a file is one that the subteam had, or none."""
+        there = self.path(job, parent) / path
+        if not there.exists() or there.is_dir() or there.is_symlink():
+            return not there.is_dir() and not there.is_symlink()
+        blob = self._git(job, parent, "hash-object", "--no-filters", "--", path)
+        last = f"refs/parley/last/{_ref(name)}"
+        return blob in self._git(job, name, "log", "--raw", "--no-abbrev", "--no-renames", "--format=", last, "--", path)
 
     # ---- git -----------------------------------------------------------------------------------
 
@@ -133,12 +145,16 @@ class FolderWorkspace:
             _run(["git", *_SAFE, "init", "--quiet", "--bare", str(path)], {})
         return path
 
-    def _exists(self, job: str, ref: str) -> bool:
-        git = ["git", *_SAFE, f"--git-dir={self._repository(job)}", "rev-parse", "--verify", "--quiet", ref]
-        return subprocess.run(git, capture_output=True, env=_environment({}), check=False).returncode == 0
+    def _found(self, job: str, ref: str) -> str:
+        """The commit that a ref names, or nothing."""
+        path = self._repository(job) / ref  # refs are never packed here
+        return path.read_text(encoding="ascii").strip() if path.is_file() else ""
 
     def _commit(self, job: str, name: str, tree: str, text: str = "seed") -> str:
-        return self._git(job, name, "commit-tree", "-m", f"{name} {text}", tree)
+        """A commit of a tree, behind the workspace's last one: its history tells which versions were its own."""
+        last = self._found(job, f"refs/parley/last/{_ref(name)}")
+        behind = ("-p", last) if last else ()
+        return self._git(job, name, "commit-tree", *behind, "-m", f"{name} {text}", tree)
 
     def _git(self, job: str, name: str, *words: str) -> str:
         repository = self._repository(job)

@@ -9,9 +9,9 @@ from typing import Any
 
 from parley.core.conversation import enclosing, refuse_unless_askable
 from parley.core.errors import Disabled, Refused
-from parley.core.rule import Asking, Broadcast, Passage
+from parley.core.rule import Asking, Broadcast
 from parley.core.soup import Soup, stirs
-from parley.core.states import APPROVAL, PHASES, Action, Record, State
+from parley.core.states import APPROVAL, PHASES, Record, State
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
@@ -195,13 +195,14 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
 def _bring_up(
     live: LiveJob, world: World, turn: Turn, record: Record | None, outcome: Outcome | None
 ) -> None:
-    """Merge what is closed in this turn, and at the end of a phase what was left open: the lowest first.
+    """Merge what is closed in this turn; where the work is asserted or approved, what was left open: the lowest first.
 
     It is done before the turn's tree is kept: an assert, an approval and a restart are about all of it.
     """
     soup = live.soup
     leaving = [payload.thread for payload in turn.payloads if isinstance(payload, Close)]
-    if record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state):
+    ends = record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state)
+    if ends or any(question.artifact == WORK for question, _ in turn.questions):
         leaving = list(soup.children(turn.thread))
     merges: list[tuple[str, str]] = []
     waiting = [(thread, turn.thread) for thread in reversed(leaving)]
@@ -309,8 +310,6 @@ def _report(
     record = led_by(live.soup, turn.thread)
     if record is None or not record.live:
         return
-    if record.depth and record.state is State.INTENT and _acknowledges(outcome):
-        _acknowledge(live, world, record, turn, inside)
     if outcome is None:
         return
     meta = {
@@ -343,22 +342,6 @@ def outcome_file(record: Record, report: dict[str, Any]) -> tuple[str, str, str]
     where = record.id.rpartition(":")[2] if record.depth else report["state"]
     text = json.dumps({**said, "record": record.id, "state": report["state"]}, indent=2, ensure_ascii=False)
     return f"{int(report['turn'][1:]):06d}-{where}.json", f"{text}\n", report["workspace"]
-
-
-def _acknowledges(outcome: Outcome | None) -> bool:
-    """A subteam that goes about its work, or ends it, has taken the intent it was given."""
-    return outcome is None or outcome.outcome in (Action.APPROVED_PLAN, Action.APPROVED_WORK, Action.REPLAN)
-
-
-def _acknowledge(live: LiveJob, world: World, record: Record, turn: Turn, inside: dict[str, str]) -> None:
-    now = world.clock.now()
-    passage = Passage(
-        Action.APPROVED_INTENT, turn.agent, now, "acknowledges the intent it was given", tuple(sorted(inside.items()))
-    )
-    try:
-        live.fire("transition", record.id, choice=passage, who=turn.agent, time=now)
-    except Refused:
-        return  # it has changed the intent; its outcome, when it comes, will be told so
 
 
 def discarded(live: LiveJob, agent: str, thread: str) -> list[str]:

@@ -28,7 +28,7 @@ from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file
 from parley.engine.live import LiveJob, Turn, handle_slot, number_of
 from parley.engine.orchestrator import Orchestrator
-from parley.engine.reduce import message, terminate
+from parley.engine.reduce import acknowledge, message, terminate
 from parley.engine.roster import charter_of
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, TurnEvent
@@ -283,6 +283,8 @@ class Engine:
             return
         host = self.world.turns.hosts()[0]
         live.fire(rule, *at, choice=turn, who=agent, time=now, extra=f'{{"host":{records.quote(host)}}}')
+        if live.soup.get(Record, thread) is not None:
+            acknowledge(live, self.world, thread)
         token = f"{turn}.{live.epoch}.{self.world.ids.new()}"
         begun = Turn(turn, agent, thread, name, token)
         live.begin(begun, host, now)
@@ -380,7 +382,8 @@ class Engine:
                 continue
             if record.depth:
                 name = record.id.partition(":")[2]
-                self.world.files.write_state(live.job, f"records/{name}.json", records.render(records.state_document(record)))
+                text = records.render(records.state_document(record))
+                self.world.files.write_state(live.job, f"records/{name}.json", text)
             else:
                 self._anchor(live, force=True)
             known[record.id] = record

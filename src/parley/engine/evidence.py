@@ -24,6 +24,7 @@ from parley.core.terms import (
     Mailbox,
     Proxy,
     Question,
+    Ruling,
     Surface,
     escalation_thread,
     job_thread,
@@ -283,6 +284,8 @@ def _effect(job: str, row: InputRow, letter: MessageRow | None, part: Part) -> s
             at = [step.at for step in by_human if step.rule == "human-reply"]
             if answer != (row.by, body["ruling"], body["text"]) or body["question"] not in at:
                 return f"{note}, and message {letter.number} says something else"
+            if letter.body != texts.human(Ruling(body["ruling"]) if body["ruling"] else None, body["text"]):
+                wrong("messages", letter.number, f"it does not say what input {row.number} says")
         case "intervene":
             if letter is None:
                 return f"{note}, and no message of transaction {part.commit.number} says so"

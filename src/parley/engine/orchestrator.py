@@ -12,7 +12,7 @@ from typing import Any
 from parley.core.errors import Refused
 from parley.core.escalation import policy_for
 from parley.core.rule import Asking, Broadcast, Ending, Passage
-from parley.core.states import BACKTRACK, PHASES, Action, Record, is_backtrack, skill_outcomes
+from parley.core.states import BACKTRACK, PHASES, Action, Record, State, is_backtrack, skill_outcomes
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
@@ -107,7 +107,7 @@ class Orchestrator:
     # ---- outcomes ----------------------------------------------------------------------------
 
     def weigh(self, report: dict[str, Any]) -> None:
-        """An outcome record was written: does it count?"""
+        """An outcome record was written: see whether it counts."""
         record = self.live.soup.get(Record, report["record"])
         if record is None or not record.live or self.live.soup.dying(record.thread):
             self.rest()
@@ -121,6 +121,10 @@ class Orchestrator:
             return
         contents = tuple((name, digest) for name, digest in report["contents"])
         action = Action(report["outcome"])
+        if record.depth and action is Action.APPROVED_INTENT and record.state is State.PLAN:
+            # said aloud what setting to work has said already
+            self.send([self.letter(record.actor, record.thread, texts.begins(record, report["reason"]))])
+            return
         passage = Passage(action, report["actor"], self.now, report["reason"], contents)
         try:
             if record.depth:

@@ -10,7 +10,7 @@ from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.rule import Answer, Passage
-from parley.core.states import Action, Record
+from parley.core.states import Action, Record, State
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
@@ -73,6 +73,18 @@ def drain(live: LiveJob, world: World, agent: str, thread: str) -> None:
             live.fire("dead-letter", agent, thread, choice=notice, who=ORCHESTRATOR, time=now)
         else:
             live.fire("spark", agent, thread, who=agent, time=now)
+
+
+def acknowledge(live: LiveJob, world: World, thread: str) -> None:
+    """A subteam that sets to work takes the intent it was given: its record goes on to PLAN."""
+    record = live.soup.get(Record, thread)
+    if record is None or not record.live or record.state is not State.INTENT:
+        return
+    now = world.clock.now()
+    passage = Passage(
+        Action.APPROVED_INTENT, record.team_id, now, "acknowledges the intent it was given", record.approved
+    )
+    live.fire("transition", record.id, choice=passage, who=record.team_id, time=now)
 
 
 _CONSUMERS: tuple[tuple[str, type[Any]], ...] = (

@@ -49,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.HelpFormatter(prog, max_help_position=28, width=100)
+    return argparse.HelpFormatter(prog, max_help_position=26, width=80)
 
 
 class _Commands:
@@ -83,7 +83,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
         "Exit codes: 0 done, 1 failed, 2 bad use, 3 withdrawn, 4 waiting for you.",
         formatter_class=_formatter,
     )
-    top.add_argument("--version", action="store_true", help="print the version and stop")
+    top.add_argument("-V", "--version", action="store_true", help="print the version and stop")
     add = _Commands(top, only).add
     add("run", "start a job and see it through", _add_run)
     add("demo", "play a whole job with scripted agents, in a folder of its own", _add_demo, json=False)

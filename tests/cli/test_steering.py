@@ -1,0 +1,156 @@
+"""`answer`, `intervene`, `pause`, `resume`, `withdraw`, while a process owns the job and while none does."""
+
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.cli.home import BUSY, LEADS, Home, turn_processes, wait_for
+
+
+@contextmanager
+def busy(home: Home) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A job that two agents work on, and the process that owns it."""
+    playbook = home.write("p.yaml", BUSY)
+    with home.started("run", "work", "--playbook", playbook) as process:
+        wait_for(lambda: (home.folder / ".parley" / "bus.db").exists() and home.jobs())
+        job = home.jobs()[0]["id"]
+        for name in ("begun.txt", "begun2.txt"):
+            wait_for(home.job_file(job, f"work/{name}").exists)
+        yield job, process
+
+
+def threads(home: Home, job: str) -> dict[str, dict[str, Any]]:
+    return {thread["agent"]: thread for thread in home.here("tree", job, "--json").document["threads"]}
+
+
+def test_what_is_done_to_a_job_under_way(home: Home) -> None:
+    with busy(home) as (job, process):
+        seen = threads(home, job)
+        assert seen["researcher"]["state"] == "running"
+        assert seen["researcher"]["doing"] == "write begun.txt"
+        assert seen["intent-lead"]["doing"] == "waits for 2 threads"
+        assert home.run("ls").out.startswith("working\n")
+
+        assert home.here("intervene", job, "look here").out == f"{job}: delivered\n"
+        wait_for(home.job_file(job, "work/heard.txt").exists)
+        wait_for(lambda: home.jobs()[0]["needs_human"])
+        assert home.here("answer", home.question()[:5], "go on").out.startswith("answered ")
+
+        thread = threads(home, job)["writer"]["id"]
+        assert home.run("withdraw", job, "--thread", thread.partition(":")[2][:4], "not this").code == 0
+        assert [pid for pid in turn_processes(job)] == turn_processes(job)
+        assert threads(home, job)["writer"]["doing"] == "withdrawn"
+        assert home.here("withdraw", job, "--thread", thread).out == f"{thread} has ended\n"
+        assert len(turn_processes(job)) == 1
+
+        assert home.here("pause", job).code == 0
+        assert "is paused already" in home.here("pause", job).out
+        assert home.run("ls").out.startswith("paused")
+        assert home.here("resume", job).out == f"{job} goes on\n"
+
+        done = home.run("withdraw", job, "enough")
+        assert (done.code, done.out) == (0, f"{job} is withdrawn\n")
+        assert turn_processes(job) == []
+        assert home.here("withdraw", job).code == 0  # again, and nothing happens
+        process.communicate(timeout=20)
+        assert process.returncode == 3
+    assert home.here("audit", job).code == 0
+
+
+def test_a_job_without_an_owner_is_withdrawn_by_whoever_asks(home: Home) -> None:
+    with busy(home) as (job, process):
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+        assert home.run("ls").out.startswith("interrupted (parley resume)")
+        done = home.run("withdraw", job, "--json", "enough")
+
+        assert done.document == {"id": job, "state": "WITHDRAWN", "note": f"{job} is withdrawn"}
+        assert turn_processes(job) == []
+    log = home.here("log", job).out
+    assert "INTENT -> WITHDRAWN (WITHDRAW): enough" in log
+    assert home.here("audit", job).code == 0
+
+
+def test_a_pause_holds_across_owners(home: Home) -> None:
+    job = home.start()
+    question = home.question()
+
+    assert home.run("pause", job).code == 0
+    home.here("answer", question, "--approve")
+    assert "nothing was interrupted" in home.here("resume").out  # what somebody paused is not gone on with
+    assert home.jobs()[0]["state"] == "INTENT"
+    assert home.jobs()[0]["status"] == "paused"
+
+    assert home.run("resume", job).code == 4
+    assert home.jobs()[0]["state"] == "PLAN"
+
+
+def test_an_intervention_waits_for_whoever_goes_on(home: Home) -> None:
+    job = home.start()
+
+    done = home.run("intervene", job, "mind the gap", "--authoritative")
+    assert "parley resume" in done.out
+    home.here("answer", home.question(), "--approve")
+    home.run("resume", job)
+
+    assert "[INTERVENE authoritative] mind the gap" in home.here("log", job).out
+
+
+def test_only_the_decider_decides(home: Home) -> None:
+    job = home.start()
+    with sqlite3.connect(home.folder / ".parley" / "bus.db") as bus:
+        bus.execute("UPDATE jobs SET decider = 'somebody else'")
+    bus.close()
+
+    said = home.refuses("intervene", job, "do as I say", "--authoritative")
+
+    assert "only somebody else, who started" in said
+    assert home.here("intervene", job, "if you please").code == 0
+
+
+def test_what_can_not_be_steered(waiting: Home) -> None:
+    job = waiting.jobs()[0]["id"]
+    question = waiting.question()
+
+    assert "there is nothing to say" in waiting.refuses("intervene", job, " ")
+    assert "is a question" in waiting.refuses("intervene", job, "x", "--thread", question)
+    assert "is a question" in waiting.refuses("withdraw", job, "--thread", f"escalation:{question}")
+    assert "there is no thread 'dispatch:x'" in waiting.refuses("intervene", job, "x", "--thread", "dispatch:x")
+
+
+def test_a_job_that_has_ended(home: Home) -> None:
+    job = home.start()
+    home.here("answer", home.question(), "--withdraw", "no")
+    assert home.run("resume", job).code == 3
+
+    assert "has ended" in home.refuses("intervene", job, "x")
+    assert "has ended" in home.refuses("pause", job)
+    assert home.here("withdraw", job).out == f"{job} has ended: WITHDRAWN\n"
+    assert home.here("resume", job).code == 3
+    assert home.run("resume").code == 0
+
+
+def test_several_interrupted_jobs_are_gone_on_with_together(home: Home) -> None:
+    jobs = [home.start(), home.start()]
+    for _ in jobs:
+        home.here("answer", home.question(), "--approve")
+
+    done = home.run("resume", "--json")
+
+    assert done.code == 4
+    assert [job["state"] for job in done.document["jobs"]] == ["PLAN", "PLAN"]
+
+
+def test_an_answer_may_go_back(home: Home) -> None:
+    job = home.start("human: [{match: 'INTENT|PLAN', repeat: true, verdict: approve}]\n" + LEADS)
+
+    done = home.run("answer", home.question(), "--backtrack", "plan", "look again")
+
+    assert done.code == 0
+    assert home.run("resume", job).code == 4
+    document = home.here("show", job, "--json").document
+    assert (document["state"], document["backtracks"]) == ("EXECUTE", 1)

@@ -1,0 +1,117 @@
+"""The live view, in a real pseudo-terminal of 80 by 24."""
+
+import os
+import signal
+import termios
+
+from rich.text import Text
+
+from parley.core.states import Action, make_initial_state, transition
+from parley.engine.projections import Thread
+from parley.faces.terminal.keys import parse
+from parley.faces.terminal.screen import Scene, draw
+from tests.cli.home import BUSY, LEADS, PARLEY, Home, wait_for
+from tests.cli.terminal import terminal
+
+
+def test_the_human_answers_right_there(home: Home) -> None:
+    playbook = home.write("p.yaml", LEADS)
+    words = [str(PARLEY), "run", "a word counter", "--playbook", playbook]
+
+    with terminal(words, home.folder, home.env()) as screen:
+        seen = screen.wait_for("a approve")
+        assert "[INTENT] > PLAN > EXECUTE" in seen
+        assert "needs you" in seen
+        assert "intent-lead asks (INTENT, INTENT.md)" in seen
+        assert "Do you recognize this as your idea, completely and accurately put into" in seen
+        assert "back to" not in seen
+
+        screen.type("v")
+        assert "work/INTENT.md:" in screen.wait_for("lines 1 to")
+        screen.type("v")
+        screen.type("rnot quite\x7fe, really\r")
+        screen.wait_for("root: revise. not quite, really" if os.getuid() == 0 else "revise. not quite, really")
+        home.write("unused", "")
+
+        screen.wait_for("[PENDING]")
+        job = home.jobs()[0]["id"]
+        screen.type("x")
+        screen.wait_for("withdraw the whole job, because>")
+        screen.type("\x1b")
+        screen.wait_for("x withdraw")
+        screen.type("xnot worth it\r")
+        assert screen.end() == 3
+
+    assert f"{job} WITHDRAWN: not worth it" in screen.everything.replace("\r", "")
+
+
+def test_a_whole_job_with_a_way_back(home: Home) -> None:
+    words = [str(PARLEY), "run", "x", "--playbook", home.write("p.yaml", LEADS)]
+
+    with terminal(words, home.folder, home.env()) as screen:
+        screen.wait_for("a approve")
+        screen.type("a\r")
+        screen.wait_for("INTENT > [PLAN] > EXECUTE")
+        screen.wait_for("i back to intent")
+        screen.type("a\r")
+        screen.wait_for("p back to plan")
+        screen.type("pwrong\r")
+        screen.wait_for("INTENT > [PLAN 2x] > EXECUTE")
+        screen.wait_for("back 1x")
+        for state in ("[PLAN 2x]", "[EXECUTE 2x]"):
+            screen.wait_for(state)
+            screen.wait_for("a approve")
+            screen.type("a\r")
+        assert screen.end() == 0
+
+    assert "DONE: all good" in screen.everything
+    assert screen.everything.rstrip().endswith("work")  # the place of the result, after the screen is given back
+
+
+def test_the_team_at_work_and_an_interrupt(home: Home) -> None:
+    words = [str(PARLEY), "run", "x", "--playbook", home.write("p.yaml", BUSY)]
+
+    with terminal(words, home.folder, {**home.env(), "NO_COLOR": "1"}) as screen:
+        seen = screen.wait_for("write begun2.txt")
+        assert ". intent-lead       waits for 2 threads" in seen
+        assert "* researcher      write begun.txt" in seen
+        assert not [line for line in seen.splitlines() if len(line) > 80]
+        assert "\x1b[3" not in screen.everything  # no colour
+
+        screen.type("shurry up\r")
+        screen.wait_for("intervenes: hurry up")
+        screen.type("z")
+        screen.wait_for("paused")
+        screen.type("z")
+        screen.wait_for("z pause")
+
+        before = termios.tcgetattr(screen.master)
+        os.kill(screen.process, signal.SIGINT)
+        assert screen.end() == 130
+        after = termios.tcgetattr(screen.master)
+
+    job = home.jobs()[0]["id"]
+    assert f"interrupted; go on with: parley resume {job}" in screen.everything
+    assert not before[3] & termios.ECHO
+    assert after[3] & termios.ECHO
+    assert "\x1b[?1049l" in screen.everything  # the screen as it was before
+    wait_for(lambda: not home.jobs()[0]["owned"])
+    assert home.here("withdraw", job).code == 0
+
+
+def test_it_fits_any_size() -> None:
+    record = transition(make_initial_state("job"), Action.APPROVED_INTENT)
+    crowd = [(depth % 4, Thread(f"dispatch:{depth}", "coder", "", "running", "写" * 90)) for depth in range(30)]
+    scene = Scene("job", "words " * 40, record, "needs you", 3700, 5, 0.0, crowd, [Text("m" * 200)] * 50)
+    scene.question, scene.words, scene.keys = "who asks", "why\n" * 30, ["a approve"] * 20
+    for width, height in ((80, 24), (40, 10), (200, 60), (20, 5), (10, 1)):
+        for page in (None, ["line " * 30] * 100):
+            scene.page = page
+            lines = draw(scene, width, height)
+            assert len(lines) == height
+            assert max(line.cell_len for line in lines) <= width
+
+
+def test_keys() -> None:
+    assert parse("aé\r\x7f\x1b") == ["a", "é", "enter", "backspace", "esc"]
+    assert parse("\x1b[A\x1b[5~\x1b[99;5u\x01\t") == ["up", "pageup", "tab"] or parse("\x1b[A") == ["up"]

@@ -1,0 +1,208 @@
+"""Interventions: when they reach whom, and that none of them gets lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from parley.core.terms import Interrupt
+from tests.engine.stage import (
+    INTENT,
+    PLAN,
+    YES,
+    Stage,
+    always,
+    asserts,
+    book,
+    on,
+    outcome,
+    run_of,
+    say,
+    send,
+    sleep,
+    write,
+)
+
+LEAD = "intent-lead"
+HERE = "state:j1/1"
+ASSERT = [write("INTENT.md", "x"), asserts("INTENT.md")]
+SEEN = always("INTERVENE", say("seen"))
+SLOW = [on(r"^\[INTENT\]", sleep(9), *ASSERT), on("INTERVENE", sleep(1)), INTENT[1]]
+
+
+def test_an_intervention_waits_for_the_turns_end_and_goes_before_mail() -> None:
+    intent = [on(r"^\[INTENT\]", send("writer", "look")), on("seen", sleep(9)), always(".", sleep(1))]
+    stage = Stage(book(intent=intent, writer=[on("look", send("nobody", ""), say("seen"))]))
+    stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.intervene("first", HERE).intervene("second", HERE).crank()
+    assert stage.notes() == ["waits for the turn's end"] * 2
+    assert stage.started(LEAD) == 2
+    stage.until(lambda s: s.started(LEAD) == 4)
+    assert stage.told(LEAD)[2:] == ["[INTERVENE advisory] first", "[INTERVENE advisory] second"]
+    assert (stage.fired("interrupt"), stage.fired("wake-int")) == (0, 2)
+
+
+def test_an_intervention_goes_before_mail_that_came_earlier() -> None:
+    intent = [on(r"^\[INTENT\]", send("writer", "look")), SEEN, on("written", *ASSERT)]
+    stage = Stage(book(intent=intent, writer=[on("look", sleep(2), say("written"))])).sleeping("writer")
+    stage.pause().run()
+    stage.intervene("first", HERE).run()
+    assert (stage.fired("send"), stage.started(LEAD)) == (1, 1)
+    stage.resume().run()
+    assert stage.told(LEAD)[1:] == ["[INTERVENE advisory] first", "written"]
+
+
+def test_an_idle_instance_is_woken_at_once() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello", HERE).run()
+    assert stage.told(LEAD)[1] == "[INTERVENE advisory] hello"
+    assert stage.notes() == ["delivered"]
+
+
+def test_now_abandons_the_turn_and_starts_one_on_the_new_message() -> None:
+    intent = [on(r"^\[INTENT\]", send("writer", "look"), write("a.txt", "a"), sleep(20)), on("INTERVENE", *ASSERT)]
+    stage = Stage(book(intent=intent)).sleeping(LEAD)
+    abandoned = stage.order(LEAD)
+    stage.intervene("stop that", HERE, now=True).run()
+    (step,) = stage.steps("interrupt")
+    assert run_of(step.consumed) == "m2"  # the message of the visit: recorded as what was given up
+    assert stage.body(run_of(step.produced)) == "[INTERVENE advisory] stop that"
+    assert stage.told(LEAD) == ["[INTENT] do it", "[INTERVENE advisory] stop that"]
+    turns = {turn.turn: turn.status for turn in stage.outside.turns("j1")}
+    assert turns[abandoned.turn] == "lost"
+    assert stage.started("writer") == 0  # what the abandoned turn had called is of no effect
+    stage.call(abandoned, "Send", to="writer", text="late").crank()
+    assert stage.refusals == ["this turn is over"]
+
+
+def test_now_on_an_idle_instance_wakes_it() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello", HERE, now=True).run()
+    assert (stage.fired("interrupt"), stage.fired("wake-int")) == (0, 1)
+
+
+def test_a_worker_can_be_redirected() -> None:
+    writer = [on("INTERVENE", say("done otherwise")), on("look", sleep(20), say("seen"))]
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("done", *ASSERT)], writer=writer))
+    stage.sleeping("writer")
+    stage.intervene("otherwise", stage.thread("writer"), now=True).run()
+    assert stage.told(LEAD)[1] == "done otherwise"
+
+
+def test_an_intervention_on_the_jobs_thread_reaches_the_current_lead() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello").run()
+    assert stage.told(LEAD)[1] == "[INTERVENE advisory] hello"
+    woken = [step.at for step in stage.steps("wake-int")]
+    assert [at.split(" ")[:2] for at in woken] == [["orchestrator", "job:j1"], [LEAD, HERE]]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_one_for_the_job_reaches_the_next_lead_where_this_one_does_not_take_it(paused: bool) -> None:
+    """The lead's turn ends with its outcome: the next state's lead hears it."""
+    intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9))]
+    stage = Stage(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
+    stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    if paused:
+        stage.pause().run().intervene("in German").run().resume()
+    else:
+        stage.intervene("in German")
+    stage.run()
+    assert stage.started(LEAD) == 2
+    assert "[INTERVENE advisory] in German" in stage.told("project-lead")[:2]
+    assert stage.state == "DONE"
+
+
+def test_one_for_a_state_that_is_left_is_undelivered_and_recorded_so() -> None:
+    intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9))]
+    stage = Stage(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
+    stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.intervene("only you", HERE).run()
+    assert (stage.state, stage.fired("term-interrupt")) == ("DONE", 1)
+    assert not any("only you" in order.message for order in stage.orders)
+
+
+def test_one_for_a_thread_that_is_gone_comes_too_late() -> None:
+    stage = Stage(book()).run().approve().intervene("hello", HERE).intervene("hello", "dispatch:none").run()
+    assert stage.notes()[1:] == ["too late: there is no state:j1/1 any more", "too late: there is no dispatch:none any more"]
+
+
+# ---- authoritative ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("thread", ["", HERE])
+def test_an_authoritative_one_is_taken_up_before_an_outcome_counts(thread: str) -> None:
+    intent = [
+        INTENT[0],
+        on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9)),
+        on("INTERVENE authoritative", outcome("APPROVED_INTENT", "as it was said")),
+    ]
+    stage = Stage(book(intent=intent, human=YES))
+    stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.intervene("in German", thread, authoritative=True).run()
+    assert stage.told(LEAD)[2] == "[INTERVENE authoritative] in German"
+    assert stage.state == "DONE"
+    assert stage.record.history[0].reason == "as it was said"  # the first outcome did not count
+    assert stage.fired("strike") == 0  # and that was nobody's fault
+
+
+def test_an_advisory_one_does_not_hold_an_outcome_up() -> None:
+    intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9)), SEEN]
+    stage = Stage(book(intent=intent, human=YES))
+    stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.intervene("in German", HERE).run()
+    assert (stage.state, stage.started(LEAD)) == ("DONE", 2)
+
+
+def test_an_authoritative_one_waits_through_a_pause_too() -> None:
+    intent = [
+        INTENT[0],
+        on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9)),
+        on("INTERVENE", outcome("APPROVED_INTENT", "as it was said")),
+    ]
+    stage = Stage(book(intent=intent, human=YES))
+    stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.pause().run()
+    stage.intervene("in German", authoritative=True).run()
+    assert stage.record.history == ()
+    stage.resume().run()
+    assert stage.record.history[0].reason == "as it was said"
+
+
+# ---- crashes ---------------------------------------------------------------------------------------
+
+
+def test_after_a_crash_of_the_process_it_is_the_interrupt_that_comes_back() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("INTERVENE", sleep(20))])).run()
+    stage.intervene("hello", HERE, authoritative=True).until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.kill()
+    stage.adopt()
+    assert stage.fired("recover") == 1
+    assert stage.steps("recover")[0].produced.count("Interrupt state:j1/1") == 1
+    stage.running(LEAD, 3)
+    assert stage.told(LEAD)[2] == "[INTERVENE authoritative] hello"
+
+
+def test_after_a_workers_crash_it_is_the_interrupt_that_comes_back() -> None:
+    writer = [on("INTERVENE", say("done otherwise")), on("look", sleep(20), say("seen"))]
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("done", *ASSERT)], writer=writer))
+    stage.sleeping("writer").lose("writer", 2)
+    stage.intervene("otherwise", stage.thread("writer"), now=True).run()
+    assert stage.told("writer") == ["look", *["[INTERVENE advisory] otherwise"] * 3]
+    assert stage.told(LEAD)[1] == "done otherwise"
+
+
+@pytest.mark.parametrize("thread", ["", HERE])
+def test_after_a_leads_crash_an_authoritative_one_still_goes_before_the_mail_that_waits(thread: str) -> None:
+    """The approval comes while the lead dies over the intervention: it must not count first."""
+    intent = [
+        INTENT[0],
+        on("INTERVENE", sleep(20), say("taken up")),
+        on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT")),
+    ]
+    stage = Stage(book(intent=intent)).run()
+    stage.intervene("in German", thread, authoritative=True).until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.answer("approve").until(lambda s: s.fired("respond"))
+    next(a for a in stage.turns.running.values() if a.order.agent == LEAD).dies_at = 0
+    stage.run()
+    assert [text.partition("]")[0] for text in stage.told(LEAD)] == [
+        "[INTENT", "[INTERVENE authoritative", "[INTERVENE authoritative", "[ANSWER approve",
+    ]  # fmt: skip
+    assert (stage.state, stage.fired("strike")) == ("PLAN", 1)
+    assert stage.soup.of(Interrupt) == ()
