@@ -60,9 +60,7 @@ def with_policy(settings: Settings, text: str) -> Settings:
                 f"--policy {part.strip()}: there is no policy {policy!r}; use one of: {', '.join(POLICIES)}"
             )
         if name and name not in STATES:
-            raise ConfigError(
-                f"--policy {part.strip()}: there is no state {name!r}; use one of: {', '.join(STATES)}"
-            )
+            raise ConfigError(f"--policy {part.strip()}: there is no state {name!r}; use one of: {', '.join(STATES)}")
         policies.update({name: policy} if name else dict.fromkeys(STATES, policy))
     return replace(settings, policies=(policies["intent"], policies["plan"], policies["execute"]))
 
@@ -86,9 +84,7 @@ class _Reader:
     def check(self, where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
-                raise self.fail(
-                    f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}"
-                )
+                raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
         self.check("", document, ("policy", "limits", "bus", "roles"))
@@ -113,9 +109,7 @@ class _Reader:
             self.teams(self.table(document, "roles", None)),
         )
 
-    def word(
-        self, table: Mapping[str, Any], name: str, key: str, known: tuple[str, ...], default: str
-    ) -> str:
+    def word(self, table: Mapping[str, Any], name: str, key: str, known: tuple[str, ...], default: str) -> str:
         value = table.get(key, default)
         if value not in known:
             raise self.fail(f"[{name}] {key}", f"{value!r} is not known", f"use one of: {', '.join(known)}")
@@ -139,8 +133,6 @@ class _Reader:
             role = self.table(roles, name, ("team",))
             team = role.get("team", [])
             if not isinstance(team, list) or not all(isinstance(member, str) and member for member in team):
-                raise self.fail(
-                    f"[roles.{name}] team", "it must be a list of names", 'write team = ["coder"]'
-                )
+                raise self.fail(f"[roles.{name}] team", "it must be a list of names", 'write team = ["coder"]')
             found[name] = tuple(team)
         return found

@@ -1,8 +1,8 @@
 """How fast it starts, beside Python itself, and how it is documented."""
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,20 +14,22 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMES = 5
 
 
-def fastest(words: list[str], home: Home, rounds: int = 12) -> float:
+def work(words: list[str], home: Home, rounds: int = 10) -> float:
+    """The least processor time that a command takes: on a busy machine the clock tells more of the others."""
     best = float("inf")
     for _ in range(rounds):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(words, cwd=home.folder, env=home.env(), capture_output=True, check=True)
-        best = min(best, time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return best
 
 
 @pytest.mark.parametrize("words", [["--help"], ["ls"]])
 def test_it_starts_within_five_times_a_bare_python(waiting: Home, words: list[str]) -> None:
-    bare = fastest([sys.executable, "-c", "pass"], waiting)
+    bare = work([sys.executable, "-c", "pass"], waiting)
 
-    assert fastest([str(PARLEY), *words], waiting) < TIMES * bare
+    assert work([str(PARLEY), *words], waiting) < TIMES * bare
 
 
 def documented(command: str | None) -> str:
@@ -40,7 +42,8 @@ def documented(command: str | None) -> str:
 def test_the_documentation_has_the_help_as_it_is(waiting: Home, command: str | None) -> None:
     said = waiting.here(*([command] if command else []), "--help").out
 
-    assert documented(command) == said
+    # newer Pythons write the metavar once
+    assert documented(command) == said.replace("-o FILE, --output FILE", "-o, --output FILE")
 
 
 def test_every_command_has_its_module() -> None:

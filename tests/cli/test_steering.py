@@ -28,9 +28,9 @@ def threads(home: Home, job: str) -> dict[str, dict[str, Any]]:
 
 def test_what_is_done_to_a_job_under_way(home: Home) -> None:
     with busy(home) as (job, process):
+        wait_for(lambda: threads(home, job)["researcher"]["doing"] == "write begun.txt")
         seen = threads(home, job)
         assert seen["researcher"]["state"] == "running"
-        assert seen["researcher"]["doing"] == "write begun.txt"
         assert seen["intent-lead"]["doing"] == "waits for 2 threads"
         assert home.run("ls").out.startswith("working\n")
 
@@ -41,7 +41,6 @@ def test_what_is_done_to_a_job_under_way(home: Home) -> None:
 
         thread = threads(home, job)["writer"]["id"]
         assert home.run("withdraw", job, "--thread", thread.partition(":")[2][:4], "not this").code == 0
-        assert [pid for pid in turn_processes(job)] == turn_processes(job)
         assert threads(home, job)["writer"]["doing"] == "withdrawn"
         assert home.here("withdraw", job, "--thread", thread).out == f"{thread} has ended\n"
         assert len(turn_processes(job)) == 1

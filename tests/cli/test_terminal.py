@@ -1,6 +1,7 @@
 """The live view, in a real pseudo-terminal of 80 by 24."""
 
 import os
+import re
 import signal
 import termios
 
@@ -31,8 +32,6 @@ def test_the_human_answers_right_there(home: Home) -> None:
         screen.type("v")
         screen.type("rnot quite\x7fe, really\r")
         screen.wait_for("root: revise. not quite, really" if os.getuid() == 0 else "revise. not quite, really")
-        home.write("unused", "")
-
         screen.wait_for("[PENDING]")
         job = home.jobs()[0]["id"]
         screen.type("x")
@@ -76,7 +75,7 @@ def test_the_team_at_work_and_an_interrupt(home: Home) -> None:
         assert ". intent-lead       waits for 2 threads" in seen
         assert "* researcher      write begun.txt" in seen
         assert not [line for line in seen.splitlines() if len(line) > 80]
-        assert "\x1b[3" not in screen.everything  # no colour
+        assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", screen.everything)  # no colour
 
         screen.type("shurry up\r")
         screen.wait_for("intervenes: hurry up")
@@ -114,4 +113,4 @@ def test_it_fits_any_size() -> None:
 
 def test_keys() -> None:
     assert parse("aé\r\x7f\x1b") == ["a", "é", "enter", "backspace", "esc"]
-    assert parse("\x1b[A\x1b[5~\x1b[99;5u\x01\t") == ["up", "pageup", "tab"] or parse("\x1b[A") == ["up"]
+    assert parse("\x1b[A\x1b[5~\x01\t") == ["up", "pageup", "tab"]

@@ -210,7 +210,7 @@ class Stage:
         self.replies: list[tuple[bool, str]] = []
         self.deaths: Counter[str] = Counter()
         self.boot()
-        read = Playbook.from_json(play)
+        read = Playbook.from_json({name: rules for name, rules in play.items() if rules is not None})
         self.settings: dict[str, Any] = {
             "roles": roles({}, {name: read.recipients(name) for name in read.agents}),
             "policies": [policies] * 3 if isinstance(policies, str) else list(policies),

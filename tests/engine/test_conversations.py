@@ -294,7 +294,10 @@ def test_a_withdrawal_rides_on_the_answer() -> None:
 
 
 def test_a_worker_may_ask_and_its_verdict_moves_nothing() -> None:
-    intent = [on(r"^\[INTENT\]", write("INTENT.md", "x"), send("writer", "look")), on("yes", outcome("APPROVED_INTENT"))]
+    intent = [
+        on(r"^\[INTENT\]", write("INTENT.md", "x"), send("writer", "look")),
+        on("yes", outcome("APPROVED_INTENT")),
+    ]
     writer = [on("look", ask("INTENT.md: approve?")), on(r"^\[ANSWER approve\]", say("they say yes"))]
     stage = Stage(book(intent=[*intent, *INTENT], writer=writer)).run()
     stage.approve()

@@ -239,7 +239,18 @@ def test_a_failure_dialog_ends_with_the_state_that_it_is_about() -> None:
         (outcome("APPROVED_INTENT")["outcome"], "no live approval"),
         (outcome("WITHDRAW")["outcome"], "needs the verdict 'withdraw'"),
     ],
-    ids=["malformed", "nameless", "another state's", "no backtrack", "FAILURE", "a signal", "a state", "case", "early", "w"],
+    ids=[
+        "malformed",
+        "nameless",
+        "another state's",
+        "no backtrack",
+        "FAILURE",
+        "a signal",
+        "a state",
+        "case",
+        "early",
+        "w",
+    ],
 )
 def test_an_outcome_against_the_contract_is_a_violation_and_a_failure_of_the_state(written: Any, why: str) -> None:
     stage = Stage(book(intent=[on(r"^\[INTENT\]", {"outcome": written}), on(r"^\[VIOLATION\]", *ASSERT)])).run()

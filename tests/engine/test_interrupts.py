@@ -120,7 +120,10 @@ def test_one_for_a_state_that_is_left_is_undelivered_and_recorded_so() -> None:
 
 def test_one_for_a_thread_that_is_gone_comes_too_late() -> None:
     stage = Stage(book()).run().approve().intervene("hello", HERE).intervene("hello", "dispatch:none").run()
-    assert stage.notes()[1:] == ["too late: there is no state:j1/1 any more", "too late: there is no dispatch:none any more"]
+    assert stage.notes()[1:] == [
+        "too late: there is no state:j1/1 any more",
+        "too late: there is no dispatch:none any more",
+    ]
 
 
 # ---- authoritative ---------------------------------------------------------------------------------

@@ -34,7 +34,9 @@ def test_without_rules_it_asks_the_human_and_passes_the_answer_on(policy: str, r
     asked = stage.soup.of(AskHuman)[0]
     assert stage.body(asked.framing).startswith("INTENT INTENT.md: ")
     stage.answer(ruling, "these words").until(lambda s: s.started("intent-lead") == 2)
-    expected = "[WITHDRAW]\nthese words" if ruling == "withdraw" else f"[ANSWER{f' {ruling}' if ruling else ''}] these words"
+    expected = (
+        "[WITHDRAW]\nthese words" if ruling == "withdraw" else f"[ANSWER{f' {ruling}' if ruling else ''}] these words"
+    )
     assert stage.told("intent-lead")[1] == expected
     assert [text.partition("\n")[0] for text in stage.told("proxy")] == [
         "[QUESTION] INTENT INTENT.md: Do you recognize this as your idea, completely and accurately put into words?",
@@ -116,7 +118,9 @@ def test_an_answer_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "rules", [[always("QUESTION", CRASH)], [always("QUESTION", say("well, approve I guess"))], []], ids=["dies", "talks", "-"]
+    "rules",
+    [[always("QUESTION", CRASH)], [always("QUESTION", say("well, approve I guess"))], []],
+    ids=["dies", "talks", "-"],
 )
 def test_a_proxy_that_does_not_deal_with_a_question_leaves_it_to_the_human(rules: list[Any]) -> None:
     stage = gate("when_unsure", rules or [on("nothing like it")])

@@ -8,7 +8,6 @@ import pytest
 
 from parley.core.terms import AskHuman, Hold, Parent, Surface
 from tests.engine.stage import (
-    INTENT,
     JOB,
     ROOT,
     YES,
@@ -57,7 +56,11 @@ def test_a_withdrawal_ends_the_job_and_all_that_runs_in_one_transaction(thread: 
     stage = team().sleeping("helper").sleeping("coder")
     orders = len(stage.orders)
     stage.withdraw(thread, "enough").run()
-    assert (stage.state, stage.record.history[-1].actor, stage.record.history[-1].reason) == ("WITHDRAWN", "human", "enough")
+    assert (stage.state, stage.record.history[-1].actor, stage.record.history[-1].reason) == (
+        "WITHDRAWN",
+        "human",
+        "enough",
+    )
     nothing_after(stage)
     assert len(stage.orders) == orders
     assert stage.soup.of(Surface) == ()
@@ -141,14 +144,11 @@ def test_whoever_dispatched_the_dead_may_dispatch_again() -> None:
 
 
 def test_a_subtree_that_is_gone_is_withdrawn_too_late() -> None:
-    stage = team(
-        execute=[on(r"^\[EXECUTE\]", send("coder", "look", "c")), on("seen", close("c"), ask("now?"))],
-        coder=[on("look", say("seen"))],
-        human=[],
-    )
-    stage.run()
-    stage.withdraw(stage.order("coder").thread).run()
-    assert stage.notes()[-1] == f"too late: there is no {stage.order('coder').thread} any more"
+    intent = [on(r"^\[INTENT\]", send("writer", "look", "w")), on("seen", close("w"), *ASSERT)]
+    stage = Stage(book(intent=intent, writer=[on("look", say("seen"))])).run()
+    thread = stage.order("writer").thread
+    stage.withdraw(thread).run()
+    assert stage.notes() == [f"too late: there is no {thread} any more"]
 
 
 def test_the_work_of_a_withdrawn_subteam_is_not_merged() -> None:
@@ -209,7 +209,13 @@ def test_a_pause_survives_its_process() -> None:
 
 def test_a_job_is_paused_once_and_resumed_once() -> None:
     stage = Stage(book()).run().resume().pause().pause().resume().resume().run()
-    assert [note.partition(":")[0] for note in stage.notes()] == ["too late", "paused", "too late", "resumed", "too late"]
+    assert [note.partition(":")[0] for note in stage.notes()] == [
+        "too late",
+        "paused",
+        "too late",
+        "resumed",
+        "too late",
+    ]
     assert stage.approve().state == "PLAN"
 
 
@@ -235,4 +241,3 @@ def test_an_input_that_can_not_be_read_does_not_stop_the_job(kind: str, body: di
     stage.put(kind, **body).run()
     assert stage.notes()[0].startswith("too late: it can't be read")
     assert stage.approve().state == "PLAN"
-    assert INTENT

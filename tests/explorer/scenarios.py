@@ -8,6 +8,7 @@ from parley.core.explorer import CODER, SQUAD, Bounds
 from parley.core.rule import Asking, Broadcast, Choice, Ending, Firing
 from parley.core.terms import (
     ORCHESTRATOR,
+    PROXY,
     Close,
     Deliver,
     Interrupt,
@@ -91,40 +92,38 @@ def open_question(agent: str, thread: str, name: str, stage: str) -> Prelude:
     return steps[: ("AskQuestion", "Proxy", "AskHuman").index(stage) + 1]
 
 
-def withdrawn_asker(stage: str) -> Prelude:
-    """Of two at work, the one with a team has asked, is being withdrawn, and its dispatcher closes it too."""
+def dying_asker(stage: str) -> Prelude:
+    """Of two at work, the one with a team has asked, and is withdrawn and closed; all but its question is gone."""
+    ended = (
+        withdrawn(A),
+        woken(LEAD, STATE),
+        says(LEAD, STATE, Close(A)),
+        fire("send-terminate", LEAD, STATE),
+        fire("send-empty", LEAD, STATE),
+        fire("term-mbox", A, SQUAD),
+    )
+    question = (
+        fire("term-idle", A, SQUAD),
+        fire("cascade", A, "escalation:qa"),
+        fire("term-idle", "escalation:qa", PROXY),
+        fire("term-mbox", "escalation:qa", PROXY),
+    )
     return (
         *two_at_work(SQUAD, CODER),
         *open_question(SQUAD, A, "qa", stage),
-        withdrawn(A),
-        woken(LEAD, STATE),
-        says(LEAD, STATE, Close(A)),
-        fire("send-terminate", LEAD, STATE),
-    )
-
-
-def both_withdrawn(first: str, second: str) -> Prelude:
-    """Of two at work, both have asked, and both are being withdrawn, one of them twice."""
-    return (
-        *two_at_work(SQUAD, CODER),
-        *open_question(SQUAD, A, "qa", first),
-        *open_question(CODER, B, "qb", second),
-        withdrawn(A),
-        withdrawn(B),
-        woken(LEAD, STATE),
-        says(LEAD, STATE, Close(A)),
-        fire("send-terminate", LEAD, STATE),
+        *ended,
+        *(question if stage != "AskQuestion" else ()),
     )
 
 
 def broadcast(*meanwhile: Firing) -> Prelude:
-    """The lead sends a dead letter, a close, a new dispatch and a letter; someone with a team does something."""
+    """The lead sends a dead letter, a close and a new dispatch; someone with a team does something meanwhile."""
     return (
         *two_at_work(CODER, SQUAD),
         *gone(CODER, A),
         says(
             LEAD, STATE,
-            Deliver(CODER, A, "late"), Close(A), Deliver(CODER, "dispatch:c", "mc"), Deliver(SQUAD, B, "mb2"),
+            Deliver(CODER, A, "late"), Close(A), Deliver(CODER, "dispatch:c", "mc"),
         ),
         *meanwhile,
     )  # fmt: skip
@@ -150,8 +149,8 @@ SCENARIOS: dict[str, Bounds] = {
     ),
     "never": Bounds(questions=1, policy=Policy.NEVER, withdrawals=1, holds=1),
     "failure": Bounds(failures=2, pendings=1, observations=1, transitions=1),
-    "letters": Bounds(questions=1, sends=2, threads=1, closes=1),
-    "redirection": Bounds(interrupts=1, questions=1, withdrawals=1),
+    "letters": Bounds(questions=1, sends=2, threads=1, closes=1, prelude=AT_WORK),
+    "redirection": Bounds(interrupts=1, questions=1, withdrawals=1, prelude=AT_WORK),
     # two at work: what one does meets what the other does
     "two ask": Bounds(questions=2, voices=DOERS, prelude=two_at_work()),
     "broadcast and question": Bounds(
@@ -161,25 +160,37 @@ SCENARIOS: dict[str, Bounds] = {
         sends=1, threads=1, closes=1, voices=TEAM, nested=True, prelude=broadcast()
     ),
     "broadcast and interrupt": Bounds(interrupts=1, voices=NOBODY, nested=True, prelude=broadcast()),
-    **{
-        f"broadcast and withdrawal at {stage}": Bounds(
-            voices=NOBODY, nested=True, crash_budget=1,
-            prelude=broadcast(*open_question(SQUAD, B, "qb", stage), withdrawn(B), HELD),
-        )
-        for stage in ("AskQuestion", "Proxy", "AskHuman")
-    },
-    "broadcast and withdrawal at Interrupt": Bounds(
+    "broadcast and withdrawal": Bounds(
+        voices=NOBODY, nested=True, crash_budget=1,
+        prelude=broadcast(asks(SQUAD, B, "qb"), withdrawn(B), HELD),
+    ),
+    "broadcast and withdrawn interrupt": Bounds(
         voices=NOBODY, nested=True, retry_budget=0,
         prelude=broadcast(redirected(B, "ib", now=True), withdrawn(B), HELD),
     ),
-    **{
-        f"withdrawn at {stage}": Bounds(questions=1, voices=DOERS, nested=True, prelude=withdrawn_asker(stage))
-        for stage in ("AskQuestion", "Proxy", "AskHuman")
-    },
-    **{
-        f"withdrawn at {first} and {second}": Bounds(
-            nested=True, voices=NOBODY, retry_budget=0, prelude=(*both_withdrawn(first, second), HELD)
-        )
-        for first, second in (("AskQuestion", "Proxy"), ("AskQuestion", "AskHuman"), ("Proxy", "AskHuman"))
-    },
+    "dying question and question": Bounds(
+        voices=NOBODY, nested=True, prelude=(*dying_asker("Proxy"), asks(CODER, B, "qb"))
+    ),
+    "dying question and broadcast": Bounds(
+        voices=NOBODY, nested=True,
+        prelude=(*dying_asker("Proxy"), says(CODER, B, asks=(Question("qb", "?qb"),)), HELD),
+    ),
+    "dying asker and question": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.ALWAYS,
+        prelude=(*dying_asker("AskQuestion"), asks(CODER, B, "qb"), fire("ask", CODER, B), HELD),
+    ),
+    "dying askers": Bounds(
+        voices=NOBODY, nested=True, retry_budget=0,
+        prelude=(*dying_asker("Proxy"), asks(CODER, B, "qb"), withdrawn(B), HELD),
+    ),
+    "dying asker and interrupts": Bounds(
+        voices=NOBODY, nested=True, retry_budget=0,
+        prelude=(
+            *dying_asker("Proxy"), redirected(B, "ib", now=True), redirected(STATE, "is", now=True), HELD,
+        ),
+    ),
+    "failing records": Bounds(
+        failures=1, voices=NOBODY, nested=True,
+        prelude=(*two_at_work(SQUAD, CODER), fire("strike", "j"), withdrawn(A), HELD),
+    ),
 }  # fmt: skip

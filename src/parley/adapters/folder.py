@@ -6,6 +6,7 @@ repository lies beside it, and git is told everything by argument, so that nothi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import stat
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from parley.ports import BusError, Outcome
 
@@ -133,8 +135,21 @@ class FolderWorkspace:
         if not there.exists() or there.is_dir() or there.is_symlink():
             return not there.is_dir() and not there.is_symlink()
         blob = self._git(job, parent, "hash-object", "--no-filters", "--", path)
-        last = f"refs/parley/last/{_ref(name)}"
-        return blob in self._git(job, name, "log", "--raw", "--no-abbrev", "--no-renames", "--format=", last, "--", path)
+        history = ("log", "--raw", "--no-abbrev", "--no-renames", "--format=", f"refs/parley/last/{_ref(name)}")
+        return blob in self._git(job, name, *history, "--", path)
+
+    def anchors(self, job: str) -> list[dict[str, Any]]:
+        """Where the bus stood at each turn's end, as the turns' commits say."""
+        repository = self._jobs / job / "snapshots.git"
+        if not (repository / "HEAD").is_file():
+            return []
+        words = ["git", *_SAFE, f"--git-dir={repository}", "log", "--glob=refs/parley", "--format=%b"]
+        found = []
+        for line in _run(words, {}).splitlines():
+            if line.startswith('{"head":'):
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(line)["head"])
+        return [head for head in found if isinstance(head, dict)]
 
     # ---- git -----------------------------------------------------------------------------------
 

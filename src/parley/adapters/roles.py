@@ -60,9 +60,7 @@ def parse(text: str, path: Path) -> RoleFile:
     ends = (number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE)
     end = next(ends, None)
     if end is None:
-        raise RoleError(
-            f"{path}:{len(lines)}: the front matter does not end; close it with a line of {_FENCE}"
-        )
+        raise RoleError(f"{path}:{len(lines)}: the front matter does not end; close it with a line of {_FENCE}")
     matter = _yaml("\n".join(lines[1:end]), path)
     name = matter.get("name", path.stem)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -84,9 +82,7 @@ def _yaml(text: str, path: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 2 if mark else 2  # YAML counts from 0, and the fence is a line of its own
-        raise RoleError(
-            f"{path}:{line}: this is not valid YAML ({error.problem}); correct it there"
-        ) from error
+        raise RoleError(f"{path}:{line}: this is not valid YAML ({error.problem}); correct it there") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise RoleError(f"{path}:2: this is not valid YAML ({reason}); correct it there") from error

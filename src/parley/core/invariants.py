@@ -71,9 +71,7 @@ ENDS: Mapping[type[Any], str] = MappingProxyType(
 """What may be left on a dying thread, and the rule that ends it."""
 
 
-def _tried(
-    soup: Soup, rules: RuleSet, name: str, at: tuple[str, ...], choice: Choice = None
-) -> Reaction | None:
+def _tried(soup: Soup, rules: RuleSet, name: str, at: tuple[str, ...], choice: Choice = None) -> Reaction | None:
     """What a firing would do, or nothing where it can't."""
     try:
         return rules[name].react(soup, Firing(name, at, choice))
@@ -168,9 +166,7 @@ def tree_shape(soup: Soup, rules: RuleSet) -> Iterator[str]:
 def fan_out_cap(soup: Soup, rules: RuleSet) -> Iterator[str]:
     """No instance has more dispatches open than its fan-out allows; the job itself has no limit."""
     opened = Counter(
-        edge.thread
-        for edge in soup.of(Parent)
-        if thread_kind(edge.child) == "dispatch" and not soup.dying(edge.child)
+        edge.thread for edge in soup.of(Parent) if thread_kind(edge.child) == "dispatch" and not soup.dying(edge.child)
     )
     for thread, count in opened.items():
         if count != soup.open_dispatches(thread):
@@ -265,9 +261,7 @@ def escalation_reaches_respond(soup: Soup, rules: RuleSet) -> Iterator[str]:
         if not ready:
             yield f"question {proxy.id} of {proxy.thread} can't be answered"
     for waiting in soup.of(AskHuman):
-        if not _ends(soup, waiting) and not _can(
-            soup, rules, "human-reply", (waiting.id,), Answer("reply", HUMAN)
-        ):
+        if not _ends(soup, waiting) and not _can(soup, rules, "human-reply", (waiting.id,), Answer("reply", HUMAN)):
             yield f"the human can't reply to question {waiting.id} of {waiting.thread}"
 
 
@@ -330,8 +324,7 @@ def nobody_waits_for_the_dead(soup: Soup, rules: RuleSet) -> Iterator[str]:
             continue
         told = _tried(soup, rules, "withdraw", (thread,), Ending(Origin.WITHDRAWAL, "notice"))
         if told is None or not any(
-            isinstance(m, Mailbox) and m.thread == parent and m.queue[-1:] == ("notice",)
-            for m in told.produced
+            isinstance(m, Mailbox) and m.thread == parent and m.queue[-1:] == ("notice",) for m in told.produced
         ):
             yield f"{parent} would not hear of the withdrawal of {thread}"
 

@@ -169,11 +169,7 @@ def the_tree_grows_by_sparks(step: Step) -> Iterator[str]:
     if removed and (step.rule != "term-final" or removed != {step.at[0]}):
         yield f"[{step.rule}] removes the surface of {', '.join(removed)}"
     for b in born:
-        if (
-            step.before.get(Surface, b.thread)
-            or step.before.get(Mailbox, b.thread)
-            or step.before.dying(b.thread)
-        ):
+        if step.before.get(Surface, b.thread) or step.before.get(Mailbox, b.thread) or step.before.dying(b.thread):
             yield f"{b.thread} comes into being a second time"
     if step.rule == "spark":
         yield from _dispatched(step, born[0])
@@ -222,11 +218,10 @@ def terminates_have_a_cause(step: Step) -> Iterator[str]:
     gone = [t.thread for t in step.lost(Terminate)]
     if gone != ([step.at[0]] if step.rule in ("term-final", "term-again") else []):
         yield f"[{step.rule}] at {step.at[-1]} ends {len(gone)} Terminates"
-    left = sum(step.before.count(t) for t in step.before.all(Terminate, step.at[0]))
-    if step.rule == "term-final" and left != 1:
-        yield f"the last Terminate on {step.at[0]} ends while another is there"
-    if step.rule == "term-again" and left < 2:  # noqa: PLR2004 - two, of which one goes
-        yield f"the only Terminate on {step.at[0]} is absorbed"
+    if step.rule in ("term-final", "term-again"):
+        left = sum(step.before.count(t) for t in step.before.all(Terminate, step.at[0])) - len(gone)
+        if left if step.rule == "term-final" else not left:
+            yield f"[{step.rule}] leaves {left} Terminates on {step.at[0]}"
 
 
 TAGGED: tuple[type[Any], ...] = (*INSTANCE, Mailbox, Proxy, AskHuman, Interrupt)
@@ -418,6 +413,18 @@ def _policy(soup: Soup, thread: str) -> Policy:
 # ---- escalation, interrupts, holds ---------------------------------------------------------------
 
 
+CLOSES: Mapping[str, type[Any]] = MappingProxyType(
+    {
+        "escalate": Proxy,
+        "respond": Proxy,
+        "term-proxy": Proxy,
+        "human-reply": AskHuman,
+        "term-human": AskHuman,
+    }
+)
+"""What each rule ends of an escalation."""
+
+
 def policies_are_kept(step: Step) -> Iterator[str]:
     """Under `always` the human comes before the answer, under `never` not at all; a reply alone is heard."""
     made = step.new(Proxy)
@@ -438,15 +445,8 @@ def policies_are_kept(step: Step) -> Iterator[str]:
         yield from _proxy_acts(step, step.had(Proxy, escalation_thread(step.at[0])))
     elif step.new(AskHuman):
         yield f"[{step.rule}] at {step.at[0]} asks the human"
-    may_end = {
-        "escalate": Proxy,
-        "respond": Proxy,
-        "term-proxy": Proxy,
-        "human-reply": AskHuman,
-        "term-human": AskHuman,
-    }
     ended = [type(m) for m in step.gone if isinstance(m, Proxy | AskHuman)]
-    if ended != ([may_end[step.rule]] if step.rule in may_end else []):
+    if ended != ([CLOSES[step.rule]] if step.rule in CLOSES else []):
         yield f"[{step.rule}] at {step.at[-1]} ends {len(ended)} questions"
 
 
@@ -484,8 +484,7 @@ def interrupts_go_first(step: Step) -> Iterator[str]:
     if step.new(Interrupt) != due:
         yield f"[{step.rule}] at {thread} makes {len(step.new(Interrupt))} Interrupts, not {len(due)}"
     used = [i.message for i in step.lost(Interrupt)]
-    takes = {"interrupt": 2, "wake-int": 2, "term-interrupt": 1}
-    if used != ([step.at[takes[step.rule]]] if step.rule in takes else []):
+    if used != ([step.at[-1]] if step.rule in ("interrupt", "wake-int", "term-interrupt") else []):
         yield f"[{step.rule}] at {thread} uses up {len(used)} Interrupts"
     if step.rule == "interrupt" and not all(i.now for i in step.lost(Interrupt)):
         yield f"an Interrupt for the turn boundary preempts {step.at[0]} on {thread}"

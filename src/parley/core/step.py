@@ -228,9 +228,7 @@ MAIL: Mapping[str, Callable[[Step], Mail]] = MappingProxyType(
         "wake": _wake,
         "send-step": _turn_ends(_broadcast),
         "nosend-step": _turn_ends(_nothing),
-        "ask-step": _turn_ends(
-            lambda step: carried(AskQuestion("", "", step.choice.questions, Policy.NEVER))
-        ),
+        "ask-step": _turn_ends(lambda step: carried(AskQuestion("", "", step.choice.questions, Policy.NEVER))),
         "interrupt": _turn_ends(_nothing),
         "ask": _posed,
         "send-ask": _posed,

@@ -9,7 +9,7 @@ where the row can't even be read.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -107,13 +107,19 @@ def read_anchor(text: str | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else {}
 
 
-def audit(store: Store, job: str, anchor: Mapping[str, Any] | None, rules: RuleSet = RULES) -> Report:
+def audit(
+    store: Store,
+    job: str,
+    anchor: Mapping[str, Any] | None,
+    rules: RuleSet = RULES,
+    witnesses: Sequence[Mapping[str, Any]] = (),
+) -> Report:
     """Replay the job and compare. A BusError is raised only where a running job does not stand still."""
     replay = Replay(job, rules)
     anchored = anchor.get("transaction") if anchor else None
     findings: tuple[Finding, ...] = ()
     try:
-        _examine(store, replay, anchor)
+        _examine(store, replay, anchor, witnesses)
     except Found as found:
         findings = (found.finding,)
     return Report(
@@ -175,8 +181,14 @@ def _moment(store: Store, job: str) -> Moment:
     return now
 
 
-def _examine(store: Store, replay: Replay, anchor: Mapping[str, Any] | None) -> None:
+def _examine(
+    store: Store, replay: Replay, anchor: Mapping[str, Any] | None, witnesses: Sequence[Mapping[str, Any]]
+) -> None:
     job = replay.job
+    by_number: dict[int, list[Mapping[str, Any]]] = {}
+    for witness in witnesses:
+        number = witness.get("transaction")
+        by_number.setdefault(number if type(number) is int else 0, []).append(witness)
     now = _moment(store, job)
     commits = _listed(store, job)
     steps = Rows("steps", store.steps(job, BEFORE_ALL))
@@ -201,7 +213,12 @@ def _examine(store: Store, replay: Replay, anchor: Mapping[str, Any] | None) -> 
         own = (steps.of(commit.number), messages.of(commit.number), inputs.get(commit.number, []))
         replay.take(Part(commit, *own, steps.rest(), messages.rest()))
         _hold_against(anchor, commit)
+        for witness in by_number.get(commit.number, ()):
+            _hold_against(witness, commit, WITNESS)
     _not_cut(anchor, replay.transaction)
+    for number in by_number:
+        if number > replay.transaction:
+            _missing(WITNESS, number, replay.transaction)
     for table, left in (("steps", steps.rest()), ("messages", messages.rest())):
         if left is not None and _last(store, job) == now.transaction:
             typed(table, left)
@@ -229,17 +246,17 @@ def _last(store: Store, job: str) -> int:
 
 # ---- the anchor ----------------------------------------------------------------------------------
 
-ANCHOR = "state.json"
+ANCHOR, WITNESS = "state.json", "a turn's commit in snapshots.git"
 
 
-def _hold_against(anchor: Mapping[str, Any] | None, commit: TransactionRow) -> None:
+def _hold_against(anchor: Mapping[str, Any] | None, commit: TransactionRow, name_of: str = ANCHOR) -> None:
     """The bus must say of the anchored transaction what the anchor says."""
     if anchor is None or anchor.get("transaction") != commit.number:
         return
     for name, there in (("step", commit.steps), ("message", commit.messages), ("hash", commit.head)):
         if anchor.get(name) != there:
             what = f"its {name} is {anchor.get(name)!r:.80}, and the bus has {there!r}: one was rewritten"
-            wrong(ANCHOR, commit.number, what)
+            wrong(name_of, commit.number, what)
 
 
 def _not_cut(anchor: Mapping[str, Any] | None, last: int) -> None:
@@ -250,9 +267,11 @@ def _not_cut(anchor: Mapping[str, Any] | None, last: int) -> None:
     if type(number) is not int or number < 1:
         wrong(ANCHOR, "head", "it can't be read, or names no transaction")
     if number > last:
-        wrong(
-            "transactions", last + 1, f"the row is missing: {ANCHOR} was written after transaction {number}"
-        )
+        _missing(ANCHOR, number, last)
+
+
+def _missing(where: str, number: int, last: int) -> None:
+    wrong("transactions", last + 1, f"the row is missing: {where} was written after transaction {number}")
 
 
 # ---- the derived tables --------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from parley.core.terms import (
     Surface,
     dispatch_thread,
 )
-from parley.engine.endings import contents
+from parley.engine.endings import anchored, contents
 from parley.engine.live import LiveJob, Turn
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.world import World
@@ -133,7 +133,7 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
     surface = live.soup.need(Surface, turn.thread, turn.agent)
     there = {}
     if artifact:
-        tree = world.workspace.snapshot(live.job, surface.workspace, turn.turn)
+        tree = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
         there = contents(live, world, surface.workspace, tree)
     question = Question(world.ids.new(), "?", Kind(kind), artifact, there.get(artifact, ""))
     refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))

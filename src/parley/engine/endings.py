@@ -157,7 +157,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     record = led_by(live.soup, turn.thread)
     outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
     _bring_up(live, world, turn, record, outcome)
-    tree = world.workspace.snapshot(live.job, surface.workspace, turn.turn)
+    tree = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
     inside = contents(live, world, surface.workspace, tree) if record else {}
     questions, refused = _questions(live, world, turn, inside)
     if refused and outcome is None:
@@ -190,6 +190,11 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         live.fire("nosend-step", turn.agent, turn.thread, who=who, time=now, extra=extra)
     if record is not None and record.live:
         _report(live, world, turn, event, outcome, inside)
+
+
+def anchored(live: LiveJob, turn: Turn) -> str:
+    """The name of a turn's snapshot, with where the bus stood: a cut tail is found by the turns after it, too."""
+    return f"{turn.turn}\n\n{dumps({'head': live.anchor()})}"
 
 
 def _bring_up(

@@ -189,35 +189,26 @@ class Present:
         run = soup.get(Run, thread, agent)
         if run is not None:
             turn: TurnRow | None = self._turns.get(run.turn)
-            return replace(
-                base, state="running", doing="at work", since=turn.started if turn else 0.0, turn=run.turn
-            )
+            return replace(base, state="running", doing="at work", since=turn.started if turn else 0.0, turn=run.turn)
         if soup.get(Send, thread, agent) or soup.get(AskQuestion, thread, agent):
             return replace(base, state="running", doing="sending")
         if thread_kind(thread) == "escalation":
-            return replace(base, **self._escalation(thread.partition(":")[2]))
+            waits = any(asked.id == thread.partition(":")[2] for asked in soup.of(AskHuman))
+            return replace(base, state="asking", doing="waits for you") if waits else replace(base, doing="has mail")
         asked = [*soup.all(Proxy, thread), *soup.all(AskHuman, thread)]
         if asked and agent != PROXY:
             words = "waits for an answer" if len(asked) == 1 else f"waits for {len(asked)} answers"
             return replace(base, state="asking", doing=words)
-        below = [
-            child for child in soup.children(thread) if soup.get(Surface, child) and not soup.dying(child)
-        ]
+        below = [child for child in soup.children(thread) if soup.get(Surface, child) and not soup.dying(child)]
         if below and agent != ORCHESTRATOR:
             return replace(
                 base,
                 state="waiting",
                 doing=f"waits for {len(below)} {'thread' if len(below) == 1 else 'threads'}",
             )
-        if mail or soup.get(Interrupt, thread):
+        if mail or soup.all(Interrupt, thread):
             return replace(base, doing="has mail")
         return replace(base, doing="waits for mail" if soup.get(Idle, thread, agent) else "")
-
-    def _escalation(self, question: str) -> dict[str, str]:
-        human = any(asked.id == question for asked in self.soup.of(AskHuman))
-        return (
-            {"state": "asking", "doing": "waits for you"} if human else {"state": "idle", "doing": "has mail"}
-        )
 
 
 _IDLE = ("sleep ", "exit 0")  # says less than what was done before it
@@ -400,9 +391,7 @@ class Follower:
 
 def _message_event(row: MessageRow) -> Event:
     about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
-    return Event(
-        row.time, "message", row.sender, row.agent, row.thread, row.sender_thread, row.body, row.number, about
-    )
+    return Event(row.time, "message", row.sender, row.agent, row.thread, row.sender_thread, row.body, row.number, about)
 
 
 def _step_event(step: StepRow) -> Event:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from parley.core.conversation import enclosing
+from parley.core.errors import Refused
 from parley.core.rule import Answer, Passage
 from parley.core.states import Action, Record, State
 from parley.core.terms import (
@@ -84,7 +85,10 @@ def acknowledge(live: LiveJob, world: World, thread: str) -> None:
     passage = Passage(
         Action.APPROVED_INTENT, record.team_id, now, "acknowledges the intent it was given", record.approved
     )
-    live.fire("transition", record.id, choice=passage, who=record.team_id, time=now)
+    try:
+        live.fire("transition", record.id, choice=passage, who=record.team_id, time=now)
+    except Refused:
+        return  # something else has to be heard first: its next turn will do
 
 
 _CONSUMERS: tuple[tuple[str, type[Any]], ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
@@ -59,7 +59,7 @@ class Rows(Generic[Row]):
     def __init__(self, table: str, rows: Iterator[Row]) -> None:
         self.table = table
         self.at = 0  # the number of the last row that was given out
-        self._rows = rows
+        self._rows: Iterator[Row] = rows
         self._next: Row | None = None
         self._advance()
 
@@ -138,9 +138,7 @@ class Replay:
             wrong("messages", row.number, "no step of its transaction delivers it")
         head = self._head(part)
         if head != commit.head:
-            wrong(
-                "transactions", commit.number, f"its head does not cover its rows as they are: {_rows(part)}"
-            )
+            wrong("transactions", commit.number, f"its head does not cover its rows as they are: {_rows(part)}")
         self.step, self.message, self.transaction = commit.steps, commit.messages, commit.number
         self.epoch, self.head = commit.epoch, head
         self.transitions += transitions
@@ -161,9 +159,7 @@ class Replay:
 
     def _head(self, part: Part) -> str:
         commit = part.commit
-        return head_after(
-            self.head, commit.number, commit.time, commit.epoch, part.steps, part.messages, part.inputs
-        )
+        return head_after(self.head, commit.number, commit.time, commit.epoch, part.steps, part.messages, part.inputs)
 
     def expect(self, commit: TransactionRow) -> None:
         """The next transaction must be the next by its number too."""
@@ -190,22 +186,20 @@ class Replay:
         says = f"it says that it ends at {said}, and it ends at {ends[0]} and {ends[1]}"
         if self._head(part) == commit.head:
             wrong("transactions", number, says)
-        for table, own, after, due in (
-            ("steps", part.steps, part.next_step, commit.steps - ends[0]),
-            ("messages", part.messages, part.next_message, commit.messages - ends[1]),
-        ):
-            rows = cast("Sequence[StepRow]", own)
-            if due > 0 and after is None:
-                wrong(table, ends[table == "messages"] + 1, f"the row is missing in transaction {number}")
-            if due == 1 and after is not None:
-                typed(table, after)
-                moved = cast("StepRow", replace(after, transaction=number))
-                if self._head(replace(part, **{table: [*rows, moved]})) == commit.head:
-                    wrong(
-                        table, after.number, f"it says transaction {after.transaction}, and {number} wrote it"
-                    )
-            if due == -1 and self._head(replace(part, **{table: rows[:-1]})) == commit.head:
-                wrong(table, rows[-1].number, f"it says transaction {number}, which did not write it")
+        steps, messages = commit.steps - ends[0], commit.messages - ends[1]
+
+        def with_steps(rows: Sequence[StepRow]) -> bool:
+            return self._head(replace(part, steps=rows)) == commit.head
+
+        def with_messages(rows: Sequence[MessageRow]) -> bool:
+            return self._head(replace(part, messages=rows)) == commit.head
+
+        if steps > 0 and part.next_step is None:
+            wrong("steps", ends[0] + 1, f"the row is missing in transaction {number}")
+        if messages > 0 and part.next_message is None:
+            wrong("messages", ends[1] + 1, f"the row is missing in transaction {number}")
+        _misplaced("steps", number, part.steps, part.next_step, steps, with_steps)
+        _misplaced("messages", number, part.messages, part.next_message, messages, with_messages)
         wrong("transactions", number, f"{says}; nor does its head cover its rows")
 
     def _number(self, row: MessageRow) -> None:
@@ -254,13 +248,9 @@ class Replay:
         self.unseen += 1
         return reaction
 
-    def _deliver(
-        self, step: StepRow, row: MessageRow | None, name: str, senders: tuple[Who, ...], to: Who
-    ) -> None:
+    def _deliver(self, step: StepRow, row: MessageRow | None, name: str, senders: tuple[Who, ...], to: Who) -> None:
         if row is None:
-            wrong(
-                "steps", step.number, f"it delivers {name}, which its transaction did not write, or did twice"
-            )
+            wrong("steps", step.number, f"it delivers {name}, which its transaction did not write, or did twice")
         if (row.sender, row.sender_thread) not in senders:
             wrong(
                 "messages",
@@ -268,9 +258,7 @@ class Replay:
                 f"step {step.number} sends it, and not {row.sender} on {row.sender_thread}",
             )
         if (row.agent, row.thread) != to:
-            wrong(
-                "messages", row.number, f"step {step.number} does not send it to {row.agent} on {row.thread}"
-            )
+            wrong("messages", row.number, f"step {step.number} does not send it to {row.agent} on {row.thread}")
         if step.rule == "open":
             self.request = row.body
 
@@ -334,9 +322,7 @@ class Replay:
         handle, tree = left.get("handle"), left.get("tree")
         where = handle_slot(agent, thread)
         try:
-            if (
-                handle and agent == PROXY
-            ):  # its questions are dealt with side by side: what was used up stays so
+            if handle and agent == PROXY:  # its questions are dealt with side by side: what was used up stays so
                 now, before = json.loads(handle), json.loads(self.kept.get(where) or "{}")
                 now["used"] = sorted({*before.get("used", []), *now.get("used", [])})
                 handle = json.dumps(now)
@@ -346,6 +332,25 @@ class Replay:
                 self.kept[tree_slot(self.soup.need(Surface, thread, agent).workspace)] = tree
         except ODD as error:
             wrong("steps", row.number, f"what its turn left behind can't be read: {error}")
+
+
+def _misplaced(
+    table: str,
+    number: int,
+    own: Sequence[Row],
+    after: Row | None,
+    due: int,
+    fits: Callable[[Sequence[Row]], bool],
+) -> None:
+    """Tell the row that says another transaction than the one that wrote it, if one does."""
+    if due == 1 and after is not None:
+        typed(table, after)
+        with_it: list[Row] = list(own)
+        with_it.append(replace(after, transaction=number))
+        if fits(with_it):
+            wrong(table, after.number, f"it says transaction {after.transaction}, and {number} wrote it")
+    if due == -1 and fits(own[:-1]):
+        wrong(table, own[-1].number, f"it says transaction {number}, which did not write it")
 
 
 def _rows(part: Part) -> str:

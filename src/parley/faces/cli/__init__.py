@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn
 
 OK, FAILED, BAD_USE, WITHDRAWN, WAITING, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -95,9 +96,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("answer", "answer a question", _add_answer)
     add("intervene", "tell a job something while it works", _add_intervene)
     add("pause", "let turns under way end, and start no others", _add_job)
-    add(
-        "resume", "go on with what was paused or interrupted (default: all that was interrupted)", _add_resume
-    )
+    add("resume", "go on with what was paused or interrupted (default: all that was interrupted)", _add_resume)
     add("withdraw", "give a job up, or one thread of it with all that works for it", _add_withdraw)
     add("audit", "prove a job's record, or an exported file, from nothing", _add_audit)
     add("export", "write a job's whole record into one file", _add_export, json=False)
@@ -128,9 +127,7 @@ def _add_export(export: argparse.ArgumentParser) -> None:
 
 def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("request", metavar="REQUEST", help="what is to be done, in your words")
-    run.add_argument(
-        "--agent", metavar="NAME", default="scripted", help="who plays the agents (default: scripted)"
-    )
+    run.add_argument("--agent", metavar="NAME", default="scripted", help="who plays the agents (default: scripted)")
     run.add_argument("--playbook", metavar="FILE", help="what the scripted agents do")
     run.add_argument(
         "--policy",
@@ -174,9 +171,7 @@ def _add_intervene(intervene: argparse.ArgumentParser) -> None:
 
 def _add_resume(resume: argparse.ArgumentParser) -> None:
     resume.add_argument("job", metavar="JOB", nargs="?")
-    resume.add_argument(
-        "--background", action="store_true", help=argparse.SUPPRESS
-    )  # what --detach leaves running
+    resume.add_argument("--background", action="store_true", help=argparse.SUPPRESS)  # what --detach leaves running
 
 
 def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:
@@ -187,6 +182,9 @@ def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Whatever happens, the user reads a line and no traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows fewer characters shows a question mark
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()

@@ -11,37 +11,26 @@ from parley.engine.projections import TERMINAL, Asked, inbox
 from parley.engine.session import Closed, give_answer
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, pick
-from parley.faces.cli.desk import clock, me, place_of, print_json
+from parley.faces.cli.desk import check_text, clock, me, place_of, print_json
 from parley.faces.cli.inputs import wait
 from parley.ports import InputRow
 
-TEXT_LIMIT = 256 * 1024  # characters
 REMEDY = "`parley inbox` lists the open ones"
 
 
 def run(words: argparse.Namespace) -> int:
     """Answer a question."""
     ruling = f"backtrack {words.backtrack}" if words.backtrack else words.verdict
-    if ruling is None and not words.text.strip():
-        raise Trouble(
-            "an answer needs words or a verdict; give TEXT, --approve, --revise, --backtrack or --withdraw"
-        )
-    if len(words.text) > TEXT_LIMIT:
-        raise Trouble(
-            f"the answer has {len(words.text)} characters, {TEXT_LIMIT} at most; put the rest into a file"
-        )
+    if not check_text(words.text).strip() and ruling is None:
+        raise Trouble("an answer needs words or a verdict; give TEXT, --approve, --revise, --backtrack or --withdraw")
     place = place_of(words.repo)
     with bus(place) as store:
         asked = _question(store, words.id)
         if words.backtrack and words.backtrack not in asked.backtracks:
             where = (
-                f"it can go back to {' or '.join(asked.backtracks)}"
-                if asked.backtracks
-                else "it is the first state"
+                f"it can go back to {' or '.join(asked.backtracks)}" if asked.backtracks else "it is the first state"
             )
-            raise Trouble(
-                f"{asked.state} can't go back to {words.backtrack}: {where}; choose another verdict"
-            )
+            raise Trouble(f"{asked.state} can't go back to {words.backtrack}: {where}; choose another verdict")
         key = _given(store, asked, ruling, words.text)
         return _outcome(store, asked, key, words)
 
@@ -50,9 +39,7 @@ def _given(store: SqliteStore, asked: Asked, ruling: str | None, text: str) -> s
     try:
         return give_answer(store, asked, ruling, text, me())
     except Closed as closed:
-        raise Trouble(
-            _answered(asked.id, closed.earlier) if closed.earlier else f"{closed}; {REMEDY}"
-        ) from closed
+        raise Trouble(_answered(asked.id, closed.earlier) if closed.earlier else f"{closed}; {REMEDY}") from closed
 
 
 def _question(store: SqliteStore, given: str) -> Asked:
@@ -78,11 +65,7 @@ def _closed(store: SqliteStore, job: str, state: str, given: str) -> str:
         about: dict[str, Any] = json.loads(message.meta) if message.meta else {}
         name = str(about.get("question", ""))
         if name.startswith(given):
-            why = (
-                f"job {job} has ended ({state})"
-                if state in TERMINAL
-                else "it was answered, or nobody asks any more"
-            )
+            why = f"job {job} has ended ({state})" if state in TERMINAL else "it was answered, or nobody asks any more"
             return f"question {name} is closed: {why}; {REMEDY}"
     return ""
 
@@ -99,6 +82,8 @@ def _outcome(store: SqliteStore, asked: Asked, key: str, words: argparse.Namespa
     note = taken.note if taken else "kept"
     if words.json:
         print_json({"id": asked.id, "job": asked.job, "taken": taken is not None, "note": note})
+    elif taken is None and store.owner_lives(asked.job):
+        print(f"answered {asked.id}; whoever works on the job is busy and will take it")
     elif taken is None:
         print(f"answered {asked.id}; nobody works on the job now, go on with: parley resume {asked.job}")
     else:

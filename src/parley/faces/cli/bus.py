@@ -64,7 +64,5 @@ def pick_one(given: str, candidates: set[str], job: str) -> str:
     if not given or not candidates:
         raise Trouble(f"there is no thread {given!r}; `parley tree {job}` lists them")
     if len(candidates) > 1:
-        raise Trouble(
-            f"{given!r} may be any of: {', '.join(sorted(candidates)[:_SHOWN])}; give more of its id"
-        )
+        raise Trouble(f"{given!r} may be any of: {', '.join(sorted(candidates)[:_SHOWN])}; give more of its id")
     return next(iter(candidates))

@@ -36,9 +36,7 @@ WORKERS = 3
 def run(words: argparse.Namespace) -> int:
     """Play the demo; its folder stays."""
     pace = FAST if words.fast else 1.0
-    playbook = parse(
-        files("parley").joinpath("demo/playbook.yaml").read_text(encoding="utf-8"), "the demo's playbook"
-    )
+    playbook = parse(files("parley").joinpath("demo/playbook.yaml").read_text(encoding="utf-8"), "the demo's playbook")
     folder = Path(tempfile.mkdtemp(prefix="parley-demo-"))
     place = Place(folder, folder / ".parley")
     # the playbook's commands call python3: this one, if there is no other

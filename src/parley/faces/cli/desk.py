@@ -14,6 +14,7 @@ from parley.faces.cli import Trouble
 
 HOME = ".parley"
 HOME_VARIABLE = "PARLEY_HOME"
+TEXT_LIMIT = 100_000  # characters
 _WIDTH = 80
 
 
@@ -60,9 +61,7 @@ def make_home(place: Place) -> None:
             raise PermissionError(13, "Permission denied", str(home))
         shield(home)
     except OSError as error:
-        raise Trouble(
-            f"{home}: {error.strerror}; make it writable, or name another home with PARLEY_HOME"
-        ) from error
+        raise Trouble(f"{home}: {error.strerror}; make it writable, or name another home with PARLEY_HOME") from error
 
 
 def shield(home: Path) -> None:
@@ -151,6 +150,17 @@ def columns() -> int:
             return os.get_terminal_size(1).columns or _WIDTH
         except OSError:
             return _WIDTH
+
+
+def check_text(text: str) -> str:
+    """Words that the bus and the agents can take."""
+    if len(text) > TEXT_LIMIT:
+        raise Trouble(f"the text has {len(text)} characters, {TEXT_LIMIT} at most; put the rest into a file")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Trouble("the text is not UTF-8; write it in UTF-8") from error
+    return text
 
 
 def one_line(text: str, length: int) -> str:

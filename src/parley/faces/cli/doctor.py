@@ -61,15 +61,11 @@ def _git() -> Check:
     if found is None:
         return Check("git", ok=False, found="not found", remedy="install git")
     said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-    return Check(
-        "git", said.returncode == 0, f"{said.stdout.strip()} ({found})", "repair the git on the PATH"
-    )
+    return Check("git", said.returncode == 0, f"{said.stdout.strip()} ({found})", "repair the git on the PATH")
 
 
 def _sqlite() -> list[Check]:
-    threads = {0: "single-threaded", 1: "multi-threaded", 3: "serialized"}.get(
-        sqlite3.threadsafety, "not known"
-    )
+    threads = {0: "single-threaded", 1: "multi-threaded", 3: "serialized"}.get(sqlite3.threadsafety, "not known")
     return [
         Check(
             "sqlite",
@@ -122,17 +118,11 @@ def _settings(place: Place) -> Check:
         settings = config.read(place.root)
     except config.ConfigError as error:
         return Check("settings", ok=False, found=str(error), remedy="until then jobs can't be started")
-    durable = (
-        "each commit waits for the disk" if settings.durability == "full" else "the last commits may be lost"
-    )
+    durable = "each commit waits for the disk" if settings.durability == "full" else "the last commits may be lost"
     return Check("durability", ok=True, found=f"{settings.durability}: {durable}")
 
 
 def _terminal() -> Check:
     size = shutil.get_terminal_size()
-    found = (
-        f"{os.environ.get('TERM', 'none')}, {size.columns}x{size.lines}"
-        if on_terminal()
-        else "none: plain lines"
-    )
+    found = f"{os.environ.get('TERM', 'none')}, {size.columns}x{size.lines}" if on_terminal() else "none: plain lines"
     return Check("terminal", ok=True, found=found)

@@ -54,9 +54,7 @@ def _release(store: SqliteStore, row: JobRow, place: Place) -> bool:
         return False
     taken = put_and_wait(store, row.job, "resume", key, {})
     if taken is None:
-        raise Trouble(
-            f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more", 1
-        )
+        raise Trouble(f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more", 1)
     return True
 
 

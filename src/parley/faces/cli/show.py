@@ -27,9 +27,7 @@ def run(words: argparse.Namespace) -> int:
             threads = everyone(present, past(store, present.job), files)
             if words.json:
                 nodes = [{**thread.document(), "depth": depth} for depth, thread in threads]
-                print_json(
-                    {"id": present.job, "state": present.row.state, "phase": present.phase, "threads": nodes}
-                )
+                print_json({"id": present.job, "state": present.row.state, "phase": present.phase, "threads": nodes})
             else:
                 _print_tree([{**thread.document(), "depth": depth} for depth, thread in threads])
             return OK

@@ -18,13 +18,12 @@ from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.engine.roster import charter_of, roles
 from parley.faces.cli import FAILED, OK, Trouble
-from parley.faces.cli.desk import Place, make_home, me, place_of, print_json
+from parley.faces.cli.desk import Place, check_text, make_home, me, place_of, print_json
 from parley.faces.cli.documents import listed
 from parley.faces.cli.workshop import conduct, engine_of
 from parley.ports import JobRow
 
 AGENTS = ("scripted",)
-REQUEST_LIMIT = 100_000  # characters
 DETACH_SECONDS = 20.0
 POLL_SECONDS = 0.02
 
@@ -35,9 +34,7 @@ def run(words: argparse.Namespace) -> int:
     if words.agent not in AGENTS:
         raise Trouble(f"there is no agent {words.agent!r}; use one of: {', '.join(AGENTS)}")
     if words.playbook is None:
-        raise Trouble(
-            "the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`"
-        )
+        raise Trouble("the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`")
     place = place_of(words.repo)
     settings = config.read(place.root)
     for policy in words.policy:
@@ -53,22 +50,12 @@ def run(words: argparse.Namespace) -> int:
 
 def check_request(request: str) -> str:
     """A request that somebody could work on."""
-    if not request.strip():
+    if not check_text(request).strip():
         raise Trouble("the request is empty; say in a few words what is to be done")
-    if len(request) > REQUEST_LIMIT:
-        raise Trouble(
-            f"the request has {len(request)} characters, {REQUEST_LIMIT} at most; put the rest into a file"
-        )
-    try:
-        request.encode()
-    except UnicodeEncodeError as error:
-        raise Trouble("the request is not UTF-8; write it in UTF-8") from error
     return request
 
 
-def snapshot_of(
-    root: Path, settings: config.Settings, playbook: Playbook, *, yes: bool = False
-) -> dict[str, Any]:
+def snapshot_of(root: Path, settings: config.Settings, playbook: Playbook, *, yes: bool = False) -> dict[str, Any]:
     """All that a job is to know of its settings, as they are now."""
     defined = {name: role.team for name, role in role_files.read(root).items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}

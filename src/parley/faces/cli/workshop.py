@@ -40,6 +40,7 @@ class Stopped(KeyboardInterrupt):
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # once is enough: what follows is the tidying up
     raise Stopped(number)
 
 

@@ -131,9 +131,7 @@ def _team(scene: Scene, width: int) -> list[Text]:
         line = Text(f" {'  ' * depth}")
         line.append(mark, style)
         name = f" {thread.agent}"
-        line.append(
-            f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else ""
-        )
+        line.append(f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else "")
         line.append(clean(thread.doing), "" if thread.state == "running" else "dim")
         since = minutes(scene.now - thread.since) if thread.since and thread.state == "running" else ""
         lines.append(_spread(line, f"{since} ", width, "dim"))

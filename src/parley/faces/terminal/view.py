@@ -35,6 +35,7 @@ from parley.faces.terminal.screen import Scene, draw, stamp
 from parley.ports import Files, Store
 
 DRAW_SECONDS = 0.25
+READ_SECONDS = 0.1  # a job that does much is read no more often than people see
 MESSAGES = 200
 READ_LIMIT = 64 * 1024  # characters of a file that is read here
 LINE = 400
@@ -83,7 +84,7 @@ class TerminalView:
         self._page: list[str] | None = None
         self._offset = 0
         self._drawn = 0.0
-        self._begun = False
+        self._stale = True
         self._inputs = 0
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
@@ -113,11 +114,13 @@ class TerminalView:
         keys = self._keys.read()
         for key in keys:
             self._press(key)
-        changed = self._store.changed() or bool(keys) or not self._begun
-        self._begun = True
-        if changed:
+        self._stale |= self._store.changed()
+        since = time.monotonic() - self._drawn
+        if keys or (self._stale and since >= READ_SECONDS):
+            self._stale = False
             self._read()
-        if changed or time.monotonic() - self._drawn >= DRAW_SECONDS:
+            self._draw()
+        elif since >= DRAW_SECONDS:
             self._draw()
 
     def _read(self) -> None:
@@ -258,8 +261,7 @@ class TerminalView:
             keys=self._offered(asked),
             prompt=self._prompt.label if self._prompt else None,
             typed=self._typed,
-            note=self._note
-            or ("" if asked or self._hands_off else "Ctrl-C leaves; the job can be gone on with later"),
+            note=self._note or ("" if asked or self._hands_off else "Ctrl-C leaves; the job can be gone on with later"),
             page=self._page,
             offset=self._offset,
             more=len(self._questions) - 1 if asked else 0,

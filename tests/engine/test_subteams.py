@@ -1,0 +1,255 @@
+"""A role with a team gets a record of its own: it acknowledges the intent it is given, plans, works, and reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parley.core.terms import AskHuman
+from tests.engine.stage import (
+    EXECUTE,
+    YES,
+    Stage,
+    always,
+    ask,
+    asserts,
+    book,
+    close,
+    on,
+    outcome,
+    say,
+    send,
+    sleep,
+    tell,
+    write,
+)
+
+GO = on(r"^\[EXECUTE\]", send("squad", "go", "s"))
+READY = on("ready", close("s"), *EXECUTE[0]["do"])
+TEAM = on("never", send("helper", "help"))  # what makes it a role with a team
+OWN_GATES = [
+    TEAM,
+    on("^go$", outcome("APPROVED_INTENT", "understood")),
+    on(r"^\[PLAN\] understood", write("PLAN.md", "the squad's plan"), asserts("PLAN.md", "squad plan?")),
+    on(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN", "planned"), state="PLAN"),
+    on(r"^\[EXECUTE\] planned", write("s.txt", "s"), write("WORK_SUMMARY.md", "s"), asserts("WORK_SUMMARY.md")),
+    on(r"^\[ANSWER approve\]", outcome("APPROVED_WORK", "all done"), say("ready"), state="EXECUTE"),
+]
+
+
+def play(squad: list[Any], *execute: Any, human: Any = YES, **agents: Any) -> dict[str, Any]:
+    return book(
+        execute=[GO, *execute, READY, *EXECUTE], squad=squad, helper=agents.pop("helper", []), human=human, **agents
+    )
+
+
+def test_a_role_with_a_team_gets_a_record_below_its_dispatchers() -> None:
+    opening = on(r"^\[EXECUTE\]", send("squad", "go", "s"), sleep(5))
+    stage = Stage(
+        book(execute=[opening, READY, *EXECUTE], squad=[TEAM, on("^go$", say("ready"))], helper=[], human=YES)
+    )
+    stage.sleeping("project-lead").pause().run()  # it is there, and has not set to work
+    (record,) = stage.subteams
+    thread = stage.thread("squad")
+    assert record.id == record.task_id == record.thread == thread
+    assert (record.depth, record.parent_id, record.team_id, record.actor) == (1, "j1", "squad", "squad")
+    assert (record.state, record.phase, record.history) == ("INTENT", "intent", ())
+    assert dict(record.approved) == {"INTENT.md": dict(stage.record.approved)["INTENT.md"]}
+    stage.resume().running("squad")
+    (record,) = stage.subteams
+    assert (record.state, record.history[0].action) == ("PLAN", "APPROVED_INTENT")
+    assert record.history[0].reason == "acknowledges the intent it was given"
+    assert stage.order("squad").state == "PLAN"
+    assert stage.run().state == "DONE"
+
+
+def test_what_it_must_hear_first_does_not_keep_it_from_starting() -> None:
+    opening = on(r"^\[EXECUTE\]", send("squad", "go", "s"), sleep(5))
+    squad = [TEAM, always("INTERVENE", say("heard")), on("^go$", say("ready"))]
+    stage = Stage(book(execute=[opening, READY, *EXECUTE], squad=squad, helper=[], human=YES))
+    stage.sleeping("project-lead").pause().run()
+    for text in ("this", "and that"):
+        stage.intervene(text, stage.thread("squad"), authoritative=True)
+    stage.run().resume().run()
+    assert [text.partition("]")[2] for text in stage.told("squad")] == [" this", " and that", ""]
+    assert stage.state == "DONE"
+
+
+def test_a_role_without_a_team_has_no_record() -> None:
+    stage = Stage(play([on("^go$", say("ready"))])).run()
+    assert (stage.state, stage.subteams) == ("DONE", [])
+
+
+def test_it_goes_through_its_own_gates_to_done_and_reports() -> None:
+    stage = Stage(play(OWN_GATES)).run()
+    (record,) = stage.subteams
+    assert stage.state == "DONE"
+    assert [str(entry.action) for entry in record.history] == ["APPROVED_INTENT", "APPROVED_PLAN", "APPROVED_WORK"]
+    assert (record.state, record.depth) == ("DONE", 1)
+    assert [order.state for order in stage.orders if order.agent == "squad"] == [
+        "PLAN", "PLAN", "PLAN", "EXECUTE", "EXECUTE",
+    ]  # fmt: skip
+    assert stage.told("project-lead")[3] == "ready"
+    assert stage.files()["s.txt"] == "s"
+    assert stage.files()["PLAN.md"] == "the plan"  # its artifacts are its own
+
+
+def test_its_record_lies_beside_the_jobs() -> None:
+    stage = Stage(play(OWN_GATES)).run()
+    (record,) = stage.subteams
+    document = stage.document(f"records/{record.id.partition(':')[2]}.json")
+    assert (document["state"], document["depth"], document["parent_id"], document["team_id"]) == (
+        "DONE",
+        1,
+        "j1",
+        "squad",
+    )
+    assert [entry["action"] for entry in document["history"]][-1] == "APPROVED_WORK"
+    names = [name.rpartition("-")[2] for name in stage.kept("outcomes")]
+    assert names.count(f"{record.id.partition(':')[2]}.json") == 3
+
+
+def test_its_gates_are_gates() -> None:
+    """An approval of the job's plan is none of the squad's plan, and the squad's own is bound to its content."""
+    squad = [
+        TEAM,
+        on("^go$", outcome("APPROVED_INTENT")),
+        on(r"^\[PLAN\]", write("PLAN.md", "mine"), outcome("APPROVED_PLAN")),
+        on("no live approval", asserts("PLAN.md")),
+        on(r"^\[ANSWER approve\]", write("PLAN.md", "another"), outcome("APPROVED_PLAN")),
+        on("was changed after it was approved", say("ready")),
+    ]
+    stage = Stage(play(squad)).run()
+    (record,) = stage.subteams
+    assert [str(entry.action) for entry in record.history] == ["APPROVED_INTENT", "WITHDRAW"]
+    assert stage.started("squad") == 5
+
+
+def test_it_may_plan_in_its_first_turn() -> None:
+    squad = [TEAM, on("^go$", *OWN_GATES[2]["do"]), *OWN_GATES[3:]]
+    stage = Stage(play(squad)).run()
+    assert (stage.state, stage.subteams[0].state, stage.refusals) == ("DONE", "DONE", [])
+
+
+def test_it_may_not_write_another_intent() -> None:
+    squad = [
+        TEAM,
+        on("^go$", write("INTENT.md", "something else"), write("PLAN.md", "p"), asserts("PLAN.md")),
+        on(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN")),
+        on("VIOLATION", say("ready")),
+    ]
+    stage = Stage(play(squad)).run()
+    told = stage.told("squad")[2]
+    assert told.startswith("[VIOLATION] INTENT.md is not what was approved")
+    assert [str(entry.action) for entry in stage.subteams[0].history] == ["APPROVED_INTENT", "WITHDRAW"]
+    assert stage.files()["INTENT.md"] == "the intent"
+
+
+@pytest.mark.parametrize(("action", "state"), [("REALIGN", "INTENT"), ("WITHDRAW", "WITHDRAWN")])
+def test_what_it_can_not_decide_becomes_a_message_to_its_dispatcher(action: str, state: str) -> None:
+    squad = [TEAM, on("^go$", outcome("APPROVED_INTENT")), on(r"^\[PLAN\]", outcome(action, "it makes no sense"))]
+    stage = Stage(play(squad, on(r"^\[FAILED\] squad", ask("what now?"))))
+    stage.until(lambda s: s.started("project-lead") == 4)
+    told = stage.told("project-lead")[3]
+    thread = stage.thread("squad")
+    assert told == f"[FAILED] squad on {thread} says {action}: it makes no sense"
+    assert stage.subteams[0].state == state
+    assert stage.state == "EXECUTE"
+    assert stage.record.backtrack_count == 0
+    assert stage.subteams[0].backtrack_count == (action == "REALIGN")
+
+
+def test_a_record_ends_withdrawn_when_its_conversation_is_closed_before() -> None:
+    stage = Stage(play([TEAM, on("^go$", say("ready"))])).run()
+    (record,) = stage.subteams
+    assert (record.state, record.history[-1].reason) == ("WITHDRAWN", "its conversation ended: close")
+    assert stage.state == "DONE"
+
+
+def test_records_nest_and_a_close_brings_all_their_work_up() -> None:
+    squad = [on("^go$", send("inner", "dig", "i")), on("dug", write("outer.txt", "o"), say("ready"))]
+    inner = [on("dig", send("helper", "help")), on("helped", write("inner.txt", "i"), say("dug"))]
+    stage = Stage(play(squad, inner=inner, helper=[on("help", write("helper.txt", "h"), say("helped"))])).run()
+    outer, below = stage.subteams
+    assert [(record.depth, record.team_id) for record in (outer, below)] == [(1, "squad"), (2, "inner")]
+    assert below.parent_id == outer.id
+    assert stage.soup.parent(below.id) is None
+    assert stage.state == "DONE"
+    assert {"outer.txt", "inner.txt", "helper.txt"} <= set(stage.files())
+    assert len(stage.kept("records")) == 2
+
+
+def test_work_that_was_left_open_is_brought_up_before_it_is_asserted() -> None:
+    squad = [TEAM, on("^go$", write("s.txt", "s"), say("ready"))]
+    execute = [GO, on("ready", *EXECUTE[0]["do"]), *EXECUTE]
+    stage = Stage(book(execute=execute, squad=squad, helper=[], human=YES)).run()
+    assert (stage.state, stage.fired("strike")) == ("DONE", 0)
+    assert stage.files()["s.txt"] == "s"
+
+
+def test_work_that_went_on_after_the_assert_is_brought_up_before_the_outcome_counts() -> None:
+    """What the human approved did not hold it: it has to be asserted with it."""
+    execute = [
+        GO,
+        on("ready", tell("s", "more"), *EXECUTE[0]["do"]),
+        on("was changed after it was approved", asserts("WORK_SUMMARY.md", "with the squad's?")),
+        *EXECUTE,
+    ]
+    squad = [TEAM, on("^go$", say("ready")), on("^more$", write("s.txt", "s"), sleep(30))]
+    stage = Stage(book(execute=execute, squad=squad, helper=[], human=YES)).run()
+    assert (stage.state, stage.fired("strike"), stage.fired("human-reply")) == ("DONE", 1, 4)
+    assert stage.files()["s.txt"] == "s"
+
+
+def test_an_assert_in_the_turn_of_a_close_is_about_the_merged_work() -> None:
+    stage = Stage(play([TEAM, on("^go$", write("s.txt", "s"), say("ready"))])).run()
+    assert (stage.state, stage.fired("strike")) == ("DONE", 0)
+    assert stage.files()["s.txt"] == "s"
+
+
+def test_its_workspace_is_its_own_until_it_is_closed() -> None:
+    squad = [TEAM, on("^go$", write("s.txt", "s"), sleep(9), say("ready"))]
+    stage = Stage(play(squad)).sleeping("squad")
+    thread = stage.thread("squad")
+    assert "s.txt" in stage.files(thread)
+    assert "s.txt" not in stage.files()
+    assert stage.files(thread)["INTENT.md"] == "the intent"
+    assert stage.files(thread)["PLAN.md"] == "the plan"
+
+
+def test_a_subteam_that_keeps_violating_its_contract_fails_and_its_dispatcher_is_told() -> None:
+    """It must not go on for ever: nobody else would be woken."""
+    squad = [TEAM, always(".", outcome("NONSENSE"))]
+    stage = Stage(play(squad, on(r"^\[FAILED\] squad", *EXECUTE[0]["do"])), retry_budget=2).run()
+    (record,) = stage.subteams
+    assert (stage.state, record.state, stage.started("squad")) == ("DONE", "FAILURE", 3)
+    assert "says FAILURE: 'NONSENSE' is not an outcome of PLAN" in stage.told("project-lead")[3]
+    assert stage.record.failures == 0
+
+
+def test_a_subteam_that_has_ended_can_be_spoken_to_and_reports() -> None:
+    squad = [*OWN_GATES, on("one more thing", outcome("APPROVED_WORK"), say("even that"))]
+    squad[-2] = on(r"^\[ANSWER approve\]", outcome("APPROVED_WORK", "all done"), say("almost"), state="EXECUTE")
+    execute = [on("almost", tell("s", "one more thing")), on("even that", close("s"), *EXECUTE[0]["do"])]
+    stage = Stage(play(squad, *execute)).run()
+    assert stage.state == "DONE"
+    assert stage.told("project-lead")[3:5] == ["almost", "even that"]
+    assert stage.subteams[0].state == "DONE"
+
+
+def test_a_crashed_subteam_has_three_tries_and_the_jobs_budget_is_untouched() -> None:
+    stage = Stage(play([TEAM], on(r"^\[FAILED\]", *EXECUTE[0]["do"]))).lose("squad", 3).run()
+    assert stage.started("squad") == 3
+    assert (stage.state, stage.fired("strike")) == ("DONE", 0)
+
+
+def test_its_questions_follow_the_policy_of_its_own_state() -> None:
+    squad = [TEAM, on("^go$", ask("what is meant?")), on(r"^\[ANSWER", say("ready"))]
+    answers = [always("QUESTION", {"answer": {"verdict": "approve", "text": "ok"}})]
+    stage = Stage(
+        book(execute=[GO, READY, *EXECUTE], squad=squad, helper=[], proxy=answers), ["never", "always", "never"]
+    )
+    stage.run().answer("approve").until(lambda s: s.state == "EXECUTE").run()
+    assert [asked.agent for asked in stage.soup.of(AskHuman)] == ["squad"]  # it plans; its dispatcher executes
+    assert stage.approve().state == "DONE"

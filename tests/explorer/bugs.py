@@ -1,0 +1,361 @@
+"""Bugs, each planted alone in a copy of the rules, and the bounds within which it has to be found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from parley.core.errors import Disabled
+from parley.core.explorer import Bounds
+from parley.core.rule import Broadcast, Firing, Passage, Reaction, RuleSet
+from parley.core.rules import RULES
+from parley.core.soup import Soup
+from parley.core.states import Record
+from parley.core.terms import (
+    PROXY,
+    AskQuestion,
+    Assertion,
+    Charter,
+    Hold,
+    Idle,
+    Interrupt,
+    Kind,
+    Mailbox,
+    Molecule,
+    Parent,
+    Policy,
+    Proxy,
+    Ruling,
+    Run,
+    Send,
+    Surface,
+    Terminate,
+    Tombstone,
+    Verdict,
+    escalation_thread,
+)
+from tests.explorer.scenarios import AT_WORK, DOERS, two_at_work
+
+React = Callable[[Soup, Firing], Reaction]
+
+
+@dataclass(frozen=True)
+class Bug:
+    rules: RuleSet
+    bounds: Bounds
+    seen_by: frozenset[str]  # the invariants or laws that may be the first to see it
+
+
+def plant(**reacts: React) -> RuleSet:
+    """The rules with some of them replaced; an underscore stands for the hyphen in a name."""
+    names = {name.replace("_", "-"): react for name, react in reacts.items()}
+    return {**RULES, **{name: replace(RULES[name], react=react) for name, react in names.items()}}
+
+
+def mended(name: str, change: Callable[[Reaction], Reaction]) -> React:
+    """The rule as it is, with its reaction changed."""
+    return lambda soup, firing: change(RULES[name].react(soup, firing))
+
+
+def without(kind: type[Molecule], *, consumed: bool = False) -> Callable[[Reaction], Reaction]:
+    """The reaction with nothing of a kind produced (or consumed)."""
+
+    def change(reaction: Reaction) -> Reaction:
+        if consumed:
+            return Reaction(tuple(m for m in reaction.consumed if type(m) is not kind), reaction.produced)
+        return Reaction(reaction.consumed, tuple(m for m in reaction.produced if type(m) is not kind))
+
+    return change
+
+
+def with_queue(change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Callable[[Reaction], Reaction]:
+    """The reaction with the queues of the mailboxes that it makes changed."""
+    return lambda reaction: Reaction(
+        reaction.consumed,
+        tuple(replace(m, queue=change(m.queue)) if isinstance(m, Mailbox) else m for m in reaction.produced),
+    )
+
+
+View = Callable[[Soup, Firing], dict[Molecule, Molecule | None]]
+"""What the rule takes for what: another molecule, or nothing."""
+
+
+def blind(name: str, view: View, believes: Callable[[Firing], tuple[Molecule, ...]] = lambda _: ()) -> React:
+    """The rule as it is, on a soup that it sees wrongly."""
+
+    def react(soup: Soup, firing: Firing) -> Reaction:
+        seen = {real: taken for real, taken in view(soup, firing).items() if real != taken}
+        taken_for = {taken: real for real, taken in seen.items() if taken is not None}
+        made_up = tuple(m for m in believes(firing) if m not in soup)
+        reaction = RULES[name].react(soup.after(seen, (*taken_for, *made_up)), firing)
+        return Reaction(
+            tuple(taken_for.get(m, m) for m in reaction.consumed if m not in made_up),
+            tuple(taken_for.get(m, m) for m in reaction.produced),
+        )
+
+    return react
+
+
+def never(soup: Soup, firing: Firing) -> Reaction:
+    message = "planted"
+    raise Disabled(message)
+
+
+def unless_held(name: str) -> React:
+    return lambda soup, firing: never(soup, firing) if soup.of(Hold) else RULES[name].react(soup, firing)
+
+
+def wide(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {soup.charter: replace(soup.charter, fan_out=9)}
+
+
+def heard(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {proxy: replace(proxy, heard=True) for proxy in soup.of(Proxy)}
+
+
+def unsure(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {proxy: replace(proxy, policy=Policy.WHEN_UNSURE) for proxy in soup.of(Proxy)}
+
+
+def no(*kinds: type[Molecule]) -> View:
+    return lambda soup, firing: {m: None for kind in kinds for m in soup.of(kind)}
+
+
+def at_once(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {i: replace(i, now=True) for i in soup.of(Interrupt)}
+
+
+def approved(firing: Firing) -> tuple[Molecule, ...]:
+    assert isinstance(firing.choice, Passage)
+    return tuple(
+        Verdict(firing.at[0], artifact, Ruling.APPROVE, digest, PROXY, "nobody")
+        for artifact, digest in firing.choice.contents
+    )
+
+
+def unread(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    assert isinstance(firing.choice, Passage)
+    contents = dict(firing.choice.contents)
+    return {v: replace(v, digest=contents.get(v.artifact, v.digest)) for v in soup.of(Verdict)}
+
+
+def newest(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    asked = soup.need(Proxy, escalation_thread(firing.at[0])).question
+    return {
+        a: replace(a, question=asked.id, digest=asked.digest)
+        for a in soup.of(Assertion)
+        if a.artifact == asked.artifact
+    }
+
+
+# ---- reactions that are wrong in a way of their own ----------------------------------------------
+
+
+def lossy_recover(soup: Soup, firing: Firing) -> Reaction:
+    run = soup.need(Run, firing.at[1])
+    return Reaction((run,), (Idle(*firing.at),))
+
+
+def as_mail(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {run: replace(run, interrupt=None) for run in soup.of(Run)}
+
+
+def hasty_final(soup: Soup, firing: Firing) -> Reaction:
+    (thread,) = firing.at
+    return Reaction((soup.need(Terminate, thread), *soup.all(Surface, thread)), (Tombstone(thread),))
+
+
+def final_beside_children(soup: Soup, firing: Firing) -> Reaction:
+    edges = soup.of(Parent)
+    return blind("term-final", lambda soup, firing: dict.fromkeys(edges))(soup, firing)
+
+
+def unchecked_send_step(soup: Soup, firing: Firing) -> Reaction:
+    run = soup.need(Run, firing.at[1])
+    assert isinstance(firing.choice, Broadcast)
+    return Reaction((run,), (Send(run.agent, run.thread, firing.choice.payloads, firing.choice.questions),))
+
+
+def idle_twice(reaction: Reaction) -> Reaction:
+    idle = next(m for m in reaction.produced if isinstance(m, Idle))
+    return Reaction(reaction.consumed, (*reaction.produced, idle))
+
+
+def idle_for_each(soup: Soup, firing: Firing) -> Reaction:
+    asked = soup.need(AskQuestion, firing.at[1])
+    reaction = RULES["ask"].react(soup, firing)
+    extra = (Idle(asked.agent, asked.thread),) * (len(asked.questions) - 1)
+    return Reaction(reaction.consumed, (*reaction.produced, *extra))
+
+
+def first_question_only(soup: Soup, firing: Firing) -> Reaction:
+    asked = soup.need(AskQuestion, firing.at[1])
+    one = replace(asked, questions=asked.questions[:1])
+    return blind("ask", lambda soup, firing: {asked: one})(soup, firing)
+
+
+def forgetful_transition(soup: Soup, firing: Firing) -> Reaction:
+    reaction = RULES["transition"].react(soup, firing)
+    return Reaction(
+        reaction.consumed,
+        tuple(replace(m, history=()) if isinstance(m, Record) else m for m in reaction.produced),
+    )
+
+
+def unheard_reply(reaction: Reaction) -> Reaction:
+    return Reaction(
+        reaction.consumed,
+        tuple(replace(m, heard=False) if isinstance(m, Proxy) else m for m in reaction.produced),
+    )
+
+
+def charter_grows(reaction: Reaction) -> Reaction:
+    return Reaction(reaction.consumed, (*reaction.produced, Charter("other", ())))
+
+
+# ---- the list ------------------------------------------------------------------------------------
+
+TALK = Bounds(sends=1, threads=1)
+CLOSED = Bounds(sends=1, threads=1, closes=1, several=True)
+WITHDRAWN = Bounds(sends=1, threads=1, withdrawals=1)
+ASKED = Bounds(questions=1, prelude=AT_WORK)
+ASKED_TWICE = Bounds(questions=2, several=True, prelude=AT_WORK)
+CRASHED = Bounds(crashes=1, crash_budget=1)
+GATE = Bounds(
+    questions=1, kinds=(Kind.ASSERT,), rulings=(Ruling.APPROVE,), transitions=1, policy=Policy.NEVER,
+    prelude=AT_WORK,
+)  # fmt: skip
+GATE_TWICE = replace(GATE, questions=2, transitions=0, several=True)
+
+
+def bug(rules: RuleSet, bounds: Bounds, *seen_by: str) -> Bug:
+    return Bug(rules, bounds, frozenset(seen_by))
+
+
+BUGS: dict[str, Bug] = {
+    "a letter is lost": bug(
+        plant(send=mended("send", with_queue(lambda queue: queue[:-1]))),
+        Bounds(sends=2, threads=1), "conservation_of_mail",
+    ),
+    "a letter arrives twice": bug(
+        plant(send=mended("send", with_queue(lambda queue: (*queue, queue[-1])))),
+        Bounds(sends=2, threads=1), "conservation_of_mail",
+    ),
+    "the last letter is first": bug(
+        plant(send=mended("send", with_queue(lambda queue: (queue[-1], *queue[:-1])))),
+        Bounds(sends=2, voices=DOERS, prelude=two_at_work()), "first_in_first_out",
+    ),
+    "a turn ends in two Idles": bug(
+        plant(nosend_step=mended("nosend-step", idle_twice)), Bounds(), "one_life_at_its_site"
+    ),
+    "several questions make several Idles": bug(
+        plant(ask=idle_for_each), ASKED_TWICE, "one_life_at_its_site"
+    ),
+    "the second question is lost": bug(plant(ask=first_question_only), ASKED_TWICE, "conservation_of_mail"),
+    "a cascade skips a child": bug(
+        plant(cascade=mended("cascade", lambda reaction: Reaction(reaction.consumed, reaction.produced[:1]))),
+        WITHDRAWN, "terminates_have_a_cause",
+    ),
+    "a cascade does not reach a child": bug(plant(cascade=never), WITHDRAWN, "cascade_completeness"),
+    "a thread ends before it is empty": bug(
+        plant(term_final=hasty_final), WITHDRAWN, "graves_are_final"
+    ),
+    "a thread ends before its children": bug(
+        plant(term_final=final_beside_children), WITHDRAWN, "graves_are_final"
+    ),
+    "no tombstone is left": bug(
+        plant(term_final=mended("term-final", without(Tombstone))), WITHDRAWN, "graves_are_final"
+    ),
+    "the dead are sparked anew": bug(
+        plant(spark=blind("spark", no(Tombstone))), Bounds(sends=2, threads=1, withdrawals=1),
+        "the_tree_grows_by_sparks",
+    ),
+    "a spark draws no edge": bug(
+        plant(spark=mended("spark", without(Parent))), Bounds(), "the_tree_grows_by_sparks"
+    ),
+    "a spark goes over the cap": bug(
+        plant(send_step=unchecked_send_step, spark=blind("spark", wide)),
+        Bounds(sends=2, threads=2, several=True, fan_out=1), "the_tree_grows_by_sparks",
+    ),
+    "a spark over the cap is accepted and stuck": bug(
+        plant(send_step=unchecked_send_step), Bounds(sends=2, threads=2, several=True, fan_out=1),
+        "sends_get_out",
+    ),
+    "a close cuts the edge": bug(
+        plant(send_terminate=mended("send-terminate", without(Parent))), CLOSED, "the_tree_grows_by_sparks"
+    ),
+    "the proxy answers under always": bug(
+        plant(respond=blind("respond", heard)), replace(ASKED, policy=Policy.ALWAYS), "policies_are_kept"
+    ),
+    "the human is asked under never": bug(
+        plant(escalate=blind("escalate", unsure)), replace(ASKED, policy=Policy.NEVER), "policies_are_kept"
+    ),
+    "the human's reply goes unheard": bug(
+        plant(human_reply=mended("human-reply", unheard_reply)), ASKED, "policies_are_kept"
+    ),
+    "an answered question stays open": bug(
+        plant(respond=mended("respond", without(Terminate))), ASKED, "terminates_have_a_cause"
+    ),
+    "a question of the dead is not ended": bug(
+        plant(term_proxy=never), replace(ASKED, withdrawals=1), "cascade_completeness"
+    ),
+    "a crash drops the message": bug(
+        plant(recover=lossy_recover), CRASHED, "bounded_crash_loss", "conservation_of_mail"
+    ),
+    "a crashed Interrupt comes back as mail": bug(
+        plant(recover=blind("recover", as_mail)), Bounds(crashes=1, interrupts=1, crash_budget=2),
+        "bounded_crash_loss", "interrupts_go_first",
+    ),
+    "a failure is not told to the dispatcher": bug(
+        plant(give_up=mended("give-up", lambda reaction: without(Mailbox)(without(Mailbox, consumed=True)(reaction)))),
+        CRASHED, "conservation_of_mail",
+    ),
+    "a withdrawal is not told to the dispatcher": bug(
+        plant(withdraw=mended("withdraw", lambda reaction: without(Mailbox)(without(Mailbox, consumed=True)(reaction)))),
+        WITHDRAWN, "nobody_waits_for_the_dead", "conservation_of_mail",
+    ),
+    "mail wakes while the job is held": bug(
+        plant(wake=blind("wake", no(Hold))), Bounds(holds=1), "holds_stop_only_waking"
+    ),
+    "a hold stops a withdrawal": bug(
+        plant(term_run=unless_held("term-run")), Bounds(holds=1, withdrawals=1, prelude=AT_WORK),
+        "cascade_completeness",
+    ),
+    "mail goes before an Interrupt": bug(
+        plant(wake=blind("wake", no(Interrupt))), Bounds(interrupts=1), "interrupts_go_first"
+    ),
+    "an Interrupt for the boundary preempts": bug(
+        plant(interrupt=blind("interrupt", at_once)), Bounds(interrupts=1, steered=True),
+        "interrupts_go_first", "what_was_chosen",
+    ),
+    "an Interrupt works twice": bug(
+        plant(wake_int=mended("wake-int", without(Interrupt, consumed=True))), Bounds(interrupts=1),
+        "conservation_of_mail",
+    ),
+    "a second Terminate is stuck": bug(
+        plant(term_again=never), replace(ASKED, withdrawals=1), "cascade_completeness"
+    ),
+    "an approval needs no verdict": bug(
+        plant(transition=blind("transition", lambda soup, firing: {}, approved)), replace(GATE, questions=0),
+        "gates_are_kept",
+    ),
+    "a verdict on other content counts": bug(
+        plant(transition=blind("transition", unread)), GATE, "gates_are_kept"
+    ),
+    "a superseded assert counts": bug(
+        plant(respond=blind("respond", newest)), GATE_TWICE, "verdicts_come_from_answers"
+    ),
+    "a verdict outlives its state": bug(
+        plant(transition=mended("transition", without(Verdict, consumed=True))), GATE,
+        "verdicts_come_from_answers",
+    ),
+    "history is rewritten": bug(
+        plant(transition=forgetful_transition), replace(GATE, questions=0), "history_only_grows"
+    ),
+    "failures are never counted": bug(
+        plant(strike=mended("strike", lambda reaction: Reaction(reaction.consumed, reaction.consumed))),
+        Bounds(failures=1), "history_only_grows",
+    ),
+    "a state fails for ever": bug(
+        plant(strike=never, dialog=never), Bounds(), "termination_guaranteed"
+    ),
+    "the charter changes": bug(plant(hold=mended("hold", charter_grows)), Bounds(holds=1), "charter_is_fixed"),
+}  # fmt: skip

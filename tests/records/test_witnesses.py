@@ -1,0 +1,51 @@
+"""The turns' own commits witness where the bus stood: a cut tail is found although state.json was cut to fit."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.kills.jobs import JOBS
+
+PARLEY = str(Path(sys.executable).with_name("parley"))
+
+
+def parley(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PARLEY, *words], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def cut(home: Path, job: str, transactions: int) -> None:
+    """Cut the last transactions off the bus, and make state.json look as it would have looked then."""
+    bus = sqlite3.connect(home / "bus.db")
+    for (name,) in bus.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        bus.execute(f"DROP TRIGGER {name}")
+    (last,) = bus.execute("SELECT max(number) FROM commits").fetchone()
+    keep = last - transactions
+    bus.execute("DELETE FROM steps WHERE txn > ?", (keep,))
+    bus.execute("DELETE FROM messages WHERE txn > ?", (keep,))
+    bus.execute("DELETE FROM commits WHERE number > ?", (keep,))
+    columns = [row[1] for row in bus.execute("PRAGMA table_info(commits)")]
+    row = dict(zip(columns, bus.execute("SELECT * FROM commits WHERE number = ?", (keep,)).fetchone(), strict=True))
+    bus.commit()
+    bus.close()
+    path = home / "jobs" / job / "state.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    state["head"] = {"transaction": keep, "step": row["steps"], "message": row["messages"], "hash": row["head"]}
+    path.write_text(json.dumps(state), encoding="utf-8")
+
+
+def test_a_tail_that_was_cut_with_its_anchor_is_found_by_the_turns_commits(tmp_path: Path) -> None:
+    (tmp_path / "book.yaml").write_text(json.dumps(JOBS["plain"]), encoding="utf-8")
+    assert parley(tmp_path, "run", "make it", "--playbook", "book.yaml").returncode == 0
+    home = tmp_path / ".parley"
+    (job,) = [path.name for path in (home / "jobs").iterdir()]
+    assert parley(tmp_path, "audit", job).returncode == 0
+    cut(home, job, 4)
+    found = parley(tmp_path, "audit", job)
+    assert found.returncode == 1
+    assert "snapshots.git was written after transaction" in found.stdout
