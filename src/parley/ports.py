@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from parley.core.frozen import quick
+
 # ---- the bus -------------------------------------------------------------------------------------
 
 
@@ -34,6 +36,7 @@ class Duplicate(BusError):
     """An input of this key was given before."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class StepRow:
     """One firing. `at`, `choice`, `consumed` and `produced` are JSON texts or briefs, kept to the letter."""
@@ -50,6 +53,7 @@ class StepRow:
     extra: str = ""  # what the turn that this step ended left behind: handle, tree, usage (JSON)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class MessageRow:
     """One message. `seq` counts per recipient, `key` makes it unique: none lost, none twice, none reordered."""
@@ -67,6 +71,7 @@ class MessageRow:
     meta: str = ""  # what the protocol itself knows about it (JSON); agents never write it
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class TurnRow:
     """A turn that [wake] has put out to be run: the outbox."""
@@ -126,6 +131,7 @@ class InputRow:
     note: str = ""  # what became of it
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Commit:
     """All that one transaction writes for one job."""

@@ -179,9 +179,9 @@ def wait_for(what: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
     raise AssertionError("it did not come about")
 
 
-def turn_processes(job: str) -> list[int]:
-    """The processes of a job's turns that are alive."""
-    needle = f"PARLEY_TURN={job}/".encode()
+def turn_processes(job: str, turn: str = "") -> list[int]:
+    """The processes of a job's turns, or of one of them, that are alive."""
+    needle = f"PARLEY_TURN={job}/{turn}".encode() + (b"\0" if turn else b"")
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -176,20 +176,20 @@ def test_an_answer_without_anything_in_it(waiting: Home) -> None:
 def test_an_answer_given_twice(home: Home) -> None:
     job = home.start()
     question = home.question()
-    assert home.run("answer", question, "--approve").code == 0
+    assert home.here("answer", question, "--approve").code == 0
 
     assert f"question {question} was answered before: approve, by " in home.fails("answer", question, "--approve")
     home.run("resume", job)
-    assert f"question {question} was answered before" in home.fails("answer", question[:4], "--revise", "no")
+    assert f"question {question} was answered before" in home.refuses("answer", question[:4], "--revise", "no")
     assert [entry["state"] for entry in home.jobs()] == ["PLAN"]
 
 
 def test_an_answer_to_a_question_of_a_job_that_has_ended(home: Home) -> None:
     job = home.start()
     question = home.question()
-    home.run("withdraw", job)
+    home.here("withdraw", job)
 
-    assert f"question {question} is closed: job {job} has ended (WITHDRAWN)" in home.fails("answer", question, "x")
+    assert f"question {question} is closed: job {job} has ended (WITHDRAWN)" in home.refuses("answer", question, "x")
 
 
 def test_going_back_to_where_there_is_nothing(waiting: Home) -> None:
@@ -205,7 +205,7 @@ def test_a_bus_that_is_not_a_database(home: Home) -> None:
         (home.folder / ".parley" / name).unlink(missing_ok=True)
 
     for command in (["ls"], ["inbox"], ["resume"]):
-        assert "it is not a database" in home.fails(*command, code=1)
+        assert "it is not a database" in home.refuses(*command, code=1)
 
 
 def test_a_bus_that_is_damaged(home: Home) -> None:
@@ -219,7 +219,7 @@ def test_a_bus_that_is_damaged(home: Home) -> None:
     database.write_bytes(content)
 
     assert "damaged" in home.fails("show", job, code=1)
-    assert "damaged" in home.fails("ls", code=1)
+    assert "damaged" in home.refuses("ls", code=1)
 
 
 def test_a_bus_that_somebody_holds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_a_bus_that_somebody_holds(home: Home, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_disk_that_refuses_to_take_more_loses_nothing(home: Home) -> None:
     job = home.start(LEADS, "--policy", "always")
-    home.run("answer", home.question(), "--approve")
+    home.here("answer", home.question(), "--approve")
     size = (home.folder / ".parley" / "bus.db").stat().st_size
 
     def limit() -> None:
@@ -251,7 +251,7 @@ def test_a_disk_that_refuses_to_take_more_loses_nothing(home: Home) -> None:
 
     assert home.run("resume", job).code == 4
     assert home.jobs()[0]["state"] == "PLAN"
-    assert home.run("audit", job).code == 0
+    assert home.here("audit", job).code == 0
 
 
 def _may_mount() -> bool:

@@ -32,7 +32,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Home:
     )
     home.start()
     paused = home.start()
-    home.run("pause", paused)
+    home.here("pause", paused)
     return home
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from parley.adapters.sqlite import SqliteStore
 from tests.cli.home import BUSY, LEADS, Home, turn_processes, wait_for
 
 
@@ -26,6 +27,13 @@ def threads(home: Home, job: str) -> dict[str, dict[str, Any]]:
     return {thread["agent"]: thread for thread in home.here("tree", job, "--json").document["threads"]}
 
 
+def turns_on(home: Home, job: str, thread: str) -> list[str]:
+    store = SqliteStore(home.folder / ".parley")
+    found = [turn.turn for turn in store.turns(job) if turn.thread == thread]
+    store.close()
+    return found
+
+
 def test_what_is_done_to_a_job_under_way(home: Home) -> None:
     with busy(home) as (job, process):
         wait_for(lambda: threads(home, job)["researcher"]["doing"] == "write begun.txt")
@@ -40,10 +48,12 @@ def test_what_is_done_to_a_job_under_way(home: Home) -> None:
         assert home.here("answer", home.question()[:5], "go on").out.startswith("answered ")
 
         thread = threads(home, job)["writer"]["id"]
+        (turn,) = turns_on(home, job, thread)
+        assert turn_processes(job, turn)
         assert home.run("withdraw", job, "--thread", thread.partition(":")[2][:4], "not this").code == 0
+        assert turn_processes(job, turn) == []
         assert threads(home, job)["writer"]["doing"] == "withdrawn"
         assert home.here("withdraw", job, "--thread", thread).out == f"{thread} has ended\n"
-        assert len(turn_processes(job)) == 1
 
         assert home.here("pause", job).code == 0
         assert "is paused already" in home.here("pause", job).out
@@ -78,7 +88,7 @@ def test_a_pause_holds_across_owners(home: Home) -> None:
     job = home.start()
     question = home.question()
 
-    assert home.run("pause", job).code == 0
+    assert home.here("pause", job).code == 0
     home.here("answer", question, "--approve")
     assert "nothing was interrupted" in home.here("resume").out  # what somebody paused is not gone on with
     assert home.jobs()[0]["state"] == "INTENT"
@@ -91,7 +101,7 @@ def test_a_pause_holds_across_owners(home: Home) -> None:
 def test_an_intervention_waits_for_whoever_goes_on(home: Home) -> None:
     job = home.start()
 
-    done = home.run("intervene", job, "mind the gap", "--authoritative")
+    done = home.here("intervene", job, "mind the gap", "--authoritative")
     assert "parley resume" in done.out
     home.here("answer", home.question(), "--approve")
     home.run("resume", job)
@@ -130,7 +140,7 @@ def test_a_job_that_has_ended(home: Home) -> None:
     assert "has ended" in home.refuses("pause", job)
     assert home.here("withdraw", job).out == f"{job} has ended: WITHDRAWN\n"
     assert home.here("resume", job).code == 3
-    assert home.run("resume").code == 0
+    assert home.here("resume").code == 0
 
 
 def test_several_interrupted_jobs_are_gone_on_with_together(home: Home) -> None:
@@ -147,7 +157,7 @@ def test_several_interrupted_jobs_are_gone_on_with_together(home: Home) -> None:
 def test_an_answer_may_go_back(home: Home) -> None:
     job = home.start("human: [{match: 'INTENT|PLAN', repeat: true, verdict: approve}]\n" + LEADS)
 
-    done = home.run("answer", home.question(), "--backtrack", "plan", "look again")
+    done = home.here("answer", home.question(), "--backtrack", "plan", "look again")
 
     assert done.code == 0
     assert home.run("resume", job).code == 4

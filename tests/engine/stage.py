@@ -6,26 +6,13 @@ processes are the simulator's. Whenever the play rests, invariants, deliveries, 
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
-
-from simulator.world import (
-    BEGINNING,
-    Crash,
-    Fuse,
-    Schedule,
-    SimClock,
-    SimDisk,
-    SimFiles,
-    SimIds,
-    SimStore,
-    SimTurns,
-    SimWorkspace,
-)
 
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.adapters.playbook import Playbook
@@ -41,6 +28,19 @@ from parley.engine.roster import charter_of, roles
 from parley.engine.stand_in import answer_key
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, MessageRow, Order, StepRow, TurnEvent
+from simulator.world import (
+    BEGINNING,
+    Crash,
+    Fuse,
+    Schedule,
+    SimClock,
+    SimDisk,
+    SimFiles,
+    SimIds,
+    SimStore,
+    SimTurns,
+    SimWorkspace,
+)
 
 JOB = "j1"
 ROOT = f"job:{JOB}"
@@ -183,7 +183,7 @@ class StageTurns(SimTurns):
             self.deaths[order.agent] -= 1
             self.running[order.job, order.turn].dies_at = 0
 
-    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:  # noqa: PLR0917 - the port's
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
         self.replies.append((ok, text))
         super().reply(job, turn, number, ok, text, data)
 
@@ -426,9 +426,8 @@ class Stage:
         """Whether the agent's present turn has come to a sleep."""
         turn = self.order(agent).turn
         actor = self.turns.running.get((JOB, turn))
-        frame = actor.script.gi_frame if actor else None
-        inner = actor.script.gi_yieldfrom if actor and frame else None
-        return inner is not None and getattr(inner, "__name__", "") == "sleep"
+        inner = inspect.getgeneratorlocals(actor.script) if actor else {}
+        return inner.get("name") == "sleep"
 
     def thread(self, agent: str) -> str:
         """Where an agent works, or worked last."""

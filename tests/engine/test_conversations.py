@@ -120,13 +120,13 @@ def test_a_known_thread_with_an_unknown_recipient_is_refused() -> None:
     refuse_unless_admissible(stage.soup, *lead, (Deliver("writer", writer, "m"),))
     with pytest.raises(Refused, match="not in your visibility"):
         refuse_unless_admissible(stage.soup, *lead, (Deliver("researcher", writer, "m"),))
+    fresh = (Deliver("writer", "dispatch:new", "m"), Deliver("researcher", "dispatch:new", "m"))
     with pytest.raises(Refused, match="belongs to writer"):
-        fresh = (Deliver("writer", "dispatch:new", "m"), Deliver("researcher", "dispatch:new", "m"))
         refuse_unless_admissible(stage.soup, *lead, fresh)
 
 
 @pytest.mark.parametrize(
-    ("tool", "args", "why"),
+    "tool, args, why",
     [
         ("Send", {"thread": "{researcher}", "text": "x"}, "not in your visibility"),
         ("Send", {"thread": "{job}", "text": "x"}, "not in your visibility"),

@@ -14,8 +14,8 @@ from tests.engine.stage import (
     YES,
     Stage,
     always,
-    asserts,
     ask,
+    asserts,
     book,
     close,
     on,
@@ -73,7 +73,7 @@ def test_a_turn_that_ends_well_forgives_the_crashes_before_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("remedy", "started"),
+    "remedy, started",
     [
         ([tell("w", "look again")], ["look", "look", "look", "look again"]),
         ([close("w"), send("researcher", "look")], ["look", "look", "look"]),
@@ -151,7 +151,7 @@ def test_retry_with_words_gives_the_lead_the_words_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ruling", "action", "state"),
+    "ruling, action, state",
     [("backtrack intent", "REALIGN", "INTENT"), ("backtrack plan", "REPLAN", "PLAN")],
 )
 def test_the_human_may_go_back_from_a_state_that_fails(ruling: str, action: str, state: str) -> None:
@@ -226,7 +226,7 @@ def test_a_failure_dialog_ends_with_the_state_that_it_is_about() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "why"),
+    "written, why",
     [
         ("not json", "is not JSON"),
         ('{"reason": "none"}', "names no outcome"),

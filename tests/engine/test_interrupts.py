@@ -163,7 +163,7 @@ def test_an_authoritative_one_waits_through_a_pause_too() -> None:
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.pause().run()
     stage.intervene("in German", authoritative=True).run()
-    assert stage.record.history == ()
+    assert stage.actions == []
     stage.resume().run()
     assert stage.record.history[0].reason == "as it was said"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
+from parley.core.states import Entry
 from parley.core.terms import Surface
 from parley.ports import Order
 from tests.engine.stage import (
@@ -69,11 +71,11 @@ def test_each_visit_of_a_state_has_its_own_thread() -> None:
 
 def test_a_backtrack_is_counted_and_the_history_only_grows() -> None:
     stage = Stage(book(execute=GOING_BACK, human=REPLAN))
-    histories = [()]
+    histories: list[tuple[Entry, ...]] = [()]
     for visit in range(2, 6):
         stage.until(lambda s, visit=visit: s.record.visit >= visit)  # type: ignore[misc]
         histories.append(stage.record.history)
-    assert all(after[: len(before)] == before for before, after in zip(histories, histories[1:], strict=False))
+    assert all(after[: len(before)] == before for before, after in itertools.pairwise(histories))
     stage.run()
     assert (stage.state, stage.record.backtrack_count) == ("DONE", 1)
     assert stage.actions == ["APPROVED_INTENT", "APPROVED_PLAN", "REPLAN", "APPROVED_PLAN", "APPROVED_WORK"]

@@ -146,7 +146,7 @@ def test_it_may_not_write_another_intent() -> None:
     assert stage.files()["INTENT.md"] == "the intent"
 
 
-@pytest.mark.parametrize(("action", "state"), [("REALIGN", "INTENT"), ("WITHDRAW", "WITHDRAWN")])
+@pytest.mark.parametrize("action, state", [("REALIGN", "INTENT"), ("WITHDRAW", "WITHDRAWN")])
 def test_what_it_can_not_decide_becomes_a_message_to_its_dispatcher(action: str, state: str) -> None:
     squad = [TEAM, on("^go$", outcome("APPROVED_INTENT")), on(r"^\[PLAN\]", outcome(action, "it makes no sense"))]
     stage = Stage(play(squad, on(r"^\[FAILED\] squad", ask("what now?"))))

@@ -223,7 +223,7 @@ def test_a_job_is_paused_once_and_resumed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "body"),
+    "kind, body",
     [
         ("dance", {}),
         ("answer", {}),

@@ -132,6 +132,7 @@ def broadcast(*meanwhile: Firing) -> Prelude:
 def redirected(thread: str, name: str, *, now: bool) -> Firing:
     return fire("intervene", thread, choice=Interrupt(thread, name, now))
 
+LATER = Question("qb", "?qb")
 NOBODY: frozenset[str] = frozenset()
 DOERS = frozenset({CODER})
 TEAM = frozenset({SQUAD})
@@ -152,7 +153,57 @@ SCENARIOS: dict[str, Bounds] = {
     "letters": Bounds(questions=1, sends=2, threads=1, closes=1, prelude=AT_WORK),
     "redirection": Bounds(interrupts=1, questions=1, withdrawals=1, prelude=AT_WORK),
     # two at work: what one does meets what the other does
-    "two ask": Bounds(questions=2, voices=DOERS, prelude=two_at_work()),
+    "letter and question": Bounds(
+        questions=1, voices=TEAM, nested=True, retry_budget=0,
+        prelude=(*two_at_work(SQUAD, CODER), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,))),
+    ),
+    "letter and dying asker": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.NEVER,
+        prelude=(
+            *two_at_work(SQUAD, CODER), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,)),
+            asks(SQUAD, A, "qa"), withdrawn(A), fire("term-mbox", A, SQUAD), HELD,
+        ),
+    ),
+    "letter and dying human": Bounds(
+        voices=NOBODY, nested=True,
+        prelude=(*dying_asker("AskHuman"), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,)), HELD),
+    ),
+    "letter and interrupts": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.NEVER,
+        prelude=(
+            *two_at_work(SQUAD, CODER), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,)),
+            redirected(A, "ia", now=True), redirected(STATE, "is", now=False),
+        ),
+    ),
+    "letter and dying interrupt": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.NEVER,
+        prelude=(
+            *two_at_work(SQUAD, CODER), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,)),
+            redirected(A, "ia", now=True), withdrawn(A), fire("term-mbox", A, SQUAD), HELD,
+        ),
+    ),
+    "dying letter and close": Bounds(
+        voices=NOBODY, nested=True,
+        prelude=(
+            *two_at_work(SQUAD, CODER), says(SQUAD, A, Deliver(LEAD, STATE, "ma2")),
+            redirected(A, "ia", now=True), redirected(B, "ib", now=True), redirected(JOB, "ij", now=True),
+            withdrawn(A), woken(LEAD, STATE), says(LEAD, STATE, Close(B)),
+        ),
+    ),
+    "dying asker and dying dispatcher": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.NEVER,
+        prelude=(
+            *two_at_work(SQUAD, CODER), asks(SQUAD, A, "qa"), withdrawn(A), withdrawn(STATE),
+            fire("cascade", STATE, B), fire("term-run", B, CODER), fire("term-mbox", B, CODER),
+            fire("term-final", B), HELD,
+        ),
+    ),
+    "broadcast and broadcast": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.NEVER,
+        prelude=broadcast(
+            says(SQUAD, B, Deliver(CODER, "dispatch:d", "md"), Close("dispatch:d"), asks=(LATER,)), HELD
+        ),
+    ),
     "broadcast and question": Bounds(
         questions=1, voices=TEAM, nested=True, crash_budget=1, prelude=broadcast()
     ),
@@ -175,13 +226,9 @@ SCENARIOS: dict[str, Bounds] = {
         voices=NOBODY, nested=True,
         prelude=(*dying_asker("Proxy"), says(CODER, B, asks=(Question("qb", "?qb"),)), HELD),
     ),
-    "dying asker and question": Bounds(
-        voices=NOBODY, nested=True, policy=Policy.ALWAYS,
-        prelude=(*dying_asker("AskQuestion"), asks(CODER, B, "qb"), fire("ask", CODER, B), HELD),
-    ),
     "dying askers": Bounds(
         voices=NOBODY, nested=True, retry_budget=0,
-        prelude=(*dying_asker("Proxy"), asks(CODER, B, "qb"), withdrawn(B), HELD),
+        prelude=(*dying_asker("Proxy"), asks(CODER, B, "qb"), withdrawn(B), fire("term-mbox", B, CODER), HELD),
     ),
     "dying asker and interrupts": Bounds(
         voices=NOBODY, nested=True, retry_budget=0,

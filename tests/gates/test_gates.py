@@ -10,7 +10,7 @@ from parley.core.errors import Refused
 from parley.core.rule import Answer, Firing, Passage
 from parley.core.rules import react
 from parley.core.states import Action
-from parley.core.terms import AskHuman, Ruling
+from parley.core.terms import AskHuman, Proxy, Ruling, Verdict
 from tests.engine.stage import (
     INTENT,
     PLAN,
@@ -194,6 +194,16 @@ def test_nobody_but_the_human_speaks_as_the_human() -> None:
         react(later.soup, Firing("transition", ("j1",), Passage(Action.APPROVED_INTENT, "orchestrator")))
 
 
+def test_the_humans_verdict_is_passed_on_as_it_is() -> None:
+    stage = intent().run().pause().run().answer("revise", "no").run()
+    (proxy,) = stage.soup.of(Proxy)
+    for ruling in (None, Ruling.APPROVE, Ruling.WITHDRAW):
+        with pytest.raises(Refused, match="the human said 'revise'"):
+            react(stage.soup, Firing("respond", (proxy.id,), Answer("m", "human", ruling)))
+    passed_on = react(stage.soup, Firing("respond", (proxy.id,), Answer("m", "human", Ruling.REVISE)))
+    assert [m.ruling for m in passed_on.produced if isinstance(m, Verdict)] == ["revise"]
+
+
 # ---- superseding -----------------------------------------------------------------------------------
 
 
@@ -284,7 +294,7 @@ def test_an_approval_supersedes_an_earlier_wish_to_go_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "verdict"),
+    "action, verdict",
     [("REALIGN", "backtrack intent"), ("REPLAN", "backtrack plan"), ("WITHDRAW", "withdraw")],
 )
 @pytest.mark.parametrize("ruling", [None, *[str(ruling) for ruling in Ruling]])
@@ -383,7 +393,7 @@ def test_a_worker_can_not_change_the_intent_unseen() -> None:
 # ---- the work --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("path", "text"), [("a.txt", "b"), ("new.txt", ""), ("WORK_SUMMARY.md", "better")])
+@pytest.mark.parametrize("path, text", [("a.txt", "b"), ("new.txt", ""), ("WORK_SUMMARY.md", "better")])
 def test_an_approval_of_the_work_is_bound_to_the_whole_tree(path: str, text: str) -> None:
     stage = execution(DELIVER, on(APPROVED, write(path, text), outcome("APPROVED_WORK"))).approve()
     assert len(stage.actions) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import time
 
@@ -19,9 +18,14 @@ class SystemClock:
         return time.monotonic()
 
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS = [first + second for first in _LETTERS for second in _LETTERS]  # ten bits each
+
+
 class RandomIds:
     """Names by chance: eight letters and digits, 40 bits, so that two alike are not to be expected."""
 
     def new(self) -> str:
         """A name."""
-        return base64.b32encode(os.urandom(5)).decode("ascii").lower()
+        bits = int.from_bytes(os.urandom(5), "big")
+        return _PAIRS[bits >> 30] + _PAIRS[bits >> 20 & 1023] + _PAIRS[bits >> 10 & 1023] + _PAIRS[bits & 1023]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from parley.core.frozen import quick
 from parley.core.soup import Soup
 from parley.core.states import Action
 from parley.core.terms import Charter, Interrupt, Molecule, Origin, Payload, Question, Ruling
@@ -12,6 +13,7 @@ from parley.core.terms import Charter, Interrupt, Molecule, Origin, Payload, Que
 # ---- what a firing's author chose; everything else about a firing follows from the soup -----------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Broadcast:
     """[send-step]: what the agent sends, and what it asks in the same turn."""
@@ -68,6 +70,7 @@ class Passage:
 Choice = Broadcast | Asking | Answer | Ending | Opening | Passage | Interrupt | str | None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Firing:
     """One firing of a rule: where, as the names its left side is found by, and what was chosen."""
@@ -77,6 +80,7 @@ class Firing:
     choice: Choice = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reaction:
     """What a firing takes out of the soup and what it puts in."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from parley.core.frozen import quick
 from parley.core.states import Record
 
 ORCHESTRATOR = "orchestrator"
@@ -87,6 +88,7 @@ def thread_kind(thread: str) -> str:
 # ---- what a Send carries -------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Deliver:
     """(A, t', x): put message x into A's mailbox on t'."""
@@ -131,6 +133,7 @@ class Role:
 # ---- the molecules of the protocol ---------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Idle:
     """Idle_A(t): A's t-instance waits for mail."""
@@ -143,6 +146,7 @@ class Idle:
         return f"Idle {self.agent} {self.thread}"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Run:
     """Run(A, t, m): A processes m on t, in a turn of its own. `interrupt` says that an Interrupt brought m."""
@@ -159,6 +163,7 @@ class Run:
         return f"Run {self.agent} {self.thread} {self.message} {self.turn}{by}"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Send:
     """Send(B, t, msgs): B's t-instance is broadcasting. Questions ride at the end ([send-ask])."""
@@ -173,6 +178,7 @@ class Send:
         return f"Send {self.agent} {self.thread} {len(self.payloads)} {len(self.questions)}"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Mailbox:
     """Mailbox_A(t, queue): A's inbox on t, oldest first."""
@@ -188,6 +194,7 @@ class Mailbox:
         return f"Mailbox {self.agent} {self.thread} {len(self.queue)} {self.queue[0]} {self.queue[-1]}"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Parent:
     """Parent(t', t): thread t' (`child`) was sparked from thread t (`thread`)."""

@@ -194,7 +194,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
 
 def anchored(live: LiveJob, turn: Turn) -> str:
     """The name of a turn's snapshot, with where the bus stood: a cut tail is found by the turns after it, too."""
-    return f"{turn.turn}\n\n{dumps({'head': live.anchor()})}"
+    return f'{turn.turn}\n\n{{"head":{live.anchor_text()}}}'
 
 
 def _bring_up(
@@ -224,6 +224,8 @@ def _bring_up(
 
 
 def _left_behind(turn: Turn, event: Ended, tree: str) -> str:
+    if not (event.handle or event.usage or tree or turn.notes):
+        return f'{{"turn":"{turn.turn}"}}'
     left: dict[str, Any] = {"turn": turn.turn}
     if event.handle:
         left["handle"] = event.handle

@@ -28,6 +28,7 @@ from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file
 from parley.engine.live import LiveJob, Turn, handle_slot, number_of
 from parley.engine.orchestrator import Orchestrator
+from parley.engine.records import quote
 from parley.engine.reduce import acknowledge, message, terminate
 from parley.engine.roster import charter_of
 from parley.engine.world import World
@@ -187,7 +188,7 @@ class Engine:
         elif live is None or turn is None:
             return
         elif isinstance(event, Progress):
-            self._log(live, turn, "progress", text=event.text)
+            self._log(live, turn, "progress", f'"text":{quote(event.text)}')
         else:
             self._ended(live, event)
 
@@ -198,10 +199,10 @@ class Engine:
                 text, data = call(live, self.world, turn, event.tool, event.arguments)
                 ok = True
                 made = event.tool if event.tool == "Note" else turn.calls[-1]
-                self._log(live, turn, "call", tool=event.tool, call=made)
+                self._log(live, turn, "call", f'"tool":{quote(event.tool)},"call":{quote(made)}')
             except Refused as refused:
                 text = str(refused)
-                self._log(live, turn, "refused", tool=event.tool, why=text)
+                self._log(live, turn, "refused", f'"tool":{quote(event.tool)},"why":{quote(text)}')
         self.world.turns.reply(event.job, event.turn, event.number, ok, text, data)
 
     def _ended(self, live: LiveJob, event: Ended) -> None:
@@ -209,9 +210,10 @@ class Engine:
         if turn is None:
             return
         if event.fault:
-            self._log(live, turn, "lost", fault=event.fault)
+            self._log(live, turn, "lost", f'"fault":{quote(event.fault)}')
         else:
-            self._log(live, turn, "end", text=texts.excerpt(event.text), usage=dict(event.usage))
+            usage = records.dumps(dict(event.usage)) if event.usage else "{}"
+            self._log(live, turn, "end", f'"text":{quote(texts.excerpt(event.text))},"usage":{usage}')
 
     def _take_inputs(self) -> bool:
         taken = False
@@ -282,7 +284,7 @@ class Engine:
             Orchestrator(live, self.world, turn, name).run()
             return
         host = self.world.turns.hosts()[0]
-        live.fire(rule, *at, choice=turn, who=agent, time=now, extra=f'{{"host":{records.quote(host)}}}')
+        live.fire(rule, *at, choice=turn, who=agent, time=now, extra=f'{{"host":{quote(host)}}}')
         if live.soup.get(Record, thread) is not None:
             acknowledge(live, self.world, thread)
         token = f"{turn}.{live.epoch}.{self.world.ids.new()}"
@@ -339,7 +341,7 @@ class Engine:
         live.bodies.pop(turn.message, None)
         text = texts.recovered(row.body, discarded(live, turn.agent, turn.thread))
         turn.stream = records.stream_of(live.record, turn.thread)
-        self._log(live, turn, "start", agent=turn.agent, message=turn.message)
+        self._log(live, turn, "start", f'"agent":{quote(turn.agent)},"message":"{turn.message}"')
         self.world.turns.submit(
             Order(
                 turn.turn,
@@ -361,8 +363,8 @@ class Engine:
             )
         )
 
-    def _log(self, live: LiveJob, turn: Turn, event: str, **more: Any) -> None:
-        entry = records.line(self.world.clock.now(), turn.turn, event, **more)
+    def _log(self, live: LiveJob, turn: Turn, event: str, rest: str) -> None:
+        entry = records.line(self.world.clock.now(), turn.turn, event, rest)
         self._lines.setdefault((live.job, turn.stream), []).append(entry)
         self._logged += 1
 

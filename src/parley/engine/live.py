@@ -208,6 +208,13 @@ class LiveJob:
             "hash": self.head,
         }
 
+    def anchor_text(self) -> str:
+        """The same as JSON: every turn's snapshot bears it."""
+        return (
+            f'{{"transaction":{self.transaction},"step":{self.step},'
+            f'"message":{self.message_count},"hash":"{self.head}"}}'
+        )
+
     def rules_for(self, agent: str) -> str:
         """The scripted agent's rules, as its orders carry them; `null` for a proxy that has none."""
         text = self._rules.get(agent)

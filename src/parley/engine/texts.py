@@ -123,5 +123,6 @@ def fit(text: str) -> str:
 
 def excerpt(text: str, length: int = 200) -> str:
     """The beginning of a text, on one line."""
-    line = " ".join(text.split())
+    start = text[: 4 * length]  # enough, but for a text that is mostly blanks
+    line = " ".join((start if len(text) > len(start) and len(" ".join(start.split())) > length else text).split())
     return line if len(line) <= length else f"{line[: length - 1]}…"

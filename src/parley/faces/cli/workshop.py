@@ -50,8 +50,9 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     make_home(place)
     store = SqliteStore(place.home, durability=settings.durability)
     turns = Processes(settings.parallel)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler == signal.SIG_DFL:  # nohup and the like are left as they are
             signal.signal(number, _stop)
     world = World(store, turns, FolderWorkspace(place.home), JobFiles(place.home), SystemClock(), RandomIds())
     try:
@@ -59,6 +60,8 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     finally:
         turns.close()
         store.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def conduct(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
@@ -43,7 +43,7 @@ class Scene:
     note: str = ""
     page: Sequence[str] | None = None  # a file that is being read
     offset: int = 0
-    more: int = field(default=0)  # other questions that wait
+    place: str = ""  # which of several questions this is
 
 
 def draw(scene: Scene, width: int, height: int) -> list[Text]:
@@ -156,10 +156,10 @@ def _panel(scene: Scene, width: int, room: int) -> list[Text]:
     """What needs the human, what can be typed, and what is being typed."""
     lines: list[Text] = []
     if scene.question:
-        more = f" (1 of {scene.more + 1})" if scene.more else ""
-        lines.append(_rule(f"needs you{more}", width, "bold yellow"))
+        lines.append(_rule(f"needs you{scene.place}", width, "bold yellow"))
         lines.append(Text(f" {clean(scene.question)}", "bold"))
-        words = [part for line in scene.words.splitlines() for part in wrapped(line, width - 2)]
+        text = "" if scene.page is not None else scene.words
+        words = [part for line in text.splitlines() for part in wrapped(line, width - 2)]
         lines += [Text(f" {line}") for line in words[:room]]
         if len(words) > room:
             lines[-1] = Text(" … press v to read it all", "dim")

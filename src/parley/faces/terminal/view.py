@@ -31,7 +31,7 @@ from parley.engine.projections import (
 )
 from parley.engine.session import Closed, give_answer, leave
 from parley.faces.terminal.keys import Keys
-from parley.faces.terminal.screen import Scene, draw, stamp
+from parley.faces.terminal.screen import Scene, draw, stamp, wrapped
 from parley.ports import Files, Store
 
 DRAW_SECONDS = 0.25
@@ -190,7 +190,9 @@ class TerminalView:
             self._page = None
             return
         step = {"up": -1, "down": 1, "pageup": -10}.get(key, 10)
-        self._offset = max(0, min(self._offset + step, len(self._page or ()) + self._offset))
+        width = self._console.size.width - 2
+        last = sum(len(wrapped(line, width)) for line in self._page or ()) - 1
+        self._offset = max(0, min(self._offset + step, last))
 
     def _text(self, asked: Asked) -> list[str]:
         """The question in full, and the artifact that it is about."""
@@ -264,8 +266,12 @@ class TerminalView:
             note=self._note or ("" if asked or self._hands_off else "Ctrl-C leaves; the job can be gone on with later"),
             page=self._page,
             offset=self._offset,
-            more=len(self._questions) - 1 if asked else 0,
+            place=self._which(asked) if asked else "",
         )
+
+    def _which(self, asked: Asked) -> str:
+        several = len(self._questions)
+        return f" ({self._questions.index(asked) + 1} of {several})" if several > 1 else ""
 
     def _live_thread(self, thread: Thread) -> Thread:
         return with_progress(self._present, thread, self._files)
