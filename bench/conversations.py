@@ -18,7 +18,7 @@ from bench.machine import sync_ms
 from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
-from parley.engine.engine import Engine
+from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.roster import charter_of
 from parley.engine.world import World
@@ -188,6 +188,7 @@ def measure(conversations: int, seconds: float, where: Path) -> dict[str, Any]:
         given = settings(
             {"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations)
         )
+        collect_seldom()
         engine, live = start(home, talk, given)
         warm = time.perf_counter() + 1.0
         while time.perf_counter() < warm or talk.round_trips < conversations:

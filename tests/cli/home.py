@@ -18,7 +18,8 @@ from parley.faces.cli import main
 
 PARLEY = Path(sys.executable).with_name("parley")
 PATIENCE_SECONDS = 30.0
-CACHE = str(Path(tempfile.gettempdir()) / f"parley-tests-pycache-{os.getuid()}")
+_CACHE = tempfile.TemporaryDirectory(prefix="parley-pycache-")  # goes with the process
+CACHE = _CACHE.name
 
 # Leads that need one approval for each phase and do nothing else.
 LEADS = r"""

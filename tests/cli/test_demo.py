@@ -11,7 +11,8 @@ from tests.cli.terminal import terminal
 WORKERS = ("coder", "tester", "writer")
 
 
-def test_the_demo_shows_what_it_promises(home: Home) -> None:
+def test_the_demo_shows_what_it_promises(home: Home, tmp_path: Path) -> None:
+    home.environment["TMPDIR"] = str(tmp_path)  # its folder stays, but not on this machine
     with terminal([str(PARLEY), "demo", "--fast"], home.folder, home.env()) as screen:
         seen = screen.wait_for("waits for 3 threads")
         while "PLAN 2x > [EXECUTE 2x]" in seen and not all(f"* {name}" in seen for name in WORKERS):

@@ -195,7 +195,8 @@ SCENARIOS: dict[str, Bounds] = {
         prelude=(
             *two_at_work(SQUAD, CODER), asks(SQUAD, A, "qa"), withdrawn(A), withdrawn(STATE),
             fire("cascade", STATE, B), fire("term-run", B, CODER), fire("term-mbox", B, CODER),
-            fire("term-final", B), HELD,
+            fire("term-final", B), fire("term-idle", STATE, LEAD), fire("term-mbox", STATE, LEAD),
+            fire("term-mbox", A, SQUAD), HELD,
         ),
     ),
     "broadcast and broadcast": Bounds(

@@ -64,7 +64,7 @@ class Processes:
         }
         environment[MARK] = f"{order.job}/{order.turn}"
         process = subprocess.Popen(
-            [sys.executable, "-I", "-m", "parley.adapters.scripted"],
+            [sys.executable, "-P", "-E", "-m", "parley.adapters.scripted"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

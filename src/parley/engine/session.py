@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from parley.core.terms import AskHuman, escalation_thread
-from parley.engine.engine import Engine
+from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.projections import TERMINAL, Asked, Present
 from parley.engine.stand_in import answer_key
@@ -43,6 +43,7 @@ def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dic
     `stay`: wait for the human's answers and for the end of a pause, however long that takes.
     """
     ended: dict[str, Pause] = {}
+    collect_seldom()
     while True:
         watched = [job for job in jobs if job not in engine.jobs and job not in ended]
         for job in watched:

@@ -123,6 +123,7 @@ def fit(text: str) -> str:
 
 def excerpt(text: str, length: int = 200) -> str:
     """The beginning of a text, on one line."""
-    start = text[: 4 * length]  # enough, but for a text that is mostly blanks
-    line = " ".join((start if len(text) > len(start) and len(" ".join(start.split())) > length else text).split())
+    line = " ".join(text[: 4 * length].split())  # enough, but for a text that is mostly blanks
+    if len(line) <= length < len(text):
+        line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
