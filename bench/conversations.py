@@ -171,6 +171,7 @@ def start(
         SystemClock(),
         RandomIds(),
     )
+    collect_seldom()  # as every session that runs jobs does
     engine = Engine(world)
     now = time.time()
     job = world.ids.new()
@@ -188,7 +189,6 @@ def measure(conversations: int, seconds: float, where: Path) -> dict[str, Any]:
         given = settings(
             {"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations)
         )
-        collect_seldom()
         engine, live = start(home, talk, given)
         warm = time.perf_counter() + 1.0
         while time.perf_counter() < warm or talk.round_trips < conversations:

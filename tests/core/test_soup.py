@@ -82,9 +82,7 @@ def changed(bag: list[Molecule], steps: list[tuple[bool, Molecule]]) -> tuple[So
 
 
 @given(bags, changes)
-def test_a_soup_is_the_multiset_of_its_molecules(
-    bag: list[Molecule], steps: list[tuple[bool, Molecule]]
-) -> None:
+def test_a_soup_is_the_multiset_of_its_molecules(bag: list[Molecule], steps: list[tuple[bool, Molecule]]) -> None:
     soup, model = changed(bag, steps)
 
     assert counted(soup) == model
@@ -123,15 +121,13 @@ def test_reacting_in_place_does_the_same_as_after(bag: list[Molecule], more: lis
 
 
 @given(bags, changes)
-def test_looking_up_by_thread_finds_what_a_scan_finds(
-    bag: list[Molecule], steps: list[tuple[bool, Molecule]]
-) -> None:
+def test_looking_up_by_thread_finds_what_a_scan_finds(bag: list[Molecule], steps: list[tuple[bool, Molecule]]) -> None:
     soup, model = changed(bag, steps)
     present = [molecule for molecule, count in model.items() if count]
 
     for kind in (Idle, Run, Send, Mailbox, AskQuestion, Interrupt, Terminate, Tombstone, Hold, Surface):
         for thread in ("job:j", "dispatch:a"):
-            scan = {m for m in present if type(m) is kind and m.thread == thread}  # type: ignore[union-attr]
+            scan = {m for m in present if type(m) is kind and m.thread == thread}
             assert set(soup.all(kind, thread)) == scan
             assert (soup.get(kind, thread) is None) == (not scan)
         assert set(soup.of(kind)) == {m for m in present if type(m) is kind}
@@ -143,9 +139,7 @@ def test_looking_up_by_thread_finds_what_a_scan_finds(
 
 
 @given(bags, changes)
-def test_edges_and_open_dispatches_agree_with_a_scan(
-    bag: list[Molecule], steps: list[tuple[bool, Molecule]]
-) -> None:
+def test_edges_and_open_dispatches_agree_with_a_scan(bag: list[Molecule], steps: list[tuple[bool, Molecule]]) -> None:
     soup, model = changed(bag, steps)
     edges = {m for m, count in model.items() if count and isinstance(m, Parent)}
     dying = {m.thread for m, count in model.items() if count and isinstance(m, Terminate | Tombstone)}
@@ -159,9 +153,7 @@ def test_edges_and_open_dispatches_agree_with_a_scan(
 
 
 @given(bags, changes)
-def test_it_stirs_while_something_is_under_way(
-    bag: list[Molecule], steps: list[tuple[bool, Molecule]]
-) -> None:
+def test_it_stirs_while_something_is_under_way(bag: list[Molecule], steps: list[tuple[bool, Molecule]]) -> None:
     soup, model = changed(bag, steps)
     mail = sum(count for m, count in model.items() if isinstance(m, Mailbox) and m.queue)
 

@@ -1,5 +1,7 @@
 """The state machine: total, deterministic, append-only, with a way out of every live state."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,7 +88,7 @@ def test_the_edges_are_the_thirteen_of_the_protocol() -> None:
 def test_history_only_grows_by_one_entry_for_each_transition(chosen: list[Action]) -> None:
     records = lived(make_initial_state("j"), chosen)
 
-    for before, after in zip(records, records[1:], strict=False):
+    for before, after in pairwise(records):
         assert after.history[:-1] == before.history
         assert after.history[-1].state is before.state
         assert ACTION_TO_STATE[after.history[-1].action] is after.state
@@ -97,10 +99,7 @@ def test_history_only_grows_by_one_entry_for_each_transition(chosen: list[Action
 def test_backtracks_are_counted_and_nothing_else_is(chosen: list[Action]) -> None:
     last = lived(make_initial_state("j"), chosen)[-1]
     path = [entry.state for entry in last.history] + [last.state]
-    backward = sum(
-        one in ORDER and other in ORDER and ORDER[other] < ORDER[one]
-        for one, other in zip(path, path[1:], strict=False)
-    )
+    backward = sum(one in ORDER and other in ORDER and ORDER[other] < ORDER[one] for one, other in pairwise(path))
 
     assert last.backtrack_count == backward
     assert sum(last.visits(state) for state in State) == len(last.history) + 1

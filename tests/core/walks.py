@@ -16,7 +16,9 @@ WIDE = Bounds(
     rulings=tuple(Ruling), kinds=(Kind.QUESTION, Kind.ASSERT), several=True, nested=True, steered=True,
 )  # fmt: skip
 
-walks = st.tuples(st.sampled_from(Policy), st.lists(st.integers(min_value=0, max_value=10**6), max_size=60))
+walks = st.tuples(
+    st.sampled_from(Policy), st.lists(st.integers(min_value=0, max_value=10**6), min_size=25, max_size=60)
+)
 """A policy, and the numbers that choose among what is enabled."""
 
 
@@ -34,9 +36,7 @@ def steps(bounds: Bounds, numbers: list[int]) -> Iterator[tuple[Soup, Firing, So
     choices = Choices(bounds)
     for number in numbers:
         affordable = [
-            (firing, paid)
-            for firing in enabled(soup, menu=choices)
-            if (paid := choices.pay(soup, firing)) is not None
+            (firing, paid) for firing in enabled(soup, menu=choices) if (paid := choices.pay(soup, firing)) is not None
         ]
         if not affordable:
             return

@@ -200,6 +200,10 @@ def forgetful_transition(soup: Soup, firing: Firing) -> Reaction:
     )
 
 
+def untold(reaction: Reaction) -> Reaction:
+    return without(Mailbox)(without(Mailbox, consumed=True)(reaction))
+
+
 def unheard_reply(reaction: Reaction) -> Reaction:
     return Reaction(
         reaction.consumed,
@@ -217,7 +221,7 @@ TALK = Bounds(sends=1, threads=1)
 CLOSED = Bounds(sends=1, threads=1, closes=1, several=True)
 WITHDRAWN = Bounds(sends=1, threads=1, withdrawals=1)
 ASKED = Bounds(questions=1, prelude=AT_WORK)
-ASKED_TWICE = Bounds(questions=2, several=True, prelude=AT_WORK)
+ASKED_TWICE = Bounds(questions=2, several=True, policy=Policy.NEVER, prelude=AT_WORK)
 CRASHED = Bounds(crashes=1, crash_budget=1)
 GATE = Bounds(
     questions=1, kinds=(Kind.ASSERT,), rulings=(Ruling.APPROVE,), transitions=1, policy=Policy.NEVER,
@@ -305,11 +309,11 @@ BUGS: dict[str, Bug] = {
         "bounded_crash_loss", "interrupts_go_first",
     ),
     "a failure is not told to the dispatcher": bug(
-        plant(give_up=mended("give-up", lambda reaction: without(Mailbox)(without(Mailbox, consumed=True)(reaction)))),
+        plant(give_up=mended("give-up", untold)),
         CRASHED, "conservation_of_mail",
     ),
     "a withdrawal is not told to the dispatcher": bug(
-        plant(withdraw=mended("withdraw", lambda reaction: without(Mailbox)(without(Mailbox, consumed=True)(reaction)))),
+        plant(withdraw=mended("withdraw", untold)),
         WITHDRAWN, "nobody_waits_for_the_dead", "conservation_of_mail",
     ),
     "mail wakes while the job is held": bug(

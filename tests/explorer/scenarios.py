@@ -5,7 +5,8 @@ without all the ways to get there.
 """
 
 from parley.core.explorer import CODER, SQUAD, Bounds
-from parley.core.rule import Asking, Broadcast, Choice, Ending, Firing
+from parley.core.rule import Asking, Broadcast, Choice, Ending, Firing, Passage
+from parley.core.states import Action
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
@@ -79,6 +80,7 @@ def gone(agent: str, thread: str) -> Prelude:
         woken(LEAD, STATE),
     )
 
+
 HELD = fire("hold", JOB, choice="pause")
 
 
@@ -90,6 +92,10 @@ def open_question(agent: str, thread: str, name: str, stage: str) -> Prelude:
         fire("escalate", name, choice="framed"),
     )
     return steps[: ("AskQuestion", "Proxy", "AskHuman").index(stage) + 1]
+
+
+def recorded(thread: str) -> Firing:
+    return fire("term-record", thread, choice=Passage(Action.WITHDRAW, ORCHESTRATOR))
 
 
 def dying_asker(stage: str) -> Prelude:
@@ -106,7 +112,6 @@ def dying_asker(stage: str) -> Prelude:
         fire("term-idle", A, SQUAD),
         fire("cascade", A, "escalation:qa"),
         fire("term-idle", "escalation:qa", PROXY),
-        fire("term-mbox", "escalation:qa", PROXY),
     )
     return (
         *two_at_work(SQUAD, CODER),
@@ -132,6 +137,7 @@ def broadcast(*meanwhile: Firing) -> Prelude:
 def redirected(thread: str, name: str, *, now: bool) -> Firing:
     return fire("intervene", thread, choice=Interrupt(thread, name, now))
 
+
 LATER = Question("qb", "?qb")
 NOBODY: frozenset[str] = frozenset()
 DOERS = frozenset({CODER})
@@ -150,9 +156,16 @@ SCENARIOS: dict[str, Bounds] = {
     ),
     "never": Bounds(questions=1, policy=Policy.NEVER, withdrawals=1, holds=1),
     "failure": Bounds(failures=2, pendings=1, observations=1, transitions=1),
-    "letters": Bounds(questions=1, sends=2, threads=1, closes=1, prelude=AT_WORK),
+    "letters": Bounds(questions=1, sends=1, threads=1, closes=1),
     "redirection": Bounds(interrupts=1, questions=1, withdrawals=1, prelude=AT_WORK),
     # two at work: what one does meets what the other does
+    "letter and dying letter": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.NEVER,
+        prelude=(
+            *two_at_work(SQUAD, CODER), says(CODER, B, asks=(LATER,)),
+            says(SQUAD, A, Deliver(LEAD, STATE, "ma2")), withdrawn(A), fire("term-mbox", A, SQUAD),
+        ),
+    ),
     "letter and question": Bounds(
         questions=1, voices=TEAM, nested=True, retry_budget=0,
         prelude=(*two_at_work(SQUAD, CODER), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,))),
@@ -161,12 +174,15 @@ SCENARIOS: dict[str, Bounds] = {
         voices=NOBODY, nested=True, policy=Policy.NEVER,
         prelude=(
             *two_at_work(SQUAD, CODER), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,)),
-            asks(SQUAD, A, "qa"), withdrawn(A), fire("term-mbox", A, SQUAD), HELD,
+            asks(SQUAD, A, "qa"), withdrawn(A), fire("term-mbox", A, SQUAD), recorded(A), HELD,
         ),
     ),
     "letter and dying human": Bounds(
         voices=NOBODY, nested=True,
-        prelude=(*dying_asker("AskHuman"), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,)), HELD),
+        prelude=(
+            *dying_asker("AskHuman"), recorded(A), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,)),
+            HELD,
+        ),
     ),
     "letter and interrupts": Bounds(
         voices=NOBODY, nested=True, policy=Policy.NEVER,
@@ -212,9 +228,15 @@ SCENARIOS: dict[str, Bounds] = {
         sends=1, threads=1, closes=1, voices=TEAM, nested=True, prelude=broadcast()
     ),
     "broadcast and interrupt": Bounds(interrupts=1, voices=NOBODY, nested=True, prelude=broadcast()),
-    "broadcast and withdrawal": Bounds(
+    "broadcast and dying asker": Bounds(
+        voices=NOBODY, nested=True, crash_budget=1, policy=Policy.NEVER,
+        prelude=broadcast(asks(SQUAD, B, "qb"), withdrawn(B), fire("term-mbox", B, SQUAD), HELD),
+    ),
+    "broadcast and dying question": Bounds(
         voices=NOBODY, nested=True, crash_budget=1,
-        prelude=broadcast(asks(SQUAD, B, "qb"), withdrawn(B), HELD),
+        prelude=broadcast(
+            *open_question(SQUAD, B, "qb", "Proxy"), withdrawn(B), fire("term-idle", B, SQUAD), recorded(B), HELD
+        ),
     ),
     "broadcast and withdrawn interrupt": Bounds(
         voices=NOBODY, nested=True, retry_budget=0,
@@ -229,7 +251,10 @@ SCENARIOS: dict[str, Bounds] = {
     ),
     "dying askers": Bounds(
         voices=NOBODY, nested=True, retry_budget=0,
-        prelude=(*dying_asker("Proxy"), asks(CODER, B, "qb"), withdrawn(B), fire("term-mbox", B, CODER), HELD),
+        prelude=(
+            *dying_asker("Proxy"), recorded(A), asks(CODER, B, "qb"), withdrawn(B),
+            fire("term-mbox", B, CODER), HELD,
+        ),
     ),
     "dying asker and interrupts": Bounds(
         voices=NOBODY, nested=True, retry_budget=0,
@@ -242,3 +267,16 @@ SCENARIOS: dict[str, Bounds] = {
         prelude=(*two_at_work(SQUAD, CODER), fire("strike", "j"), withdrawn(A), HELD),
     ),
 }  # fmt: skip
+
+WIDER: dict[str, Bounds] = {
+    "two questions": Bounds(questions=2, sends=1, threads=1),
+    "asserts": Bounds(questions=2, kinds=(Kind.ASSERT,), rulings=(Ruling.APPROVE,), transitions=1, policy=Policy.NEVER),
+    "question and withdrawal": Bounds(questions=1, sends=1, threads=1, withdrawals=1),
+    "interrupt and withdrawal": Bounds(questions=1, interrupts=1, withdrawals=1, steered=True),
+    "subteam and withdrawals": Bounds(sends=2, threads=2, nested=True, withdrawals=2, closes=1),
+    "broadcast and withdrawal": Bounds(
+        voices=NOBODY, nested=True, crash_budget=1, prelude=broadcast(asks(SQUAD, B, "qb"), withdrawn(B), HELD)
+    ),
+    "failure dialog": Bounds(failures=2, pendings=1, observations=1, transitions=1, questions=1, kinds=(Kind.FAILURE,)),
+}
+"""For long runs."""

@@ -44,13 +44,13 @@ class FolderWorkspace:
     def prepare(self, job: str, name: str, parent: str) -> str:
         """Make a workspace ready; a subteam's starts as a copy of its parent's."""
         path = self.path(job, name)
-        if not path.is_dir():
-            path.mkdir(parents=True)
-            if name.startswith("dispatch:") and parent:
-                tree = self.snapshot(job, parent, "seed")
-                self._git(job, name, "read-tree", "--reset", "-u", tree)
-                for ref in ("seed", "last"):
-                    self._git(job, name, "update-ref", f"refs/parley/{ref}/{_ref(name)}", self._commit(job, name, tree))
+        path.mkdir(parents=True, exist_ok=True)
+        if name.startswith("dispatch:") and parent and not self._found(job, f"refs/parley/seed/{_ref(name)}"):
+            tree = self.snapshot(job, parent, "seed")
+            self._git(job, name, "read-tree", "--reset", "-u", tree)
+            # the seed comes last: where it stands, all before it was done
+            for ref in ("last", "seed"):
+                self._git(job, name, "update-ref", f"refs/parley/{ref}/{_ref(name)}", self._commit(job, name, tree))
         return str(path.resolve())
 
     def clear_outcome(self, job: str, name: str) -> None:
@@ -155,9 +155,12 @@ class FolderWorkspace:
 
     def _repository(self, job: str) -> Path:
         path = self._jobs / job / "snapshots.git"
-        if not (path / "HEAD").is_file():
+        if not path.is_dir():
+            # made aside and moved into place whole: a crash must not leave half a repository
             path.parent.mkdir(parents=True, exist_ok=True)
-            _run(["git", *_SAFE, "init", "--quiet", "--bare", str(path)], {})
+            draft = path.with_name(f"snapshots.git.{os.getpid()}")
+            _run(["git", *_SAFE, "init", "--quiet", "--bare", str(draft)], {})
+            draft.rename(path)
         return path
 
     def _found(self, job: str, ref: str) -> str:

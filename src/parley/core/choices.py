@@ -130,6 +130,8 @@ class Choices:
 
     def pay(self, soup: Soup, firing: Firing) -> Spent | None:
         """What is spent after the firing, or nothing if it is beyond the bounds."""
+        if firing.rule in FREE:
+            return self.spent
         price = _price(soup, firing)
         if not price:
             return self.spent
@@ -288,6 +290,16 @@ OFFERS: dict[str, Offer] = {
     "hold": _always("pause"),
     "recover": _always("engine", "agent"),
 }
+
+FREE = frozenset(
+    {
+        "open", "send", "spark", "dead-letter", "send-terminate", "send-empty", "send-ask", "wake", "wake-int",
+        "interrupt", "nosend-step", "ask", "human-reply", "respond", "release", "cascade", "term-run", "term-idle",
+        "term-mbox", "term-send", "term-ask", "term-proxy", "term-human", "term-interrupt", "term-record",
+        "term-again", "term-final",
+    }
+)  # fmt: skip
+"""The rules that carry on what was begun; with the first question to the human, they are never bounded."""
 
 ONE_EACH = {
     "intervene": ("interrupts",),

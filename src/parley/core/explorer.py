@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from parley.core.choices import CODER, NOTHING, SQUAD, Bounds, Choices, Spent, plain
+from parley.core.choices import CODER, FREE, NOTHING, SQUAD, Bounds, Choices, Spent, plain
 from parley.core.errors import Disabled, Refused, Violated
 from parley.core.invariants import check
 from parley.core.laws import judge
@@ -35,16 +35,9 @@ from parley.core.terms import (
     Terminate,
 )
 
-__all__ = ["CODER", "ENDING", "SQUAD", "WINDING", "Bounds", "Choices", "Finding", "Report", "explore"]
+__all__ = ["CODER", "ENDING", "SQUAD", "WINDING", "Atlas", "Bounds", "Choices", "Finding", "Report", "explore"]
 
-WINDING = frozenset(
-    {
-        "send", "spark", "dead-letter", "send-terminate", "send-empty", "send-ask", "wake", "wake-int",
-        "interrupt", "nosend-step", "ask", "escalate", "human-reply", "respond", "release", "cascade",
-        "term-run", "term-idle", "term-mbox", "term-send", "term-ask", "term-proxy", "term-human",
-        "term-interrupt", "term-record", "term-again", "term-final",
-    }
-)  # fmt: skip
+WINDING = FREE - {"open"} | {"escalate"}
 """The rules that carry on what was begun and begin nothing."""
 
 ENDING = frozenset(name for name in WINDING if name.startswith("term-")) | {"cascade"}
@@ -87,19 +80,34 @@ class Report:
     finding: Finding | None = None
 
 
+class Atlas:
+    """The soups that several searches with the same rules have seen, so that each is counted and checked once."""
+
+    def __init__(self) -> None:
+        self.molecules: list[Molecule] = []
+        self.numbers: dict[Molecule, int] = {}
+        self.soups: set[tuple[int, ...]] = set()
+
+    def number(self, molecule: Molecule) -> int:
+        """The number that stands for a molecule."""
+        number = self.numbers.get(molecule)
+        if number is None:
+            number = self.numbers[molecule] = len(self.molecules)
+            self.molecules.append(molecule)
+        return number
+
+
 class _Search:
-    def __init__(self, bounds: Bounds, rules: RuleSet) -> None:
+    def __init__(self, bounds: Bounds, rules: RuleSet, atlas: Atlas) -> None:
+        self.atlas = atlas
         self.rules = rules
         self.choices = Choices(bounds)
         self.bounds = bounds
-        self.numbers: dict[Molecule, int] = {}
-        self.molecules: list[Molecule] = []
         self.found: dict[tuple[tuple[int, ...], Spent], int] = {}
         self.nodes: list[tuple[tuple[int, ...], Spent]] = []
         self.came: list[tuple[int, Firing] | None] = []
         self.prelude: list[Firing] = []
         self.edges: list[list[tuple[str, int]]] = []
-        self.checked: set[tuple[int, ...]] = set()
         self.with_rule: dict[str, set[str]] = {name: set() for name in rules}
         self.fired: set[str] = set()
         self.resting: list[bool] = []
@@ -135,7 +143,7 @@ class _Search:
             soup = soup.after(reaction.consumed, reaction.produced)
             self.prelude.append(firing)
             self.fired.add(firing.rule)
-        self._arrive_at((tuple(sorted(self._number(molecule) for molecule in soup)), NOTHING), None)
+        self._arrive_at((tuple(sorted(self.atlas.number(molecule) for molecule in soup)), NOTHING), None)
 
     def _check(self, soup: Soup, here: int) -> None:
         try:
@@ -151,10 +159,10 @@ class _Search:
 
     def _expand(self, here: int) -> None:
         key, spent = self.nodes[here]
-        soup = Soup(self.molecules[number] for number in key)
-        new = key not in self.checked
+        soup = Soup(self.atlas.molecules[number] for number in key)
+        new = key not in self.atlas.soups
         if new:
-            self.checked.add(key)
+            self.atlas.soups.add(key)
             self._check(soup, here)
         self._describe(soup)
         self.choices.spent = spent
@@ -195,11 +203,11 @@ class _Search:
     def _arrive(self, here: int, key: tuple[int, ...], firing: Firing, reaction: Reaction, paid: Spent) -> int:
         left = list(key)
         for molecule in reaction.consumed:
-            number = self.numbers.get(molecule, -1)
+            number = self.atlas.numbers.get(molecule, -1)
             if number not in left:
                 raise _Found("left_side", f"[{firing.rule}] takes what is not there: {molecule}", here, firing)
             left.remove(number)
-        left.extend(self._number(molecule) for molecule in reaction.produced)
+        left.extend(self.atlas.number(molecule) for molecule in reaction.produced)
         return self._arrive_at((tuple(sorted(left)), paid), (here, firing))
 
     def _arrive_at(self, node: tuple[tuple[int, ...], Spent], came: tuple[int, Firing] | None) -> int:
@@ -209,13 +217,6 @@ class _Search:
             self.nodes.append(node)
             self.came.append(came)
         return there
-
-    def _number(self, molecule: Molecule) -> int:
-        number = self.numbers.get(molecule)
-        if number is None:
-            number = self.numbers[molecule] = len(self.molecules)
-            self.molecules.append(molecule)
-        return number
 
     def _describe(self, soup: Soup) -> None:
         """Remember of the soup what the graph is judged by."""
@@ -316,6 +317,6 @@ class _Found(Exception):
         return cls(name, problem, node, last)
 
 
-def explore(bounds: Bounds, rules: RuleSet = RULES) -> Report:
+def explore(bounds: Bounds, rules: RuleSet = RULES, atlas: Atlas | None = None) -> Report:
     """Visit every soup that the rules reach within the bounds; stop at the first that breaks a promise."""
-    return _Search(bounds, rules).run()
+    return _Search(bounds, rules, atlas if atlas is not None else Atlas()).run()

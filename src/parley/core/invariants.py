@@ -121,8 +121,8 @@ def termination_guaranteed(soup: Soup, rules: RuleSet) -> Iterator[str]:
 
 def single_instance(soup: Soup, rules: RuleSet) -> Iterator[str]:
     """A living (agent, thread) has one of Idle, Run, Send, AskQuestion and one mailbox; a dying one at most."""
-    lives = Counter((m.agent, m.thread) for kind in INSTANCE for m in _each(soup, kind))
-    boxes = Counter((m.agent, m.thread) for m in _each(soup, Mailbox))
+    lives = Counter((m.agent, m.thread) for m in _each(soup, INSTANCE))
+    boxes = Counter((m.agent, m.thread) for m in _each(soup, (Mailbox,)))
     installed = {(surface.agent, surface.thread) for surface in soup.of(Surface)}
     for agent, thread in installed | lives.keys() | boxes.keys():
         who = (agent, thread)
@@ -133,17 +133,15 @@ def single_instance(soup: Soup, rules: RuleSet) -> Iterator[str]:
                 yield f"{agent} has {count} {what} on {thread}"
 
 
-def _each(soup: Soup, kind: type[Any]) -> Iterator[Any]:
-    """The molecules of a kind, each as often as it is there."""
-    for molecule in soup.of(kind):
-        for _ in range(soup.count(molecule)):
-            yield molecule
+def _each(soup: Soup, kinds: tuple[type[Any], ...]) -> list[Any]:
+    """The molecules of some kinds, each as often as it is there."""
+    return [molecule for molecule in soup if type(molecule) in kinds]
 
 
 def tree_shape(soup: Soup, rules: RuleSet) -> Iterator[str]:
     """Edges form a tree rooted at the job: whoever lives was sparked from one thread that is still there."""
     above: dict[str, str] = {}
-    for edge in _each(soup, Parent):
+    for edge in _each(soup, (Parent,)):
         if edge.child in above:
             yield f"{edge.child} has two parents"
         above[edge.child] = edge.thread
@@ -177,7 +175,7 @@ def fan_out_cap(soup: Soup, rules: RuleSet) -> Iterator[str]:
 
 def spark_exclusivity(soup: Soup, rules: RuleSet) -> Iterator[str]:
     """A thread's surface is installed once, as its agent's role has it, and never again once it is dead."""
-    threads = Counter(surface.thread for surface in _each(soup, Surface))
+    threads = Counter(surface.thread for surface in _each(soup, (Surface,)))
     for surface in soup.of(Surface):
         thread = surface.thread
         if threads[thread] > 1:
@@ -341,7 +339,7 @@ def bus_durability(soup: Soup, rules: RuleSet) -> Iterator[str]:
         yield f"the job has {len(charters)} charters"
         return
     job = charters[0].job
-    ids = Counter(record.id for record in _each(soup, Record))
+    ids = Counter(record.id for record in _each(soup, (Record,)))
     if ids[job] != 1:
         yield f"{job} has {ids[job]} records"
     yield from (f"{name} has {count} records" for name, count in ids.items() if count > 1 and name != job)
@@ -381,7 +379,7 @@ def live_gates(soup: Soup, rules: RuleSet) -> Iterator[str]:
     """Assertions and verdicts belong to a live record; an artifact has one of each at most."""
     live = {record.id for record in soup.of(Record) if record.state in LIVE}
     named: Counter[tuple[type[Any], str, str]] = Counter()
-    for gate in (*_each(soup, Assertion), *_each(soup, Verdict)):
+    for gate in _each(soup, (Assertion, Verdict)):
         named[type(gate), gate.record, gate.artifact] += 1
         if gate.record not in live:
             yield f"{gate.record} has ended and has a {type(gate).__name__}"

@@ -129,7 +129,8 @@ class Soup:
 
     def of(self, kind: type[M]) -> tuple[M, ...]:
         """Every molecule of a kind, each once. It looks at the whole soup: not for use inside a rule."""
-        return tuple(dict.fromkeys(chain.from_iterable(self._shelves[kind].values())))
+        shelf = self._shelves[kind]
+        return tuple(dict.fromkeys(chain.from_iterable(shelf.values()))) if shelf else ()
 
     def get(self, kind: type[M], thread: str, agent: str | None = None) -> M | None:
         """The molecule of a kind on a thread, of that agent if one is named."""

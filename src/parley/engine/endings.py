@@ -194,7 +194,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
 
 def anchored(live: LiveJob, turn: Turn) -> str:
     """The name of a turn's snapshot, with where the bus stood: a cut tail is found by the turns after it, too."""
-    return f'{turn.turn}\n\n{{"head":{live.anchor_text()}}}'
+    return f"{turn.turn}\n\n{dumps({'head': live.anchor()})}"
 
 
 def _bring_up(

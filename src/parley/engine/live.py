@@ -200,20 +200,13 @@ class LiveJob:
         return bool(self._pending.steps or self._pending.taken)
 
     def anchor(self) -> dict[str, Any]:
-        """Where the bus stands: a bus that ends before an anchor has lost its tail."""
+        """Where the bus stands, without what waits to be committed: one that ends before it has lost its tail."""
         return {
             "transaction": self.transaction,
-            "step": self.step,
-            "message": self.message_count,
+            "step": self.step - len(self._pending.steps),
+            "message": self.message_count - len(self._pending.messages),
             "hash": self.head,
         }
-
-    def anchor_text(self) -> str:
-        """The same as JSON: every turn's snapshot bears it."""
-        return (
-            f'{{"transaction":{self.transaction},"step":{self.step},'
-            f'"message":{self.message_count},"hash":"{self.head}"}}'
-        )
 
     def rules_for(self, agent: str) -> str:
         """The scripted agent's rules, as its orders carry them; `null` for a proxy that has none."""

@@ -400,7 +400,8 @@ def _step_event(step: StepRow) -> Event:
     if step.rule == "transition":
         action, actor, _, reason, *_ = json.loads(step.choice)["Passage"]
         before, after = _states(step)
-        text, who = f"{before} -> {after} ({action}){f': {reason}' if reason else ''}", actor
+        whose = f"{step.at}: " if thread_kind(step.at) == "dispatch" else ""  # a subteam's record, not the job's
+        text, who = f"{whose}{before} -> {after} ({action}){f': {reason}' if reason else ''}", actor
         about = {"action": action, "from": before, "to": after, "reason": reason, "record": step.at}
         thread = step.at
     elif step.rule in ("hold", "release"):

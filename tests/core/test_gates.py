@@ -1,0 +1,227 @@
+"""A gate can't be talked past: forged, stale, voided and superseded approvals count for nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from parley.core.choices import SQUAD, Bounds
+from parley.core.errors import Refused
+from parley.core.rule import Answer, Asking, Firing, Passage
+from parley.core.rules import apply
+from parley.core.soup import Soup
+from parley.core.states import Action, Record, State
+from parley.core.terms import (
+    HUMAN,
+    ORCHESTRATOR,
+    PROXY,
+    Assertion,
+    Interrupt,
+    Kind,
+    Policy,
+    Question,
+    Ruling,
+    Verdict,
+)
+from tests.core.walks import opened
+from tests.explorer.scenarios import (
+    AT_WORK,
+    JOB,
+    LEAD,
+    STATE,
+    A,
+    Prelude,
+    fire,
+    says,
+    two_at_work,
+    withdrawn,
+    woken,
+)
+
+BOUNDS = Bounds(nested=True, policy=Policy.NEVER)
+INTENT = "INTENT.md"
+
+
+def asserts(name: str, digest: str, artifact: str = INTENT) -> Prelude:
+    question = Question(name, f"?{name}", Kind.ASSERT, artifact, digest)
+    return fire("ask-step", LEAD, STATE, choice=Asking((question,))), fire("ask", LEAD, STATE)
+
+
+def rules(name: str, ruling: Ruling | None, author: str = PROXY) -> Firing:
+    return fire("respond", name, choice=Answer(f"a{name}", author, ruling))
+
+
+def passes(action: Action, *contents: tuple[str, str], actor: str = LEAD) -> Firing:
+    return fire("transition", "j", choice=Passage(action, actor, contents=contents))
+
+
+AGAIN = woken(LEAD, STATE)
+APPROVED: Prelude = (*AT_WORK, *asserts("q", "d1"), rules("q", Ruling.APPROVE))
+
+
+def at(*then: Firing, bounds: Bounds = BOUNDS) -> Soup:
+    return opened(bounds, then)
+
+
+def state(soup: Soup, record: str = "j") -> State:
+    return soup.need(Record, record).state
+
+
+def test_an_approval_of_the_very_content_opens_the_gate_and_is_spent() -> None:
+    soup = apply(at(*APPROVED), passes(Action.APPROVED_INTENT, (INTENT, "d1")))
+
+    record = soup.need(Record, "j")
+    assert record.state is State.PLAN
+    assert record.approved == ((INTENT, "d1"),)
+    assert record.thread == "state:j/2"
+    assert not soup.of(Verdict)
+    assert not soup.of(Assertion)
+
+
+def test_without_a_verdict_nothing_passes_but_what_the_human_may_do() -> None:
+    soup = at(*AT_WORK)
+
+    with pytest.raises(Refused, match="no live approval"):
+        apply(soup, passes(Action.APPROVED_INTENT, (INTENT, "d1")))
+    with pytest.raises(Refused, match="needs the verdict"):
+        apply(soup, passes(Action.WITHDRAW))
+    with pytest.raises(Refused, match="only WITHDRAW is theirs"):
+        apply(soup, passes(Action.APPROVED_INTENT, (INTENT, "d1"), actor=HUMAN))
+    assert state(apply(soup, passes(Action.WITHDRAW, actor=HUMAN))) is State.WITHDRAWN
+
+
+def test_an_approval_in_the_humans_name_is_refused_before_the_human_spoke() -> None:
+    with pytest.raises(Refused, match="said nothing"):
+        at(*AT_WORK, *asserts("q", "d1"), rules("q", Ruling.APPROVE, author=HUMAN))
+
+
+def test_the_proxy_may_not_turn_the_humans_verdict_round() -> None:
+    heard = (
+        *AT_WORK, *asserts("q", "d1"), fire("escalate", "q", choice="look"),
+        fire("human-reply", "q", choice=Answer("no", HUMAN, Ruling.REVISE)),
+    )  # fmt: skip
+    soup = at(*heard, bounds=replace(BOUNDS, policy=Policy.ALWAYS))
+
+    for ruling in (None, *Ruling):
+        if ruling is not Ruling.REVISE:
+            with pytest.raises(Refused, match="pass that on"):
+                apply(soup, rules("q", ruling))
+    assert not [v for v in apply(soup, rules("q", Ruling.REVISE)).of(Verdict) if v.ruling is Ruling.APPROVE]
+
+
+def test_changing_the_content_voids_its_approval() -> None:
+    with pytest.raises(Refused, match="changed after it was approved"):
+        apply(at(*APPROVED), passes(Action.APPROVED_INTENT, (INTENT, "d2")))
+    with pytest.raises(Refused, match="changed after it was approved"):
+        apply(at(*APPROVED), passes(Action.APPROVED_INTENT))
+
+
+def test_a_later_verdict_supersedes_an_earlier_one() -> None:
+    soup = at(*APPROVED, AGAIN, *asserts("r", "d1"), rules("r", Ruling.REVISE))
+
+    assert [(v.ruling, v.question) for v in soup.of(Verdict)] == [(Ruling.REVISE, "r")]
+    with pytest.raises(Refused, match="no live approval"):
+        apply(soup, passes(Action.APPROVED_INTENT, (INTENT, "d1")))
+
+
+def test_only_the_newest_assert_of_an_artifact_gets_a_verdict_that_counts() -> None:
+    two = (
+        Question("q", "?q", Kind.ASSERT, INTENT, "d1"),
+        Question("r", "?r", Kind.ASSERT, INTENT, "d2"),
+    )
+    soup = at(
+        *AT_WORK, fire("ask-step", LEAD, STATE, choice=Asking(two)), fire("ask", LEAD, STATE),
+        rules("q", Ruling.APPROVE),
+    )  # fmt: skip
+
+    assert [a.question for a in soup.of(Assertion)] == ["r"]
+    assert not soup.of(Verdict)
+    assert [v.digest for v in apply(soup, rules("r", Ruling.APPROVE)).of(Verdict)] == ["d2"]
+
+
+def test_words_are_no_verdict() -> None:
+    assert not at(*AT_WORK, *asserts("q", "d1"), rules("q", None)).of(Verdict)
+
+
+def test_an_assert_that_is_put_after_its_state_was_left_binds_nothing() -> None:
+    ask, put = asserts("q", "d1")
+    soup = at(*AT_WORK, ask, passes(Action.WITHDRAW, actor=HUMAN), put, rules("q", Ruling.APPROVE))
+
+    assert not soup.of(Assertion)
+    assert not soup.of(Verdict)
+
+
+@pytest.mark.parametrize(
+    "action, ruling", [(Action.WITHDRAW, Ruling.WITHDRAW), (Action.APPROVED_INTENT, Ruling.BACKTRACK_PLAN)]
+)
+def test_a_steering_verdict_opens_its_own_way_only(action: Action, ruling: Ruling) -> None:
+    soup = at(*APPROVED, AGAIN, *asserts("r", "d1"), rules("r", ruling))
+    if action is Action.WITHDRAW:
+        assert state(apply(soup, passes(action))) is State.WITHDRAWN
+    else:
+        with pytest.raises(Refused, match="no live approval"):
+            apply(soup, passes(action, (INTENT, "d1")))
+
+
+def test_an_outcome_with_an_own_question_open_is_refused_at_every_stage_of_it() -> None:
+    question = fire("ask-step", LEAD, STATE, choice=Asking((Question("r", "?r"),)))
+    asked = (*APPROVED, AGAIN, question)
+    outcome = passes(Action.APPROVED_INTENT, (INTENT, "d1"))
+
+    for then in (asked, (*asked, fire("ask", LEAD, STATE))):
+        with pytest.raises(Refused, match="still open"):
+            apply(at(*then), outcome)
+    riding = (*APPROVED, AGAIN, says(LEAD, STATE, asks=(Question("r", "?r"),)))
+    with pytest.raises(Refused, match="still open"):
+        apply(at(*riding), outcome)
+    answered = (*asked, fire("ask", LEAD, STATE), rules("r", None))
+    assert state(apply(at(*answered), outcome)) is State.PLAN
+
+
+@pytest.mark.parametrize("thread", [STATE, JOB])
+def test_an_authoritative_intervention_is_taken_up_before_an_outcome_counts(thread: str) -> None:
+    waiting = Interrupt(thread, "no", authoritative=True)
+    outcome = passes(Action.APPROVED_INTENT, (INTENT, "d1"))
+
+    with pytest.raises(Refused, match="authoritative intervention"):
+        apply(at(*APPROVED, fire("intervene", thread, choice=waiting)), outcome)
+    advisory = replace(waiting, authoritative=False)
+    assert state(apply(at(*APPROVED, fire("intervene", thread, choice=advisory)), outcome)) is State.PLAN
+
+
+def test_failure_is_the_orchestrators_and_only_when_the_budget_is_spent() -> None:
+    failure = passes(Action.FAILURE, actor=ORCHESTRATOR)
+
+    with pytest.raises(Refused, match="may still be retried"):
+        apply(at(*AT_WORK), failure)
+    spent = at(*AT_WORK, fire("strike", "j"))
+    with pytest.raises(Refused, match="orchestrator's to emit"):
+        apply(spent, passes(Action.FAILURE))
+    assert state(apply(spent, failure)) is State.FAILURE
+    assert state(apply(apply(spent, fire("dialog", "j")), failure)) is State.FAILURE
+
+
+@pytest.mark.parametrize(
+    "artifact, digest, why", [("PLAN.md", "d", "not an artifact of this state"), (INTENT, "", "does not exist")]
+)
+def test_only_what_exists_in_this_state_is_asserted(artifact: str, digest: str, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        at(*AT_WORK, *asserts("q", digest, artifact))
+
+
+def test_an_outcome_outside_the_states_own_is_refused() -> None:
+    with pytest.raises(Refused, match="not an outcome of INTENT; write one of: APPROVED_INTENT, WITHDRAW"):
+        apply(at(*APPROVED), passes(Action.APPROVED_PLAN, (INTENT, "d1")))
+
+
+def test_a_withdrawn_subteam_leaves_no_verdict_behind() -> None:
+    question = Question("q", "?q", Kind.ASSERT, INTENT, "d1")
+    soup = at(
+        *two_at_work(SQUAD, SQUAD), fire("ask-step", SQUAD, A, choice=Asking((question,))), fire("ask", SQUAD, A),
+        rules("q", Ruling.APPROVE), withdrawn(A),
+    )  # fmt: skip
+    assert [v.record for v in soup.of(Verdict)] == [A]
+
+    ended = apply(soup, fire("term-record", A, choice=Passage(Action.WITHDRAW, ORCHESTRATOR)))
+    assert state(ended, A) is State.WITHDRAWN
+    assert not ended.of(Verdict)
+    assert not ended.of(Assertion)

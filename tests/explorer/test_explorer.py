@@ -1,0 +1,115 @@
+"""Every soup within the scenarios' bounds keeps every promise; every rule fires, every pair of rules meets."""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from parley.core.choices import COUNTED, Bounds
+from parley.core.explorer import WINDING, Atlas, explore
+from parley.core.rules import RULES
+from parley.core.terms import Kind, Ruling
+from tests.explorer.scenarios import AT_WORK, SCENARIOS, WIDER
+
+LEAST_SOUPS = 100_000
+
+STIRRING = {
+    "send", "spark", "send-terminate", "send-empty", "send-ask", "dead-letter", "wake", "send-step", "nosend-step",
+    "ask-step", "ask", "escalate", "human-reply", "respond", "interrupt", "wake-int", "cascade", "recover",
+    "give-up", *(name for name in RULES if name.startswith("term-")),
+}  # fmt: skip
+
+NEVER_TOGETHER: list[tuple[set[str], set[str], str]] = [
+    ({"open"}, set(RULES), "a job opens in an empty soup, where there is nothing for another rule"),
+    ({"pending"}, STIRRING, "each needs a Run, Send, question, Interrupt, Terminate or mail; pending needs none"),
+    ({"release"}, {"wake", "wake-int", "pending"}, "release needs a Hold, which disables them"),
+]
+
+
+def possible_pairs() -> set[tuple[str, str]]:
+    """All pairs of rules but those that can't be enabled in one soup."""
+    return {
+        pair
+        for pair in combinations(RULES, 2)
+        if not any(
+            (pair[0] in some and pair[1] in others) or (pair[1] in some and pair[0] in others)
+            for some, others, _ in NEVER_TOGETHER
+        )
+    }
+
+
+@pytest.fixture
+def without_collection() -> Iterator[None]:
+    """The search makes millions of small objects and no cycles; looking for those takes a third of its time."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.usefixtures("without_collection")
+def test_every_soup_keeps_every_promise_and_every_rule_meets_every_other() -> None:
+    atlas = Atlas()
+    reports = {name: explore(bounds, atlas=atlas) for name, bounds in SCENARIOS.items()}
+    findings = [f"{name}: {report.finding}" for name, report in reports.items() if report.finding]
+    met = {pair for report in reports.values() for pair in report.met}
+
+    assert findings == []
+    assert len(atlas.soups) >= LEAST_SOUPS
+    assert {rule for report in reports.values() for rule in report.fired} == set(RULES)
+    assert possible_pairs() - met == set()
+    assert met <= possible_pairs(), "two rules met that were thought never to"
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("without_collection")
+@pytest.mark.parametrize("name", WIDER)
+def test_wider_bounds_are_clean_too(name: str) -> None:
+    report = explore(WIDER[name])
+
+    assert report.finding is None, str(report.finding)
+
+
+def test_a_search_counts_each_soup_once_and_comes_to_the_same_end_every_time() -> None:
+    bounds = Bounds(sends=1, threads=1, closes=1, several=True)
+    one, other = explore(bounds), explore(bounds)
+
+    assert one == other
+    assert one.soups <= one.nodes <= one.steps + 1
+    atlas = Atlas()
+    explore(bounds, atlas=atlas)
+    explore(bounds, atlas=atlas)
+    assert len(atlas.soups) == one.soups
+
+
+def test_wider_bounds_see_all_that_narrower_ones_see() -> None:
+    narrow, wide = Atlas(), Atlas()
+    explore(Bounds(sends=1, threads=1), atlas=narrow)
+    explore(Bounds(sends=1, threads=1, holds=1, withdrawals=1), atlas=wide)
+
+    seen = [{frozenset(atlas.molecules[number] for number in key) for key in atlas.soups} for atlas in (narrow, wide)]
+    assert seen[0] < seen[1]
+
+
+def bounded(bounds: Bounds, kind: str, number: int) -> Bounds:
+    changed: dict[str, Any] = {kind: number}
+    return replace(bounds, **changed)
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_every_bound_opens_something_new(kind: str) -> None:
+    base = Bounds(sends=1, threads=1, questions=1, kinds=(Kind.QUESTION,), rulings=(Ruling.APPROVE,), prelude=AT_WORK)
+    without, within = (explore(bounded(base, kind, number)) for number in (0, 1))
+
+    assert within.finding is None
+    assert within.soups > without.soups
+
+
+def test_what_winds_down_is_free() -> None:
+    at_rest = explore(Bounds(prelude=AT_WORK))
+
+    assert at_rest.fired <= WINDING | {"open", "send-step"}
+    assert at_rest.soups == 2
