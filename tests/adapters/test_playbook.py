@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parley.adapters.nodes import MAX_DEPTH
 from parley.adapters.playbook import (
     MAX_BYTES,
-    MAX_DEPTH,
     STATES,
     VERDICTS,
     Action,

@@ -32,7 +32,7 @@ from parley.core.terms import (
     Verdict,
     escalation_thread,
 )
-from tests.explorer.scenarios import AT_WORK, DOERS, two_at_work
+from tests.explorer.scenarios import AT_WORK, DOERS, TASKS, two_at_work
 
 React = Callable[[Soup, Firing], Reaction]
 
@@ -220,12 +220,12 @@ def charter_grows(reaction: Reaction) -> Reaction:
 TALK = Bounds(sends=1, threads=1)
 CLOSED = Bounds(sends=1, threads=1, closes=1, several=True)
 WITHDRAWN = Bounds(sends=1, threads=1, withdrawals=1)
-ASKED = Bounds(questions=1, prelude=AT_WORK)
-ASKED_TWICE = Bounds(questions=2, several=True, policy=Policy.NEVER, prelude=AT_WORK)
+ASKED = Bounds(questions=1, voices=TASKS, prelude=AT_WORK)
+ASKED_TWICE = Bounds(questions=2, several=True, policy=Policy.NEVER, voices=TASKS, prelude=AT_WORK)
 CRASHED = Bounds(crashes=1, crash_budget=1)
 GATE = Bounds(
     questions=1, kinds=(Kind.ASSERT,), rulings=(Ruling.APPROVE,), transitions=1, policy=Policy.NEVER,
-    prelude=AT_WORK,
+    voices=TASKS, prelude=AT_WORK,
 )  # fmt: skip
 GATE_TWICE = replace(GATE, questions=2, transitions=0, several=True)
 

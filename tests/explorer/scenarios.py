@@ -142,12 +142,15 @@ LATER = Question("qb", "?qb")
 NOBODY: frozenset[str] = frozenset()
 DOERS = frozenset({CODER})
 TEAM = frozenset({SQUAD})
+TASKS = frozenset({LEAD, SQUAD, CODER})
 
 SCENARIOS: dict[str, Bounds] = {
     # a job from its very beginning, each choice by whoever can make it
     "dispatch": Bounds(sends=2, threads=2, closes=1, several=True, silences=1, fan_out=1),
     "death": Bounds(sends=2, threads=1, withdrawals=1, holds=1),
-    "subteams": Bounds(sends=2, threads=2, nested=True, withdrawals=1, retry_budget=0),
+    "subteams": Bounds(
+        sends=2, threads=2, nested=True, withdrawals=1, retry_budget=0, voices=TASKS, prelude=AT_WORK
+    ),
     "crashes": Bounds(sends=1, threads=1, questions=1, crashes=2),
     "interrupts": Bounds(sends=1, threads=1, interrupts=1, steered=True, holds=1),
     "always": Bounds(
@@ -157,7 +160,7 @@ SCENARIOS: dict[str, Bounds] = {
     "never": Bounds(questions=1, policy=Policy.NEVER, withdrawals=1, holds=1),
     "failure": Bounds(failures=2, pendings=1, observations=1, transitions=1),
     "letters": Bounds(questions=1, sends=1, threads=1, closes=1),
-    "redirection": Bounds(interrupts=1, questions=1, withdrawals=1, prelude=AT_WORK),
+    "redirection": Bounds(interrupts=1, questions=1, withdrawals=1, voices=TASKS, prelude=AT_WORK),
     # two at work: what one does meets what the other does
     "letter and dying letter": Bounds(
         voices=NOBODY, nested=True, policy=Policy.NEVER,

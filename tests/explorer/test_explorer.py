@@ -11,7 +11,6 @@ import pytest
 from parley.core.choices import COUNTED, Bounds
 from parley.core.explorer import WINDING, Atlas, explore
 from parley.core.rules import RULES
-from parley.core.terms import Kind, Ruling
 from tests.explorer.scenarios import AT_WORK, SCENARIOS, WIDER
 
 LEAST_SOUPS = 100_000
@@ -94,15 +93,19 @@ def test_wider_bounds_see_all_that_narrower_ones_see() -> None:
     assert seen[0] < seen[1]
 
 
-def bounded(bounds: Bounds, kind: str, number: int) -> Bounds:
-    changed: dict[str, Any] = {kind: number}
-    return replace(bounds, **changed)
+NEEDED: dict[str, Bounds] = {
+    "threads": Bounds(sends=1),
+    "closes": Bounds(sends=1, threads=1, several=True),
+    "escalations": Bounds(questions=1),
+}
+"""What has to be open for a choice to be possible at all."""
 
 
 @pytest.mark.parametrize("kind", COUNTED)
 def test_every_bound_opens_something_new(kind: str) -> None:
-    base = Bounds(sends=1, threads=1, questions=1, kinds=(Kind.QUESTION,), rulings=(Ruling.APPROVE,), prelude=AT_WORK)
-    without, within = (explore(bounded(base, kind, number)) for number in (0, 1))
+    base = replace(NEEDED.get(kind, Bounds()), prelude=AT_WORK)
+    more: dict[str, Any] = {kind: 1}
+    without, within = explore(base), explore(replace(base, **more))
 
     assert within.finding is None
     assert within.soups > without.soups

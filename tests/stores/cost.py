@@ -72,7 +72,7 @@ def python_part(home: Path, jobs: int) -> float:
     rounds = 20_000 // jobs
     before = time.process_time()
     for _ in range(rounds):
-        store._write(NoCursor(), group)  # type: ignore[arg-type]  # noqa: SLF001
+        store._write(NoCursor(), group)  # type: ignore[arg-type]
     spent = (time.process_time() - before) / rounds
     store.close()
     return spent

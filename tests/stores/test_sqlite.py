@@ -96,13 +96,13 @@ def test_nobody_else_may_read_the_bus(tmp_path: Path, store: SqliteStore) -> Non
 
 
 def test_settings_of_the_file(tmp_path: Path, store: SqliteStore) -> None:
-    assert store._get("synchronous") == 2  # noqa: SLF001 - FULL; SQLite alone knows
+    assert store._get("synchronous") == 2
     connection = sqlite3.connect(tmp_path / "bus.db")
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA,)
     connection.close()
     with closing(SqliteStore(tmp_path, durability="normal")) as other:
-        assert other._get("synchronous") == 1  # noqa: SLF001
+        assert other._get("synchronous") == 1
 
 
 def test_opening_and_listing_is_quick(tmp_path: Path, store: SqliteStore) -> None:
@@ -153,9 +153,9 @@ def instructions(store: SqliteStore, act: Callable[[], object]) -> int:
         count += 1
         return 0
 
-    store._connection.set_progress_handler(tick, 1)  # noqa: SLF001 - only its connection tells
+    store._connection.set_progress_handler(tick, 1)
     act()
-    store._connection.set_progress_handler(None, 1)  # noqa: SLF001
+    store._connection.set_progress_handler(None, 1)
     return count
 
 
@@ -247,14 +247,14 @@ def test_a_bus_that_another_holds(tmp_path: Path, store: SqliteStore) -> None:
 def test_a_full_disk_leaves_what_was_committed(tmp_path: Path, store: SqliteStore) -> None:
     fill(store)
     before = everything(store)
-    pages = store._get("page_count")  # noqa: SLF001 - the only way to a small disk
-    store._set("max_page_count", str(pages + 2))  # noqa: SLF001
+    pages = store._get("page_count")
+    store._set("max_page_count", str(pages + 2))
 
     line = refusal(lambda: store.commit([commit(4, steps=[step(4, 4, produced="x" * 100_000)])]))
 
     assert "the disk is full" in line
     assert everything(store) == before
-    store._set("max_page_count", "1000000")  # noqa: SLF001
+    store._set("max_page_count", "1000000")
     fill(store, 4, 4)
     with closing(SqliteStore(tmp_path)) as other:
         assert numbers(other) == [1, 2, 3, 4]

@@ -23,7 +23,6 @@ SECTIONS: Mapping[str, str] = MappingProxyType(
         "§7": "escalation",
         "§8": "intervention",
         "§9": "withdrawal",
-        "added": "added",
     }
 )
 """What the parts of the protocol are about; dispatch, §6, is in the conditions of [send] and [spark]."""
@@ -63,20 +62,12 @@ def lifecycle() -> str:
 
 def rules() -> str:
     """Every rule: its name, the part of the protocol it belongs to, how it reads, when it fires."""
-    rows = [
-        (
-            f"`{rule.name}`",
-            f"{rule.section}" if rule.section == "added" else _section(rule.section),
-            rule.shape,
-            rule.when,
-        )
-        for rule in RULES.values()
-    ]
+    rows = [(f"`{rule.name}`", _part(rule.section), rule.shape, rule.when) for rule in RULES.values()]
     return _table(("rule", "part", "reaction", "when"), rows)
 
 
-def _section(section: str) -> str:
-    return f"{SECTIONS[section]} ({section})"
+def _part(section: str) -> str:
+    return f"{SECTIONS[section]} ({section})" if section in SECTIONS else section
 
 
 def invariants() -> str:

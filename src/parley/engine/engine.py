@@ -36,7 +36,7 @@ from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, TurnEvent
 
 LINES_BUFFERED = 4096
-LINES_A_STREAM = 16  # so that many streams are not opened for a line each
+LINES_A_STREAM = 16  # more where there are many streams, so that each is not opened for a line or two
 ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
 
 
@@ -62,6 +62,7 @@ class Engine:
         self._recorded: dict[str, dict[str, Record]] = {}
         self._lines: dict[tuple[str, str], list[str]] = {}
         self._logged = 0  # how many lines wait to be written
+        self._room = LINES_BUFFERED  # how many may
         self._started: list[tuple[LiveJob, Turn]] = []
         self._look = True  # whether inputs may be waiting
 
@@ -336,7 +337,7 @@ class Engine:
         for live, turn in started:
             if turn.turn in live.running:
                 self._submit(live, turn)
-        if self._logged > LINES_BUFFERED and self._logged > LINES_A_STREAM * len(self._lines):
+        if self._logged > self._room:
             self._write_lines()
         for live in self.jobs.values():
             self._write_records(live)
@@ -383,6 +384,7 @@ class Engine:
     def _write_lines(self) -> None:
         """Streams are written whenever there is nothing else to do, so that a busy engine writes them in bulk."""
         lines, self._lines, self._logged = self._lines, {}, 0
+        self._room = max(LINES_BUFFERED, LINES_A_STREAM * len(lines))
         for (job, stream), texts_ in lines.items():
             self.world.files.append(job, stream, texts_)
 
