@@ -16,7 +16,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check format bench soak lock clean
+.PHONY: help setup system demo test check format docs bench soak lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -71,6 +71,9 @@ format: setup ## mend what can be mended by a program
 
 bench: setup .venv-peers/installed ## measures Parley beside its peers
 	$(BIN)/python -m bench
+
+docs: setup ## refreshes what the docs show of the code
+	$(BIN)/python -m tools.docs
 
 soak: setup system ## the tests that run for long
 	PARLEY_SOAK=1 $(BIN)/python -m pytest -m soak --timeout 0

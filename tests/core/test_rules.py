@@ -216,7 +216,7 @@ FIRES: dict[str, Case] = {
     ),
     "term-again": Case(
         (*PROXIED, answered(), withdrawn(STATE), fire("cascade", STATE, ESC)), fire("term-again", ESC),
-        (), (f"Terminate {ESC} withdrawal",),
+        (), (f"Terminate {ESC} close",),
     ),
     "withdraw": Case(
         RUNNING, withdrawn(A),

@@ -36,6 +36,17 @@ TAGGED: tuple[type[Any], ...] = (Run, Idle, Mailbox, Send, AskQuestion, Proxy, A
 """The kinds that hold a Terminate open while one of them is left on its thread."""
 
 
+_STRENGTH = (Origin.WITHDRAWAL, Origin.BACKTRACK, Origin.END, Origin.PHASE, Origin.CLOSE)
+
+
+def strongest(soup: Soup, thread: str) -> Terminate:
+    """The Terminate that speaks for its thread where there are several: what was abandoned is not merged after all."""
+    found = soup.all(Terminate, thread)
+    if not found:
+        raise Disabled(f"no Terminate on {thread}")
+    return min(found, key=lambda terminate: _STRENGTH.index(terminate.origin))
+
+
 def _consume(name: str, kind: type[Any], shape: str, section: str) -> Rule:
     """A rule that lets Terminate(t) consume a molecule of a kind on t."""
 
@@ -46,7 +57,7 @@ def _consume(name: str, kind: type[Any], shape: str, section: str) -> Rule:
 
     def react(soup: Soup, firing: Firing) -> Reaction:
         thread, which = firing.at
-        terminate = soup.need(Terminate, thread)
+        terminate = strongest(soup, thread)
         for molecule in soup.all(kind, thread):
             if _name(molecule) == which:
                 return Reaction((terminate, molecule), (terminate,))
@@ -80,7 +91,7 @@ def _cascade_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
 
 def _cascade(soup: Soup, firing: Firing) -> Reaction:
     thread, child = firing.at
-    terminate = soup.need(Terminate, thread)
+    terminate = strongest(soup, thread)
     edge = Parent(child, thread)
     if edge not in soup:
         raise Disabled(f"{child} was not sparked from {thread}")
@@ -89,7 +100,7 @@ def _cascade(soup: Soup, firing: Firing) -> Reaction:
 
 def _term_record(soup: Soup, firing: Firing) -> Reaction:
     (thread,) = firing.at
-    terminate = soup.need(Terminate, thread)
+    terminate = strongest(soup, thread)
     record = soup.need(Record, thread)
     if not record.live:
         raise Disabled(f"the record of {thread} has ended")
@@ -108,15 +119,18 @@ def _terminates(soup: Soup, thread: str) -> list[Terminate]:
 
 
 def _term_again(soup: Soup, firing: Firing) -> Reaction:
-    there = _terminates(soup, firing.at[0])
-    if len(there) < 2:  # noqa: PLR2004 - two, of which one goes
+    (thread,) = firing.at
+    kept = strongest(soup, thread)
+    others = _terminates(soup, thread)
+    others.remove(kept)
+    if not others:
         raise Disabled("there is one Terminate at most")
-    return Reaction((there[0], there[1]), (there[0],))
+    return Reaction((kept, max(others, key=lambda terminate: _STRENGTH.index(terminate.origin))), (kept,))
 
 
 def _term_final(soup: Soup, firing: Firing) -> Reaction:
     (thread,) = firing.at
-    terminate = soup.need(Terminate, thread)
+    terminate = strongest(soup, thread)
     record = soup.get(Record, thread)
     if any(soup.get(kind, thread) is not None for kind in TAGGED) or soup.has_children(thread):
         raise Disabled(f"{thread} is not empty yet")

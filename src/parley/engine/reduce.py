@@ -34,6 +34,7 @@ from parley.core.terms import (
     Tombstone,
     escalation_thread,
 )
+from parley.core.withdrawal import strongest
 from parley.engine import texts
 from parley.engine.live import LiveJob, handle_slot, number_of, said_slot
 from parley.engine.world import World
@@ -108,9 +109,9 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
         here = waiting.pop()
         if here in live.dying:
             live.dying.remove(here)
-        found = soup.get(Terminate, here)
-        if found is None:
+        if soup.get(Terminate, here) is None:
             continue
+        found = strongest(soup, here)
         who = ORCHESTRATOR
         for rule, kind in _CONSUMERS:
             for molecule in soup.all(kind, here):
