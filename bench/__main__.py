@@ -25,8 +25,8 @@ ROOT = Path(__file__).parent.parent
 PAGE, PLOTS = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks"
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 CONVERSATIONS = (1, 100, 1000)
-ROUNDS = 3
-SECONDS = 3.0
+ROUNDS = 2
+SECONDS = 2.0
 TIME_LIMIT_SECONDS = 300.0
 
 # name, module, form, whether it runs in the peers' environment
@@ -76,32 +76,22 @@ def run_peer(module: str, form: str, peers: bool, conversations: int, where: Pat
     return found
 
 
-def round_trips(
-    where: Path, say: Callable[[str], None]
-) -> tuple[list[dict[str, Any]], dict[tuple[int, str], float]]:
+def round_trips(where: Path, say: Callable[[str], None]) -> tuple[list[dict[str, Any]], dict[tuple[int, str], float]]:
     """Every peer at every number of conversations, in rounds; medians, and medians of Parley's ratios."""
     rates: dict[tuple[int, str], list[float]] = {}
     ratios: dict[tuple[int, str], list[float]] = {}
     for conversations in CONVERSATIONS:
         for number in range(ROUNDS):
             for name, module, form, peers in PEERS:
-                ours = (
-                    run_peer("bench.conversations", "", False, conversations, where)
-                    if name != "parley"
-                    else None
-                )
+                ours = run_peer("bench.conversations", "", False, conversations, where) if name != "parley" else None
                 result = run_peer(module, form, peers, conversations, where)
                 if result is None:
                     continue
                 rates.setdefault((conversations, name), []).append(result["per_second"])
                 if ours is not None:
                     rates.setdefault((conversations, "parley"), []).append(ours["per_second"])
-                    ratios.setdefault((conversations, name), []).append(
-                        ours["per_second"] / result["per_second"]
-                    )
-                say(
-                    f"  {conversations:5} conversations, round {number + 1}: {name}: {result['per_second']:.0f}/s"
-                )
+                    ratios.setdefault((conversations, name), []).append(ours["per_second"] / result["per_second"])
+                say(f"  {conversations:5} conversations, round {number + 1}: {name}: {result['per_second']:.0f}/s")
     rows = [
         {"peer": name, "conversations": conversations, "per_second": statistics.median(found)}
         for name, *_ in PEERS
@@ -119,9 +109,7 @@ def late_peers(where: Path) -> list[dict[str, Any]]:
             continue
         where.mkdir(parents=True, exist_ok=True)
         words = [str(PEERS_PYTHON) if peers else sys.executable, "-m", module, "--late", "--dir", str(where)]
-        done = subprocess.run(
-            words, cwd=ROOT, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False
-        )
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False)
         if done.returncode == 0:
             said = json.loads(done.stdout.strip().splitlines()[-1])
             at, ms = said["at"], [said["early_ms"], said["late_ms"]]
@@ -177,9 +165,7 @@ def sections(found: Results) -> list[Section]:
         Section("What must not grow (CPU time for Parley, wall time for the others)", heads, costs),
         Section("Memory and recovery", ["", "measured"], _facts(*found.others)),
         Section("A job of three levels", ["", "measured"], _facts(found.job)),
-        Section(
-            "Start-up", ["", "ms", "ratio"], [[s["what"], s["ms"], _two(s["ratio"])] for s in found.starts]
-        ),
+        Section("Start-up", ["", "ms", "ratio"], [[s["what"], s["ms"], _two(s["ratio"])] for s in found.starts]),
     ]
 
 
@@ -192,9 +178,7 @@ def _reached(yes: bool) -> str:
 
 
 def _facts(*documents: dict[str, Any]) -> list[list[Any]]:
-    return [
-        [key.replace("_", " "), value] for each in documents for key, value in each.items() if key != "what"
-    ]
+    return [[key.replace("_", " "), value] for each in documents for key, value in each.items() if key != "what"]
 
 
 def curves(found: Results) -> dict[str, Any]:

@@ -159,9 +159,7 @@ def settings(roles: Mapping[str, list[str]], fan_out: int) -> dict[str, Any]:
     }
 
 
-def start(
-    home: Path, turns: Inline, given: dict[str, Any], durability: str = "full"
-) -> tuple[Engine, LiveJob]:
+def start(home: Path, turns: Inline, given: dict[str, Any], durability: str = "full") -> tuple[Engine, LiveJob]:
     """An engine with a new job."""
     world = World(
         SqliteStore(home, durability=durability),
@@ -186,9 +184,7 @@ def measure(conversations: int, seconds: float, where: Path) -> dict[str, Any]:
         home = Path(folder)
         before = sync_ms(home)
         talk = Talk(conversations)
-        given = settings(
-            {"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations)
-        )
+        given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations))
         engine, live = start(home, talk, given)
         warm = time.perf_counter() + 1.0
         while time.perf_counter() < warm or talk.round_trips < conversations:

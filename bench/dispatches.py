@@ -45,9 +45,7 @@ class Played:
         rules = None if order.rules == "null" else tuple(json.loads(order.rules))
         handle = json.loads(order.handle) if order.handle else {}
         script = player.play(
-            player.Order(
-                order.agent, rules, order.message, order.state, order.visit, handle, order.may_ask, ""
-            )
+            player.Order(order.agent, rules, order.message, order.state, order.visit, handle, order.may_ask, "")
         )
         self._scripts[order.job, order.turn] = (order, script)
         self._go_on(order, script, None)
@@ -57,9 +55,7 @@ class Played:
             while True:
                 effect = next(script) if reply is None else script.send(reply)
                 if isinstance(effect, player.Call):
-                    self._events.append(
-                        Called(order.job, order.turn, order.token, 1, effect.tool, dict(effect.args))
-                    )
+                    self._events.append(Called(order.job, order.turn, order.token, 1, effect.tool, dict(effect.args)))
                     return
                 if isinstance(effect, player.Write):
                     self.files[effect.path] = effect.text
@@ -68,9 +64,7 @@ class Played:
             del self._scripts[order.job, order.turn]
             ending: player.Ending = stop.value
             self._events.append(
-                Ended(
-                    order.job, order.turn, order.epoch, ending.text, json.dumps(ending.handle, sort_keys=True)
-                )
+                Ended(order.job, order.turn, order.epoch, ending.text, json.dumps(ending.handle, sort_keys=True))
             )
 
     def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
@@ -119,9 +113,7 @@ class Notebook(NoWorkspace):
 
 
 def _gate(state: str, artifact: str) -> list[dict[str, Any]]:
-    approved = {
-        "outcome": {"outcome": f"APPROVED_{'WORK' if state == 'EXECUTE' else state}", "reason": "approved"}
-    }
+    approved = {"outcome": {"outcome": f"APPROVED_{'WORK' if state == 'EXECUTE' else state}", "reason": "approved"}}
     return [
         {"match": rf"\[{state}\]", "state": state, "do": [_write(artifact), _assert(artifact)]},
         {"match": r"\[ANSWER approve\]", "state": state, "do": [approved]},

@@ -35,9 +35,7 @@ def _cpu() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.machine()
-    models = (
-        value.strip() for key, _, value in (line.partition(":") for line in lines) if key[:10] == "model name"
-    )
+    models = (value.strip() for key, _, value in (line.partition(":") for line in lines) if key[:10] == "model name")
     return next(models, platform.machine())
 
 

@@ -80,9 +80,7 @@ def render_text(sections: Iterable[Section]) -> str:
 
 def render_markdown(title: str, intro: str, machine: Mapping[str, Cell], sections: Iterable[Section]) -> str:
     """A whole page: the title, the introduction, the machine, and the sections."""
-    about = Section(
-        "Machine", ["fact", "value"], [[name.replace("_", " "), machine[name]] for name in machine]
-    )
+    about = Section("Machine", ["fact", "value"], [[name.replace("_", " "), machine[name]] for name in machine])
     parts = [f"# {title}\n", f"{intro.strip()}\n", *(_markdown(section) for section in (about, *sections))]
     return "\n".join(parts)
 
@@ -132,8 +130,7 @@ def _widths(grid: Sequence[Sequence[str]]) -> list[int]:
 def _numeric(section: Section) -> list[bool]:
     """Which columns hold measurements: all but the first, and but those with a word in them."""
     return [
-        place > 0 and all(_is_measure(cells[place]) for cells in section.rows)
-        for place in range(len(section.columns))
+        place > 0 and all(_is_measure(cells[place]) for cells in section.rows) for place in range(len(section.columns))
     ]
 
 

@@ -35,9 +35,7 @@ def main() -> int:
             if run is not None:
                 show(run)
         states[result.state] += 1
-    print(
-        f"{options.seeds} seeds: " + ", ".join(f"{state} {count}" for state, count in sorted(states.items()))
-    )
+    print(f"{options.seeds} seeds: " + ", ".join(f"{state} {count}" for state, count in sorted(states.items())))
     return 0
 
 

@@ -39,7 +39,7 @@ from simulator.world import (
 )
 
 JOB = "sim"
-CRANKS = 3000
+CRANKS = 20_000
 PATIENCE = 50_000.0  # virtual seconds
 
 
@@ -127,9 +127,7 @@ class Simulation:
             "proxy": made.proxy,
             "human": made.stand_in,
         }
-        row = JobRow(
-            JOB, "do it", "me", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings)
-        )
+        row = JobRow(JOB, "do it", "me", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings))
         try:
             self.engine.start(row, charter_of(JOB, settings))
         except Crash as crash:
@@ -250,9 +248,7 @@ class Simulation:
         """The soup as the bus has it."""
         molecules = self.outside.load(JOB).molecules
         return Soup(
-            decode(json.loads(body))
-            for where, body in molecules.items()
-            if not where.startswith(("handle", "tree"))
+            decode(json.loads(body)) for where, body in molecules.items() if not where.startswith(("handle", "tree"))
         )
 
     def answer(self, asked: AskHuman) -> None:
@@ -288,9 +284,7 @@ class Simulation:
     def put(self, kind: str, body: dict[str, Any], key: str | None = None) -> bool:
         """Leave an input on the bus; whether it was new."""
         try:
-            self.outside.put(
-                JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), "human", json.dumps(body)
-            )
+            self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), "human", json.dumps(body))
         except Duplicate:
             return False
         self.trace(f"{self.clock.time:9.2f} human: {kind} {body}")
@@ -321,9 +315,7 @@ class Simulation:
         fired = Counter(step.rule for step in store.steps(JOB))
         last = store.load(JOB).transaction
         head = last.head if last else ""
-        return Result(
-            self.seed, str(record.state), head, sum(fired.values()), self.crashes, self.clock.time, fired
-        )
+        return Result(self.seed, str(record.state), head, sum(fired.values()), self.crashes, self.clock.time, fired)
 
     def judge_end(self, soup: Soup, record: Record) -> None:
         """A terminal, or a human who is awaited."""
@@ -368,9 +360,7 @@ class Simulation:
             for step in self.outside.steps(JOB)
             if step.rule == "transition" and "WITHDRAW" in step.choice
         ]
-        after = [
-            s for s in self.outside.steps(JOB) if ended and not record.live and s.transaction > ended[-1]
-        ]
+        after = [s for s in self.outside.steps(JOB) if ended and not record.live and s.transaction > ended[-1]]
         if after and record.state == "WITHDRAWN":
             raise Failed(self.seed, f"step {after[0].number} ({after[0].rule}) came after the withdrawal")
 

@@ -143,9 +143,7 @@ def _assert(artifact: str) -> Rule:
 
 def _execution(rng: Random) -> list[Rule]:
     workers = rng.sample(["coder", "tester", "squad"], k=rng.randrange(1, 4))
-    sends = [
-        {"send": {"to": to, "as": f"c{number}", "text": f"please {to}"}} for number, to in enumerate(workers)
-    ]
+    sends = [{"send": {"to": to, "as": f"c{number}", "text": f"please {to}"}} for number, to in enumerate(workers)]
     finish = [
         {"write": {"path": "WORK_SUMMARY.md", "text": f"work {rng.random()}"}},
         _assert("WORK_SUMMARY.md"),
@@ -182,9 +180,7 @@ def _execution(rng: Random) -> list[Rule]:
 
 def _worker(rng: Random, name: str) -> list[Rule]:
     work: list[Rule] = [{"write": {"path": f"{name}.txt", "text": name}}, {"sleep": rng.random()}]
-    ends = rng.choice(
-        ([{"say": f"done {name}"}], [{"send": {"thread": "dispatcher", "text": f"done {name}"}}])
-    )
+    ends = rng.choice(([{"say": f"done {name}"}], [{"send": {"thread": "dispatcher", "text": f"done {name}"}}]))
     first = rng.choice(
         (
             work + ends,

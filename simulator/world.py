@@ -183,9 +183,7 @@ class SimWorkspace:
         """Put a tree back."""
 
         def act() -> None:
-            self.disk.lost[f"{job}|{name}|{lost}"] = json.dumps(
-                self.disk.work.get((job, name), {}), sort_keys=True
-            )
+            self.disk.lost[f"{job}|{name}|{lost}"] = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
             self.disk.work[job, name] = dict(self.disk.trees[tree])
 
         self._fuse.burn("restore", act)
@@ -290,9 +288,7 @@ class SimTurns:
     def _start(self, order: Order) -> None:
         if (order.job, order.turn) in self.running:
             return
-        if not any(
-            row.turn == order.turn and row.epoch == order.epoch for row in self.outside.load(order.job).turns
-        ):
+        if not any(row.turn == order.turn and row.epoch == order.epoch for row in self.outside.load(order.job).turns):
             self.unrecorded.append(order.turn)
         script = scripted.play(
             scripted.Order(
@@ -335,9 +331,7 @@ class SimTurns:
             self._end(actor, fault=f"it was killed by signal {effect.signal}")
         elif isinstance(effect, scripted.Call):
             actor.calls += 1
-            self._events.append(
-                Called(order.job, order.turn, order.token, actor.calls, effect.tool, dict(effect.args))
-            )
+            self._events.append(Called(order.job, order.turn, order.token, actor.calls, effect.tool, dict(effect.args)))
         else:
             ok = True
             if isinstance(effect, scripted.Sleep):
@@ -374,9 +368,7 @@ class SimTurns:
 
         def late() -> None:
             self._events.append(
-                Called(
-                    order.job, order.turn, order.token, 99, "Send", {"thread": "dispatcher", "text": "late"}
-                )
+                Called(order.job, order.turn, order.token, 99, "Send", {"thread": "dispatcher", "text": "late"})
             )
 
         self.schedule.after(self.rng.random() * 3, late)
@@ -393,9 +385,7 @@ class SimTurns:
             if actor is not None:
                 actor.alive = False
                 self._haunt(actor)
-            self._events = [
-                e for e in self._events if (e.job, e.turn) != (job, turn) or isinstance(e, Called)
-            ]
+            self._events = [e for e in self._events if (e.job, e.turn) != (job, turn) or isinstance(e, Called)]
 
         self._fuse.burn("cancel", act)
 
@@ -406,9 +396,7 @@ class SimTurns:
             if ok:
                 self.late_calls_accepted.append(f"{job}/{turn}: {text}")
             return
-        self.schedule.after(
-            self.rng.random() * 0.2, lambda: self._step(actor, scripted.Reply(ok, text, dict(data)))
-        )
+        self.schedule.after(self.rng.random() * 0.2, lambda: self._step(actor, scripted.Reply(ok, text, dict(data))))
 
     def events(self, timeout_seconds: float) -> list[TurnEvent]:
         """What happens next, in this world's time."""

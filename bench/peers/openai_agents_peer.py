@@ -46,9 +46,7 @@ class _Stub(Model):
     @override
     async def get_response(self, *_: Any, **__: Any) -> ModelResponse:
         text = ResponseOutputText(text=PAYLOAD, type="output_text", annotations=[])
-        message = ResponseOutputMessage(
-            id="stub", role="assistant", status="completed", type="message", content=[text]
-        )
+        message = ResponseOutputMessage(id="stub", role="assistant", status="completed", type="message", content=[text])
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
 
     @override
@@ -61,8 +59,7 @@ def _trips(where: Path, conversations: int, limit: int | None) -> Iterator[Trip]
     """Open a session for each conversation; a run is shown the session's last `limit` items."""
     settings = SessionSettings(limit=limit)
     sessions = [
-        SQLiteSession(str(number), where / "agents.db", session_settings=settings)
-        for number in range(conversations)
+        SQLiteSession(str(number), where / "agents.db", session_settings=settings) for number in range(conversations)
     ]
     pair = [Agent(name=name, model=_Stub()) for name in ("a", "b")]
     set_tracing_disabled(disabled=True)

@@ -348,9 +348,7 @@ def test_what_is_wrong_is_told_with_its_place(text: str, problem: str) -> None:
 
 
 def test_lines_and_columns_count_from_one_in_a_file_of_many_lines() -> None:
-    assert failure(FULL.replace("{sleep: 0.2}", "{slep: 0.2}")).startswith(
-        "p.yaml:27:12: unknown action 'slep'"
-    )
+    assert failure(FULL.replace("{sleep: 0.2}", "{slep: 0.2}")).startswith("p.yaml:27:12: unknown action 'slep'")
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
@@ -375,9 +373,7 @@ def test_bytes_that_are_not_utf8_are_told_with_their_place(tmp_path: Path) -> No
 def test_a_huge_file_is_refused(tmp_path: Path, character: str) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("#" + character * (MAX_BYTES // len(character.encode())))
-    with pytest.raises(
-        PlaybookError, match=r"p\.yaml:1:1: the playbook is larger than 1 MiB; make it smaller"
-    ):
+    with pytest.raises(PlaybookError, match=r"p\.yaml:1:1: the playbook is larger than 1 MiB; make it smaller"):
         load(path)
     with pytest.raises(PlaybookError, match="larger than 1 MiB"):
         parse(path.read_text(), "p")
@@ -396,9 +392,7 @@ def test_an_alias_bomb_is_refused() -> None:
 
 
 def test_a_mapping_that_holds_itself_is_refused() -> None:
-    assert failure(agent("{note: &n {a: *n}}")).startswith(
-        "p.yaml:1:37: nested deeper than 50 levels; make it"
-    )
+    assert failure(agent("{note: &n {a: *n}}")).startswith("p.yaml:1:37: nested deeper than 50 levels; make it")
 
 
 def test_a_snapshot_is_read_as_strictly_as_a_file() -> None:
@@ -410,9 +404,7 @@ def test_a_snapshot_is_read_as_strictly_as_a_file() -> None:
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 FILLED = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True).filter(
-    lambda name: name not in ("human", "proxy")
-)
+NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True).filter(lambda name: name not in ("human", "proxy"))
 THREADS = FILLED.filter(lambda name: ":" not in name and name != "dispatcher")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,

@@ -280,9 +280,7 @@ def test_the_proxy_without_rules_passes_the_verdict_on(verdict: str) -> None:
 
 
 def test_the_proxy_without_rules_passes_a_plain_answer_on() -> None:
-    assert run(proxy("[HUMAN]\nthe red one"))[0] == [
-        Call("Answer", {"text": "the red one", "confidence": 1.0})
-    ]
+    assert run(proxy("[HUMAN]\nthe red one"))[0] == [Call("Answer", {"text": "the red one", "confidence": 1.0})]
 
 
 def test_a_question_that_quotes_the_human_does_not_answer_itself() -> None:
@@ -358,9 +356,7 @@ def test_a_rule_is_never_used_twice_by_one_instance_unless_it_repeats(
 
 
 @given(RULES, st.lists(WORDS, max_size=6))
-def test_only_threads_that_were_opened_are_ever_addressed(
-    rules: list[dict[str, Any]], messages: list[str]
-) -> None:
+def test_only_threads_that_were_opened_are_ever_addressed(rules: list[dict[str, Any]], messages: list[str]) -> None:
     reply, handle, opened = threads(), dict[str, Any](), {"dispatcher"}
 
     def note(effect: Effect) -> Reply:
@@ -557,9 +553,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
         ("a\0b", "embedded null byte"),
     ],
 )
-def test_a_write_that_leaves_the_workspace_or_cannot_be_done_is_refused(
-    tmp_path: Path, path: str, reason: str
-) -> None:
+def test_a_write_that_leaves_the_workspace_or_cannot_be_done_is_refused(tmp_path: Path, path: str, reason: str) -> None:
     workspace, outside = tmp_path / "workspace", tmp_path / "outside"
     (workspace / "inside").mkdir(parents=True)
     outside.mkdir()
@@ -607,9 +601,7 @@ def test_of_a_long_output_the_tail_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("background", ["sleep 60", "yes"])
-def test_what_a_command_leaves_in_the_background_does_not_hold_the_turn(
-    tmp_path: Path, background: str
-) -> None:
+def test_what_a_command_leaves_in_the_background_does_not_hold_the_turn(tmp_path: Path, background: str) -> None:
     with Process(tmp_path, rule("go", {"shell": f"{background} & echo $! >pid"})) as agent:
         try:
             assert agent.progress()[1].startswith("exit 0")
@@ -627,9 +619,7 @@ def test_a_command_is_of_the_agents_group_and_session(tmp_path: Path) -> None:
         assert agent.progress()[1] == expected
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGSEGV]
-)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGSEGV])
 def test_a_crash_is_a_death_by_that_signal(tmp_path: Path, number: signal.Signals) -> None:
     actions = (
         {"write": {"path": "before", "text": ""}},
@@ -647,9 +637,7 @@ def test_a_crash_by_a_signal_that_kills_nobody_is_an_end_all_the_same(tmp_path: 
 
 
 @pytest.mark.parametrize("action", [{"ask": {"text": "q"}}, {"sleep": 60}, {"shell": "exec sleep 60"}])
-def test_the_end_of_the_engine_ends_the_turn_at_once_and_quietly(
-    tmp_path: Path, action: dict[str, Any]
-) -> None:
+def test_the_end_of_the_engine_ends_the_turn_at_once_and_quietly(tmp_path: Path, action: dict[str, Any]) -> None:
     with Process(tmp_path, rule("go", action, {"write": {"path": "after", "text": ""}})) as agent:
         agent.hear()
         agent.stdin.close()

@@ -55,9 +55,7 @@ DONE = approve("EXECUTE", "APPROVED_WORK")
 def workers(*names: str) -> dict[str, Rules]:
     """Each writes a file and says so."""
     return {
-        name: [
-            {"match": "please", "do": [{"sleep": 0.05}, write(f"{name}.txt", name), {"say": f"done {name}"}]}
-        ]
+        name: [{"match": "please", "do": [{"sleep": 0.05}, write(f"{name}.txt", name), {"say": f"done {name}"}]}]
         for name in names
     }
 
@@ -105,9 +103,7 @@ JOBS: dict[str, dict[str, Any]] = {
         },
     },
     "back": {
-        "human": yes(
-            {"match": "EXECUTE", "state": "EXECUTE", "verdict": "backtrack plan", "text": "plan it anew"}
-        ),
+        "human": yes({"match": "EXECUTE", "state": "EXECUTE", "verdict": "backtrack plan", "text": "plan it anew"}),
         "agents": {
             "intent-lead": FRONT,
             "project-lead": [

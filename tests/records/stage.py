@@ -192,9 +192,7 @@ class Theatre:
             **limits,
         }
         now = self.clock.now()
-        row = JobRow(
-            job, "do it — ü", "ada", now, now, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings)
-        )
+        row = JobRow(job, "do it — ü", "ada", now, now, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings))
         return self.engine.start(row, charter_of(job, settings))
 
     def go_on(self, job: str) -> LiveJob:

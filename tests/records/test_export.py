@@ -189,9 +189,7 @@ def redigested(path: Path, documents: Iterable[dict[str, Any]]) -> Exported:
     return load_export(path)
 
 
-def test_what_was_changed_in_an_export_is_found_though_its_digest_fits(
-    kept: dict[str, Kept], tmp_path: Path
-) -> None:
+def test_what_was_changed_in_an_export_is_found_though_its_digest_fits(kept: dict[str, Kept], tmp_path: Path) -> None:
     play = kept["running"]
     documents = [json.loads(line) for line in _lines(play)[:-1]]
     assert audit(redigested(tmp_path / "same", documents), play.job, read_anchor(play.state)).ok

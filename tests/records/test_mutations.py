@@ -110,9 +110,7 @@ def test_any_row_that_is_gone_doubled_or_moved_is_found(kept: dict[str, Kept], d
 
 @given(data=st.data())
 @settings(max_examples=75)
-def test_any_molecule_that_is_gone_added_or_changed_is_found(
-    kept: dict[str, Kept], data: st.DataObject
-) -> None:
+def test_any_molecule_that_is_gone_added_or_changed_is_found(kept: dict[str, Kept], data: st.DataObject) -> None:
     play = kept[data.draw(st.sampled_from(NAMES))]
     store = fresh(play.load())
     where = data.draw(st.one_of(st.sampled_from(sorted(store.molecules)), st.text(max_size=10)))

@@ -162,9 +162,7 @@ def test_subteams_have_records_of_their_own(kept: dict[str, Kept]) -> None:
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
     assert len(records) == 2
-    assert {(record["team_id"], record["depth"], record["parent_id"]) for record in records} == {
-        ("squad", 1, "done-1")
-    }
+    assert {(record["team_id"], record["depth"], record["parent_id"]) for record in records} == {("squad", 1, "done-1")}
     assert all(record["task_id"] == record["id"] for record in records)
 
 

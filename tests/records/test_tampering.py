@@ -51,9 +51,7 @@ def test_a_changed_column_is_found(kept: dict[str, Kept], tmp_path: Path, table:
                 report = tampered(play, tmp_path, lambda raw: update(raw, table, row, **change))  # noqa: B023
                 if report.ok:
                     unseen.append((change, row))
-                elif column not in ("job", "id") and not points_at(
-                    report.findings[0], table, row, {**row, **change}
-                ):
+                elif column not in ("job", "id") and not points_at(report.findings[0], table, row, {**row, **change}):
                     elsewhere.append((change, str(report.findings[0]), row))
 
     assert unseen == []
@@ -91,9 +89,7 @@ def test_an_added_row_is_found(kept: dict[str, Kept], tmp_path: Path, table: str
 
         assert not report.ok
         if table == "turns" and new["id"] == 0:
-            assert (
-                report.findings[0].number == rows(play, table)[0]["turn"]
-            )  # it stands where the first should
+            assert report.findings[0].number == rows(play, table)[0]["turn"]  # it stands where the first should
         else:
             assert points_at(report.findings[0], table, row), str(report.findings[0])
 
@@ -199,9 +195,7 @@ def rechain(raw: sqlite3.Connection) -> None:
     tables = {"steps": "txn", "messages": "txn", "inputs": "taken"}
     for commit in rows(raw, "commits"):
         number = commit["number"]
-        own = {
-            table: [row for row in rows(raw, table) if row[key] == number] for table, key in tables.items()
-        }
+        own = {table: [row for row in rows(raw, table) if row[key] == number] for table, key in tables.items()}
         head = head_after(
             head,
             number,
@@ -312,9 +306,7 @@ def test_an_anchor_that_says_nothing_or_something_else_is_found(
 
 
 def test_the_first_row_is_told_to_people(kept: dict[str, Kept], tmp_path: Path) -> None:
-    report = tampered(
-        kept["finished"], tmp_path, lambda raw: raw.execute("DELETE FROM steps WHERE number = 100")
-    )
+    report = tampered(kept["finished"], tmp_path, lambda raw: raw.execute("DELETE FROM steps WHERE number = 100"))
 
     assert render(report)[:2] == [
         "job done-1: the record does not hold",
@@ -338,9 +330,7 @@ def test_tampering_with_a_bus_in_memory_is_found_too(tmp_path: Path) -> None:
     assert theatre.audit(job).findings[0].number == 4
 
 
-def test_what_is_left_of_a_shredded_bus_is_a_finding_or_a_clear_refusal(
-    kept: dict[str, Kept], tmp_path: Path
-) -> None:
+def test_what_is_left_of_a_shredded_bus_is_a_finding_or_a_clear_refusal(kept: dict[str, Kept], tmp_path: Path) -> None:
     play = kept["running"]
     data, whole = (play.home / "bus.db").read_bytes(), play.exported.read_bytes()
     files = play.home / "jobs" / play.job
@@ -352,8 +342,6 @@ def test_what_is_left_of_a_shredded_bus_is_a_finding_or_a_clear_refusal(
         try:
             with closing(SqliteStore(home)) as store:
                 report = audit(store, play.job, read_anchor(play.state))
-                assert (
-                    not report.ok or b"".join(export(store, files, play.job)) == whole
-                )  # an index, or nothing
+                assert not report.ok or b"".join(export(store, files, play.job)) == whole  # an index, or nothing
         except BusError as error:
             assert "bus.db" in str(error)  # noqa: PT017 - either will do

@@ -60,9 +60,7 @@ def run(tmp_path: Path) -> Run:
             (tmp_path / "tests" / suite).mkdir()
             (tmp_path / "tests" / suite / f"test_{suite}.py").write_text(text)
         # Nothing of the session that runs this test may reach the one that it starts.
-        env = {
-            name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PARLEY_"))
-        }
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PARLEY_"))}
         if soak:
             env["PARLEY_SOAK"] = "1"
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
@@ -107,9 +105,7 @@ def test_long_tests_run_only_when_asked_for(run: Run) -> None:
 
 
 def test_long_tests_have_no_budget(run: Run) -> None:
-    done = run(
-        {"slow": LONG.replace("test_long(): pass", "test_long(): __import__('time').sleep(0.2)")}, soak=True
-    )
+    done = run({"slow": LONG.replace("test_long(): pass", "test_long(): __import__('time').sleep(0.2)")}, soak=True)
 
     assert "2 passed" in done.stdout
     assert done.returncode == pytest.ExitCode.OK

@@ -64,12 +64,8 @@ def test_a_lock_pins_each_requirement_with_hashes_and_names_no_address(lock: Pat
     requirements = pins(lock)
 
     assert requirements
-    assert [
-        pin for pin in requirements if not re.fullmatch(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[\w.]+", pin)
-    ] == []
-    assert [
-        pin for pin, line in requirements.items() if not re.search(r"--hash=sha256:[0-9a-f]{64}", line)
-    ] == []
+    assert [pin for pin in requirements if not re.fullmatch(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[\w.]+", pin)] == []
+    assert [pin for pin, line in requirements.items() if not re.search(r"--hash=sha256:[0-9a-f]{64}", line)] == []
     assert "://" not in lock.read_text(encoding="utf-8")
 
 

@@ -48,9 +48,7 @@ def test_core_is_pure() -> None:
     modules = sorted(CORE.rglob("*.py"))
 
     assert modules
-    assert {
-        path.name: found for path in modules if (found := list(impurities(path.read_text("utf-8"))))
-    } == {}
+    assert {path.name: found for path in modules if (found := list(impurities(path.read_text("utf-8"))))} == {}
 
 
 @pytest.mark.parametrize(

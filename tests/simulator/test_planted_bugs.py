@@ -51,25 +51,19 @@ def with_rule(name: str, change: Callable[[Soup, Firing, Reaction], Reaction]) -
 
 def without_mail(soup: Soup, firing: Firing, reaction: Reaction) -> Reaction:
     """The mailbox loses what it was given last."""
-    produced = tuple(
-        replace(m, queue=m.queue[:-1]) if isinstance(m, Mailbox) else m for m in reaction.produced
-    )
+    produced = tuple(replace(m, queue=m.queue[:-1]) if isinstance(m, Mailbox) else m for m in reaction.produced)
     return Reaction(reaction.consumed, produced)
 
 
 def mail_dropped_first(soup: Soup, firing: Firing, reaction: Reaction) -> Reaction:
     """The mailbox loses what is to be read next."""
-    produced = tuple(
-        replace(m, queue=m.queue[1:]) if isinstance(m, Mailbox) else m for m in reaction.produced
-    )
+    produced = tuple(replace(m, queue=m.queue[1:]) if isinstance(m, Mailbox) else m for m in reaction.produced)
     return Reaction(reaction.consumed, produced)
 
 
 def mail_reversed(soup: Soup, firing: Firing, reaction: Reaction) -> Reaction:
     """The mailbox puts the newest first."""
-    produced = tuple(
-        replace(m, queue=m.queue[::-1]) if isinstance(m, Mailbox) else m for m in reaction.produced
-    )
+    produced = tuple(replace(m, queue=m.queue[::-1]) if isinstance(m, Mailbox) else m for m in reaction.produced)
     return Reaction(reaction.consumed, produced)
 
 

@@ -40,9 +40,7 @@ def do(store: SqliteStore, what: str, *values: str) -> str:
         case "fork", []:
             return str(os.fork() or wait_for_the_end())
         case "fork-commit", [name, epoch]:
-            return str(
-                os.waitstatus_to_exitcode(os.waitpid(os.fork() or try_to_commit(store, name, epoch), 0)[1])
-            )
+            return str(os.waitstatus_to_exitcode(os.waitpid(os.fork() or try_to_commit(store, name, epoch), 0)[1]))
         case "limit", [size]:  # what any file of this process can grow to: a write beyond it fails
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), resource.RLIM_INFINITY))

@@ -67,9 +67,7 @@ def commit(
     taken: Sequence[tuple[int, str]] = (),
     row: JobRow | None = None,
 ) -> Commit:
-    return Commit(
-        name, epoch, transaction(number, epoch), steps, messages, molecules or {}, started, ended, taken, row
-    )
+    return Commit(name, epoch, transaction(number, epoch), steps, messages, molecules or {}, started, ended, taken, row)
 
 
 def everything(store: Store) -> list[tuple[Loaded, list[Any], list[InputRow], list[InputRow]]]:

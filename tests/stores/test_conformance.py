@@ -76,9 +76,7 @@ def test_an_id_in_use_is_a_duplicate(store: Store, bus: Opener) -> None:
     assert store.jobs() == [job()]
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", ".x", "a/b", "../x", "a\0b", "-x", "a b", "a\n", "x" * 101, "é"]
-)
+@pytest.mark.parametrize("name", ["", ".", "..", ".x", "a/b", "../x", "a\0b", "-x", "a b", "a\n", "x" * 101, "é"])
 def test_an_id_that_can_not_name_a_file_is_refused(store: Store, name: str) -> None:
     for act in (lambda: store.create(job(name)), lambda: store.own(name), lambda: store.owner_lives(name)):
         with pytest.raises(BusError, match="can't be a job's id"):
@@ -184,9 +182,7 @@ def test_a_commit_is_read_back_to_the_letter(owned: Store) -> None:
     turns = [turn("t1"), turn("t2", message=odd)]
     row = job(updated=9.25, state="PLAN", visit=2, backtracks=1, needs_human=1, held=1, agent="claude")
 
-    owned.commit(
-        [commit(steps=steps, messages=messages, molecules={"s2": odd, "s1": "{}"}, started=turns, row=row)]
-    )
+    owned.commit([commit(steps=steps, messages=messages, molecules={"s2": odd, "s1": "{}"}, started=turns, row=row)])
 
     assert list(owned.steps("j1")) == steps
     assert list(owned.messages("j1")) == messages
@@ -300,9 +296,7 @@ def test_a_refused_commit_changes_nothing(
     owned.commit([FULL])
     before = everything(owned)
     bad = commit(number, **{**GOOD, **wrong})  # type: ignore[arg-type]
-    others = (
-        [] if alone else [commit(name="j2", steps=[step(1)], molecules={"x": "y"}, row=job("j2", held=1))]
-    )
+    others = [] if alone else [commit(name="j2", steps=[step(1)], molecules={"x": "y"}, row=job("j2", held=1))]
 
     with pytest.raises(error, match=r"nothing (of it )?was written"):
         owned.commit([*others, bad])
@@ -333,9 +327,7 @@ def test_transactions_are_all_listed_whatever_their_numbers(owned: Store) -> Non
 
 
 def test_reading_goes_on_after_a_number(owned: Store) -> None:
-    owned.commit(
-        [commit(steps=[step(n) for n in range(1, 1301)], messages=[message(n) for n in range(1, 1301)])]
-    )
+    owned.commit([commit(steps=[step(n) for n in range(1, 1301)], messages=[message(n) for n in range(1, 1301)])])
 
     assert [row.number for row in owned.steps("j1")] == list(range(1, 1301))
     assert [row.number for row in owned.steps("j1", after=1299)] == [1300]
@@ -538,9 +530,7 @@ def ask(store: Store, what: tuple[object, ...]) -> str:
 
 @settings(max_examples=60)
 @given(doings=st.lists(asked, min_size=5, max_size=40))
-def test_both_stores_show_the_same(
-    doings: list[tuple[object, ...]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_both_stores_show_the_same(doings: list[tuple[object, ...]], tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("bus")
     bus = MemoryBus()
 

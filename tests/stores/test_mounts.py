@@ -38,9 +38,7 @@ def test_a_network_filesystem_is_refused_in_one_line(tmp_path: Path, kind: str) 
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.fuse-overlayfs"]
-)
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.fuse-overlayfs"])
 def test_a_local_filesystem_is_used(tmp_path: Path, kind: str) -> None:
     SqliteStore(tmp_path, mountinfo=table(tmp_path, (tmp_path, kind))).close()
 

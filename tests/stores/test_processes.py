@@ -155,9 +155,7 @@ def test_a_stopped_owner_whose_lock_was_lost_can_not_write(
     assert store.own("j1") == 2
     owner.signal(signal.SIGCONT)
 
-    assert owner.ask("commit", "j1", 1, 2, 2).startswith(
-        "LostOwnership: another owner has taken the job (j1)"
-    )
+    assert owner.ask("commit", "j1", 1, 2, 2).startswith("LostOwnership: another owner has taken the job (j1)")
     assert owner.ask("own", "j1").startswith("Owned")
     assert numbers(store) == [1]
     store.commit([commit(2, 2)])

@@ -52,9 +52,7 @@ class _Log(Generic[Row]):
             self.rows.append(row)
         else:
             if self.find(row.number) is not None:
-                raise Duplicate(
-                    f"the bus has this already; nothing of it was written ({self.name} {row.number})"
-                )
+                raise Duplicate(f"the bus has this already; nothing of it was written ({self.name} {row.number})")
             insort(self.rows, row, key=_number)
         undo.append(lambda: self.rows.remove(row))
 
@@ -117,9 +115,7 @@ class MemoryBus:
         try:
             return self.jobs[job]
         except KeyError:
-            raise BusError(
-                f"there is no job {job[:100]!r} on this bus; `parley ls` lists those it has"
-            ) from None
+            raise BusError(f"there is no job {job[:100]!r} on this bus; `parley ls` lists those it has") from None
 
 
 class MemoryStore:
@@ -149,9 +145,7 @@ class MemoryStore:
         with (bus := self._open()).lock:
             found = bus.find(job)
             if found.owner is not None:
-                raise Owned(
-                    f"job {job} has a living owner ({found.owner}); end it, or ask it through the bus"
-                )
+                raise Owned(f"job {job} has a living owner ({found.owner}); end it, or ask it through the bus")
             found.owner = self.owner
             found.epoch += 1
             self._wrote()
@@ -401,6 +395,4 @@ def _list(job: _Job, row: JobRow, undo: Undo) -> None:
 
 def _check_job(job: str) -> None:
     if not JOB_ID.fullmatch(job):
-        raise BusError(
-            f"{job[:100]!r} can't be a job's id; use letters, digits, dots, dashes and underscores"
-        )
+        raise BusError(f"{job[:100]!r} can't be a job's id; use letters, digits, dots, dashes and underscores")

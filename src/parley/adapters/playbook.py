@@ -138,9 +138,7 @@ class Playbook:
         sends = (action.value for rule in rules for action in rule.do if action.name == "send")
         return frozenset(value["to"] for value in sends if "to" in value)
 
-    def answer(
-        self, message: str, state: str, visit: int, used: Collection[int]
-    ) -> tuple[int, HumanRule] | None:
+    def answer(self, message: str, state: str, visit: int, used: Collection[int]) -> tuple[int, HumanRule] | None:
         """The human's first rule that fits and is not used up, with its index; `used` holds indexes."""
         for index, rule in enumerate(self.human or ()):
             if (rule.repeat or index not in used) and rule.fits(message, state, visit):
@@ -373,9 +371,7 @@ class _Reader:
         for name, value in entries.values.items():
             self.agent(entries.keys[name], "an agent's name")
             if name in (HUMAN, PROXY):
-                self.fail(
-                    entries.keys[name], f"'{name}' is not one of the agents", "move it to the top level"
-                )
+                self.fail(entries.keys[name], f"'{name}' is not one of the agents", "move it to the top level")
             rules = self.items(value, f"the rules of '{name}'")
             agents[name] = tuple(self.rule(item, _AGENT_ACTIONS) for item in rules)
         return agents
@@ -431,9 +427,7 @@ class _Reader:
         """One action."""
         entries = self.entries(node, "an action")
         if len(entries.values) != 1:
-            self.fail(
-                node, f"an action has one key, not {len(entries.values)}", "write one '- …' for each action"
-            )
+            self.fail(node, f"an action has one key, not {len(entries.values)}", "write one '- …' for each action")
         [(name, value)] = entries.values.items()
         if name not in actions:
             only_proxy = name in _PROXY_ACTIONS
@@ -482,9 +476,7 @@ class _Reader:
         value = self.address(entries)
         if "as" in entries:
             if "thread" in value:
-                self.fail(
-                    entries.keys["as"], "'as' names a new thread, not an old one", "remove it or use 'to'"
-                )
+                self.fail(entries.keys["as"], "'as' names a new thread, not an old one", "remove it or use 'to'")
             value["as"] = self.thread_name(entries.values["as"])
         return {**value, "text": self.text(self.required(entries, "text"), "'text'")}
 
@@ -492,9 +484,7 @@ class _Reader:
         """A name for a thread: neither the dispatcher's nor like one of the protocol's own ids."""
         name = self.filled(node, "'as'")
         if name == DISPATCHER or ":" in name:
-            self.fail(
-                node, f"{quoted(name)} can't name a thread", f"choose one without ':', not '{DISPATCHER}'"
-            )
+            self.fail(node, f"{quoted(name)} can't name a thread", f"choose one without ':', not '{DISPATCHER}'")
         return name
 
     def close(self, node: yaml.Node) -> dict[str, str]:
@@ -531,9 +521,7 @@ class _Reader:
         entries = self.entries(node, "'answer'", ("verdict", "text", "confidence"))
         if "verdict" not in entries and "text" not in entries:
             self.fail(node, "'answer' needs 'verdict' or 'text'", "add one")
-        value: dict[str, Any] = {
-            "text": self.text(entries.values["text"], "'text'") if "text" in entries else ""
-        }
+        value: dict[str, Any] = {"text": self.text(entries.values["text"], "'text'") if "text" in entries else ""}
         verdict = self.verdict(entries)
         if verdict is not None:
             value["verdict"] = verdict

@@ -59,9 +59,7 @@ class Processes:
             self._spawn(order)
 
     def _spawn(self, order: Order) -> None:
-        environment = {
-            key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ
-        }
+        environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
         environment[MARK] = f"{order.job}/{order.turn}"
         process = subprocess.Popen(
             [sys.executable, "-P", "-E", "-m", "parley.adapters.scripted"],
@@ -173,9 +171,7 @@ class Processes:
         order = running.order
         end = _ending(order, running.end) if running.end is not None and not running.broken else None
         if end is None:
-            fault = running.broken or (
-                "it ended its turn in no way that is known" if running.end is not None else ""
-            )
+            fault = running.broken or ("it ended its turn in no way that is known" if running.end is not None else "")
             end = Ended(order.job, order.turn, order.epoch, fault=fault or _fault(status, running.err))
         self._events.append(end)
         if self._waiting:
@@ -243,17 +239,12 @@ def _ending(order: Order, end: dict[str, Any]) -> Ended | None:
     text, handle = end.get("text", ""), end.get("handle") or {}
     usage, refusals = end.get("usage") or {}, end.get("refusals") or []
     if not (
-        isinstance(text, str)
-        and isinstance(handle, dict)
-        and isinstance(usage, dict)
-        and isinstance(refusals, list)
+        isinstance(text, str) and isinstance(handle, dict) and isinstance(usage, dict) and isinstance(refusals, list)
     ):
         return None
     counted = {key: float(value) for key, value in usage.items() if isinstance(value, int | float)}
     told = tuple(str(refusal) for refusal in refusals)
-    return Ended(
-        order.job, order.turn, order.epoch, text, json.dumps(handle, sort_keys=True), counted, "", told
-    )
+    return Ended(order.job, order.turn, order.epoch, text, json.dumps(handle, sort_keys=True), counted, "", told)
 
 
 def _await_exit(process: subprocess.Popen[bytes]) -> None:

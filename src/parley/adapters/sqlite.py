@@ -104,15 +104,11 @@ def _explain(error: Exception, path: Path) -> BusError:
             return BusError(f"{path}: {cause} ({name}: {error})")
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         return BusError(f"{path}: this store was closed; open another")
-    return BusError(
-        f"{path}: the bus refused it; nothing of it was written ({name or type(error).__name__}: {error})"
-    )
+    return BusError(f"{path}: the bus refused it; nothing of it was written ({name or type(error).__name__}: {error})")
 
 
 def _explain_os(error: OSError, path: Path) -> BusError:
-    return BusError(
-        f"{path}: {error.strerror}; see to the permissions of the folder and the room on its disk"
-    )
+    return BusError(f"{path}: {error.strerror}; see to the permissions of the folder and the room on its disk")
 
 
 # What a row can hold that SQLite can't: text that is no Unicode, numbers beyond 64 bits.
@@ -238,9 +234,7 @@ class SqliteStore:
         application, version = self._get("application_id"), self._get("user_version")
         empty = application == 0 and version == 0 and not self._get("schema_version")
         if not empty and application != _APPLICATION:
-            raise BusError(
-                f"{self.path}: this is another program's database; move it away, or name another home"
-            )
+            raise BusError(f"{self.path}: this is another program's database; move it away, or name another home")
         if version > SCHEMA:
             raise BusError(
                 f"{self.path}: it was written by a newer Parley (schema {version}, this one knows {SCHEMA}); "
@@ -386,9 +380,7 @@ class SqliteStore:
             for row in commit.started
         ]:  # fmt: skip
             cursor.executemany(_ADD_TURN, started)
-        if ended := [
-            (status, commit.job, turn, epoch) for commit in commits for turn, epoch, status in commit.ended
-        ]:
+        if ended := [(status, commit.job, turn, epoch) for commit in commits for turn, epoch, status in commit.ended]:
             cursor.executemany(_END_TURN, ended)
             if cursor.rowcount != len(ended):
                 raise BusError(
@@ -399,9 +391,7 @@ class SqliteStore:
     def _write_rest(self, cursor: sqlite3.Cursor, commits: Sequence[Commit]) -> None:
         """Write what fewer commits have: inputs taken, and a changed row of the listing."""
         if taken := [
-            (commit.transaction.number, note, number, commit.job)
-            for commit in commits
-            for number, note in commit.taken
+            (commit.transaction.number, note, number, commit.job) for commit in commits for number, note in commit.taken
         ]:
             cursor.executemany(_TAKE_INPUT, taken)
             if cursor.rowcount != len(taken):
@@ -414,9 +404,7 @@ class SqliteStore:
             cursor.executemany(_SET_JOB, [_state(row, job) for job, row in rows])
             known = self._charters.get
             if charters := [
-                (row.request, row.settings, job)
-                for job, row in rows
-                if known(job) != (row.request, row.settings)
+                (row.request, row.settings, job) for job, row in rows if known(job) != (row.request, row.settings)
             ]:
                 cursor.executemany(_SET_CHARTER, charters)
 
@@ -432,9 +420,7 @@ class SqliteStore:
             except sqlite3.IntegrityError as error:
                 if error.sqlite_errorname not in _TAKEN:
                     raise
-                raise Duplicate(
-                    f"job {job} was given an input of the key {key} before; it counts once"
-                ) from error
+                raise Duplicate(f"job {job} was given an input of the key {key} before; it counts once") from error
             number = cursor.lastrowid
         return number or 0
 
@@ -465,9 +451,7 @@ class SqliteStore:
             row=JobRow(*rows[0]),
             molecules=dict(self._read("list_molecules", (job,))),
             transaction=TransactionRow(*last[0]) if last else None,
-            sequences={
-                (agent, thread): seq for agent, thread, seq in self._read("list_sequences", {"job": job})
-            },
+            sequences={(agent, thread): seq for agent, thread, seq in self._read("list_sequences", {"job": job})},
             turns=tuple(starmap(TurnRow, self._read("list_submitted", (job,)))),
             epoch=next((epoch for (epoch,) in self._read("get_epoch", (job,))), 0),
         )
@@ -542,9 +526,7 @@ def _check_home(home: Path, mountinfo: Path) -> None:
 
 def _check_job(job: str) -> None:
     if not JOB_ID.fullmatch(job):
-        raise BusError(
-            f"{job[:100]!r} can't be a job's id; use letters, digits, dots, dashes and underscores"
-        )
+        raise BusError(f"{job[:100]!r} can't be a job's id; use letters, digits, dots, dashes and underscores")
 
 
 def _no_job(job: str) -> str:

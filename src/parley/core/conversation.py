@@ -99,9 +99,7 @@ class Admission:
         else:
             _refuse_outsider(soup, self.agent, self.thread, payload)
             if thread_kind(self.thread) != "job" and self._slots(soup) <= 0:
-                raise Refused(
-                    f"{soup.charter.fan_out} dispatches are open; close one before you open another"
-                )
+                raise Refused(f"{soup.charter.fan_out} dispatches are open; close one before you open another")
             self.sparked[target] = payload.agent
 
     def _admit_close(self, soup: Soup, target: str) -> None:
@@ -125,9 +123,7 @@ def refuse_unless_admissible(soup: Soup, agent: str, thread: str, payloads: tupl
         admission.admit(soup, payload)
 
 
-def _refuse_unknown_recipient(
-    soup: Soup, agent: str, thread: str, payload: Deliver, sparked: str | None
-) -> None:
+def _refuse_unknown_recipient(soup: Soup, agent: str, thread: str, payload: Deliver, sparked: str | None) -> None:
     if sparked is not None:
         if sparked != payload.agent:
             raise Refused(f"{payload.thread} belongs to {sparked}, not to {payload.agent}")
@@ -344,9 +340,7 @@ def _send_step(soup: Soup, firing: Firing) -> Reaction:
     chosen = cast("Broadcast", firing.choice)
     refuse_unless_admissible(soup, agent, thread, chosen.payloads)
     refuse_unless_askable(soup, agent, thread, chosen.questions)
-    return Reaction(
-        (run, *forgiven(soup, agent, thread)), (Send(agent, thread, chosen.payloads, chosen.questions),)
-    )
+    return Reaction((run, *forgiven(soup, agent, thread)), (Send(agent, thread, chosen.payloads, chosen.questions),))
 
 
 def _nosend_step(soup: Soup, firing: Firing) -> Reaction:
@@ -355,6 +349,7 @@ def _nosend_step(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((run, *forgiven(soup, agent, thread)), (Idle(agent, thread),))
 
 
+# fmt: off
 RULES = (
     Rule(
         "send", "§5", "Send(B, t, (A,t',x):msgs) ‖ Mailbox_A(t', as) → Send(B, t, msgs) ‖ Mailbox_A(t', as ++ [x])",
@@ -362,7 +357,8 @@ RULES = (
     ),
     Rule(
         "spark", "§5",
-        "Send(B, t, (A,t',x):msgs) → Send(B, t, msgs) ‖ Mailbox_A(t', [x]) ‖ Idle_A(t') ‖ Parent(t', t) ‖ Surface_A(t')",
+        "Send(B, t, (A,t',x):msgs) → Send(B, t, msgs) ‖ Mailbox_A(t', [x]) ‖ Idle_A(t') ‖ Parent(t', t)"
+        " ‖ Surface_A(t')",
         "t' is new, A is in B's team, B has a free slot; a role with a team also gets its Record",
         _send_sites("spark"), _spark,
     ),
@@ -383,7 +379,9 @@ RULES = (
     Rule("nosend-step", "§5", "Run(A, t, m) → Idle_A(t)", "", run_sites("nosend-step"), _nosend_step),
     Rule(
         "dead-letter", "added",
-        "Send(B, t, (A,t',x):msgs) ‖ Tombstone(t') ‖ Mailbox_B(t, as) → Send(B, t, msgs) ‖ Tombstone(t') ‖ Mailbox_B(t, as ++ [notice])",
+        "Send(B, t, (A,t',x):msgs) ‖ Tombstone(t') ‖ Mailbox_B(t, as) → Send(B, t, msgs) ‖ Tombstone(t')"
+        " ‖ Mailbox_B(t, as ++ [notice])",
         "", _send_sites("dead-letter"), _dead_letter,
     ),
 )
+# fmt: on

@@ -141,6 +141,7 @@ def _respond(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((proxy, mailbox, *older), (grown, *new, Terminate(thread, Origin.CLOSE)))
 
 
+# fmt: off
 RULES = (
     Rule(
         "ask-step", "§7", "Run(A, t, m) → AskQuestion(A, t, xs, π)",
@@ -154,7 +155,10 @@ RULES = (
         "send-ask", "added", "Send(A, t, [] with xs) → Idle_A(t) ‖ Proxy(t, x, π, fresh) for each x, on escalation:x",
         "", _send_ask_sites, _send_ask,
     ),
-    Rule("escalate", "§7", "Proxy(t, x, π, h) → AskHuman(t, y, π)", "π ≠ never", _escalation(Proxy, "escalate"), _escalate),
+    Rule(
+        "escalate", "§7", "Proxy(t, x, π, h) → AskHuman(t, y, π)", "π ≠ never",
+        _escalation(Proxy, "escalate"), _escalate,
+    ),
     Rule(
         "human-reply", "§7", "AskHuman(t, y, π) → Proxy(t, x', π, post-human)", "",
         _escalation(AskHuman, "human-reply"), _human_reply,
@@ -166,3 +170,4 @@ RULES = (
         _escalation(Proxy, "respond"), _respond,
     ),
 )
+# fmt: on

@@ -29,6 +29,7 @@ def quick(cls: type[T]) -> type[T]:
 
 # What fills so many slots. Their names are put in for the letters, the slots' own setters for `set_0` and so on.
 
+
 def _setter(thing: Any, value: Any) -> None:
     """Stands for a slot's own."""
 
@@ -62,9 +63,7 @@ def _fill_5(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> None:
     set_4(self, e)
 
 
-def _fill_8(
-    self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any
-) -> None:
+def _fill_8(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> None:
     set_0(self, a)
     set_1(self, b)
     set_2(self, c)
@@ -75,9 +74,7 @@ def _fill_8(
     set_7(self, h)
 
 
-def _fill_10(
-    self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any, j: Any
-) -> None:
+def _fill_10(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any, j: Any) -> None:
     set_0(self, a)
     set_1(self, b)
     set_2(self, c)
@@ -90,9 +87,7 @@ def _fill_10(
     set_9(self, j)
 
 
-def _fill_11(
-    self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any, j: Any, k: Any
-) -> None:
+def _fill_11(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any, j: Any, k: Any) -> None:
     set_0(self, a)
     set_1(self, b)
     set_2(self, c)

@@ -84,13 +84,9 @@ def verdict(
         return (), ()
     steers = answer.ruling in STEERING
     older = tuple(
-        v
-        for v in soup.all(Verdict, record.id)
-        if steers or v.artifact == question.artifact or v.ruling in STEERING
+        v for v in soup.all(Verdict, record.id) if steers or v.artifact == question.artifact or v.ruling in STEERING
     )
-    made = Verdict(
-        record.id, question.artifact, answer.ruling, question.digest, answer.author, question.id
-    )
+    made = Verdict(record.id, question.artifact, answer.ruling, question.digest, answer.author, question.id)
     return older, (made,)
 
 

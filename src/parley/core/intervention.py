@@ -61,6 +61,7 @@ def _intervene(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((), (interrupt,))
 
 
+# fmt: off
 RULES = (
     Rule(
         "interrupt", "§8", "Run(A, t, X) ‖ Interrupt(t, Y) → Run(A, t, Y)", "it was sent to act at once",
@@ -72,3 +73,4 @@ RULES = (
     ),
     Rule("intervene", "added", "ε → Interrupt(t, Y)", "t is alive", _intervene_sites, _intervene),
 )
+# fmt: on

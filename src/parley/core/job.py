@@ -76,9 +76,7 @@ def _transition(soup: Soup, firing: Firing) -> Reaction:
     record = _live_record(soup, firing)
     passage = cast("Passage", firing.choice)
     refuse_passage(soup, record, passage)
-    moved = transition(
-        record, passage.action, actor=passage.actor, at=passage.timestamp, reason=passage.reason
-    )
+    moved = transition(record, passage.action, actor=passage.actor, at=passage.timestamp, reason=passage.reason)
     if passage.action is APPROVAL[record.state]:
         moved = replace(moved, approved=approvals(soup, record, passage))
     if not record.depth and moved.live:
@@ -183,6 +181,7 @@ def _release(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((hold,), ())
 
 
+# fmt: off
 RULES = (
     Rule(
         "open", "added", "ε → Charter ‖ Record ‖ Mailbox_O(job, [request]) ‖ Idle_O(job) ‖ Surface_O(job)",
@@ -192,8 +191,14 @@ RULES = (
         "transition", "added", "Record(s) ‖ Verdict* ‖ Assertion* → Record(s')",
         "the action leaves s, and its gate is open", _record_sites("transition"), _transition,
     ),
-    Rule("strike", "added", "Record → Record with one more failure", "the retry budget is not spent", _record_sites("strike"), _strike),
-    Rule("dialog", "added", "Record → Record with the human asked", "the retry budget is spent, for the first time", _record_sites("dialog"), _dialog),
+    Rule(
+        "strike", "added", "Record → Record with one more failure", "the retry budget is not spent",
+        _record_sites("strike"), _strike,
+    ),
+    Rule(
+        "dialog", "added", "Record → Record with the human asked", "the retry budget is spent, for the first time",
+        _record_sites("dialog"), _dialog,
+    ),
     Rule(
         "pending", "added", "Mailbox_O(job, as) → Mailbox_O(job, as ++ [PENDING])",
         "the state is live and nothing in the job is under way", _record_sites("pending"), _pending,
@@ -214,3 +219,4 @@ RULES = (
     Rule("hold", "added", "ε → Hold(job, cause)", "it is not held for that cause yet", _hold_sites, _hold),
     Rule("release", "added", "Hold(job, cause) → ε", "", _release_sites, _release),
 )
+# fmt: on

@@ -208,7 +208,10 @@ def terminates_have_a_cause(step: Step) -> Iterator[str]:
         if Parent(close.thread, step.at[1]) not in step.before:
             yield f"{step.at[1]} closes {close.thread}, which it did not open"
     elif step.rule == "cascade":
-        due = [Terminate(step.at[1], step.had(Terminate, step.at[0]).origin)]
+        # where a thread is terminated twice, what was abandoned outweighs what was merely ended
+        origins = {terminate.origin for terminate in step.before.all(Terminate, step.at[0])}
+        weight = (Origin.WITHDRAWAL, Origin.BACKTRACK, Origin.END, Origin.PHASE, Origin.CLOSE)
+        due = [Terminate(step.at[1], next(origin for origin in weight if origin in origins))] if origins else []
     elif step.rule == "withdraw":
         due = [Terminate(step.at[0], cast("Ending", step.choice).origin)]
     elif step.rule == "respond":

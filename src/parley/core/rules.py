@@ -45,11 +45,7 @@ __all__ = [
 ]
 
 RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        rule.name: rule
-        for module in (conversation, escalation, intervention, withdrawal, job)
-        for rule in module.RULES
-    }
+    {rule.name: rule for module in (conversation, escalation, intervention, withdrawal, job) for rule in module.RULES}
 )
 
 

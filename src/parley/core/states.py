@@ -79,9 +79,7 @@ APPROVAL: Mapping[State, Action] = MappingProxyType(
     }
 )
 
-BACKTRACK: Mapping[State, Action] = MappingProxyType(
-    {State.INTENT: Action.REALIGN, State.PLAN: Action.REPLAN}
-)
+BACKTRACK: Mapping[State, Action] = MappingProxyType({State.INTENT: Action.REALIGN, State.PLAN: Action.REPLAN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +185,7 @@ def make_child_state(parent: Record, team_id: str, task_id: str) -> Record:
 
 def available_actions(state: State) -> tuple[tuple[Action, str], ...]:
     """The actions that leave `state`, each with who may emit it."""
-    return tuple(
-        (action, "orchestrator" if action is Action.FAILURE else "skill") for action in TRANSITIONS[state]
-    )
+    return tuple((action, "orchestrator" if action is Action.FAILURE else "skill") for action in TRANSITIONS[state])
 
 
 def skill_outcomes(state: State) -> tuple[Action, ...]:

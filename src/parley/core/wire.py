@@ -17,11 +17,32 @@ from parley.core.errors import ProtocolError
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
-        *(getattr(terms, name) for name in (
-            "Idle", "Run", "Send", "Mailbox", "Parent", "AskQuestion", "Proxy", "AskHuman", "Interrupt",
-            "Terminate", "Charter", "Surface", "Tombstone", "Hold", "Crashed", "Assertion", "Verdict",
-            "Deliver", "Close", "Question", "Role",
-        )),
+        *(
+            getattr(terms, name)
+            for name in (
+                "Idle",
+                "Run",
+                "Send",
+                "Mailbox",
+                "Parent",
+                "AskQuestion",
+                "Proxy",
+                "AskHuman",
+                "Interrupt",
+                "Terminate",
+                "Charter",
+                "Surface",
+                "Tombstone",
+                "Hold",
+                "Crashed",
+                "Assertion",
+                "Verdict",
+                "Deliver",
+                "Close",
+                "Question",
+                "Role",
+            )
+        ),
         *(getattr(rule, name) for name in ("Broadcast", "Asking", "Answer", "Ending", "Opening", "Passage")),
         states.Record,
         states.Entry,

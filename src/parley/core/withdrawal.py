@@ -105,9 +105,7 @@ def _term_record(soup: Soup, firing: Firing) -> Reaction:
     if not record.live:
         raise Disabled(f"the record of {thread} has ended")
     passage = cast("Passage", firing.choice)
-    ended = transition(
-        record, Action.WITHDRAW, actor=passage.actor, at=passage.timestamp, reason=passage.reason
-    )
+    ended = transition(record, Action.WITHDRAW, actor=passage.actor, at=passage.timestamp, reason=passage.reason)
     spent: tuple[Molecule, ...] = (*soup.all(Verdict, thread), *soup.all(Assertion, thread))
     return Reaction((terminate, record, *spent), (terminate, ended))
 
@@ -167,6 +165,7 @@ def _withdraw(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((mailbox,), (terminate, replace(mailbox, queue=(*mailbox.queue, ending.notice))))
 
 
+# fmt: off
 RULES = (
     _consume("term-run", Run, "Run(A, t, X)", "§9"),
     _consume("term-idle", Idle, "Idle_A(t)", "§9"),
@@ -184,7 +183,8 @@ RULES = (
     _consume("term-human", AskHuman, "AskHuman(t, y, π)", "added"),
     _consume("term-interrupt", Interrupt, "Interrupt(t, Y)", "added"),
     Rule(
-        "term-record", "added", "Terminate(t) ‖ Record(t) ‖ Verdict* ‖ Assertion* → Terminate(t) ‖ Record(t) in WITHDRAWN",
+        "term-record", "added",
+        "Terminate(t) ‖ Record(t) ‖ Verdict* ‖ Assertion* → Terminate(t) ‖ Record(t) in WITHDRAWN",
         "a subteam's record is still live", _each_terminate("term-record"), _term_record,
     ),
     Rule(
@@ -197,3 +197,4 @@ RULES = (
         _withdraw_sites, _withdraw,
     ),
 )
+# fmt: on

@@ -85,9 +85,7 @@ def render(report: Report) -> list[str]:
         tail = f"anchored at transaction {report.anchored}, the last: nothing was cut off"
     else:
         later = report.transactions - report.anchored
-        tail = (
-            f"anchored at transaction {report.anchored}: of the {later} after it a tail may be cut off unseen"
-        )
+        tail = f"anchored at transaction {report.anchored}: of the {later} after it a tail may be cut off unseen"
     return [
         f"job {report.job}: the record is sound",
         f"  {counts} were replayed from nothing",
@@ -326,9 +324,7 @@ def _compare_molecules(replay: Replay, loaded: Loaded) -> None:
         if where not in due:
             wrong("molecules", str(where), "the row is one too many: the steps leave nothing there")
         if there[where] != due[where]:
-            wrong(
-                "molecules", where, f"it is {there[where]!r:.120}, and the steps make it {due[where]!r:.120}"
-            )
+            wrong("molecules", where, f"it is {there[where]!r:.120}, and the steps make it {due[where]!r:.120}")
     for (agent, thread), seq in replay.sequences.items():
         if loaded.sequences.get((agent, thread)) != seq:
             wrong("messages", f"{agent} {thread}", f"the next is not numbered after {seq}, the last")

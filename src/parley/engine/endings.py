@@ -197,9 +197,7 @@ def anchored(live: LiveJob, turn: Turn) -> str:
     return f"{turn.turn}\n\n{dumps({'head': live.anchor()})}"
 
 
-def _bring_up(
-    live: LiveJob, world: World, turn: Turn, record: Record | None, outcome: Outcome | None
-) -> None:
+def _bring_up(live: LiveJob, world: World, turn: Turn, record: Record | None, outcome: Outcome | None) -> None:
     """Merge what is closed in this turn; where the work is asserted or approved, what was left open: the lowest first.
 
     It is done before the turn's tree is kept: an assert, an approval and a restart are about all of it.
@@ -239,9 +237,7 @@ def _left_behind(turn: Turn, event: Ended, tree: str) -> str:
     return dumps(left)
 
 
-def _questions(
-    live: LiveJob, world: World, turn: Turn, inside: dict[str, str]
-) -> tuple[list[Question], str]:
+def _questions(live: LiveJob, world: World, turn: Turn, inside: dict[str, str]) -> tuple[list[Question], str]:
     """The turn's questions, each on the bus, each assert bound to what its artifact contains now.
 
     An assert was checked when it was called; where the artifact has been changed since, it may be refused after all.

@@ -301,13 +301,9 @@ class _Reading:
         if self.exported is None:
             raise BusError(f"{self.path}: it is empty")
         if end is None:
-            raise BusError(
-                f"{self.path}: it was cut off: line {self.number} is not the last; take another copy"
-            )
+            raise BusError(f"{self.path}: it was cut off: line {self.number} is not the last; take another copy")
         if end != {"lines": self.number - 1, "sha256": digest.hexdigest()}:
-            raise BusError(
-                f"{self.path}: it was changed after it was exported: its digest is not that of its lines"
-            )
+            raise BusError(f"{self.path}: it was changed after it was exported: its digest is not that of its lines")
         return self.exported
 
     def _refuse(self, what: str) -> NoReturn:
@@ -338,9 +334,7 @@ class _Reading:
         if document.get("parley-export") is None or not isinstance(document.get("job"), str):
             raise BusError(f"{self.path}: it is no export of a job")
         if document["parley-export"] != FORMAT:
-            raise BusError(
-                f"{self.path}: its format is {document['parley-export']!r:.40}, not {FORMAT}; update Parley"
-            )
+            raise BusError(f"{self.path}: its format is {document['parley-export']!r:.40}, not {FORMAT}; update Parley")
         if document.get("protocol") != PROTOCOL:
             raise BusError(
                 f"{self.path}: its job follows another version of the protocol "
@@ -366,11 +360,7 @@ class _Reading:
     def _file(self, exported: Exported, document: dict[str, Any]) -> None:
         name, text, packed = (document.get(key) for key in ("file", "text", "base64"))
         try:
-            piece = (
-                text.encode("utf-8")
-                if isinstance(text, str)
-                else base64.b64decode(str(packed), validate=True)
-            )
+            piece = text.encode("utf-8") if isinstance(text, str) else base64.b64decode(str(packed), validate=True)
         except ValueError:
             self._refuse("it is no piece of a file")
         if not isinstance(name, str):

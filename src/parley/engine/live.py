@@ -98,8 +98,6 @@ def number_of(message: str) -> int:
     return int(message[1:])
 
 
-
-
 @dataclass(slots=True)
 class Turn:
     """A turn under way: what it was given, and the calls accepted so far."""
@@ -225,9 +223,7 @@ class LiveJob:
 
     # ---- changing ----------------------------------------------------------------------------
 
-    def fire(
-        self, rule: str, *at: str, choice: Choice = None, who: str, time: float, extra: str = ""
-    ) -> Reaction:
+    def fire(self, rule: str, *at: str, choice: Choice = None, who: str, time: float, extra: str = "") -> Reaction:
         """Fire a rule, or raise what the rule raises and change nothing."""
         reaction = react(self.soup, Firing(rule, at, choice), self.rules)
         consumed, produced = reaction.consumed, reaction.produced

@@ -239,9 +239,7 @@ class Orchestrator:
             self.send([self.letter(record.actor, record.thread, body)])
             return
         self.rest()
-        self.interrupt(
-            record, body, now=False, authoritative=bool(how["authoritative"]), for_job=bool(meta.get("job"))
-        )
+        self.interrupt(record, body, now=False, authoritative=bool(how["authoritative"]), for_job=bool(meta.get("job")))
 
     def ask(self, record: Record, fault: str, again: str | None) -> None:
         """The failure dialog."""
@@ -296,13 +294,9 @@ class Orchestrator:
         how = meta["intervene"]
         self.rest()
         if self.live.soup.get(Surface, record.thread) is not None:
-            self.interrupt(
-                record, self.row.body, now=bool(how["now"]), authoritative=bool(how["authoritative"])
-            )
+            self.interrupt(record, self.row.body, now=bool(how["now"]), authoritative=bool(how["authoritative"]))
 
-    def interrupt(
-        self, record: Record, body: str, *, now: bool, authoritative: bool, for_job: bool = True
-    ) -> None:
+    def interrupt(self, record: Record, body: str, *, now: bool, authoritative: bool, for_job: bool = True) -> None:
         """Redirect a state's lead; the next state's gets what is meant for the job and this one did not take."""
         how = {"now": now, "authoritative": authoritative}
         letter = self.letter(record.actor, record.thread, body, {"intervened": how, "job": for_job})

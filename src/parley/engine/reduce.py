@@ -202,9 +202,7 @@ def respond(
             "text": text,
         },
     )
-    live.fire(
-        "respond", question, choice=Answer(name, author, ruling), who=author, time=world.clock.now()
-    )
+    live.fire("respond", question, choice=Answer(name, author, ruling), who=author, time=world.clock.now())
     terminate(live, world, thread)
 
 

@@ -87,8 +87,10 @@ def subject(record: Record, asked: Question) -> str:
     """What a question is about, in a few words."""
     state = record.state if record.live else record.history[-1].state
     if asked.kind is Kind.ASSERT:
-        return f"{state} {asked.artifact}: {REVIEW[state]}" if asked.artifact == PHASES[state].artifact else (
-            f"{state} {asked.artifact}"
+        return (
+            f"{state} {asked.artifact}: {REVIEW[state]}"
+            if asked.artifact == PHASES[state].artifact
+            else (f"{state} {asked.artifact}")
         )
     return f"{state} {asked.kind}"
 
