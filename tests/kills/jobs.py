@@ -94,9 +94,9 @@ JOBS: dict[str, dict[str, Any]] = {
                     "match": r"^\[EXECUTE\]",
                     "do": [{"send": {"to": to, "text": "please"}} for to in ("coder", "tester", "writer")],
                 },
-                {"match": "done", "do": [{"close": {"to": "coder"}}]},
+                {"match": "done", "do": []},  # whichever comes first: the order is not given
                 {"match": "done", "do": []},
-                {"match": "done", "do": SUMMARY},
+                {"match": "done", "do": [*({"close": {"to": to}} for to in ("coder", "tester", "writer")), *SUMMARY]},
                 DONE,
             ],
             **workers("coder", "tester", "writer"),
