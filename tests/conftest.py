@@ -6,6 +6,7 @@ suite that took longer than its budget, or that has none, fails the session.
 """
 
 import os
+import signal
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping
@@ -81,6 +82,9 @@ def read_limits(root: Path) -> dict[str, float]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Judge the budgets where all reports come together: in the only process, or in xdist's controller."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # a shell's background job ignores Ctrl-C, and the programs under test would inherit that
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Budgets(read_limits(config.rootpath)), "parley-budgets")
 
