@@ -117,13 +117,13 @@ class _Reader:
 
     def count(self, table: Mapping[str, Any], key: str, default: int) -> int:
         value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:  # noqa: PLR2004
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:  # noqa: PLR2004 - the text below names the bounds
             raise self.fail(f"[limits] {key}", "it must be a whole number", "write one from 1 to 1000")
         return value
 
     def seconds(self, table: Mapping[str, Any], key: str, default: float) -> float:
         value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e9:  # noqa: PLR2004
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e9:  # noqa: PLR2004 - the text below names the bounds
             raise self.fail(f"[limits] {key}", "it must be a number of seconds", "write one above 0")
         return float(value)
 

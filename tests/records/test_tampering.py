@@ -48,7 +48,7 @@ def test_a_changed_column_is_found(kept: dict[str, Kept], tmp_path: Path, table:
         for row in found[:1] if column == "id" else some(found):
             for value in others(table, column, row[column]):
                 change = {column: value}
-                report = tampered(play, tmp_path, lambda raw: update(raw, table, row, **change))  # noqa: B023
+                report = tampered(play, tmp_path, lambda raw: update(raw, table, row, **change))  # noqa: B023 - called at once
                 if report.ok:
                     unseen.append((change, row))
                 elif column not in ("job", "id") and not points_at(report.findings[0], table, row, {**row, **change}):
@@ -62,7 +62,7 @@ def test_a_changed_column_is_found(kept: dict[str, Kept], tmp_path: Path, table:
 @pytest.mark.parametrize("name", ["running", "failing"])
 def test_a_missing_row_is_found(kept: dict[str, Kept], tmp_path: Path, name: str, table: str) -> None:
     for row in some(rows(kept[name], table)):
-        report = tampered(kept[name], tmp_path, lambda raw: delete(raw, table, row))  # noqa: B023
+        report = tampered(kept[name], tmp_path, lambda raw: delete(raw, table, row))  # noqa: B023 - called at once
 
         assert not report.ok
         assert points_at(report.findings[0], table, row), (str(report.findings[0]), row)
@@ -85,7 +85,7 @@ def test_an_added_row_is_found(kept: dict[str, Kept], tmp_path: Path, table: str
     }
     for new in copies[table]:
         row = {**last, **new}
-        report = tampered(play, tmp_path, lambda raw: insert(raw, table, row))  # noqa: B023
+        report = tampered(play, tmp_path, lambda raw: insert(raw, table, row))  # noqa: B023 - called at once
 
         assert not report.ok
         if table == "turns" and new["id"] == 0:
@@ -103,7 +103,7 @@ def test_rows_that_changed_places_are_found(kept: dict[str, Kept], tmp_path: Pat
             if one.get("body") == other.get("body") and table == "molecules":
                 continue  # two workspaces with the same files
             key = {"turns": "id"}.get(table, KEYS[table])
-            report = tampered(kept[name], tmp_path, lambda raw: swap(raw, table, one, other, key))  # noqa: B023
+            report = tampered(kept[name], tmp_path, lambda raw: swap(raw, table, one, other, key))  # noqa: B023 - called at once
 
             assert not report.ok
             assert points_at(report.findings[0], table, one, other), str(report.findings[0])
@@ -124,8 +124,8 @@ def test_a_row_that_is_no_text_at_all_is_a_finding(kept: dict[str, Kept], tmp_pa
     ):
         for row in some(rows(kept["running"], table)):
             key = KEYS[table]
-            broken = f"UPDATE {table} SET {column} = CAST(x'ff22' AS TEXT) WHERE {key} = ?"  # noqa: S608
-            report = tampered(kept["running"], tmp_path, lambda raw: raw.execute(broken, [row[key]]))  # noqa: B023
+            broken = f"UPDATE {table} SET {column} = CAST(x'ff22' AS TEXT) WHERE {key} = ?"  # noqa: S608 - our own tables
+            report = tampered(kept["running"], tmp_path, lambda raw: raw.execute(broken, [row[key]]))  # noqa: B023 - called at once
 
             assert "can't be read" in report.findings[0].what
             assert report.findings[0].table == table
@@ -150,11 +150,11 @@ def test_a_cut_tail_is_found(kept: dict[str, Kept], tmp_path: Path) -> None:
     play = kept["running"]
     whole = len(rows(play, "commits"))
     for last in range(whole - 1, -1, -1):
-        report = tampered(play, tmp_path, lambda raw: cut(raw, last))  # noqa: B023
+        report = tampered(play, tmp_path, lambda raw: cut(raw, last))  # noqa: B023 - called at once
 
         assert (report.findings[0].table, report.findings[0].number) == ("transactions", last + 1)
         assert f"state.json was written after transaction {whole}" in report.findings[0].what
-        assert not tampered(play, tmp_path, lambda raw: cut(raw, last), anchored=False).ok  # noqa: B023
+        assert not tampered(play, tmp_path, lambda raw: cut(raw, last), anchored=False).ok  # noqa: B023 - called at once
 
 
 @pytest.mark.parametrize("name", ["running", "failing", "withdrawn"])

@@ -203,8 +203,10 @@ def test_times_and_numbers_keep_their_exact_values(owned: Store) -> None:
     assert list(owned.steps("j1")) == [exact]
 
 
-def test_nothing_to_commit_is_no_error(store: Store) -> None:
-    store.commit([])
+def test_nothing_to_commit_is_no_error_and_changes_nothing(owned: Store) -> None:
+    before = owned.load("j1")
+    owned.commit([])
+    assert owned.load("j1") == before
 
 
 def test_molecules_come_and_go(owned: Store) -> None:

@@ -41,6 +41,7 @@ def test_a_network_filesystem_is_refused_in_one_line(tmp_path: Path, kind: str) 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.fuse-overlayfs"])
 def test_a_local_filesystem_is_used(tmp_path: Path, kind: str) -> None:
     SqliteStore(tmp_path, mountinfo=table(tmp_path, (tmp_path, kind))).close()
+    assert SqliteStore.exists(tmp_path)
 
 
 def test_the_nearest_mount_counts_and_of_two_on_one_point_the_later(tmp_path: Path) -> None:

@@ -352,3 +352,4 @@ def test_a_bus_whose_making_was_cut_short_is_made(tmp_path: Path) -> None:
     raw(tmp_path, "PRAGMA journal_mode = WAL")
     with closing(SqliteStore(tmp_path)) as store:
         fill(store)
+        assert [row.job for row in store.jobs()] == ["j1"]

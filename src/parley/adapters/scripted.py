@@ -135,22 +135,22 @@ def _write(workspace: str, path: str, text: str) -> None:
     if os.path.isabs(path):  # noqa: PTH117 - pathlib is slow to import, here and below
         raise ValueError("it is not relative to the workspace")
     # Links are followed first and judged by where they lead: one that stays inside is as good as a file.
-    target = os.path.realpath(os.path.join(workspace, path))  # noqa: PTH118
+    target = os.path.realpath(os.path.join(workspace, path))  # noqa: PTH118 - pathlib starts slowly
     if not target.startswith(workspace.rstrip("/") + "/"):
         raise ValueError("it leads outside the workspace")
     content = text.encode()
-    folder = os.path.dirname(target)  # noqa: PTH120
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    folder = os.path.dirname(target)  # noqa: PTH120 - pathlib starts slowly
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - pathlib starts slowly
     temporary = f"{folder}/.parley-write-{os.getpid()}"
     try:
-        with open(temporary, "xb") as file:  # noqa: PTH123
+        with open(temporary, "xb") as file:  # noqa: PTH123 - pathlib starts slowly
             file.write(content)
-        if os.path.exists(target):  # noqa: PTH110
+        if os.path.exists(target):  # noqa: PTH110 - pathlib starts slowly
             os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))  # noqa: PTH101,PTH116 - a script stays one
-        os.replace(temporary, target)  # noqa: PTH105
+        os.replace(temporary, target)  # noqa: PTH105 - pathlib starts slowly
     except OSError:
-        if os.path.exists(temporary):  # noqa: PTH110
-            os.unlink(temporary)  # noqa: PTH108
+        if os.path.exists(temporary):  # noqa: PTH110 - pathlib starts slowly
+            os.unlink(temporary)  # noqa: PTH108 - pathlib starts slowly
         raise
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 def quick(cls: type[T]) -> type[T]:
     """Give a frozen dataclass with slots its quick constructor. None of its fields may have a factory."""
-    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type] # T is a dataclass
     slow = cls.__init__
     code = _FILLERS[len(names)].__code__.replace(
         co_name="__init__", co_qualname=slow.__qualname__, co_varnames=("self", *names)
@@ -23,7 +23,7 @@ def quick(cls: type[T]) -> type[T]:
     setters = {f"set_{number}": getattr(cls, name).__set__ for number, name in enumerate(names)}
     made = FunctionType(code, {"__name__": cls.__module__, **setters}, "__init__", slow.__defaults__)
     made.__annotations__ = slow.__annotations__
-    cls.__init__ = made  # type: ignore[method-assign]
+    cls.__init__ = made  # type: ignore[method-assign] # that is the point
     return cls
 
 

@@ -136,14 +136,14 @@ class Soup:
         """The molecule of a kind on a thread, of that agent if one is named."""
         for molecule in self._shelves[kind].get(thread, ()):
             if agent is None or molecule.agent == agent:
-                return molecule  # type: ignore[no-any-return]
+                return molecule  # type: ignore[no-any-return] # a shelf holds its kind
         return None
 
     def need(self, kind: type[M], thread: str, agent: str | None = None) -> M:
         """As `get`, but a rule that needs the molecule is disabled without it."""
         for molecule in self._shelves[kind].get(thread, ()):
             if agent is None or molecule.agent == agent:
-                return molecule  # type: ignore[no-any-return]
+                return molecule  # type: ignore[no-any-return] # a shelf holds its kind
         whose = f" of {agent}" if agent else ""
         message = f"no {kind.__name__}{whose} on {thread}"
         raise Disabled(message)
@@ -159,7 +159,7 @@ class Soup:
     def parent(self, thread: str) -> str | None:
         """The thread that sparked this one."""
         for edge in self._shelves[Parent].get(thread, ()):
-            return edge.thread  # type: ignore[no-any-return]
+            return edge.thread  # type: ignore[no-any-return] # a shelf holds its kind
         return None
 
     def linked(self, child: str, thread: str) -> bool:

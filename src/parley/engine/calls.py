@@ -27,6 +27,8 @@ from parley.engine.live import LiveJob, Turn
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.world import World
 
+NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
+
 
 def call(
     live: LiveJob, world: World, turn: Turn, tool: str, arguments: Mapping[str, Any]
@@ -68,7 +70,7 @@ def _text(arguments: Mapping[str, Any]) -> str:
 
 def _name(arguments: Mapping[str, Any], key: str) -> str:
     name = arguments.get(key)
-    if not isinstance(name, str) or not name or len(name) > 200 or not name.isprintable() or " " in name:  # noqa: PLR2004
+    if not isinstance(name, str) or not 0 < len(name) <= NAME_LIMIT or not name.isprintable() or " " in name:
         raise Refused(f"{key} must be a name")
     return name
 

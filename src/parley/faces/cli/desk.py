@@ -132,11 +132,11 @@ def clock(moment: float) -> str:
 def lasting(seconds: float) -> str:
     """How long, in a few characters."""
     whole = max(0, int(seconds))
-    if whole < 60:  # noqa: PLR2004
+    if whole < 60:  # noqa: PLR2004 - seconds
         return f"{whole}s"
-    if whole < 3600:  # noqa: PLR2004
+    if whole < 3600:  # noqa: PLR2004 - seconds
         return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86400:  # noqa: PLR2004
+    if whole < 86400:  # noqa: PLR2004 - seconds
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 

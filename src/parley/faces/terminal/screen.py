@@ -67,7 +67,7 @@ def clean(text: str) -> str:
 def minutes(seconds: float) -> str:
     """A time as a clock shows it."""
     whole = max(0, int(seconds))
-    hours = f"{whole // 3600}:" if whole >= 3600 else ""  # noqa: PLR2004
+    hours = f"{whole // 3600}:" if whole >= 3600 else ""  # noqa: PLR2004 - seconds
     return f"{hours}{whole // 60 % 60:02d}:{whole % 60:02d}" if hours else f"{whole // 60}:{whole % 60:02d}"
 
 
