@@ -28,16 +28,18 @@ def test_the_human_answers_right_there(home: Home) -> None:
         assert "back to" not in seen
 
         screen.type("v")
-        assert "work/INTENT.md:" in screen.wait_for("lines 1 to")
+        screen.wait_for("work/INTENT.md:")
+        screen.wait_for("lines 1 to")
         screen.type("v")
         screen.type("rnot quite\x7fe, really\r")
         screen.wait_for("root: revise. not quite, really" if os.getuid() == 0 else "revise. not quite, really")
-        screen.wait_for("[PENDING]")
+        # the lead does nothing more: wait for where that ends, so that the screen stands still
+        screen.wait_for("orchestrator asks (INTENT")
         job = home.jobs()[0]["id"]
         screen.type("x")
         screen.wait_for("withdraw the whole job, because>")
         screen.type("\x1b")
-        screen.wait_for("x withdraw")
+        screen.wait_for("a approve")
         screen.type("xnot worth it\r")
         assert screen.end() == 3
 
