@@ -22,7 +22,7 @@ from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.roster import charter_of
 from parley.engine.world import World
-from parley.ports import Called, Ended, JobRow, Order, Outcome, TurnEvent
+from parley.ports import Called, Change, Ended, JobRow, Kept, Merge, Order, Outcome, Site, TurnEvent
 
 TEXT = "x" * 1024
 Act = Callable[[Any, Order], None]  # a method of whoever says what each agent does
@@ -82,9 +82,9 @@ class Inline:
 class NoWorkspace:
     """The no-op writes no files, so that none are looked for."""
 
-    def prepare(self, job: str, name: str, parent: str) -> str:
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
         """Nowhere."""
-        return "/"
+        return Site("/")
 
     def clear_outcome(self, job: str, name: str) -> None:
         """None is there."""
@@ -93,9 +93,9 @@ class NoWorkspace:
         """None is there."""
         return None
 
-    def snapshot(self, job: str, name: str, turn: str) -> str:
+    def snapshot(self, job: str, name: str, text: str) -> Kept:
         """Nothing to keep."""
-        return ""
+        return Kept("")
 
     def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
         """No artifacts."""
@@ -104,8 +104,19 @@ class NoWorkspace:
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Nothing to put back."""
 
-    def merge(self, job: str, name: str, parent: str) -> list[str]:
+    def merge(self, job: str, name: str, parent: str) -> Merge:
         """Nothing to merge."""
+        return Merge()
+
+    def unresolved(self, job: str, name: str) -> list[str]:
+        """No conflicts."""
+        return []
+
+    def retire(self, job: str, name: str) -> None:
+        """Nothing to keep."""
+
+    def changes(self, job: str) -> list[Change]:
+        """None."""
         return []
 
 

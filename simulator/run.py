@@ -306,9 +306,8 @@ class Simulation:
         if not report.ok:
             raise Failed(self.seed, f"the audit found: {report.findings}")
         work = dict(record.approved).get("WORK_SUMMARY.md")
-        if record.state == "DONE" and work != SimWorkspace(self.disk, Fuse(None, self.rng)).snapshot(
-            JOB, f"job:{JOB}", ""
-        ):
+        there = SimWorkspace(self.disk, Fuse(None, self.rng)).snapshot(JOB, f"job:{JOB}", "").tree
+        if record.state == "DONE" and work != there:
             raise Failed(self.seed, "what was approved is not what is there")
         if state["state"] != record.state or len(state["history"]) != len(record.history):
             raise Failed(self.seed, "state.json says something else than the bus")

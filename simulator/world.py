@@ -13,7 +13,7 @@ from typing import Any
 
 from parley.adapters import player as scripted
 from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.ports import Called, Commit, Ended, Order, Outcome, Progress, TurnEvent
+from parley.ports import Called, Change, Commit, Ended, Kept, Merge, Order, Outcome, Progress, Site, TurnEvent
 
 BEGINNING = 1_800_000_000.0
 OUTCOME = ".parley/outcome.json"
@@ -144,11 +144,11 @@ class SimWorkspace:
         self.disk = disk
         self._fuse = fuse
 
-    def prepare(self, job: str, name: str, parent: str) -> str:
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
         """Make a workspace ready."""
         seed = dict(self.disk.work.get((job, parent), {})) if name.startswith("dispatch:") else {}
         self._fuse.burn("prepare", lambda: self.disk.work.setdefault((job, name), seed))
-        return f"{job}|{name}"
+        return Site(f"{job}|{name}")
 
     def clear_outcome(self, job: str, name: str) -> None:
         """No outcome record is there."""
@@ -167,12 +167,12 @@ class SimWorkspace:
             return Outcome(problem="the outcome record names no outcome")
         return Outcome(said["outcome"], str(said.get("reason", "")))
 
-    def snapshot(self, job: str, name: str, turn: str) -> str:
+    def snapshot(self, job: str, name: str, text: str) -> Kept:
         """Keep what is there."""
         files = {path: text for path, text in self.disk.work.get((job, name), {}).items() if path != OUTCOME}
         tree = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
         self._fuse.burn("snapshot", lambda: self.disk.trees.__setitem__(tree, files))
-        return tree
+        return Kept(tree)
 
     def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
         """Digests of the artifacts."""
@@ -188,14 +188,27 @@ class SimWorkspace:
 
         self._fuse.burn("restore", act)
 
-    def merge(self, job: str, name: str, parent: str) -> list[str]:
+    def merge(self, job: str, name: str, parent: str) -> Merge:
         """Bring a subteam's files up."""
         artifacts = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME)
         files = self.disk.work.get((job, name), {})
         above = self.disk.work.setdefault((job, parent), {})
         changed = [path for path in files if path not in artifacts and above.get(path) != files[path]]
         self._fuse.burn("merge", lambda: above.update({path: files[path] for path in changed}))
-        return changed
+        return Merge(tuple(changed))
+
+    def unresolved(self, job: str, name: str) -> list[str]:
+        """No conflict is left: whoever merges last wins."""
+        return []
+
+    def retire(self, job: str, name: str) -> None:
+        """Keep what is there under what it was."""
+        files = self.disk.work.get((job, name), {})
+        self._fuse.burn("retire", lambda: self.disk.lost.__setitem__(f"{job}|{name}", json.dumps(files)))
+
+    def changes(self, job: str) -> list[Change]:
+        """Nobody asks."""
+        return []
 
 
 class SimFiles:
@@ -337,7 +350,7 @@ class SimTurns:
             if isinstance(effect, scripted.Sleep):
                 delay = effect.seconds
             elif isinstance(effect, scripted.Write):
-                ok = self.disk.write(order.workspace, effect.path, effect.text)
+                ok = self.disk.write(order.site.workspace, effect.path, effect.text)
             self._events.append(Progress(order.job, order.turn, type(effect).__name__.lower()))
             self.schedule.after(delay, lambda: self._step(actor, scripted.Reply(ok, "", {})))
 

@@ -6,7 +6,7 @@ Rows are plain values: what they mean is the engine's business, how they are kep
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -216,6 +216,28 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Bind:
+    """Something of the outside that an agent sees inside its boundary."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a turn runs: the workspace, and what lies over it that is not the agent's to change."""
+
+    workspace: str  # its path is the same inside the boundary and outside
+    writable: bool = True
+    binds: tuple[Bind, ...] = ()
+
+
+class BoundaryError(Exception):
+    """No boundary, or one that could not be verified: the text says which attempt, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """A turn to be run. The token is the turn's alone: a call that bears another is refused."""
 
@@ -229,13 +251,16 @@ class Order:
     sender: str
     state: str
     visit: int
-    workspace: str
+    site: Site
+    home: str  # the instance's own folder, which outlives its turns: its sessions lie there
     handle: str
     may_ask: bool
     time_limit_seconds: float
     tools: tuple[str, ...]
     rules: str = ""  # for the scripted agent: its rules as JSON, `null` where the playbook has none
     runner: str = "scripted"
+    role: str = "{}"  # the role as the job's snapshot has it (JSON)
+    skill: str = ""  # the phase skill that a lead follows
     host: str = ""
 
 
@@ -272,6 +297,9 @@ class Ended:
     usage: Mapping[str, float] = field(default_factory=dict)
     fault: str = ""
     refusals: tuple[str, ...] = ()
+    boundary: Mapping[str, Any] = field(default_factory=dict)  # how the agent's process was confined, for the audit
+    hard: bool = False  # trying again would end the same way: a boundary that does not hold
+    parked_seconds: float = 0.0  # the turn was lost to a limit of the provider's: it may be tried again after this
 
 
 TurnEvent = Called | Progress | Ended
@@ -302,6 +330,25 @@ class Turns(Protocol):
         """End every turn."""
 
 
+class Runner(Protocol):
+    """Runs the turns of one kind of agent. Called from one thread; tells from any."""
+
+    def start(self, order: Order, tell: Callable[[TurnEvent], None]) -> None:
+        """Begin a turn. The last thing told of it, and once, is its Ended."""
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call."""
+
+    def cancel(self, job: str, turn: str) -> None:
+        """End a turn and all its processes, before this returns. Nothing of it is told afterwards."""
+
+    def rest(self, job: str) -> None:
+        """End what is kept ready of a job between its turns."""
+
+    def close(self) -> None:
+        """End everything."""
+
+
 # ---- the rest of the world -----------------------------------------------------------------------
 
 
@@ -314,11 +361,57 @@ class Outcome:
     problem: str = ""
 
 
-class Workspace(Protocol):
-    """Where agents work, and what the engine needs to know of it. Nothing in it is trusted."""
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a workspace held at a turn's end: the id of its tree, and what was left out of it, with the reason."""
 
-    def prepare(self, job: str, name: str, parent: str) -> str:
-        """Make a workspace ready (again); the place that a turn runs in. A subteam's starts as its parent's."""
+    tree: str
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A path that both sides changed. Each side is shown as far as there is room; absent: deleted there."""
+
+    path: str
+    ours: str | None
+    theirs: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What a merge brought into the parent's tree, what it left as conflicts there, and what it had to leave out."""
+
+    paths: tuple[str, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a job did to one file, in lines; None where it is not text."""
+
+    path: str
+    added: int | None
+    removed: int | None
+
+
+class WorkspaceError(Exception):
+    """A workspace can't be made or kept: the text says why and what to do."""
+
+
+class OverQuota(WorkspaceError):
+    """The job's files have outgrown what they may take of the disk."""
+
+
+class Workspace(Protocol):
+    """Where agents work, and what the engine needs to know of it. Nothing in it is trusted.
+
+    A name is a thread: the job's own for its leads, a dispatch's for whoever was dispatched.
+    """
+
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
+        """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed."""
 
     def clear_outcome(self, job: str, name: str) -> None:
         """See to it that no outcome record is there when a turn starts."""
@@ -326,8 +419,8 @@ class Workspace(Protocol):
     def read_outcome(self, job: str, name: str) -> Outcome | None:
         """The outcome record, if a turn left one."""
 
-    def snapshot(self, job: str, name: str, turn: str) -> str:
-        """Keep what is there now; the id of its tree."""
+    def snapshot(self, job: str, name: str, text: str) -> Kept:
+        """Commit what is there now, with this message. OverQuota if there is too much of it."""
 
     def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
         """The digest of each artifact that is there as an ordinary file."""
@@ -335,8 +428,17 @@ class Workspace(Protocol):
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Put back what a tree holds, and keep what was there instead under the name of what was lost."""
 
-    def merge(self, job: str, name: str, parent: str) -> list[str]:
-        """Bring what a subteam changed into its parent's workspace; the paths."""
+    def merge(self, job: str, name: str, parent: str) -> Merge:
+        """Bring what a workspace committed since it began, or was last merged, into its parent's tree."""
+
+    def unresolved(self, job: str, name: str) -> list[str]:
+        """The paths that a merge left in conflict and nobody has settled yet."""
+
+    def retire(self, job: str, name: str) -> None:
+        """Nobody works there any more: keep what it holds under a ref, and take the folder away."""
+
+    def changes(self, job: str) -> list[Change]:
+        """What the job's tree has changed of what it started from, the protocol's own files left out."""
 
 
 class Files(Protocol):

@@ -96,7 +96,7 @@ class Stage:
                     self._end(key, fault=f"it was killed by signal {effect.signal}")
                     return
                 if isinstance(effect, Write):
-                    path = Path(order.workspace) / effect.path
+                    path = Path(order.site.workspace) / effect.path
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text(effect.text)
                 step = lambda: turn.send(Reply(ok=True, text="", data={}))  # noqa: E731

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from parley.ports import BusError, Outcome
+from parley.ports import BusError, Change, Kept, Merge, Outcome, Site
 
 OUTCOME = ".parley/outcome.json"
 OUTCOME_LIMIT = 64 * 1024
@@ -41,17 +41,17 @@ class FolderWorkspace:
         kind, _, rest = name.partition(":")
         return self._jobs / job / ("work" if kind == "job" else f"teams/{rest}")
 
-    def prepare(self, job: str, name: str, parent: str) -> str:
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
         """Make a workspace ready; a subteam's starts as a copy of its parent's."""
         path = self.path(job, name)
         path.mkdir(parents=True, exist_ok=True)
         if name.startswith("dispatch:") and parent and not self._found(job, f"refs/parley/seed/{_ref(name)}"):
-            tree = self.snapshot(job, parent, "seed")
+            tree = self.snapshot(job, parent, "seed").tree
             self._git(job, name, "read-tree", "--reset", "-u", tree)
             # the seed comes last: where it stands, all before it was done
             for ref in ("last", "seed"):
                 self._git(job, name, "update-ref", f"refs/parley/{ref}/{_ref(name)}", self._commit(job, name, tree))
-        return str(path.resolve())
+        return Site(str(path.resolve()))
 
     def clear_outcome(self, job: str, name: str) -> None:
         """See to it that no outcome record is there when a turn starts."""
@@ -89,35 +89,35 @@ class FolderWorkspace:
                     found[artifact] = hashlib.file_digest(file, "sha256").hexdigest()
         return found
 
-    def snapshot(self, job: str, name: str, turn: str) -> str:
+    def snapshot(self, job: str, name: str, text: str) -> Kept:
         """Keep what is there now, all but `.parley`; the id of its tree."""
         if not self.path(job, name).is_dir():
-            return ""
+            return Kept("")
         self._git(job, name, "add", "--all", "--force", "--", ".", ":(exclude).parley")
         tree = self._git(job, name, "write-tree")
-        self._git(job, name, "update-ref", f"refs/parley/last/{_ref(name)}", self._commit(job, name, tree, turn))
-        return tree
+        self._git(job, name, "update-ref", f"refs/parley/last/{_ref(name)}", self._commit(job, name, tree, text))
+        return Kept(tree)
 
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Put back what a tree holds; what was there instead stays under a ref."""
         if not self.path(job, name).is_dir():
             self.path(job, name).mkdir(parents=True)
-        now = self.snapshot(job, name, lost)
+        now = self.snapshot(job, name, lost).tree
         if now == tree:
             return
         kept = self._commit(job, name, now, f"lost: {lost}")
         self._git(job, name, "update-ref", f"refs/parley/lost/{_ref(name)}/{lost}", kept)
         self._git(job, name, "read-tree", "--reset", "-u", tree)
 
-    def merge(self, job: str, name: str, parent: str) -> list[str]:
+    def merge(self, job: str, name: str, parent: str) -> Merge:
         """Bring what a subteam changed since it began into its parent's folder, its artifacts left out.
 
         May be done again, as the subteam goes on: what the parent has changed itself since stays as it is.
         """
         seed = f"refs/parley/seed/{_ref(name)}"
         if not self.path(job, name).is_dir() or not self._found(job, seed):
-            return []
-        tree = self.snapshot(job, name, "merge")
+            return Merge()
+        tree = self.snapshot(job, name, "merge").tree
         changed = self._git(job, name, "diff", "--name-only", "--no-renames", "-z", seed, tree).split("\0")
         paths = [path for path in changed if path and path not in ARTIFACTS]
         taken = [path for path in paths if self._theirs(job, name, parent, path)]
@@ -127,7 +127,19 @@ class FolderWorkspace:
             if source.exists() and not source.is_symlink():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target, follow_symlinks=False)
-        return taken
+        return Merge(tuple(taken))
+
+    def unresolved(self, job: str, name: str) -> list[str]:
+        """A plain folder keeps no conflicts: the parent's version stays."""
+        return []
+
+    def retire(self, job: str, name: str) -> None:
+        """Keep what is there; the folder stays."""
+        self.snapshot(job, name, "retired")
+
+    def changes(self, job: str) -> list[Change]:
+        """What there is, all of it new."""
+        return []
 
     def _theirs(self, job: str, name: str, parent: str, path: str) -> bool:
         """Whether the parent's version of a file is one that the subteam had, or none."""

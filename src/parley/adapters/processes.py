@@ -66,7 +66,7 @@ class Processes:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=order.workspace,
+            cwd=order.site.workspace,
             env=environment,
             start_new_session=True,
         )
@@ -229,7 +229,7 @@ def _wire(order: Order) -> dict[str, Any]:
         "visit": order.visit,
         "handle": json.loads(order.handle) if order.handle else {},
         "may_ask": order.may_ask,
-        "workspace": order.workspace,
+        "workspace": order.site.workspace,
         "limits": {"seconds": order.time_limit_seconds},
     }
 

@@ -135,7 +135,7 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
     surface = live.soup.need(Surface, turn.thread, turn.agent)
     there = {}
     if artifact:
-        tree = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
+        tree = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn)).tree
         there = contents(live, world, surface.workspace, tree)
     question = Question(world.ids.new(), "?", Kind(kind), artifact, there.get(artifact, ""))
     refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))

@@ -157,7 +157,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     record = led_by(live.soup, turn.thread)
     outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
     _bring_up(live, world, turn, record, outcome)
-    tree = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
+    tree = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn)).tree
     inside = contents(live, world, surface.workspace, tree) if record else {}
     questions, refused = _questions(live, world, turn, inside)
     if refused and outcome is None:

@@ -347,7 +347,7 @@ class Engine:
         record = enclosing(live.soup, turn.thread)
         parent = live.soup.parent(turn.thread)
         above = live.soup.get(Surface, parent) if parent else None
-        place = self.world.workspace.prepare(live.job, surface.workspace, above.workspace if above else "")
+        site = self.world.workspace.prepare(live.job, surface.workspace, above.workspace if above else "")
         if led_by(live.soup, turn.thread) is not None:
             self.world.workspace.clear_outcome(live.job, surface.workspace)
         row = message(live, self.world, turn.message)
@@ -367,7 +367,8 @@ class Engine:
                 row.sender,
                 str(record.state),
                 record.visits(record.state),
-                place,
+                site,
+                str(self.world.files.home(live.job) / "homes" / records.home_of(turn.agent, turn.thread)),
                 live.kept.get(handle_slot(turn.agent, turn.thread), ""),
                 may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
                 float(live.settings.get("time_limit_seconds", 1800)),

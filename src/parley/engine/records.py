@@ -58,6 +58,11 @@ def stream_of(record: Record, thread: str) -> str:
     return f"streams/{kind}-{name.replace('/', '-')}.jsonl"
 
 
+def home_of(agent: str, thread: str) -> str:
+    """The folder of an instance's home, beside those of the others."""
+    return f"{agent}-{thread.replace(':', '-').replace('/', '-')}"
+
+
 def line(time: float, turn: str, event: str, rest: str) -> str:
     """One line of a stream. `rest` is what the event has to say, as members of a JSON object."""
     return f'{{"time":{time!r},"turn":"{turn}","event":"{event}",{rest}}}'
