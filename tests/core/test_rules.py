@@ -7,6 +7,7 @@ import pytest
 
 from parley.core.choices import CODER, SQUAD, Bounds
 from parley.core.errors import Disabled, ProtocolError, Refused
+from parley.core.job import HOPELESS
 from parley.core.rule import Answer, Asking, Broadcast, Ending, Firing, Passage
 from parley.core.rules import RULES, anything, apply, enabled, react
 from parley.core.soup import Soup
@@ -93,7 +94,7 @@ FIRES: dict[str, Case] = {
         fire("spark", LEAD, STATE),
         (
             f"Send {LEAD} {STATE} 0 0", f"Mailbox coder {A} 1 ma ma", f"Idle coder {A}", f"Parent {A} {STATE}",
-            f"Surface coder {A} {JOB}",
+            f"Surface coder {A} {A}",
         ),
         (f"Send {LEAD} {STATE} 1 0",),
     ),
@@ -191,7 +192,7 @@ FIRES: dict[str, Case] = {
     "term-final": Case(
         (*RUNNING, withdrawn(A), fire("term-run", A, CODER), fire("term-mbox", A, CODER)),
         fire("term-final", A),
-        (f"Tombstone {A}",), (f"Terminate {A} withdrawal", f"Surface coder {A} {JOB}"),
+        (f"Tombstone {A}",), (f"Terminate {A} withdrawal", f"Surface coder {A} {A}"),
     ),
     "term-ask": Case(
         (*AT_WORK, asks(LEAD, STATE, "q"), withdrawn(STATE)), fire("term-ask", STATE, LEAD),
@@ -251,6 +252,10 @@ FIRES: dict[str, Case] = {
         AT_WORK, fire("give-up", LEAD, STATE, choice="failed"),
         (f"Idle {LEAD} {STATE}", f"Mailbox orchestrator {JOB} 1 failed failed"),
         (f"Run {LEAD} {STATE} begin 1 turn", f"Mailbox orchestrator {JOB} 0"),
+    ),
+    "merge": Case(
+        (*AT_WORK, fire("nosend-step", LEAD, STATE)), fire("merge", LEAD, STATE, choice="merged"),
+        (f"Mailbox {LEAD} {STATE} 1 merged merged",), (f"Mailbox {LEAD} {STATE} 0",),
     ),
     "hold": Case((), HELD, (f"Hold {JOB} pause",)),
     "release": Case((HELD,), fire("release", JOB, choice="pause"), (), (f"Hold {JOB} pause",)),
@@ -405,9 +410,13 @@ REFUSES: dict[str, list[No]] = {
         No(RUNNING, fire("give-up", CODER, A, choice="failed"), "may still be tried again"),
         No((woken(ORCHESTRATOR, JOB),), fire("give-up", ORCHESTRATOR, JOB, choice="x"), "nobody", ONE_TRY),
     ],
+    "merge": [
+        No(AT_WORK, fire("merge", LEAD, STATE, choice="x"), "no Idle"),
+        No((), fire("merge", ORCHESTRATOR, JOB, choice="x"), "nothing is merged"),
+    ],
     "hold": [
         No((HELD,), HELD, "held already"),
-        No(AT_WORK, fire("hold", STATE, choice="pause"), "held already, or gone"),
+        No((), fire("hold", STATE, choice="limit"), "held already, or gone"),
     ],
     "release": [No((), fire("release", JOB, choice="pause"), "not held")],
 }  # fmt: skip
@@ -513,12 +522,33 @@ def test_a_close_frees_its_slot_for_what_the_same_turn_opens_after_it() -> None:
     assert apply(soup, fire("spark", LEAD, STATE)).open_dispatches(STATE) == 2
 
 
-def test_a_subteam_gets_its_own_record_and_workspace() -> None:
+def test_who_is_dispatched_has_a_workspace_of_its_own_and_a_subteam_a_record_too() -> None:
     soup = opened(BOUNDS, two_at_work(SQUAD, CODER))
     briefs = set(map(brief, soup))
 
     assert f"Record {A} INTENT 1 0 0 0 {A}" in briefs
-    assert {f"Surface squad {A} {A}", f"Surface coder {B} {JOB}"} <= briefs
+    assert {f"Surface squad {A} {A}", f"Surface coder {B} {B}"} <= briefs
+    assert f"Surface {LEAD} {STATE} {JOB}" in briefs
+
+
+def test_a_held_instance_waits_while_the_others_go_on() -> None:
+    parked = (*two_at_work(), fire("recover", CODER, A, choice="engine"), fire("hold", A, choice="limit"))
+    soup = opened(BOUNDS, parked)
+
+    with pytest.raises(Disabled, match="is held: limit"):
+        react(soup, woken(CODER, A))
+    for step in (fire("recover", CODER, B, choice="engine"), woken(CODER, B), fire("release", A, choice="limit")):
+        soup = apply(soup, step)
+    react(soup, woken(CODER, A))
+
+
+def test_a_hopeless_turn_is_given_up_at_once() -> None:
+    soup = opened(BOUNDS, RUNNING)
+
+    with pytest.raises(Disabled, match="may still be tried again"):
+        react(soup, fire("give-up", CODER, A, choice="failed"))
+    after = apply(soup, fire("give-up", CODER, A, HOPELESS, choice="failed"))
+    assert f"Idle coder {A}" in set(map(brief, after))
 
 
 def test_what_is_refused_is_a_protocol_error() -> None:

@@ -24,7 +24,7 @@ STIRRING = {
 NEVER_TOGETHER: list[tuple[set[str], set[str], str]] = [
     ({"open"}, set(RULES), "a job opens in an empty soup, where there is nothing for another rule"),
     ({"pending"}, STIRRING, "each needs a Run, Send, question, Interrupt, Terminate or mail; pending needs none"),
-    ({"release"}, {"wake", "wake-int", "pending"}, "release needs a Hold, which disables them"),
+    ({"release"}, {"pending"}, "release needs a Hold, which disables it"),
 ]
 
 

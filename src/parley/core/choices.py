@@ -69,12 +69,14 @@ class Bounds:
     failures: int = 0  # strikes and dialogs
     pendings: int = 0
     observations: int = 0  # outcome records that leads leave
+    merges: int = 0
     silences: int = 0  # broadcasts of nothing
     policy: Policy = Policy.WHEN_UNSURE
     rulings: tuple[Ruling, ...] = ()
     kinds: tuple[Kind, ...] = (Kind.QUESTION,)
     several: bool = False  # two payloads, or two questions, in one turn
     nested: bool = False  # there is a subteam to dispatch
+    parked: bool = False  # holds also of single instances
     steered: bool = False  # interrupts also for the turn boundary, advisory and authoritative
     fan_out: int = 2
     crash_budget: int = 2
@@ -102,7 +104,7 @@ class Bounds:
 
 COUNTED = (
     "sends", "threads", "closes", "questions", "escalations", "interrupts", "withdrawals", "crashes", "holds",
-    "transitions", "failures", "pendings", "observations", "silences",
+    "transitions", "failures", "pendings", "observations", "merges", "silences",
 )  # fmt: skip
 Spent = tuple[int, ...]
 NOTHING: Spent = (0,) * len(COUNTED)
@@ -244,6 +246,14 @@ class Choices:
         elif self.left("withdrawals"):
             yield Ending(Origin.WITHDRAWAL, f"gone {thread}")
 
+    def holds(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
+        """A pause of the job, and a limit that parks one instance."""
+        thread = cast("Surface", molecule).thread
+        if thread == job_thread(soup.charter.job):
+            yield "pause"
+        elif self.bounds.parked and thread_kind(thread) != "escalation":
+            yield "limit"
+
     def passages(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
         """Every action, by the lead on each content it might have, by the orchestrator, by the human."""
         record = cast("Record", molecule)
@@ -287,7 +297,8 @@ OFFERS: dict[str, Offer] = {
     "give-up": _always("failed"),
     "pending": _always("pending"),
     "observe": _always("outcome"),
-    "hold": _always("pause"),
+    "merge": _always("merge"),
+    "hold": Choices.holds,
     "recover": _always("engine", "agent"),
 }
 
@@ -311,6 +322,7 @@ ONE_EACH = {
     "dialog": ("failures",),
     "pending": ("pendings",),
     "observe": ("observations",),
+    "merge": ("merges",),
 }
 
 

@@ -167,7 +167,7 @@ def install(soup: Soup, role: Role, thread: str, parent: str, mail: tuple[str, .
         Mailbox(role.name, thread, mail),
         Idle(role.name, thread),
         Parent(thread, parent),
-        surface(role, thread, workspace_of(soup, role, thread, parent)),
+        surface(role, thread, workspace_of(soup, thread, parent)),
     )
 
 
@@ -176,9 +176,9 @@ def surface(role: Role, thread: str, workspace: str) -> Surface:
     return Surface(role.name, thread, role.team, role.tools, role.messages, workspace)
 
 
-def workspace_of(soup: Soup, role: Role, thread: str, parent: str) -> str:
-    """Whose workspace a new instance works in: a subteam brings its own, the rest share their parent's."""
-    if thread_kind(thread) == "dispatch" and role.team:
+def workspace_of(soup: Soup, thread: str, parent: str) -> str:
+    """Whose workspace a new instance works in: who is dispatched has one of its own, leads share the job's."""
+    if thread_kind(thread) == "dispatch":
         return thread
     above = soup.get(Surface, parent)
     return above.workspace if above else parent
@@ -291,11 +291,11 @@ def _send_empty(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((send,), (Idle(agent, thread),))
 
 
-def refuse_while_held(soup: Soup) -> None:
-    """[wake] and [wake-int] alone wait for a hold to be released."""
-    hold = soup.get(Hold, job_thread(soup.charter.job))
+def refuse_while_held(soup: Soup, thread: str) -> None:
+    """[wake] and [wake-int] alone wait for a hold to be released: of the whole job, or of this instance."""
+    hold = soup.get(Hold, job_thread(soup.charter.job)) or soup.get(Hold, thread)
     if hold is not None:
-        raise Disabled(f"the job is held: {hold.cause}")
+        raise Disabled(f"{hold.thread} is held: {hold.cause}")
 
 
 def _wake_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
@@ -312,7 +312,7 @@ def _wake(soup: Soup, firing: Firing) -> Reaction:
         raise Disabled(f"{agent} has no mail on {thread}")
     if soup.get(Interrupt, thread) is not None:
         raise Disabled(f"an interrupt goes first on {thread}")
-    refuse_while_held(soup)
+    refuse_while_held(soup, thread)
     run = Run(agent, thread, mailbox.queue[0], cast("str", firing.choice))
     return Reaction((idle, mailbox), (run, Mailbox(agent, thread, mailbox.queue[1:])))
 
@@ -370,7 +370,7 @@ RULES = (
     Rule("send-empty", "§5", "Send(B, t, []) → Idle_B(t)", "no questions ride on it", _send_empty_sites, _send_empty),
     Rule(
         "wake", "§5", "Idle_A(t) ‖ Mailbox_A(t, m:rs) → Run(A, t, m) ‖ Mailbox_A(t, rs)",
-        "no Interrupt(t, _), no Hold", _wake_sites, _wake,
+        "no Interrupt(t, _), no Hold on the job or on t", _wake_sites, _wake,
     ),
     Rule(
         "send-step", "§5", "Run(A, t, m) → Send(A, t, xs)",

@@ -42,7 +42,7 @@ def _wake_int(soup: Soup, firing: Firing) -> Reaction:
     agent, thread, message = firing.at
     idle = soup.need(Idle, thread, agent)
     interrupt = _found(soup, thread, message)
-    refuse_while_held(soup)
+    refuse_while_held(soup, thread)
     return Reaction((idle, interrupt), (Run(agent, thread, message, cast("str", firing.choice), interrupt),))
 
 
@@ -68,7 +68,7 @@ RULES = (
         _interrupt_sites("interrupt", Run), _interrupt,
     ),
     Rule(
-        "wake-int", "§8", "Idle_A(t) ‖ Interrupt(t, Y) → Run(A, t, Y)", "no Hold",
+        "wake-int", "§8", "Idle_A(t) ‖ Interrupt(t, Y) → Run(A, t, Y)", "no Hold on the job or on t",
         _interrupt_sites("wake-int", Idle), _wake_int,
     ),
     Rule("intervene", "added", "ε → Interrupt(t, Y)", "t is alive", _intervene_sites, _intervene),

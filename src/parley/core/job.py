@@ -15,18 +15,20 @@ from parley.core.states import APPROVAL, Record, make_initial_state, transition
 from parley.core.terms import (
     ORCHESTRATOR,
     Assertion,
-    Charter,
     Crashed,
     Hold,
     Idle,
     Mailbox,
     Molecule,
     Run,
+    Surface,
     Verdict,
     job_thread,
     state_thread,
     thread_kind,
 )
+
+HOPELESS = "hopeless"  # said of a lost turn that would be lost again: its boundary does not hold
 
 
 def _open_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
@@ -101,7 +103,7 @@ def _dialog(soup: Soup, firing: Firing) -> Reaction:
 
 def _pending(soup: Soup, firing: Firing) -> Reaction:
     record = _live_record(soup, firing)
-    if record.depth or soup.stirring or soup.get(Hold, job_thread(record.id)) is not None:
+    if record.depth or soup.stirring or soup.of(Hold):
         raise Disabled("something is still under way")
     mailbox = soup.need(Mailbox, job_thread(record.id), ORCHESTRATOR)
     return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
@@ -139,10 +141,10 @@ def _recover(soup: Soup, firing: Firing) -> Reaction:
 
 
 def _give_up(soup: Soup, firing: Firing) -> Reaction:
-    agent, thread = firing.at
+    agent, thread, *why = firing.at
     run = soup.need(Run, thread, agent)
     crashed = soup.get(Crashed, thread, agent)
-    if (crashed.count if crashed else 0) + 1 < _crash_budget(soup, thread):
+    if why != [HOPELESS] and (crashed.count if crashed else 0) + 1 < _crash_budget(soup, thread):
         raise Disabled(f"{agent} may still be tried again on {thread}")
     gone: tuple[Molecule, ...] = (run, crashed) if crashed else (run,)
     if thread_kind(thread) == "escalation":
@@ -155,16 +157,31 @@ def _give_up(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((*gone, mailbox), (Idle(agent, thread), told))
 
 
+def _merge_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for idle in soup.of(Idle):
+        for choice in menu("merge", soup, idle):
+            yield Firing("merge", (idle.agent, idle.thread), choice)
+
+
+def _merge(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    soup.need(Idle, thread, agent)
+    if soup.dying(thread) or thread_kind(thread) not in ("state", "dispatch"):
+        raise Disabled(f"nothing is merged into {thread}")
+    mailbox = soup.need(Mailbox, thread, agent)
+    return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
+
+
 def _hold_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
-    for charter in soup.of(Charter):
-        for choice in menu("hold", soup, charter):
-            yield Firing("hold", (job_thread(charter.job),), choice)
+    for surface in soup.of(Surface):
+        for choice in menu("hold", soup, surface):
+            yield Firing("hold", (surface.thread,), choice)
 
 
 def _hold(soup: Soup, firing: Firing) -> Reaction:
     (thread,) = firing.at
     hold = Hold(thread, cast("str", firing.choice))
-    if hold in soup or soup.dying(thread) or thread != job_thread(soup.charter.job):
+    if hold in soup or soup.dying(thread) or soup.get(Surface, thread) is None:
         raise Disabled(f"{thread} is held already, or gone")
     return Reaction((), (hold,))
 
@@ -214,9 +231,16 @@ RULES = (
     ),
     Rule(
         "give-up", "added", "Run(A, t, m) ‖ Mailbox_P(p, as) → Idle_A(t) ‖ Mailbox_P(p, as ++ [FAILED])",
-        "the turn was lost once too often; t was sparked from P's p", run_sites("give-up"), _give_up,
+        "the turn was lost once too often, or is hopeless; t was sparked from P's p", run_sites("give-up"), _give_up,
     ),
-    Rule("hold", "added", "ε → Hold(job, cause)", "it is not held for that cause yet", _hold_sites, _hold),
-    Rule("release", "added", "Hold(job, cause) → ε", "", _release_sites, _release),
+    Rule(
+        "merge", "added", "Mailbox_A(t, as) → Mailbox_A(t, as ++ [MERGE])",
+        "A has ended its turn, and the tree of one it closed was brought into its own", _merge_sites, _merge,
+    ),
+    Rule(
+        "hold", "added", "ε → Hold(t, cause)", "t lives and is not held for that cause yet; the job's own holds all",
+        _hold_sites, _hold,
+    ),
+    Rule("release", "added", "Hold(t, cause) → ε", "", _release_sites, _release),
 )
 # fmt: on

@@ -494,9 +494,11 @@ def interrupts_go_first(step: Step) -> Iterator[str]:
 
 
 def holds_stop_only_waking(step: Step) -> Iterator[str]:
-    """Nobody wakes while the job is held; [hold] and [release] do nothing else."""
-    if step.rule in ("wake", "wake-int") and step.before.of(Hold):
-        yield f"{step.at[0]} on {step.at[1]} wakes while the job is held"
+    """Nobody wakes while the job, or the instance itself, is held; [hold] and [release] do nothing else."""
+    if step.rule in ("wake", "wake-int"):
+        over = {job_thread(step.before.charter.job), step.at[1]}
+        if any(hold.thread in over for hold in step.before.of(Hold)):
+            yield f"{step.at[0]} on {step.at[1]} wakes while it is held"
     due = [Hold(step.at[0], step.choice)] if step.rule == "hold" else []
     if step.new(Hold) != due:
         yield f"[{step.rule}] at {step.at[0]} makes {len(step.new(Hold))} holds"
@@ -533,7 +535,11 @@ def pending_only_at_rest(step: Step) -> Iterator[str]:
 
 
 def outcomes_end_turns(step: Step) -> Iterator[str]:
-    """An outcome record is read when the lead that wrote it has ended its turn, and lives."""
+    """An outcome record is read, and a merge told, when whoever it concerns has ended its turn, and lives."""
+    if step.rule == "merge":
+        agent, thread = step.at
+        if step.before.dying(thread) or Idle(agent, thread) not in step.before:
+            yield f"{agent} on {thread} is told of a merge in mid-turn"
     if step.rule == "observe":
         record = step.had(Record, step.at[0])
         if step.before.dying(record.thread) or Idle(record.actor, record.thread) not in step.before:

@@ -60,7 +60,7 @@ def anything(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choic
             return ("turn",)
         case "respond" | "human-reply":
             return (Answer("answer", PROXY),)
-        case "escalate" | "dead-letter" | "give-up" | "pending" | "observe" | "hold":
+        case "escalate" | "dead-letter" | "give-up" | "pending" | "observe" | "merge" | "hold":
             return (rule,)
         case "recover":
             return ("engine", "agent")

@@ -209,6 +209,11 @@ def _told(step: Step) -> Mail:
     return Mail((), (step.choice,), (_appended(step, root, step.choice, ORCHESTRATOR),))
 
 
+def _merged(step: Step) -> Mail:
+    agent, thread = step.at
+    return Mail((), (step.choice,), (_appended(step, thread, step.choice, agent),))
+
+
 def _term_mbox(step: Step) -> Mail:
     thread, agent = step.at
     return Mail(step.had(Mailbox, thread, agent).queue, (), (((agent, thread), None),))
@@ -238,6 +243,7 @@ MAIL: Mapping[str, Callable[[Step], Mail]] = MappingProxyType(
         "withdraw": _withdraw,
         "pending": _told,
         "observe": _told,
+        "merge": _merged,
         "recover": _recover,
         "give-up": _give_up,
         "term-mbox": _term_mbox,
