@@ -147,7 +147,13 @@ class SimWorkspace:
     def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
         """Make a workspace ready."""
         seed = dict(self.disk.work.get((job, parent), {})) if name.startswith("dispatch:") else {}
-        self._fuse.burn("prepare", lambda: self.disk.work.setdefault((job, name), seed))
+
+        def act() -> None:
+            if (job, name) not in self.disk.work:
+                self.disk.work[job, name] = seed
+                self.disk.trees[f"{job}|{name}"] = dict(seed)
+
+        self._fuse.burn("prepare", act)
         return Site(f"{job}|{name}")
 
     def clear_outcome(self, job: str, name: str) -> None:
@@ -184,7 +190,7 @@ class SimWorkspace:
 
         def act() -> None:
             self.disk.lost[f"{job}|{name}|{lost}"] = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
-            self.disk.work[job, name] = dict(self.disk.trees[tree])
+            self.disk.work[job, name] = dict(self.disk.trees[tree or f"{job}|{name}"])
 
         self._fuse.burn("restore", act)
 

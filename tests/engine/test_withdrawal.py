@@ -153,9 +153,10 @@ def test_a_subtree_that_is_gone_is_withdrawn_too_late() -> None:
 
 def test_the_work_of_a_withdrawn_subteam_is_not_merged() -> None:
     stage = team(helper=[on("look", write("h.txt", "half"), sleep(20))]).sleeping("helper")
-    squad = stage.thread("squad")
+    squad, helper = stage.thread("squad"), stage.thread("helper")
     stage.withdraw(squad).until(lambda s: s.started("project-lead") > 3)
-    assert "h.txt" in stage.files(squad)
+    assert "h.txt" in stage.files(helper)
+    assert "h.txt" not in stage.files(squad)
     assert "h.txt" not in stage.files()
 
 

@@ -379,7 +379,7 @@ def test_an_intent_that_is_changed_in_plan_lets_no_plan_through() -> None:
     refused(stage, "INTENT.md is not what was approved")
 
 
-def test_a_worker_can_not_change_the_intent_unseen() -> None:
+def test_a_worker_that_edits_an_approved_artifact_changes_nothing() -> None:
     deliver = on(r"^\[EXECUTE\]", send("coder", "look"))
     stage = execution(
         deliver,
@@ -387,7 +387,8 @@ def test_a_worker_can_not_change_the_intent_unseen() -> None:
         SHIP,
         coder=[on("look", write("INTENT.md", "easier"), say("seen"))],
     ).approve()
-    refused(stage, "INTENT.md is not what was approved")
+    assert stage.state == "DONE"
+    assert stage.files()["INTENT.md"] == "the intent"
 
 
 # ---- the work --------------------------------------------------------------------------------------
@@ -405,7 +406,7 @@ def test_what_a_worker_changes_after_the_approval_voids_it() -> None:
     stage = execution(
         deliver, on(APPROVED, sleep(9), outcome("APPROVED_WORK")), coder=[on("look", sleep(6), write("x", "x"))]
     )
-    assert "x" in stage.files()
+    assert "x" in stage.files(stage.thread("coder"))
     stage.approve()
     assert len(stage.actions) == 2
     refused(stage, "WORK_SUMMARY.md was changed after it was approved")

@@ -103,7 +103,7 @@ class FolderWorkspace:
         if not self.path(job, name).is_dir():
             self.path(job, name).mkdir(parents=True)
         now = self.snapshot(job, name, lost).tree
-        if now == tree:
+        if now == tree or not tree:
             return
         kept = self._commit(job, name, now, f"lost: {lost}")
         self._git(job, name, "update-ref", f"refs/parley/lost/{_ref(name)}/{lost}", kept)

@@ -173,9 +173,9 @@ def _merge(soup: Soup, firing: Firing) -> Reaction:
 
 
 def _hold_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
-    for surface in soup.of(Surface):
-        for choice in menu("hold", soup, surface):
-            yield Firing("hold", (surface.thread,), choice)
+    for installed in soup.of(Surface):
+        for choice in menu("hold", soup, installed):
+            yield Firing("hold", (installed.thread,), choice)
 
 
 def _hold(soup: Soup, firing: Firing) -> Reaction:

@@ -84,19 +84,20 @@ BACKTRACK: Mapping[State, Action] = MappingProxyType({State.INTENT: Action.REALI
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a live state works on: its lead, its artifact, and the file its turns are streamed to."""
+    """What a live state works on: its lead, its artifact, the file its turns are streamed to, and its skill."""
 
     name: str
     lead: str
     artifact: str
     stream: str
+    skill: str
 
 
 PHASES: Mapping[State, Phase] = MappingProxyType(
     {
-        State.INTENT: Phase("intent", "intent-lead", "INTENT.md", ".intent-stream.jsonl"),
-        State.PLAN: Phase("planning", "project-lead", "PLAN.md", ".plan-stream.jsonl"),
-        State.EXECUTE: Phase("execution", "project-lead", "WORK_SUMMARY.md", ".exec-stream.jsonl"),
+        State.INTENT: Phase("intent", "intent-lead", "INTENT.md", ".intent-stream.jsonl", "intent-alignment"),
+        State.PLAN: Phase("planning", "project-lead", "PLAN.md", ".plan-stream.jsonl", "planning"),
+        State.EXECUTE: Phase("execution", "project-lead", "WORK_SUMMARY.md", ".exec-stream.jsonl", "execute"),
     }
 )
 

@@ -16,7 +16,7 @@ from typing import Any
 from parley.core.rule import RuleSet
 from parley.core.rules import RULES
 from parley.core.states import Record
-from parley.core.terms import AskHuman, Hold
+from parley.core.terms import AskHuman, Hold, job_thread
 from parley.core.wire import encode
 from parley.engine.chain import origin
 from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
@@ -289,7 +289,7 @@ def _compare_job(replay: Replay, loaded: Loaded) -> None:
             "visit": record.visit,
             "backtracks": record.backtrack_count,
             "needs_human": len(replay.soup.of(AskHuman)),
-            "held": len(replay.soup.of(Hold)),
+            "held": len(replay.soup.all(Hold, job_thread(replay.soup.charter.job))),
         }
         opened = read_object("steps", 1, replay.origin)
         for name, value in read_object("jobs", 0, _origin(row)).items():

@@ -9,6 +9,7 @@ from typing import Any
 
 from parley.core.conversation import enclosing, refuse_unless_askable
 from parley.core.errors import Disabled, Refused
+from parley.core.job import HOPELESS
 from parley.core.rule import Asking, Broadcast
 from parley.core.soup import Soup, stirs
 from parley.core.states import APPROVAL, PHASES, Record, State
@@ -20,6 +21,7 @@ from parley.core.terms import (
     Close,
     Crashed,
     Deliver,
+    Hold,
     Kind,
     Mailbox,
     Proxy,
@@ -36,10 +38,12 @@ from parley.engine.live import LiveJob, Turn, handle_slot, payload_message, tree
 from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message, respond, to_human
 from parley.engine.world import World
-from parley.ports import Ended, Outcome
+from parley.ports import Ended, Kept, Merge, Outcome, WorkspaceError
 
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
 WORK = PHASES[State.EXECUTE].artifact
+LIMIT = "limit"  # the cause of a hold that a provider's limit put on an instance, before the time when it ends
+LONGEST_PARKING_SECONDS = 24 * 3600.0
 STIRRING: tuple[type[Any], ...] = (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman)
 
 
@@ -52,8 +56,10 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
     if run is None or run.turn != event.turn:
         return None
     live.finish(event.turn, "lost" if event.fault else "ended")
-    if event.fault:
-        lose(live, world, turn, event.fault)
+    if event.parked_seconds > 0:
+        park(live, world, turn, event)
+    elif event.fault:
+        lose(live, world, turn, event.fault, confined(event), hopeless=event.hard)
     elif turn.agent == PROXY:
         _end_proxy(live, world, turn, event)
     else:
@@ -64,18 +70,51 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
 # ---- a turn that was lost ------------------------------------------------------------------------
 
 
-def lose(live: LiveJob, world: World, turn: Turn, fault: str) -> None:
+def confined(event: Ended) -> dict[str, Any]:
+    """How the turn's agent was confined, for the step that ends it."""
+    return {"boundary": dict(event.boundary)} if event.boundary else {}
+
+
+def lose(
+    live: LiveJob, world: World, turn: Turn, fault: str, more: dict[str, Any] | None = None, *, hopeless: bool = False
+) -> None:
     """The agent died, or took too long: give its message back, or tell whoever dispatched it."""
     now = world.clock.now()
     live.lost[turn.agent, turn.thread] = turn.calls
-    extra = dumps({"turn": turn.turn, "fault": fault})
-    try:
-        live.fire("recover", turn.agent, turn.thread, choice="agent", who=ORCHESTRATOR, time=now, extra=extra)
-    except Disabled:
-        _give_up(live, world, turn, fault, extra)
+    live.put_back(turn)
+    extra = dumps({"turn": turn.turn, "fault": texts.fit(fault), **(more or {})})
+    if not hopeless:
+        try:
+            live.fire("recover", turn.agent, turn.thread, choice="agent", who=ORCHESTRATOR, time=now, extra=extra)
+        except Disabled:
+            pass
+        else:
+            return
+    _give_up(live, world, turn, fault, extra, (HOPELESS,) if hopeless else ())
 
 
-def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str) -> None:
+def park(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
+    """The provider lets nothing through for now: give the message back, and hold the instance until it may go on."""
+    now = world.clock.now()
+    live.lost[turn.agent, turn.thread] = turn.calls
+    live.put_back(turn)
+    until = now + min(event.parked_seconds, LONGEST_PARKING_SECONDS)
+    extra = dumps({"turn": turn.turn, "fault": texts.fit(event.fault), **confined(event)})
+    live.fire("recover", turn.agent, turn.thread, choice="engine", who=ORCHESTRATOR, time=now, extra=extra)
+    live.fire("hold", turn.thread, choice=f"{LIMIT} {until!r}", who=ORCHESTRATOR, time=now)
+
+
+def unpark(live: LiveJob, world: World) -> None:
+    """Release the instances whose time has come."""
+    now = world.clock.now()
+    for hold in live.soup.of(Hold):
+        kind, _, until = hold.cause.partition(" ")
+        if kind == LIMIT and float(until) <= now:
+            live.fire("release", hold.thread, choice=hold.cause, who=ORCHESTRATOR, time=now)
+            live.ready[live.soup.need(Surface, hold.thread).agent, hold.thread] = None
+
+
+def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str, why: tuple[str, ...]) -> None:
     now = world.clock.now()
     crashed = live.soup.get(Crashed, turn.thread, turn.agent)
     parent = live.soup.parent(turn.thread)
@@ -91,7 +130,7 @@ def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str) ->
             time=now,
             meta={"failed": turn.thread, "message": turn.message, "fault": fault},
         )
-    live.fire("give-up", turn.agent, turn.thread, choice=notice, who=ORCHESTRATOR, time=now, extra=extra)
+    live.fire("give-up", turn.agent, turn.thread, *why, choice=notice, who=ORCHESTRATOR, time=now, extra=extra)
     if thread_kind(turn.thread) == "escalation":
         fall_back(live, world, turn.thread.partition(":")[2], key=f"{turn.turn}/fallback")
 
@@ -108,7 +147,7 @@ def _end_proxy(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         turn.thread,
         who=PROXY,
         time=world.clock.now(),
-        extra=_left_behind(turn, event, ""),
+        extra=_left_behind(turn, event, Kept("")),
     )
     said = turn.said
     if live.soup.get(Proxy, escalation_thread(question)) is None:
@@ -156,10 +195,18 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     surface = live.soup.need(Surface, turn.thread, turn.agent)
     record = led_by(live.soup, turn.thread)
     outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
-    _bring_up(live, world, turn, record, outcome)
-    tree = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn)).tree
+    try:
+        merges = _bring_up(live, world, turn, record, outcome)
+        kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
+    except WorkspaceError as trouble:  # too large, or damaged by what ran in it: that turn does not count
+        lose(live, world, turn, str(trouble), confined(event))
+        return
+    tree = kept.tree
     inside = contents(live, world, surface.workspace, tree) if record else {}
-    questions, refused = _questions(live, world, turn, inside)
+    unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
+    questions, refused = _questions(live, world, turn, inside, unsettled)
+    if outcome is not None and outcome.outcome and unsettled:
+        outcome = Outcome(problem=texts.unsettled(unsettled))
     if refused and outcome is None:
         outcome = Outcome(problem=refused)
     payloads = [
@@ -176,7 +223,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     _keep_handle(live, turn, event.handle)
     if tree:
         live.keep(tree_slot(surface.workspace), tree)
-    extra = _left_behind(turn, event, tree)
+    extra = _left_behind(turn, event, kept)
     who = turn.agent
     if payloads:
         chosen = Broadcast(tuple(payloads), tuple(questions))
@@ -188,16 +235,23 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         live.fire("ask", turn.agent, turn.thread, who=who, time=now)
     else:
         live.fire("nosend-step", turn.agent, turn.thread, who=who, time=now, extra=extra)
+    spoke = any(isinstance(payload, Deliver) and payload.thread != live.thread for payload in payloads)
+    _tell_merges(live, world, turn, merges, quiet=spoke or bool(questions) or outcome is not None)
+    if kept.left_out:
+        live.remarks[turn.agent, turn.thread] = texts.left_out(kept.left_out)
     if record is not None and record.live:
         _report(live, world, turn, event, outcome, inside)
 
 
 def anchored(live: LiveJob, turn: Turn) -> str:
-    """The name of a turn's snapshot, with where the bus stood: a cut tail is found by the turns after it, too."""
-    return f"{turn.turn}\n\n{dumps({'head': live.anchor()})}"
+    """The message of a turn's commit, with where the bus stood: a cut tail is found by the turns after it, too."""
+    said = f"{turn.agent} on {turn.thread}, turn {turn.turn} of job {live.job}"
+    return f"{said}\n\n{dumps({'head': live.anchor()})}"
 
 
-def _bring_up(live: LiveJob, world: World, turn: Turn, record: Record | None, outcome: Outcome | None) -> None:
+def _bring_up(
+    live: LiveJob, world: World, turn: Turn, record: Record | None, outcome: Outcome | None
+) -> list[tuple[str, str, Merge]]:
     """Merge what is closed in this turn; where the work is asserted or approved, what was left open: the lowest first.
 
     It is done before the turn's tree is kept: an assert, an approval and a restart are about all of it.
@@ -207,7 +261,7 @@ def _bring_up(live: LiveJob, world: World, turn: Turn, record: Record | None, ou
     ends = record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state)
     if ends or any(question.artifact == WORK for question, _ in turn.questions):
         leaving = list(soup.children(turn.thread))
-    merges: list[tuple[str, str]] = []
+    merges: list[tuple[Surface, str]] = []
     waiting = [(thread, turn.thread) for thread in reversed(leaving)]
     while waiting:
         thread, parent = waiting.pop()
@@ -215,14 +269,33 @@ def _bring_up(live: LiveJob, world: World, turn: Turn, record: Record | None, ou
         if below is None or above is None:
             continue  # it was withdrawn
         if below.workspace != above.workspace:
-            merges.append((below.workspace, above.workspace))
+            merges.append((below, above.workspace))
         waiting.extend((child, thread) for child in soup.children(thread))
-    for workspace, into in reversed(merges):
-        world.workspace.merge(live.job, workspace, into)
+    return [
+        (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into))
+        for below, into in reversed(merges)
+    ]
 
 
-def _left_behind(turn: Turn, event: Ended, tree: str) -> str:
-    if not (event.handle or event.usage or tree or turn.notes):
+def _tell_merges(live: LiveJob, world: World, turn: Turn, merges: list[tuple[str, str, Merge]], *, quiet: bool) -> None:
+    """[merge]: whoever closed a conversation hears what its tree brought; who went on at once, of conflicts only."""
+    for agent, thread, merge in merges:
+        if quiet and not merge.conflicts:
+            continue
+        name = live.write(
+            (ORCHESTRATOR, live.thread),
+            (turn.agent, turn.thread),
+            texts.fit(texts.merged(agent, thread, merge)),
+            key=f"{turn.turn}/merge/{thread}",
+            time=world.clock.now(),
+            meta={"merged": thread, "paths": len(merge.paths), "conflicts": [c.path for c in merge.conflicts]},
+        )
+        live.fire("merge", turn.agent, turn.thread, choice=name, who=ORCHESTRATOR, time=world.clock.now())
+
+
+def _left_behind(turn: Turn, event: Ended, kept: Kept) -> str:
+    tree = kept.tree
+    if not (event.handle or event.usage or event.boundary or tree or turn.notes):
         return f'{{"turn":"{turn.turn}"}}'
     left: dict[str, Any] = {"turn": turn.turn}
     if event.handle:
@@ -231,13 +304,18 @@ def _left_behind(turn: Turn, event: Ended, tree: str) -> str:
         left["usage"] = dict(event.usage)
     if tree:
         left["tree"] = tree
+    if kept.left_out:
+        left["left_out"] = list(kept.left_out)
+    left.update(confined(event))
     if turn.notes:
         left["notes"] = turn.notes
         return json.dumps(left)  # in ASCII: a note may hold what is no character
     return dumps(left)
 
 
-def _questions(live: LiveJob, world: World, turn: Turn, inside: dict[str, str]) -> tuple[list[Question], str]:
+def _questions(
+    live: LiveJob, world: World, turn: Turn, inside: dict[str, str], unsettled: list[str]
+) -> tuple[list[Question], str]:
     """The turn's questions, each on the bus, each assert bound to what its artifact contains now.
 
     An assert was checked when it was called; where the artifact has been changed since, it may be refused after all.
@@ -250,6 +328,9 @@ def _questions(live: LiveJob, world: World, turn: Turn, inside: dict[str, str]) 
     for number, (question, text) in enumerate(turn.questions):
         digest = (inside.get(question.artifact) or "absent") if question.kind is Kind.ASSERT else ""
         bound = replace(question, digest=digest)
+        if question.artifact == WORK and unsettled:
+            problem = texts.unsettled(unsettled)
+            continue
         try:
             refuse_unless_askable(live.soup, turn.agent, turn.thread, (bound,))
         except Refused as refused:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
 from parley.core.rule import Opening, RuleSet
 from parley.core.rules import RULES
-from parley.core.states import Record
+from parley.core.states import LIVE, PHASES, Record
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
     PROXY,
     Charter,
+    Hold,
     Idle,
     Interrupt,
     Mailbox,
@@ -26,8 +28,8 @@ from parley.core.terms import (
 from parley.engine import inputs, records, stand_in, texts
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
-from parley.engine.endings import discarded, end_turn, led_by, outcome_file
-from parley.engine.live import LiveJob, Turn, handle_slot, number_of
+from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
+from parley.engine.live import LiveJob, Turn, handle_slot, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.records import quote
 from parley.engine.reduce import acknowledge, message, terminate
@@ -141,10 +143,15 @@ class Engine:
         return found
 
     def _restore(self, live: LiveJob) -> None:
+        """Put every workspace back to what the bus names; those that nobody works in are taken away again."""
+        inhabited = {surface.workspace for surface in live.soup.of(Surface)}
         for where, tree in live.kept.items():
             if where.startswith("tree "):
                 workspace = where.partition(" ")[2]
-                self.world.workspace.restore(live.job, workspace, tree, f"epoch-{live.epoch}")
+                if workspace in inhabited or workspace == live.thread:
+                    self.world.workspace.restore(live.job, workspace, tree, f"epoch-{live.epoch}")
+                else:
+                    self.world.workspace.retire(live.job, workspace)
 
     def _keep_outcomes(self, live: LiveJob) -> None:
         """Write again the outcome files that the last commits may not have got to."""
@@ -182,6 +189,8 @@ class Engine:
         for live in self.jobs.values():
             # now, while all that the soup holds is committed: nobody answers what a crash may take back
             self._look |= stand_in.speak(live, self.world)
+            if live.parked:
+                unpark(live, self.world)
         events = self.world.turns.events(0.0 if self._look else timeout_seconds)
         for event in events:
             self._take(event)
@@ -270,6 +279,8 @@ class Engine:
     def _rouse(self, live: LiveJob, agent: str, thread: str) -> None:
         """Start the instance's next turn, if it has one: an interrupt goes before its mail."""
         soup = live.soup
+        if live.parked and soup.get(Hold, thread) is not None and soup.get(Run, thread, agent) is None:
+            return
         if interrupts := soup.all(Interrupt, thread):
             self._redirect(live, agent, thread, interrupts)
         elif not live.held and soup.get(Idle, thread, agent) is not None:
@@ -329,6 +340,7 @@ class Engine:
             stopped, live.stopped = live.stopped, []
             for name in stopped:
                 self.world.turns.cancel(live.job, name)
+            self._tidy_workspaces(live)
         for live in self.jobs.values():  # before any turn starts: it may write an outcome in the same place
             outcomes, live.outcomes = live.outcomes, []
             for name, text, workspace in outcomes:
@@ -342,17 +354,31 @@ class Engine:
         for live in self.jobs.values():
             self._write_records(live)
 
+    def _tidy_workspaces(self, live: LiveJob) -> None:
+        spoilt, live.spoilt = live.spoilt, []
+        for workspace, turn in spoilt:
+            self.world.workspace.restore(live.job, workspace, live.kept.get(tree_slot(workspace), ""), turn)
+        retired, live.retired = live.retired, []
+        for workspace in retired:
+            self.world.workspace.retire(live.job, workspace)
+
     def _submit(self, live: LiveJob, turn: Turn) -> None:
         surface = live.soup.need(Surface, turn.thread, turn.agent)
         record = enclosing(live.soup, turn.thread)
         parent = live.soup.parent(turn.thread)
         above = live.soup.get(Surface, parent) if parent else None
-        site = self.world.workspace.prepare(live.job, surface.workspace, above.workspace if above else "")
+        sealed = [PHASES[state].artifact for state in LIVE[: LIVE.index(record.state)]] if record.live else []
+        site = self.world.workspace.prepare(live.job, surface.workspace, above.workspace if above else "", sealed)
+        if turn.agent == PROXY:
+            site = replace(site, writable=False)
         if led_by(live.soup, turn.thread) is not None:
             self.world.workspace.clear_outcome(live.job, surface.workspace)
         row = message(live, self.world, turn.message)
         live.bodies.pop(turn.message, None)
         text = texts.recovered(row.body, discarded(live, turn.agent, turn.thread))
+        remark = live.remarks.pop((turn.agent, turn.thread), "")
+        text = f"{text}\n\n{remark}" if remark else text
+        role = live.role(turn.agent)
         turn.stream = records.stream_of(live.record, turn.thread)
         self._log(live, turn, "start", f'"agent":{quote(turn.agent)},"message":"{turn.message}"')
         self.world.turns.submit(
@@ -374,6 +400,9 @@ class Engine:
                 float(live.settings.get("time_limit_seconds", 1800)),
                 surface.tools,
                 live.rules_for(turn.agent),
+                role.get("runner") or live.row.agent,
+                records.dumps(role),
+                PHASES[record.state].skill if record.live and led_by(live.soup, turn.thread) else "",
             )
         )
 

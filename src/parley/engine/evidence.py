@@ -230,6 +230,7 @@ _WRITES: Mapping[str, Callable[[Soup, tuple[str, ...], Any], list[Letter]]] = Ma
         "send-step": _sent,
         "ask-step": _asks,
         "dead-letter": _returned,
+        "merge": _returned,
         "pending": _pending,
         "observe": _observed,
         "give-up": _given_up,

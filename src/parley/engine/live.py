@@ -152,10 +152,15 @@ class LiveJob:
         self.dying: list[str] = []  # threads to be terminated
         self.stopped: list[str] = []  # turns whose Run was consumed: to be cancelled
         self.lost: dict[tuple[str, str], list[str]] = {}  # calls that a lost turn had made
+        self.remarks: dict[tuple[str, str], str] = {}  # what an instance is told with its next message
+        self.spoilt: list[tuple[str, str]] = []  # workspaces that a lost turn may have written to, with that turn
+        self.retired: list[str] = []  # workspaces that nobody works in any more
         self.changed: dict[str, Record] = {}  # records that are not in their files yet
         self.outcomes: list[tuple[str, str, str]] = []  # to be kept as files: name, text, whose workspace
-        self.asking = self.held = 0  # how many questions wait for the human, and how many holds there are
+        self.asking = 0  # how many questions wait for the human
+        self.held = self.parked = 0  # how many holds there are on the whole job, and on single instances
         self._rules: dict[str, str] = {}
+        self._roles: dict[str, dict[str, Any]] = {}
         self._pending = _Pending()
         self._listed = True  # whether the listing's row may have changed
 
@@ -176,7 +181,8 @@ class LiveJob:
             else:
                 live.soup.react((), (decode(json.loads(body)),))
         live.changed = {record.id: record for record in live.soup.of(Record)}
-        live.asking, live.held = len(live.soup.of(AskHuman)), len(live.soup.of(Hold))
+        live.asking, live.held = len(live.soup.of(AskHuman)), len(live.soup.all(Hold, live.thread))
+        live.parked = len(live.soup.of(Hold)) - live.held
         live.rouse()
         return live
 
@@ -213,6 +219,12 @@ class LiveJob:
             rules = self.settings.get("proxy") if agent == PROXY else self.settings.get("agents", {}).get(agent, [])
             text = self._rules[agent] = dumps(rules)
         return text
+
+    def role(self, agent: str) -> dict[str, Any]:
+        """A role as the job's snapshot has it."""
+        if not self._roles:
+            self._roles = {role["name"]: role for role in self.settings["roles"]}
+        return self._roles.get(agent, {"name": agent})
 
     def rouse(self) -> None:
         """Look at every instance again: after a load, and when a hold is released."""
@@ -256,7 +268,7 @@ class LiveJob:
             if kind is Run:
                 self._ended(molecule)
             elif kind in _LISTED:
-                self._count(kind, -1)
+                self._count(molecule, -1)
         for molecule in produced:
             where = slot(molecule)
             before.setdefault(where, None)
@@ -275,16 +287,19 @@ class LiveJob:
             if molecule.thread not in self.dying:
                 self.dying.append(molecule.thread)
         else:
-            self._count(type(molecule), 1)
+            self._count(molecule, 1)
             if isinstance(molecule, Record):
                 self.changed[molecule.id] = molecule
 
-    def _count(self, kind: type[Any], change: int) -> None:
+    def _count(self, molecule: Molecule, change: int) -> None:
         self._listed = True
-        if kind is AskHuman:
+        if isinstance(molecule, AskHuman):
             self.asking += change
-        elif kind is Hold:
-            self.held += change
+        elif isinstance(molecule, Hold):
+            if molecule.thread == self.thread:
+                self.held += change
+            else:
+                self.parked += change
 
     def _rouse_thread(self, thread: str) -> None:
         surface = self.soup.get(Surface, thread)
@@ -301,6 +316,12 @@ class LiveJob:
         """The turn is over: compare and set its row."""
         self._pending.ended.append((turn, self.epoch, status))
         return self.running.pop(turn)
+
+    def put_back(self, turn: Turn) -> None:
+        """What a lost turn has written is not what the instance goes on from."""
+        surface = self.soup.get(Surface, turn.thread, turn.agent)
+        if surface is not None and turn.agent != PROXY:
+            self.spoilt.append((surface.workspace, turn.turn))
 
     def forget(self, turn: TurnRow) -> None:
         """A turn of an earlier owner is lost."""

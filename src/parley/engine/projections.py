@@ -136,7 +136,7 @@ class Present:
     @property
     def paused(self) -> bool:
         """Whether somebody has paused it."""
-        return bool(self.soup.of(Hold))
+        return bool(self.soup.all(Hold, job_thread(self.job)))
 
     def questions(self) -> list[Asked]:
         """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""

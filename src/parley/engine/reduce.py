@@ -131,6 +131,8 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
         for surface in soup.all(Surface, here):
             if surface.agent != PROXY:
                 live.drop(handle_slot(surface.agent, here))
+            if surface.workspace == here:
+                live.retired.append(here)
         live.drop(said_slot(here))
         live.fire("term-final", here, who=who, time=now)
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from parley.core.states import PHASES, Record, State, skill_outcomes
 from parley.core.terms import Kind, Question, Ruling
+from parley.ports import Conflict, Merge
+
+LISTED = 20  # paths, or lines of the like, in one message
 
 REVIEW = {
     State.INTENT: "Do you recognize this as your idea, completely and accurately put into words?",
@@ -48,6 +51,44 @@ def recovered(text: str, discarded: Sequence[str]) -> str:
         return text
     calls = "; ".join(discarded)
     return f"{text}\n\n[RECOVERED] The last turn was lost; these calls of it were discarded: {calls}"
+
+
+def merged(agent: str, thread: str, merge: Merge) -> str:
+    """What became of the tree of one that was closed: brought in cleanly, or with conflicts to settle."""
+    of = f"{agent} on {thread}"
+    left = "".join(f"\nLeft out: {line}" for line in merge.left_out[:LISTED])
+    if not merge.conflicts:
+        paths = _listed(merge.paths) or "nothing: it had changed no file"
+        return f"[MERGE clean] {of}: {paths}.{left}"
+    sides = "\n".join(_sides(conflict, agent) for conflict in merge.conflicts[:LISTED])
+    rest = _listed(merge.paths)
+    clean = f" Merged cleanly: {rest}." if rest else ""
+    return (
+        f"[MERGE conflict] {of} and your tree both changed {_listed([c.path for c in merge.conflicts])}."
+        f"{clean} Settle each in your own tree: keep what both sides meant, and remove the markers."
+        f" No outcome counts before that.{left}\n{sides}"
+    )
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - LISTED} more" if len(paths) > LISTED else ""
+    return ", ".join(paths[:LISTED]) + more
+
+
+def _sides(conflict: Conflict, agent: str) -> str:
+    ours = "(deleted)" if conflict.ours is None else conflict.ours
+    theirs = "(deleted)" if conflict.theirs is None else conflict.theirs
+    return f"\n--- {conflict.path}, yours\n{ours}\n--- {conflict.path}, of {agent}\n{theirs}"
+
+
+def unsettled(paths: Sequence[str]) -> str:
+    """A merge has left something to do first."""
+    return f"a merge left conflicts in {_listed(paths)}; settle them and remove the markers first"
+
+
+def left_out(lines: Sequence[str]) -> str:
+    """What of a turn's files was not kept, for whoever made them."""
+    return f"Not kept of what you left in your workspace: {'; '.join(lines[:LISTED])}."
 
 
 def dead_letter(agent: str, thread: str, body: str) -> str:
