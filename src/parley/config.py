@@ -19,6 +19,19 @@ class ConfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class BoundarySettings:
+    """What the user has decided about the boundary. Whatever widens it is shown in `parley doctor` and in the audit."""
+
+    accept: str = ""  # a weaker boundary, accepted by name
+    readable: tuple[str, ...] = ()  # more folders that agents may read
+    hosts: tuple[str, ...] = ()  # host:port that agents may connect to
+    exempt: tuple[str, ...] = ()  # attempts that may succeed
+    processes: int = 256
+    open_files: int = 4096
+    file_megabytes: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, with their defaults."""
 
@@ -30,6 +43,7 @@ class Settings:
     parallel: int = 8
     durability: str = "full"
     teams: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    boundary: BoundarySettings = field(default_factory=BoundarySettings)
 
 
 def read(root: Path) -> Settings:

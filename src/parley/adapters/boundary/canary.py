@@ -1,0 +1,130 @@
+"""Things outside that no cage may reach. They are open to everybody, so that only the cage itself can be in the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+
+
+class Canary:
+    """A folder, sockets, ports and a process, kept for as long as the boundary lives."""
+
+    def __init__(self, uid: int | None) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="parley-canary-"))
+        self._uid = uid
+        self._lock = threading.Lock()
+        self._datagrams: set[bytes] = set()
+        for name in (".git", ".git/hooks", ".git/refs", ".git/refs/heads"):
+            (self.folder / name).mkdir()
+        for name in ("secret", ".git/config", ".git/HEAD"):
+            (self.folder / name).write_text(secrets.token_hex(8), encoding="ascii")
+        for path in (self.folder, *self.folder.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        self._listeners = [
+            _listen(socket.AF_UNIX, f"{self.folder}/socket"),
+            _listen(socket.AF_UNIX, f"\0parley-canary-{self.folder}"),
+            _listen(socket.AF_INET, ("127.0.0.1", 0)),
+        ]
+        (self.folder / "socket").chmod(0o777)
+        self._mailbox = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._mailbox.bind(("127.0.0.1", 0))
+        self._mailbox.setblocking(False)
+        self._process = self._bird()
+        self._before = self._look()
+        self._finalizer = weakref.finalize(self, _clear, self.folder, [*self._listeners, self._mailbox])
+
+    def _bird(self) -> subprocess.Popen[bytes]:
+        # it ends by itself when its input does: with this process, whatever becomes of it
+        who = {"user": self._uid, "group": self._uid, "extra_groups": []} if self._uid is not None else {}
+        return subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd="/", env={}, **who)  # type: ignore[call-overload,no-any-return] # the keywords are as Popen has them
+
+    def words(self) -> dict[str, Any]:
+        """What the attempts have to know."""
+        return {
+            "folder": str(self.folder),
+            "process": self._process.pid,
+            "tcp": self._listeners[2].getsockname()[1],
+            "udp": self._mailbox.getsockname()[1],
+            "namespaces": {kind: _namespace(kind) for kind in NAMESPACES if _namespace(kind)},
+            "real_home": str(Path.home()),
+        }
+
+    def _look(self) -> list[Any]:
+        names = sorted(str(path) for path in self.folder.rglob("*"))
+        found = [(name, os.lstat(name)) for name in names]
+        return [(name, status.st_ctime_ns, status.st_size) for name, status in found]
+
+    def judge(self, token: str, workspace: str) -> dict[str, str]:
+        """What an attempt has really done out here, whatever it says itself: its name, and what is seen."""
+        found = {}
+        with self._lock:
+            self._drain()
+            if token.encode() in self._datagrams:
+                found["udp"] = "a datagram arrived"
+            if self._process.poll() is not None:
+                found["signal_outside"] = "a process outside was ended"
+                self._process = self._bird()
+            try:
+                now = self._look()
+            except OSError:
+                now = []
+            if now != self._before:
+                found["change_outside"] = "files outside were changed"
+                self._before = now
+        beside = Path(workspace).parent / f".probe-{token}"
+        if os.path.lexists(beside):
+            found["write_beside"] = f"wrote {beside}"
+            with contextlib.suppress(OSError):
+                beside.unlink()
+        return found
+
+    def _drain(self) -> None:
+        for listener in self._listeners:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    listener.accept()[0].close()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._datagrams.add(self._mailbox.recv(64))
+
+    def close(self) -> None:
+        """Clear it all away."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._finalizer()
+
+
+def _listen(family: int, address: Any) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.bind(address)
+    listener.listen(64)
+    listener.setblocking(False)
+    return listener
+
+
+def _namespace(kind: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/ns/{kind}")  # noqa: PTH115 - no path: a name in brackets
+    except OSError:
+        return ""
+
+
+def _clear(folder: Path, sockets: list[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,80 @@
+"""Processes by their parents: who is in a cage, seen from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from pathlib import Path
+
+TIDY_SECONDS = 2.0
+KILL_SECONDS = 10.0
+
+
+def children(pid: int) -> list[int]:
+    """A process's own children."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+    except FileNotFoundError:  # a kernel without that file, or no such process
+        return [child for child, parent in _parents().items() if parent == pid]
+
+
+def _parents() -> dict[int, int]:
+    """Every living process and its parent; what only waits to be reaped does not live."""
+    found = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, often
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{name}/stat").read_bytes()
+                state, parent = stat[stat.rindex(b")") + 2 :].split(b" ", 2)[:2]
+                if state not in {b"Z", b"X"}:
+                    found[int(name)] = int(parent)
+    return found
+
+
+def descendants(root: int) -> set[int]:
+    """All that came of a process, without itself."""
+    parents = _parents()
+    below: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        below.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    todo = [root]
+    while todo:
+        fresh = [pid for pid in below.get(todo.pop(), ()) if pid not in found]
+        found.update(fresh)
+        todo += fresh
+    return found
+
+
+def end_all_but(init: int, main: int) -> bool:
+    """End every process below an init but one. Whether it could be done in time."""
+    deadline = time.monotonic() + TIDY_SECONDS
+    stopped: set[int] = set()
+    # whoever has been stopped can't fork any more: so this ends, also with a fork bomb
+    while fresh := descendants(init) - {main} - stopped:
+        _signal(fresh, signal.SIGSTOP)
+        stopped |= fresh
+        if time.monotonic() > deadline:
+            break
+    while rest := descendants(init) - {main}:
+        _signal(rest, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def await_end(handle: int, seconds: float = KILL_SECONDS) -> bool:
+    """Wait until the process behind a pidfd is gone."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

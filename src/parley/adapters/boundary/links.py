@@ -1,0 +1,187 @@
+"""What a workspace shares with the outside by more than its path: hard links, repositories, owners.
+
+Agents may be at work while this looks, and Parley may be root: nothing here follows a link, every step goes by the
+descriptor of the folder it was taken in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FRESH_NS = 50_000_000  # a folder changed this lately may change again within the same tick of the kernel's clock
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(slots=True)
+class _Tree:
+    """What was seen of a workspace: each folder's last change, its subfolders and its linked files."""
+
+    changed: dict[str, int] = field(default_factory=dict)
+    below: dict[str, list[str]] = field(default_factory=dict)
+    linked: dict[str, list[tuple[str, int, int]]] = field(default_factory=dict)  # folder -> (name, inode, links)
+    nested: set[str] = field(default_factory=set)
+
+
+class Known:
+    """The trees seen so far, so that a launch looks only into folders that changed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.trees: dict[str, _Tree] = {}
+
+
+def part(known: Known, workspace: str, uid: int) -> tuple[list[str], list[str]]:
+    """Copy every file whose content is shared with something outside; those, and the nested repositories."""
+    with known.lock:
+        tree = known.trees.pop(workspace, None)
+        tree = _look(workspace, tree or _Tree())
+        parted = []
+        for folder, name in list(_shared(tree)):
+            path = os.path.join(folder, name)  # noqa: PTH118 - as the walk has them
+            with _below(workspace, folder) as place:
+                if place is not None and _copy(place, name, uid):
+                    parted.append(path)
+            tree.changed.pop(folder, None)
+        known.trees[workspace] = tree
+        return parted, sorted(tree.nested)
+
+
+def _look(root: str, tree: _Tree) -> _Tree:
+    """The tree as it is now: folders that did not change are not read again."""
+    now = _Tree()
+    horizon = time.time_ns() - FRESH_NS
+    todo = [root]
+    while todo:
+        folder = todo.pop()
+        try:
+            changed = os.lstat(folder).st_ctime_ns
+            if tree.changed.get(folder) == changed:
+                now.below[folder], now.linked[folder] = tree.below[folder], tree.linked[folder]
+                now.nested |= {folder} & tree.nested
+            else:
+                _read(folder, root, now)
+        except OSError:
+            continue  # it has gone, or is nobody's to read
+        if changed < horizon:
+            now.changed[folder] = changed
+        todo += now.below[folder]
+    return now
+
+
+def _read(folder: str, root: str, now: _Tree) -> None:
+    below: list[str] = []
+    linked: list[tuple[str, int, int]] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == ".git" and folder != root:
+                now.nested.add(folder)
+            if entry.is_dir(follow_symlinks=False):
+                below.append(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                if status.st_nlink > 1:
+                    linked.append((entry.name, status.st_ino, status.st_nlink))
+    now.below[folder], now.linked[folder] = below, linked
+
+
+def _shared(tree: _Tree) -> Iterator[tuple[str, str]]:
+    """The files that have names elsewhere: not all of their links are in the tree."""
+    here: dict[int, int] = {}
+    for files in tree.linked.values():
+        for _, inode, _ in files:
+            here[inode] = here.get(inode, 0) + 1
+    for folder, files in tree.linked.items():
+        for name, inode, count in files:
+            if here[inode] < count:
+                yield folder, name
+
+
+@contextlib.contextmanager
+def _below(root: str, folder: str) -> Iterator[int | None]:
+    """A folder of a tree, opened step by step; None if a step is no folder any more."""
+    places: list[int] = []
+    try:
+        places.append(os.open(root, _FOLDER))
+        relative = os.path.relpath(folder, root)
+        for step in [] if relative == "." else relative.split("/"):
+            places.append(os.open(step, _FOLDER, dir_fd=places[-1]))
+        yield places[-1]
+    except (FileNotFoundError, NotADirectoryError):
+        yield None
+    finally:
+        for place in places:
+            os.close(place)
+
+
+def _copy(folder: int, name: str, uid: int) -> bool:
+    """Put a copy of a file in its own place."""
+    try:
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return False
+    with os.fdopen(source, "rb") as old:
+        status = os.fstat(source)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004 - parted already
+            return False
+        fresh = f".{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(fresh, flags, 0o600, dir_fd=folder), "wb") as new:
+            while chunk := old.read(1 << 20):
+                new.write(chunk)
+            new.flush()
+            if os.geteuid() == 0:
+                os.fchown(new.fileno(), uid, uid)
+            os.fchmod(new.fileno(), status.st_mode & 0o777)
+            os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return True
+
+
+def hand_over(path: str, uid: int) -> None:
+    """Make a tree an ordinary user's own. What has names outside is copied first: only the copy is given away."""
+    top = os.open(path, _FOLDER)
+    try:
+        _give(top, os.fstat(top), uid)
+    finally:
+        os.close(top)
+
+
+def _give(folder: int, status: os.stat_result, uid: int) -> None:
+    if status.st_uid != uid or status.st_gid != uid:
+        os.fchown(folder, uid, uid)
+    with os.scandir(folder) as entries:
+        for entry in list(entries):
+            with contextlib.suppress(FileNotFoundError):
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode):
+                    with contextlib.suppress(NotADirectoryError):
+                        below = os.open(entry.name, _FOLDER, dir_fd=folder)
+                        try:
+                            _give(below, found, uid)
+                        finally:
+                            os.close(below)
+                elif found.st_uid == uid and found.st_gid == uid:
+                    continue
+                elif not (stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and _copy(folder, entry.name, uid)):
+                    os.chown(entry.name, uid, uid, dir_fd=folder, follow_symlinks=False)
+
+
+def repositories(workspace: str) -> list[str]:
+    """The repository that a worktree belongs to, as its `.git` file says."""
+    file = Path(workspace) / ".git"
+    with contextlib.suppress(OSError, ValueError):
+        text = file.read_text("utf-8") if file.is_file() and not file.is_symlink() else ""
+        if text.startswith("gitdir: "):
+            private = (Path(workspace) / text[8:].strip()).resolve()
+            common = private / "commondir"
+            shared = (private / common.read_text("utf-8").strip()).resolve() if common.is_file() else private
+            return [str(shared)]
+    return []

@@ -1,0 +1,172 @@
+"""Passing a request on to the one upstream, with the key put in, and its answer back as it comes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from parley.adapters.boundary.messages import Bad, Head, Reader, body_length
+
+CONNECT_SECONDS = 30.0
+ANSWER_SECONDS = 900.0
+_HOP = frozenset(
+    ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect", "host",
+     "content-length")
+)  # fmt: skip
+_SECRETS = frozenset(("authorization", "proxy-authorization", "x-api-key", "cookie"))
+_ODD = re.compile(r"%2e|%2f|%5c|%00|%0a|%0d|%25|\\|#|//|/\.\.?(/|$)", re.IGNORECASE)
+_NO_BODY = (204, 304)
+
+
+class Upstream(NamedTuple):
+    """Where requests are passed on to."""
+
+    secure: bool
+    host: str
+    port: int
+    base: str
+
+
+class _Keeper(Protocol):
+    def keep(self, one: socket.socket) -> bool: ...
+    def drop(self, one: socket.socket) -> None: ...
+
+
+def parse_upstream(url: str) -> Upstream:
+    """A base URL; a ValueError says what is wrong with it."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise ValueError(f"{url}: this is no base URL; write https://host[:port][/path]")
+    local = parts.hostname in {"localhost", "::1"} or parts.hostname.startswith("127.")
+    if parts.scheme == "http" and not local:
+        raise ValueError(f"{url}: a key is never sent in the clear; use https")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return Upstream(parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/"))
+
+
+def path_allowed(target: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether a request's target lies under a listed path, however it is read."""
+    path = target.partition("?")[0]
+    if not path.startswith("/") or _ODD.search(path) or "#" in target:
+        return False
+    return any(path == prefix or path.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)
+
+
+def forward(
+    client: socket.socket,
+    head: Head,
+    upstream: Upstream,
+    secrets: Mapping[str, str],
+    note: Callable[[int], None],
+    keeper: _Keeper,
+) -> None:
+    """Pass a request on, and its answer back."""
+    length = body_length(head)
+    reader = Reader(client, head.rest)
+    if any(value.lower() == "100-continue" for value in head.values("expect")):
+        client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    connection = _connect(upstream)
+    kept = connection.sock
+    try:
+        if not keeper.keep(kept):
+            raise Bad(503, "too many connections at once")
+        try:
+            _send(connection, head, upstream, secrets, length, reader)
+            response = connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            raise Bad(502, f"{upstream.host} broke off: {type(error).__name__}") from error
+        note(response.status)
+        _answer(client, head.method, response)
+    finally:
+        keeper.drop(kept)
+        connection.close()
+
+
+def _connect(upstream: Upstream) -> http.client.HTTPConnection:
+    if upstream.secure:
+        trusted = ssl.create_default_context()
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            upstream.host, upstream.port, timeout=CONNECT_SECONDS, context=trusted
+        )
+    else:
+        connection = http.client.HTTPConnection(upstream.host, upstream.port, timeout=CONNECT_SECONDS)
+    try:
+        connection.connect()
+    except OSError as error:
+        connection.close()
+        why = "its certificate is not trusted" if isinstance(error, ssl.SSLError) else "it can't be reached"
+        raise Bad(502, f"{upstream.host}: {why}") from error
+    connection.sock.settimeout(ANSWER_SECONDS)
+    return connection
+
+
+def _send(
+    connection: http.client.HTTPConnection,
+    head: Head,
+    upstream: Upstream,
+    secrets: Mapping[str, str],
+    length: int | None,
+    reader: Reader,
+) -> None:
+    named = {word.strip().lower() for value in head.values("connection") for word in value.split(",")}
+    dropped = _HOP | _SECRETS | named | {name.lower() for name in secrets}
+    connection.putrequest(head.method, upstream.base + head.target, skip_accept_encoding=True)
+    for name, value in head.fields:
+        if name.lower() not in dropped:
+            connection.putheader(name, value.encode("latin-1"))
+    for name, value in secrets.items():
+        connection.putheader(name, value)
+    if length is None:
+        connection.putheader("Transfer-Encoding", "chunked")
+    elif length or head.method in {"POST", "PUT", "PATCH"}:
+        connection.putheader("Content-Length", str(length))
+    connection.endheaders()
+    if length is None:
+        for chunk in reader.chunks():
+            connection.send(_framed(chunk))
+        connection.send(b"0\r\n\r\n")
+    else:
+        for part in reader.exactly(length):
+            connection.send(part)
+
+
+def _answer(client: socket.socket, method: str, response: http.client.HTTPResponse) -> None:
+    bare = method == "HEAD" or response.status in _NO_BODY
+    length = response.getheader("Content-Length")
+    lines = [f"HTTP/1.1 {response.status} {response.reason}"]
+    lines += [f"{name}: {value}" for name, value in response.getheaders() if name.lower() not in _HOP]
+    lines.append("Connection: close")
+    if length is not None:
+        lines.append(f"Content-Length: {length}")
+    elif not bare:
+        lines.append("Transfer-Encoding: chunked")
+    client.sendall("\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace"))
+    if bare:
+        return
+    for part in _parts(response):
+        client.sendall(part if length is not None else _framed(part))
+    if length is None:
+        client.sendall(b"0\r\n\r\n")
+
+
+def _parts(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The body as it comes: a stream of events is passed on event by event. One that breaks off ends without an end."""
+    with contextlib.suppress(ValueError):
+        while True:
+            try:
+                part = response.read1(1 << 16)
+            except http.client.HTTPException as error:
+                raise ConnectionAbortedError("the answer broke off") from error
+            if not part:
+                return
+            yield part
+
+
+def _framed(part: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(part), part)
