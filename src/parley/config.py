@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ FILE = "parley.toml"
 POLICIES = ("never", "when_unsure", "always")
 STATES = ("intent", "plan", "execute")
 DURABILITIES = ("full", "normal")
+WEAKER_BOUNDARIES = ("", "none")
 
 
 class ConfigError(ValueError):
@@ -101,7 +103,7 @@ class _Reader:
                 raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
-        self.check("", document, ("policy", "limits", "bus", "roles"))
+        self.check("", document, ("policy", "limits", "bus", "boundary", "roles"))
         default = Settings()
         policy = self.table(document, "policy", STATES)
         limits = self.table(
@@ -121,18 +123,50 @@ class _Reader:
             self.count(limits, "parallel", default.parallel),
             self.word(bus, "bus", "durability", DURABILITIES, default.durability),
             self.teams(self.table(document, "roles", None)),
+            self.boundary(document),
         )
+
+    def boundary(self, document: Mapping[str, Any]) -> BoundarySettings:
+        default = BoundarySettings()
+        known = ("accept", "readable", "hosts", "exempt", "processes", "open_files", "file_megabytes")
+        table = self.table(document, "boundary", known)
+        readable = self.names(table, "readable", "~/.pyenv")
+        for path in readable:
+            if not path.startswith(("/", "~/")) or ".." in path.split("/"):
+                raise self.fail(
+                    "[boundary] readable", f"{path!r} is no whole path", "write one that begins with / or ~/"
+                )
+        hosts = self.names(table, "hosts", "example.org:443")
+        for host in hosts:
+            if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}", host):
+                raise self.fail("[boundary] hosts", f"{host!r} is no host and port", 'write "example.org:443"')
+        return BoundarySettings(
+            self.word(table, "boundary", "accept", WEAKER_BOUNDARIES, default.accept),
+            readable,
+            hosts,
+            self.names(table, "exempt", "udp"),
+            self.count(table, "processes", default.processes, "boundary", 100_000),
+            self.count(table, "open_files", default.open_files, "boundary", 1_000_000),
+            self.count(table, "file_megabytes", default.file_megabytes, "boundary", 1_000_000),
+        )
+
+    def names(self, table: Mapping[str, Any], key: str, example: str) -> tuple[str, ...]:
+        value = table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise self.fail(f"[boundary] {key}", "it must be a list of texts", f'write {key} = ["{example}"]')
+        return tuple(value)
 
     def word(self, table: Mapping[str, Any], name: str, key: str, known: tuple[str, ...], default: str) -> str:
         value = table.get(key, default)
         if value not in known:
-            raise self.fail(f"[{name}] {key}", f"{value!r} is not known", f"use one of: {', '.join(known)}")
+            words = ", ".join(word or "nothing at all" for word in known)
+            raise self.fail(f"[{name}] {key}", f"{value!r} is not known", f"use one of: {words}")
         return str(value)
 
-    def count(self, table: Mapping[str, Any], key: str, default: int) -> int:
+    def count(self, table: Mapping[str, Any], key: str, default: int, name: str = "limits", most: int = 1000) -> int:
         value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:  # noqa: PLR2004 - the text below names the bounds
-            raise self.fail(f"[limits] {key}", "it must be a whole number", "write one from 1 to 1000")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise self.fail(f"[{name}] {key}", "it must be a whole number", f"write one from 1 to {most}")
         return value
 
     def seconds(self, table: Mapping[str, Any], key: str, default: float) -> float:
