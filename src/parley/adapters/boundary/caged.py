@@ -1,0 +1,61 @@
+"""A verified, running agent process, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+
+from parley.adapters.boundary import family
+from parley.adapters.boundary.cage import Verdict
+from parley.adapters.boundary.gateway import Gateway, Request
+from parley.ports import BoundaryError
+
+
+class Caged:
+    """A verified, running agent process."""
+
+    def __init__(self, process: subprocess.Popen[bytes], verdict: Verdict, gateway: Gateway | None) -> None:
+        self.process = process
+        self.verdict = verdict
+        self._gateway = gateway
+        self._init = self._main = 0
+        self._handle = -1
+        self._lock = threading.Lock()
+
+    def settle(self) -> None:
+        """Note who is who while nobody but the launcher is there."""
+        (self._init,) = family.children(self.process.pid)
+        self._handle = os.pidfd_open(self._init)
+        (self._main,) = family.children(self._init)
+
+    @property
+    def requests(self) -> list[Request]:
+        """What was asked of the gateway: the last of it."""
+        return self._gateway.requests() if self._gateway is not None else []
+
+    def tidy(self) -> None:
+        """End every process in the cage but the agent's main one and the init."""
+        plain = self._init == 0
+        above, kept = (self.process.pid, 0) if plain else (self._init, self._main)
+        if self.process.poll() is None and not family.end_all_but(above, kept):
+            raise BoundaryError("processes of the turn would not end within 2 s; the agent has to be ended")
+
+    def kill(self) -> int:
+        """End all of it and wait until it is gone; the exit status. The pipes stay the caller's to close."""
+        if self.verdict.accepted and self.process.poll() is None:
+            family.end_all_but(self.process.pid, 0)
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        status = self.process.wait()
+        with self._lock:
+            if self._handle >= 0:
+                gone = family.await_end(self._handle)
+                os.close(self._handle)
+                self._handle = -1
+                if not gone:
+                    raise BoundaryError(f"process {self._init} would not end; end it by hand")
+            if self._gateway is not None:
+                self._gateway.close()
+        return status
