@@ -75,6 +75,9 @@ class Inline:
     def reclaim(self, job: str) -> None:
         """Nothing is ever left."""
 
+    def rest(self, job: str) -> None:
+        """Nothing is kept ready."""
+
     def close(self) -> None:
         """Nothing to close."""
 

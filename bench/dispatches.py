@@ -84,6 +84,9 @@ class Played:
     def reclaim(self, job: str) -> None:
         """Nothing is ever left."""
 
+    def rest(self, job: str) -> None:
+        """Nothing is kept ready."""
+
     def close(self) -> None:
         """Nothing to close."""
 

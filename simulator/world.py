@@ -296,6 +296,9 @@ class SimTurns:
     def reclaim(self, job: str) -> None:
         """What an earlier process left running died with it in this world."""
 
+    def rest(self, job: str) -> None:
+        """Nothing is kept ready."""
+
     def chance(self, fault: str) -> bool:
         """Whether a fault strikes now."""
         return self.rng.random() < self.faults.get(fault, 0.0)

@@ -323,6 +323,9 @@ class Turns(Protocol):
     def reclaim(self, job: str) -> None:
         """End whatever an owner that died may have left running of a job's turns."""
 
+    def rest(self, job: str) -> None:
+        """End what is kept ready of a job between its turns."""
+
     def hosts(self) -> tuple[str, ...]:
         """Where turns can be run; the first is here."""
 

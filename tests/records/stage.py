@@ -135,6 +135,9 @@ class Stage:
         for key in [key for key in self._playing if key[0] == job]:
             del self._playing[key]
 
+    def rest(self, job: str) -> None:
+        """Nothing is kept ready."""
+
     def close(self) -> None:
         self._playing.clear()
 

@@ -128,7 +128,7 @@ def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str, wh
             texts.failed(turn.agent, turn.thread, fault, tries),
             key=f"{turn.turn}/failed",
             time=now,
-            meta={"failed": turn.thread, "message": turn.message, "fault": fault},
+            meta={"failed": turn.thread, "message": turn.message, "fault": fault, "hopeless": bool(why)},
         )
     live.fire("give-up", turn.agent, turn.thread, *why, choice=notice, who=ORCHESTRATOR, time=now, extra=extra)
     if thread_kind(turn.thread) == "escalation":

@@ -431,6 +431,7 @@ class Engine:
                 text = records.render(records.state_document(record))
                 self.world.files.write_state(live.job, f"records/{name}.json", text)
             else:
+                self.world.turns.rest(live.job)  # a state's agents end with it
                 self._anchor(live, force=True)
             known[record.id] = record
 

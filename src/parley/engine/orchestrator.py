@@ -214,6 +214,9 @@ class Orchestrator:
             self.rest()
             return
         again = texts.recovered(lost.body, discarded(self.live, record.actor, record.thread))
+        while meta.get("hopeless") and record.failures < self.live.soup.charter.retry_budget:
+            self.fire("strike", record.id)  # trying again would end the same way
+            record = self.live.record
         self.struck(record, meta["fault"], again)
 
     def struck(self, record: Record, fault: str, again: str | None) -> None:

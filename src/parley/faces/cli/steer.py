@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from parley.adapters.processes import kill_marked
+from parley.adapters.marks import end_marked
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.config import Settings
@@ -115,7 +115,7 @@ def _known_thread(store: SqliteStore, row: JobRow, given: str | None) -> str | N
 def _bury(store: SqliteStore, job: str, thread: str) -> None:
     """Report nothing before every process of what was withdrawn is dead."""
     if not thread:
-        kill_marked(f"{job}/")
+        end_marked(f"{job}/")
         return
     below = {thread}
     present = Present(store, job)
@@ -124,7 +124,7 @@ def _bury(store: SqliteStore, job: str, thread: str) -> None:
             below.add(each.id)
     for turn in store.turns(job):
         if turn.thread in below:
-            kill_marked(f"{job}/{turn.turn}")
+            end_marked(f"{job}/{turn.turn}")
 
 
 def _done(store: SqliteStore, place: Place, job: str, kind: str, key: str, *, body: dict[str, Any]) -> InputRow | None:

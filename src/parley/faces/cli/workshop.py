@@ -13,11 +13,13 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from parley.adapters.boundary import Boundary
 from parley.adapters.files import JobFiles
 from parley.adapters.folder import FolderWorkspace
-from parley.adapters.processes import Processes
+from parley.adapters.playing import Playing
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
+from parley.adapters.turns import LocalTurns
 from parley.config import Settings
 from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
@@ -49,7 +51,8 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     """An engine at a place. When it is let go of, no process of a turn is left."""
     make_home(place)
     store = SqliteStore(place.home, durability=settings.durability)
-    turns = Processes(settings.parallel)
+    boundary = Boundary(settings.boundary)
+    turns = LocalTurns({"scripted": Playing(boundary)}, settings.parallel)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():
         if handler == signal.SIG_DFL:  # nohup and the like are left as they are
@@ -59,6 +62,7 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
         yield Engine(world)
     finally:
         turns.close()
+        boundary.close()
         store.close()
         for number, handler in before.items():
             signal.signal(number, handler)

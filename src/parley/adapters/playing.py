@@ -1,0 +1,229 @@
+"""The runner of scripted agents: each turn a process of its own behind the boundary, one JSON object a line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+from parley.adapters.boundary import Boundary, Cage, Caged
+from parley.ports import BoundaryError, Called, Ended, Order, Progress, TurnEvent
+
+LINE_LIMIT = 4 << 20  # a longer line is no call of ours
+STDERR_TAIL = 2000
+PATIENCE_SECONDS = 5.0  # how long an agent may leave a reply unread
+
+Tell = Callable[[TurnEvent], None]
+
+
+@dataclass(slots=True)
+class _Turn:
+    order: Order
+    tell: Tell
+    thread: threading.Thread | None = None
+    caged: Caged | None = None
+    cancelled: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    broken: str = ""
+
+
+class Playing:
+    """Runs `parley.adapters.scripted` for each turn."""
+
+    def __init__(self, boundary: Boundary) -> None:
+        self._boundary = boundary
+        self._turns: dict[tuple[str, str], _Turn] = {}
+
+    def start(self, order: Order, tell: Tell) -> None:
+        """Begin a turn, in a thread of its own: a boundary takes a moment to be verified."""
+        turn = _Turn(order, tell)
+        turn.thread = threading.Thread(target=self._run, args=(turn,), name=f"turn {order.turn}", daemon=True)
+        self._turns[order.job, order.turn] = turn
+        turn.thread.start()
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call."""
+        found = self._turns.get((job, turn))
+        if found is not None and found.caged is not None:
+            _write(found, {"reply": number, "ok": ok, "text": text, "data": dict(data)})
+
+    def cancel(self, job: str, turn: str) -> None:
+        """End a turn; its thread sees to its processes."""
+        found = self._turns.pop((job, turn), None)
+        if found is None:
+            return
+        with found.lock:
+            found.cancelled = True
+            if found.caged is not None:
+                found.caged.kill()
+        cast("threading.Thread", found.thread).join()
+
+    def rest(self, job: str) -> None:
+        """Nothing is kept ready."""
+
+    def close(self) -> None:
+        """End everything."""
+        for job, turn in list(self._turns):
+            self.cancel(job, turn)
+
+    # ---- in the turn's thread --------------------------------------------------------------------
+
+    def _run(self, turn: _Turn) -> None:
+        ended = self._conduct(turn)
+        if turn.caged is not None:
+            turn.caged.kill()
+            process = turn.caged.process
+            for stream in (process.stdin, process.stdout, process.stderr):
+                with contextlib.suppress(OSError):
+                    cast("IO[bytes]", stream).close()
+        self._tell(turn, ended)
+        self._turns.pop((turn.order.job, turn.order.turn), None)
+
+    def _tell(self, turn: _Turn, event: TurnEvent) -> None:
+        with turn.lock:
+            if not turn.cancelled:
+                turn.tell(event)
+
+    def _conduct(self, turn: _Turn) -> Ended:
+        order = turn.order
+        fault = Ended(order.job, order.turn, order.epoch)
+        home = Path(order.home)
+        home.mkdir(parents=True, exist_ok=True)
+        for path in (home, Path(order.site.workspace)):
+            self._boundary.hand_over(path)
+        cage = Cage(
+            order.site,
+            home,
+            self._boundary.python("parley.adapters.scripted"),
+            {"PATH": search_path(), "LANG": "C.UTF-8"},
+            mark=f"{order.job}/{order.turn}",
+        )
+        try:
+            caged = self._boundary.launch(cage)
+        except BoundaryError as error:
+            return _lost(fault, f"no boundary: {error}", hard=True)
+        summary = caged.verdict.summary()
+        with turn.lock:
+            turn.caged = caged
+            if turn.cancelled:
+                return fault
+        _write(turn, _wire(order))
+        end, said = self._listen(turn, caged)
+        if end is None:
+            if not turn.broken:
+                with contextlib.suppress(subprocess.TimeoutExpired):  # its output has ended: let it say how
+                    caged.process.wait(1.0)
+            status = caged.kill()
+            return _lost(fault, turn.broken or _fault(status, said), boundary=summary)
+        told = _ending(order, end, summary)
+        return told if told is not None else _lost(fault, "it ended its turn in no way that is known", boundary=summary)
+
+    def _listen(self, turn: _Turn, caged: Caged) -> tuple[dict[str, Any] | None, bytes]:
+        """Take lines until the turn says that it ends, or can't any more; what it complained of last."""
+        out, err = cast("IO[bytes]", caged.process.stdout), cast("IO[bytes]", caged.process.stderr)
+        pending, said = bytearray(), bytearray()
+        open_ = [out.fileno(), err.fileno()]
+        while out.fileno() in open_ and not turn.broken:
+            for ready in select.select(open_, [], [], PATIENCE_SECONDS)[0]:
+                chunk = os.read(ready, 1 << 16)
+                if not chunk:
+                    open_.remove(ready)
+                elif ready == err.fileno():
+                    said = (said + chunk)[-STDERR_TAIL:]
+                else:
+                    pending += chunk
+                    *lines, pending = pending.split(b"\n")
+                    for line in lines:
+                        end = self._line(turn, bytes(line))
+                        if end is not None:
+                            return end, bytes(said)
+                    if len(pending) > LINE_LIMIT:
+                        turn.broken = "it wrote a line that was too long"
+        return None, bytes(said)
+
+    def _line(self, turn: _Turn, line: bytes) -> dict[str, Any] | None:
+        order = turn.order
+        try:
+            said = json.loads(line)
+            if "call" in said:
+                token, number, tool = str(said["token"]), int(said["call"]), str(said["tool"])
+                self._tell(turn, Called(order.job, order.turn, token, number, tool, dict(said["args"])))
+            elif "progress" in said:
+                self._tell(turn, Progress(order.job, order.turn, str(said["progress"])))
+            elif "end" in said:
+                return dict(said["end"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            turn.broken = f"it said something that is no call: {line[:80]!r}"
+        return None
+
+
+def search_path() -> str:
+    """Where programs are looked for inside: the machine's own, and the interpreter that runs Parley."""
+    return f"/usr/local/bin:/usr/bin:/bin:{sys.base_prefix}/bin"
+
+
+def _write(turn: _Turn, document: Mapping[str, Any]) -> None:
+    """Write a line whole. An agent that does not read can't hold up whoever writes: its turn is broken instead."""
+    rest = memoryview(json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+    stdin = cast("IO[bytes]", cast("Caged", turn.caged).process.stdin)
+    try:
+        os.set_blocking(stdin.fileno(), False)
+        while rest:
+            if not select.select([], [stdin], [], PATIENCE_SECONDS)[1]:
+                turn.broken = "it does not read what it is told"
+                return
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[os.write(stdin.fileno(), rest) :]
+    except (BrokenPipeError, ValueError):
+        return  # it has died, or was ended: its end is told when its output ends
+
+
+def _wire(order: Order) -> dict[str, Any]:
+    return {
+        "turn": order.turn,
+        "token": order.token,
+        "agent": order.agent,
+        "rules": json.loads(order.rules) if order.rules else [],
+        "message": order.message,
+        "state": order.state,
+        "visit": order.visit,
+        "handle": json.loads(order.handle) if order.handle else {},
+        "may_ask": order.may_ask,
+        "workspace": order.site.workspace,
+        "limits": {"seconds": order.time_limit_seconds},
+    }
+
+
+def _lost(ended: Ended, fault: str, *, hard: bool = False, boundary: Mapping[str, Any] | None = None) -> Ended:
+    return Ended(ended.job, ended.turn, ended.epoch, fault=fault, hard=hard, boundary=boundary or {})
+
+
+def _ending(order: Order, end: dict[str, Any], boundary: Mapping[str, Any]) -> Ended | None:
+    """What a turn says of its own end, if it is put as it should be."""
+    text, handle = end.get("text", ""), end.get("handle") or {}
+    usage, refusals = end.get("usage") or {}, end.get("refusals") or []
+    if not (
+        isinstance(text, str) and isinstance(handle, dict) and isinstance(usage, dict) and isinstance(refusals, list)
+    ):
+        return None
+    counted = {key: float(value) for key, value in usage.items() if isinstance(value, int | float)}
+    told = tuple(str(refusal) for refusal in refusals)
+    kept = json.dumps(handle, sort_keys=True)
+    return Ended(order.job, order.turn, order.epoch, text, kept, counted, "", told, boundary)
+
+
+def _fault(status: int, stderr: bytes) -> str:
+    said = stderr.decode("utf-8", "replace").strip().splitlines()
+    why = f": {said[-1]}" if said else ""
+    number = -status if status < 0 else status - 128
+    if 0 < number < 65:  # noqa: PLR2004 - what bubblewrap makes of an agent that a signal ended
+        return f"it was killed by signal {number}{why}"
+    return f"it exited with {status} before its turn had ended{why}"

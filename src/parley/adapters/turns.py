@@ -1,0 +1,119 @@
+"""Turns on this machine: slots, time limits, and the runner that each kind of agent has."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from parley.adapters.marks import end_marked
+from parley.ports import Ended, Order, Runner, TurnEvent
+
+Key = tuple[str, str]  # a job, and a turn of it
+
+
+class LocalTurns:
+    """Runs turns here, so many at once. A runner tells from its own threads; the engine asks from one."""
+
+    def __init__(self, runners: Mapping[str, Runner], slots: int = 8) -> None:
+        self._runners = dict(runners)
+        self._slots = slots
+        self._running: dict[Key, tuple[Order, Runner, float]] = {}
+        self._waiting: deque[Order] = deque()
+        self._told: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
+
+    def hosts(self) -> tuple[str, ...]:
+        """Turns run here."""
+        return ("local",)
+
+    def submit(self, order: Order) -> None:
+        """Start the turn, or let it wait for a free slot."""
+        if (order.job, order.turn) in self._running or order in self._waiting:
+            return
+        if len(self._running) >= self._slots:
+            self._waiting.append(order)
+        else:
+            self._start(order)
+
+    def _start(self, order: Order) -> None:
+        runner = self._runners.get(order.runner)
+        if runner is None:
+            known = ", ".join(sorted(self._runners))
+            fault = f"there is no runner {order.runner!r} for {order.agent}; this Parley has: {known}"
+            self._told.put(Ended(order.job, order.turn, order.epoch, fault=fault, hard=True))
+            return
+        self._running[order.job, order.turn] = (order, runner, time.monotonic() + order.time_limit_seconds)
+        runner.start(order, self._told.put)
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call."""
+        found = self._running.get((job, turn))
+        if found is not None:
+            found[1].reply(job, turn, number, ok, text, data)
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        """What has happened, in order. A turn beyond its time is ended, and told as lost."""
+        now = time.monotonic()
+        nearest = min((deadline for _, _, deadline in self._running.values()), default=now + timeout_seconds)
+        found = self._take(max(0.0, min(timeout_seconds, nearest - now)))
+        for order, _, deadline in list(self._running.values()):
+            if deadline <= time.monotonic() and not any(_ends(event, order) for event in found):
+                self._end(order.job, order.turn)
+                found = [event for event in found if (event.job, event.turn) != (order.job, order.turn)]
+                fault = f"it took longer than {order.time_limit_seconds:g} s"
+                found.append(Ended(order.job, order.turn, order.epoch, fault=fault))
+        for event in found:
+            if isinstance(event, Ended):
+                self._running.pop((event.job, event.turn), None)
+        self._fill()
+        return found
+
+    def _take(self, seconds: float) -> list[TurnEvent]:
+        found: list[TurnEvent] = []
+        try:
+            found.append(self._told.get(timeout=seconds) if seconds else self._told.get_nowait())
+            while True:
+                found.append(self._told.get_nowait())
+        except queue.Empty:
+            return found
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self._slots:
+            self._start(self._waiting.popleft())
+
+    def cancel(self, job: str, turn: str) -> None:
+        """End a turn and all its processes; what it has told and nobody has heard yet is forgotten."""
+        self._waiting = deque(order for order in self._waiting if (order.job, order.turn) != (job, turn))
+        if (job, turn) in self._running:
+            self._end(job, turn)
+            for event in self._take(0.0):
+                if (event.job, event.turn) != (job, turn):
+                    self._told.put(event)
+            self._fill()
+
+    def _end(self, job: str, turn: str) -> None:
+        _, runner, _ = self._running.pop((job, turn))
+        runner.cancel(job, turn)
+
+    def reclaim(self, job: str) -> None:
+        """End what an owner that died may have left running."""
+        end_marked(f"{job}/")
+
+    def rest(self, job: str) -> None:
+        """End what is kept ready of a job between its turns."""
+        for runner in self._runners.values():
+            runner.rest(job)
+
+    def close(self) -> None:
+        """End every turn."""
+        self._waiting.clear()
+        for job, turn in list(self._running):
+            self._end(job, turn)
+        for runner in self._runners.values():
+            runner.close()
+
+
+def _ends(event: TurnEvent, order: Order) -> bool:
+    return isinstance(event, Ended) and (event.job, event.turn) == (order.job, order.turn)
