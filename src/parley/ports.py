@@ -56,7 +56,7 @@ class StepRow:
 @quick
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """One message. `seq` counts per recipient, `key` makes it unique: none lost, none twice, none reordered."""
+    """One message. `seq` counts up per recipient, `key` makes it unique: none lost, none twice, none reordered."""
 
     number: int
     transaction: int
@@ -76,7 +76,7 @@ class MessageRow:
 class TurnRow:
     """A turn that [wake] has put out to be run: the outbox."""
 
-    turn: str
+    turn: str  # t and a number, which is the order of turns
     agent: str
     thread: str
     message: str
@@ -96,6 +96,7 @@ class TransactionRow:
     steps: int
     messages: int
     head: str
+    digests: str = ""  # of its steps, its messages and the inputs it took, eight digits each: to name a changed row
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,27 @@ from tests.records.conftest import Kept
 Row = dict[str, Any]
 Tamper = Callable[[sqlite3.Connection], object]
 
-TABLES = ("jobs", "charters", "owners", "commits", "steps", "messages", "molecules", "turns", "inputs")
-# What names a row, so that a test can see whether a finding points at it.
-KEYS = {
-    "commits": "number", "steps": "number", "messages": "number", "molecules": "slot", "turns": "turn",
-    "inputs": "number",
-}  # fmt: skip
+TABLES = ("jobs", "charters", "owners", "commits", "steps", "messages", "recipients", "molecules", "turns", "inputs")
+# Their key is a job's serial and a number in one integer; `job` and `number` are read from it and not stored.
+NUMBERED = ("commits", "steps", "messages", "turns")
+SERIAL = 1 << 40
 # As a report calls them.
 NAMES = {"commits": "transactions", "charters": "jobs"}
+
+
+def name_of(table: str, row: Row) -> Any:
+    """What a report calls a row; None where the table has one row for the job."""
+    match table:
+        case "turns":
+            return f"t{row['number']}"
+        case "recipients":
+            return f"{row['agent']} {row['thread']}"
+        case "molecules":
+            return row["slot"]
+        case "commits" | "steps" | "messages" | "inputs":
+            return row["number"]
+        case _:
+            return None
 
 
 def tampered(play: Kept, folder: Path, tamper: Tamper, *, anchored: bool = True) -> Report:
@@ -42,14 +55,30 @@ def tampered(play: Kept, folder: Path, tamper: Tamper, *, anchored: bool = True)
 
 
 def rows(source: Kept | sqlite3.Connection, table: str) -> list[Row]:
-    """The rows of a table in their order."""
+    """The rows of a table in their order, with the `job` and the `number` that their keys say."""
     if isinstance(source, Kept):
         with closing(sqlite3.connect(source.home / "bus.db")) as raw:
             return rows(raw, table)
-    order = {"turns": "id"}.get(table, KEYS.get(table, "job"))
+    order = {"molecules": "slot", "inputs": "number"}.get(table, "id" if table in NUMBERED else "job")
     cursor = source.execute(f"SELECT * FROM {table} ORDER BY {order}")  # noqa: S608 - names of this module
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def stored(table: str, row: Row) -> Row:
+    """The columns that a row is kept in: who changes its number changes its key."""
+    if table not in NUMBERED:
+        return row
+    kept = {name: value for name, value in row.items() if name not in ("id", "job", "number")}
+    return {"id": SERIAL * row["job"] + row["number"], **kept} if "number" in row else row
+
+
+def keyed(table: str, row: Row) -> Row:
+    """A row whose key was changed, with the `job` and the `number` that the key says now."""
+    if table not in NUMBERED:
+        return row
+    job = (row["id"] + SERIAL // 2) // SERIAL
+    return {**row, "job": job, "number": row["id"] - SERIAL * job}
 
 
 def _where(row: Row) -> str:
@@ -68,27 +97,24 @@ def delete(raw: sqlite3.Connection, table: str, row: Row) -> None:
 
 
 def insert(raw: sqlite3.Connection, table: str, row: Row) -> None:
-    marks = ", ".join("?" for _ in row)
-    raw.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()])  # noqa: S608 - our own tables
+    kept = stored(table, row)
+    marks = ", ".join("?" for _ in kept)
+    raw.execute(f"INSERT INTO {table} ({', '.join(kept)}) VALUES ({marks})", [*kept.values()])  # noqa: S608 - our own tables
 
 
-def swap(raw: sqlite3.Connection, table: str, one: Row, other: Row, key: str) -> None:
+def swap(raw: sqlite3.Connection, table: str, one: Row, other: Row, *key: str) -> None:
     """Let two rows change their places."""
     for row in (one, other):
         delete(raw, table, row)
-    insert(raw, table, {**one, key: other[key]})
-    insert(raw, table, {**other, key: one[key]})
+    insert(raw, table, {**one, **{name: other[name] for name in key}})
+    insert(raw, table, {**other, **{name: one[name] for name in key}})
 
 
 def points_at(finding: Finding, table: str, *touched: Row) -> bool:
-    """Whether a finding names one of the rows, or the transaction that wrote it."""
-    for row in touched:
-        if finding.table == NAMES.get(table, table) and (
-            table not in KEYS or finding.number in (row[KEYS[table]], str(row[KEYS[table]]))
-        ):
-            return True
-        if finding.table == "transactions" and finding.number == row.get("txn", row.get("taken")):
-            return True
-        if finding.table == "inputs" and table == "messages" and f"message {row['number']} " in finding.what:
-            return True  # the two say different things, and who can tell which of them was changed
-    return False
+    """Whether a finding names one of the rows. Of an input that is gone only the transaction that took it is known."""
+    if table == "inputs" and finding.table == "transactions" and "an input that it took is missing" in finding.what:
+        return finding.number in [row["taken"] for row in touched]
+    names = [name_of(table, row) for row in touched]
+    return finding.table == NAMES.get(table, table) and (
+        None in names or str(finding.number) in [str(name) for name in names]
+    )

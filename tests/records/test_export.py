@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import astuple, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from parley.engine.audit import audit, read_anchor
 from parley.engine.export import PROTOCOL, Exported, export, load_export, write_export
 from parley.ports import BusError, Store
 from tests.records.conftest import Kept
+from tests.records.older import undigested
 from tests.records.stage import PLAYS, Theatre
 
 
@@ -151,9 +153,9 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
     assert "it is empty" in broken(tmp_path, b"")
     assert "line 1: it is no line of an export" in broken(tmp_path, b"hello\n")
     assert "it is no export of a job" in broken(tmp_path, b"{}\n")
-    header: dict[str, Any] = {"parley-export": 2, "protocol": PROTOCOL, "job": "j"}
-    assert "its format is 2, not 1" in broken(tmp_path, json.dumps(header).encode() + b"\n")
-    header = {"parley-export": 1, "protocol": "other", "job": "j"}
+    header: dict[str, Any] = {"parley-export": 3, "protocol": PROTOCOL, "job": "j"}
+    assert "its format is 3, not 2" in broken(tmp_path, json.dumps(header).encode() + b"\n")
+    header = {"parley-export": 2, "protocol": "other", "job": "j"}
     assert "another version of the protocol" in broken(tmp_path, json.dumps(header).encode() + b"\n")
     with pytest.raises(BusError, match="it can't be read: No such file"):
         load_export(tmp_path / "nowhere")
@@ -201,6 +203,30 @@ def test_what_was_changed_in_an_export_is_found_though_its_digest_fits(kept: dic
         exported = redigested(tmp_path / "changed", changed)
 
         assert not audit(exported, play.job, read_anchor(exported.state)).ok, document
+
+
+def test_an_export_of_the_format_without_digests_is_audited(kept: dict[str, Kept], tmp_path: Path) -> None:
+    play = kept["running"]
+    older = undigested(play.load())
+    documents = [
+        {**document, "row": list(astuple(older[document["row"][0] - 1]))[:-1]}
+        if document.get("table") == "transactions"
+        else document
+        for document in map(json.loads, _lines(play)[:-1])
+    ]
+    documents[0]["parley-export"] = 1
+
+    exported = redigested(tmp_path / "older", documents)
+
+    assert exported.rows["transactions"] == older
+    assert audit(exported, play.job, None).ok
+    exported.rows["messages"][3] = replace(exported.rows["messages"][3], body="no")
+    (finding,) = audit(exported, play.job, None).findings
+    assert finding.table == "transactions"
+    assert "its head does not cover its rows as they are: one of" in finding.what
+    documents[0]["parley-export"] = 2
+    with pytest.raises(BusError, match="it is no row of a table"):
+        redigested(tmp_path / "mixed", documents)
 
 
 def test_an_export_is_written_whole_or_not_at_all(kept: dict[str, Kept], tmp_path: Path) -> None:

@@ -29,13 +29,14 @@ def cut(home: Path, job: str, transactions: int) -> None:
     bus.execute("DELETE FROM steps WHERE txn > ?", (keep,))
     bus.execute("DELETE FROM messages WHERE txn > ?", (keep,))
     bus.execute("DELETE FROM commits WHERE number > ?", (keep,))
-    columns = [row[1] for row in bus.execute("PRAGMA table_info(commits)")]
-    row = dict(zip(columns, bus.execute("SELECT * FROM commits WHERE number = ?", (keep,)).fetchone(), strict=True))
+    steps, messages, head = bus.execute(
+        "SELECT steps, messages, head FROM commits WHERE number = ?", (keep,)
+    ).fetchone()
     bus.commit()
     bus.close()
     path = home / "jobs" / job / "state.json"
     state = json.loads(path.read_text(encoding="utf-8"))
-    state["head"] = {"transaction": keep, "step": row["steps"], "message": row["messages"], "hash": row["head"]}
+    state["head"] = {"transaction": keep, "step": steps, "message": messages, "hash": head}
     path.write_text(json.dumps(state), encoding="utf-8")
 
 

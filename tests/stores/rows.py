@@ -51,7 +51,7 @@ def turn(name: str, epoch: int = 1, **fields: Any) -> TurnRow:
 
 
 def transaction(number: int, epoch: int = 1) -> TransactionRow:
-    return TransactionRow(number, 2.5, epoch, number * 2, number, f"head{number}")
+    return TransactionRow(number, 2.5, epoch, number * 2, number, f"head{number}", f"digests{number}")
 
 
 def commit(

@@ -197,10 +197,27 @@ def test_a_commit_is_read_back_to_the_letter(owned: Store) -> None:
 
 
 def test_times_and_numbers_keep_their_exact_values(owned: Store) -> None:
-    exact = step(2**62, time=1731700000.123457)
-    owned.commit([commit(steps=[exact])])
+    exact = [step(number, time=1731700000.123457) for number in (-(2**39), 2**39 - 1)]
+    owned.commit([commit(steps=exact)])
 
-    assert list(owned.steps("j1")) == [exact]
+    assert list(owned.steps("j1", after=-(2**63))) == exact
+
+
+@pytest.mark.parametrize("number", [2**39, -(2**39) - 1, 2**62])
+def test_a_number_that_is_out_of_reach_is_refused(owned: Store, number: int) -> None:
+    owned.create(job("j2"))
+    for wrong in (commit(number), commit(steps=[step(number)]), commit(messages=[message(number, seq=1)])):
+        with pytest.raises(BusError, match="has a number that the bus can't hold; nothing was written"):
+            owned.commit([wrong])
+    assert everything(owned)[0][1] == everything(owned)[1][1] == []
+
+
+@pytest.mark.parametrize("name", ["", "t", "17", "t-1", "t01", "t1x", "u1", "t 1", f"t{2**39}"])
+def test_a_turn_that_has_no_number_is_refused(owned: Store, name: str) -> None:
+    for wrong in (commit(started=[turn(name)]), commit(ended=[(name, 1, "ended")])):
+        with pytest.raises(BusError, match=r"nothing (of it )?was written"):
+            owned.commit([wrong])
+    assert list(owned.turns("j1")) == []
 
 
 def test_nothing_to_commit_is_no_error_and_changes_nothing(owned: Store) -> None:
@@ -277,6 +294,12 @@ GOOD = {
         pytest.param(2, {"steps": [step(4, 2), step(4, 2)]}, Duplicate, id="step in itself"),
         pytest.param(2, {"messages": [message(1, 2, key="k", seq=9)]}, Duplicate, id="message number"),
         pytest.param(2, {"messages": [message(2, 2, key="k", seq=1)]}, Duplicate, id="message sequence"),
+        pytest.param(
+            2, {"messages": [message(2, 2, key="k", seq=0)]}, Duplicate, id="message sequence before the last"
+        ),
+        pytest.param(
+            2, {"messages": [message(2, 2), message(3, 2, seq=2)]}, Duplicate, id="message sequence in itself"
+        ),
         pytest.param(2, {"messages": [message(2, 2, key="key1")]}, Duplicate, id="message key"),
         pytest.param(2, {"started": [turn("t3"), turn("t1")]}, Duplicate, id="turn"),
         pytest.param(2, {"ended": [("t1", 1, "ended"), ("t9", 1, "ended")]}, BusError, id="no such turn"),
@@ -310,14 +333,19 @@ def test_a_refused_commit_changes_nothing(
 
 
 def test_rows_are_listed_by_number_whatever_the_order_they_came_in(owned: Store) -> None:
-    owned.commit([commit(2, steps=[step(5), step(3)], messages=[message(9), message(4)])])
-    owned.commit([commit(1, steps=[step(4)], messages=[message(5, seq=1)])])
+    owned.commit([commit(2, steps=[step(5), step(3)], messages=[message(9, seq=1), message(4, seq=2)])])
+    owned.commit([commit(1, steps=[step(4)], messages=[message(5, seq=9)])])
 
     assert [row.number for row in owned.steps("j1")] == [3, 4, 5]
     assert [row.number for row in owned.messages("j1")] == [4, 5, 9]
     assert [row.number for row in owned.transactions("j1")] == [1, 2]
+    owned.commit([commit(3, started=[turn("t10"), turn("t9")])])
+    owned.commit([commit(4, started=[turn("t2")])])
+    assert (
+        [row.turn for row in owned.turns("j1")] == [row.turn for row in owned.load("j1").turns] == ["t2", "t9", "t10"]
+    )
     loaded = owned.load("j1")
-    assert loaded.transaction == transaction(2)
+    assert loaded.transaction == transaction(4)
     assert loaded.sequences == {("coder", "dispatch:1"): 9}
 
 

@@ -13,10 +13,32 @@ import pytest
 
 from parley.adapters.sqlite import PROTOCOL, SCHEMA, SqliteStore
 from parley.core.states import Action, State
-from parley.ports import BusError
+from parley.ports import BusError, Duplicate, TransactionRow
 from tests.stores.rows import commit, everything, job, message, step, turn
 
 ROWS = Path(__file__).with_name("schema_1.sql")
+# What a bus of the second schema has besides, and a second job on it.
+SECOND = """
+ALTER TABLE steps ADD COLUMN extra TEXT NOT NULL DEFAULT '';
+ALTER TABLE messages ADD COLUMN meta TEXT NOT NULL DEFAULT '';
+CREATE INDEX turns_submitted ON turns (job) WHERE status = 'submitted';
+INSERT INTO jobs VALUES ('j0', 'ann', 0.5, 1.0, 'INTENT', 1, 0, 0, 0, 'scripted');
+INSERT INTO charters VALUES ('j0', 'it is done', '[]');
+INSERT INTO owners VALUES ('j0', 2);
+INSERT INTO commits VALUES ('j0', 1, 2.5, 2, 2, 1, 'head1'), ('j0', 2, 2.5, 2, 4, 2, 'head2');
+INSERT INTO steps VALUES
+    ('j0', 2, 2, 'wake', 'engine', 2.5, '{"a": "lead"}', '{}', '["Idle"]', '["Run"]', '{}'),
+    ('j0', 1, 2, 'wake', 'engine', 2.5, '{"a": "lead"}', '{}', '["Idle"]', '["Run"]', '{}');
+INSERT INTO messages VALUES
+    ('j0', 1, 1, 'lead', 'state:j1/1', 'coder', 'dispatch:1', 1, 'key1', 2.5, 'text 1', '{}'),
+    ('j0', 2, 1, 'lead', 'state:j1/1', 'coder', 'dispatch:2', 1, 'key2', 2.5, 'text 2', ''),
+    ('j0', 3, 1, 'lead', 'state:j1/1', 'coder', 'dispatch:1', 2, 'key4', 2.5, 'text 3', '');
+INSERT INTO molecules VALUES ('j0', 'a', '2'), ('j0', 'b', '3');
+INSERT INTO turns VALUES (3, 'j0', 't9', 'coder', 'dispatch:1', 'text', 2, 'here', 'submitted', 3.5);
+INSERT INTO turns VALUES (4, 'j0', 't10', 'coder', 'dispatch:1', 'text', 2, 'here', 'submitted', 3.5);
+INSERT INTO inputs VALUES (2, 'j0', 'answer', 'k', 1.0, 'ann', '{}', 1, '');
+PRAGMA user_version = 2;
+"""
 
 
 @pytest.fixture
@@ -305,8 +327,8 @@ def shape(home: Path) -> list[tuple[object, ...]]:
     """Tables, columns and indexes, however they came about."""
     connection = sqlite3.connect(home / "bus.db")
     found = connection.execute(
-        'SELECT m.type, m.name, m.tbl_name, c.name, c.type, c."notnull", c.dflt_value, c.pk '
-        "FROM sqlite_master m LEFT JOIN pragma_table_info(m.name) c ORDER BY m.name, c.cid"
+        'SELECT m.type, m.name, m.tbl_name, c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden '
+        "FROM sqlite_master m LEFT JOIN pragma_table_xinfo(m.name) c ORDER BY m.name, c.cid"
     ).fetchall()
     connection.close()
     return found
@@ -331,6 +353,39 @@ def test_a_bus_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None
         assert [row.key for row in old.inputs("j1")] == ["k"]
         assert old.own("j1") == 5
         old.commit([commit(2, 5, steps=[step(2, extra="{}")], ended=[("t1", 4, "lost")])])
+        assert new.jobs() == []
+    assert shape(tmp_path / "old") == shape(tmp_path / "new")
+
+
+def test_a_bus_of_the_second_schema_is_brought_up_to_date_with_all_its_rows(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    raw(tmp_path / "old", ROWS.read_text() + SECOND)
+
+    with (
+        closing(SqliteStore(tmp_path / "old", protocol="p1")) as old,
+        closing(SqliteStore(tmp_path / "new")) as new,
+    ):
+        assert [row.job for row in old.jobs()] == ["j0", "j1"]
+        assert list(old.steps("j0")) == [step(number, 2, extra="{}") for number in (1, 2)]
+        assert list(old.steps("j1")) == [step(1)]
+        assert list(old.messages("j0")) == [
+            message(1, meta="{}"), message(2, thread="dispatch:2", seq=1), message(3, seq=2, key="key4"),
+        ]  # fmt: skip
+        assert list(old.turns("j0")) == [turn("t9", 2), turn("t10", 2)]
+        assert list(old.transactions("j0")) == [TransactionRow(n, 2.5, 2, n * 2, n, f"head{n}") for n in (1, 2)]
+        loaded = old.load("j0")
+        assert loaded.row == job("j0", created=0.5, request="it is done", settings="[]")
+        assert loaded.epoch == 2
+        assert loaded.molecules == {"a": "2", "b": "3"}
+        assert loaded.turns == (turn("t9", 2), turn("t10", 2))
+        assert loaded.sequences == {("coder", "dispatch:1"): 2, ("coder", "dispatch:2"): 1}
+        assert [row.taken for row in old.inputs("j0", waiting=False)] == [1]
+        assert old.own("j0") == 3
+        with pytest.raises(Duplicate):
+            old.commit([commit(3, 3, "j0", messages=[message(4)])])
+        old.commit([commit(3, 3, "j0", messages=[message(4, seq=3, key="k")], ended=[("t9", 2, "lost")])])
+        assert old.load("j0").turns == (turn("t10", 2),)
         assert new.jobs() == []
     assert shape(tmp_path / "old") == shape(tmp_path / "new")
 

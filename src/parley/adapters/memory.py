@@ -38,6 +38,7 @@ class _Numbered(Protocol):
 Row = TypeVar("Row", bound=_Numbered)
 Undo = list[Callable[[], object]]
 _number = attrgetter("number")
+REACH = 1 << 39  # how far from zero a number may lie, as on the SQLite bus
 
 
 class _Log(Generic[Row]):
@@ -74,12 +75,11 @@ class _Job:
         self.transactions = _Log[TransactionRow]("transaction")
         self.steps = _Log[StepRow]("step")
         self.messages = _Log[MessageRow]("message")
-        self.delivered: set[tuple[str, str, int]] = set()
         self.sequences: dict[tuple[str, str], int] = {}
         self.keys: set[str] = set()
         self.molecules: dict[str, str] = {}
-        self.turns: dict[str, TurnRow] = {}
-        self.out: dict[str, None] = {}  # the turns still submitted, in order
+        self.turns: dict[int, TurnRow] = {}  # by their numbers
+        self.out: set[int] = set()  # the turns still submitted
         self.inputs: dict[int, InputRow] = {}
         self.waiting: dict[int, None] = {}
         self.input_keys: set[str] = set()
@@ -222,7 +222,7 @@ class MemoryStore:
                 molecules=dict(sorted(found.molecules.items())),
                 transaction=found.transactions.rows[-1] if found.transactions.rows else None,
                 sequences=dict(found.sequences),
-                turns=tuple(found.turns[turn] for turn in found.out),
+                turns=tuple(found.turns[number] for number in sorted(found.out)),
                 epoch=found.epoch,
             )
 
@@ -252,7 +252,8 @@ class MemoryStore:
     def turns(self, job: str) -> Iterator[TurnRow]:
         """Every turn of the job, in order."""
         with (bus := self._open()).lock:
-            return iter(list(bus.jobs[job].turns.values()) if job in bus.jobs else ())
+            turns = bus.jobs[job].turns if job in bus.jobs else {}
+            return iter([turns[number] for number in sorted(turns)])
 
     def changed(self) -> bool:
         """Whether another process has written since the last call."""
@@ -282,6 +283,9 @@ class MemoryStore:
 def _write(job: _Job, commit: Commit, undo: Undo) -> None:
     if job.epoch != commit.epoch:
         raise LostOwnership(f"another owner has taken the job ({commit.job}); nothing was written")
+    numbers = [commit.transaction.number, *map(_number, commit.steps), *map(_number, commit.messages)]
+    if min(numbers) < -REACH or max(numbers) >= REACH:
+        raise BusError(f"a row of job {commit.job} has a number that the bus can't hold; nothing was written")
     job.transactions.add(commit.transaction, undo)
     for step in commit.steps:
         job.steps.add(step, undo)
@@ -300,18 +304,17 @@ def _write(job: _Job, commit: Commit, undo: Undo) -> None:
 
 
 def _deliver(job: _Job, row: MessageRow, undo: Undo) -> None:
-    place = (row.agent, row.thread, row.seq)
-    if place in job.delivered or row.key in job.keys:
-        raise Duplicate(f"the bus has this already; nothing of it was written (message {row.key}, {place})")
-    job.messages.add(row, undo)
-    job.delivered.add(place)
-    job.keys.add(row.key)
     recipient = (row.agent, row.thread)
     last = job.sequences.get(recipient)
-    job.sequences[recipient] = row.seq if last is None else max(last, row.seq)
+    if row.key in job.keys or (last is not None and row.seq <= last):
+        raise Duplicate(
+            f"the bus has this already; nothing of it was written (message {row.key}, {recipient}: {row.seq})"
+        )
+    job.messages.add(row, undo)
+    job.keys.add(row.key)
+    job.sequences[recipient] = row.seq
 
     def back() -> None:
-        job.delivered.remove(place)
         job.keys.remove(row.key)
         if last is None:
             del job.sequences[recipient]
@@ -337,33 +340,41 @@ def _put(molecules: dict[str, str], changes: Mapping[str, str | None]) -> None:
 
 
 def _start(job: _Job, row: TurnRow, undo: Undo) -> None:
-    if row.turn in job.turns:
+    number = _turn_number(row.turn)
+    if number in job.turns:
         raise Duplicate(f"the bus has this already; nothing of it was written (turn {row.turn})")
-    job.turns[row.turn] = row
-    undo.append(lambda: job.turns.pop(row.turn))
+    job.turns[number] = row
+    undo.append(lambda: job.turns.pop(number))
     if row.status == "submitted":
-        job.out[row.turn] = None
-        undo.append(lambda: job.out.pop(row.turn))
+        job.out.add(number)
+        undo.append(lambda: job.out.discard(number))
 
 
 def _end(job: _Job, name: str, ended: tuple[str, int, str], undo: Undo) -> None:
     turn, epoch, status = ended
-    row = job.turns.get(turn)
+    number = _turn_number(turn)
+    row = job.turns.get(number)
     if row is None or row.status != "submitted" or row.epoch != epoch:
         raise BusError(
             "a turn that the commit ends is not out, or not in that epoch; nothing was written: "
             f"load the job anew ({name} {turn})"
         )
-    out = dict(job.out)
-    job.turns[turn] = replace(row, status=status)
+    job.turns[number] = replace(row, status=status)
     if status != "submitted":
-        del job.out[turn]
+        job.out.remove(number)
 
     def back() -> None:
-        job.turns[turn] = row
-        job.out = out
+        job.turns[number] = row
+        job.out.add(number)
 
     undo.append(back)
+
+
+def _turn_number(turn: str) -> int:
+    number = turn[1:]
+    if not number.isdecimal() or turn != f"t{int(number)}" or int(number) >= REACH:
+        raise BusError(f"{turn!r:.40} is no turn; nothing was written")
+    return int(number)
 
 
 def _take(job: _Job, commit: Commit, taken: tuple[int, str], undo: Undo) -> None:

@@ -142,6 +142,161 @@ ALTER TABLE messages ADD COLUMN meta TEXT NOT NULL DEFAULT '';
 -- The turns still out are few; without this, loading a job reads all it ever had.
 CREATE INDEX turns_submitted ON turns (job) WHERE status = 'submitted';
 
+-- A turn's commit should write few pages. So a row of a job has one key, an integer made of the job's serial and
+-- the row's number, and is appended to one tree: serial * 2^40 + number, where a number lies within 2^39 of zero.
+-- `job` and `number` are read from it and stored nowhere. What was last delivered to a recipient is a row that is
+-- compared and set, not an entry for each message.
+-- name: schema-3
+CREATE TABLE numbered_jobs (
+    serial INTEGER PRIMARY KEY,
+    job TEXT NOT NULL UNIQUE,
+    decider TEXT NOT NULL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    state TEXT NOT NULL,
+    visit INTEGER NOT NULL,
+    backtracks INTEGER NOT NULL,
+    needs_human INTEGER NOT NULL,
+    held INTEGER NOT NULL,
+    agent TEXT NOT NULL
+);
+INSERT INTO numbered_jobs (job, decider, created, updated, state, visit, backtracks, needs_human, held, agent)
+SELECT job, decider, created, updated, state, visit, backtracks, needs_human, held, agent FROM jobs
+ORDER BY created, job;
+DROP TABLE jobs;
+ALTER TABLE numbered_jobs RENAME TO jobs;
+
+CREATE TABLE numbered_owners (
+    job INTEGER PRIMARY KEY,
+    epoch INTEGER NOT NULL
+);
+INSERT INTO numbered_owners SELECT serial, epoch FROM owners JOIN jobs USING (job);
+DROP TABLE owners;
+ALTER TABLE numbered_owners RENAME TO owners;
+
+CREATE TABLE numbered_commits (
+    id INTEGER PRIMARY KEY,
+    job INTEGER GENERATED ALWAYS AS ((id + 549755813888) >> 40) VIRTUAL,
+    number INTEGER GENERATED ALWAYS AS (((id + 549755813888) & 1099511627775) - 549755813888) VIRTUAL,
+    time REAL NOT NULL,
+    epoch INTEGER NOT NULL,
+    steps INTEGER NOT NULL,
+    messages INTEGER NOT NULL,
+    head TEXT NOT NULL,
+    digests TEXT NOT NULL
+);
+INSERT INTO numbered_commits (id, time, epoch, steps, messages, head, digests)
+SELECT (serial << 40) + number, time, epoch, steps, messages, head, '' FROM commits JOIN jobs USING (job)
+ORDER BY serial, number;
+DROP TABLE commits;
+ALTER TABLE numbered_commits RENAME TO commits;
+
+CREATE TABLE numbered_steps (
+    id INTEGER PRIMARY KEY,
+    job INTEGER GENERATED ALWAYS AS ((id + 549755813888) >> 40) VIRTUAL,
+    number INTEGER GENERATED ALWAYS AS (((id + 549755813888) & 1099511627775) - 549755813888) VIRTUAL,
+    txn INTEGER NOT NULL,
+    rule TEXT NOT NULL,
+    who TEXT NOT NULL,
+    time REAL NOT NULL,
+    at TEXT NOT NULL,
+    choice TEXT NOT NULL,
+    consumed TEXT NOT NULL,
+    produced TEXT NOT NULL,
+    extra TEXT NOT NULL
+);
+INSERT INTO numbered_steps (id, txn, rule, who, time, at, choice, consumed, produced, extra)
+SELECT (serial << 40) + number, txn, rule, who, time, at, choice, consumed, produced, extra
+FROM steps JOIN jobs USING (job) ORDER BY serial, number;
+DROP TABLE steps;
+ALTER TABLE numbered_steps RENAME TO steps;
+
+CREATE TABLE numbered_messages (
+    id INTEGER PRIMARY KEY,
+    job INTEGER GENERATED ALWAYS AS ((id + 549755813888) >> 40) VIRTUAL,
+    number INTEGER GENERATED ALWAYS AS (((id + 549755813888) & 1099511627775) - 549755813888) VIRTUAL,
+    txn INTEGER NOT NULL,
+    sender TEXT NOT NULL,
+    sender_thread TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    time REAL NOT NULL,
+    body TEXT NOT NULL,
+    meta TEXT NOT NULL,
+    UNIQUE (job, key)
+);
+INSERT INTO numbered_messages (id, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta)
+SELECT (serial << 40) + number, txn, sender, sender_thread, m.agent, thread, seq, key, time, body, meta
+FROM messages m JOIN jobs USING (job) ORDER BY serial, number;
+DROP TABLE messages;
+ALTER TABLE numbered_messages RENAME TO messages;
+
+CREATE TABLE recipients (
+    job INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (job, agent, thread)
+) WITHOUT ROWID;
+INSERT INTO recipients SELECT job, agent, thread, max(seq) FROM messages GROUP BY job, agent, thread;
+
+CREATE TABLE numbered_molecules (
+    job INTEGER NOT NULL,
+    slot TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (job, slot)
+) WITHOUT ROWID;
+INSERT INTO numbered_molecules SELECT serial, slot, body FROM molecules JOIN jobs USING (job) ORDER BY serial, slot;
+DROP TABLE molecules;
+ALTER TABLE numbered_molecules RENAME TO molecules;
+
+-- A turn is named after its number: `t17`.
+CREATE TABLE numbered_turns (
+    id INTEGER PRIMARY KEY,
+    job INTEGER GENERATED ALWAYS AS ((id + 549755813888) >> 40) VIRTUAL,
+    number INTEGER GENERATED ALWAYS AS (((id + 549755813888) & 1099511627775) - 549755813888) VIRTUAL,
+    agent TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    message TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    status TEXT NOT NULL,
+    started REAL NOT NULL
+);
+INSERT INTO numbered_turns (id, agent, thread, message, epoch, host, status, started)
+SELECT (serial << 40) + CAST(substr(turn, 2) AS INTEGER), t.agent, thread, message, epoch, host, status, started
+FROM turns t JOIN jobs USING (job) ORDER BY 1;
+DROP TABLE turns;
+ALTER TABLE numbered_turns RENAME TO turns;
+CREATE INDEX turns_submitted ON turns (id) WHERE status = 'submitted';
+
+CREATE TRIGGER steps_are_not_updated BEFORE UPDATE ON steps
+BEGIN
+    SELECT RAISE(ABORT, 'steps are append-only');
+END;
+CREATE TRIGGER steps_are_not_deleted BEFORE DELETE ON steps
+BEGIN
+    SELECT RAISE(ABORT, 'steps are append-only');
+END;
+CREATE TRIGGER messages_are_not_updated BEFORE UPDATE ON messages
+BEGIN
+    SELECT RAISE(ABORT, 'messages are append-only');
+END;
+CREATE TRIGGER messages_are_not_deleted BEFORE DELETE ON messages
+BEGIN
+    SELECT RAISE(ABORT, 'messages are append-only');
+END;
+CREATE TRIGGER commits_are_not_updated BEFORE UPDATE ON commits
+BEGIN
+    SELECT RAISE(ABORT, 'commits are append-only');
+END;
+CREATE TRIGGER commits_are_not_deleted BEFORE DELETE ON commits
+BEGIN
+    SELECT RAISE(ABORT, 'commits are append-only');
+END;
+
 -- name: add_meta
 INSERT INTO meta (name, value) VALUES (?, ?)
 
@@ -158,7 +313,7 @@ INSERT INTO charters (job, request, settings) VALUES (?, ?, ?)
 -- name: set_job
 UPDATE jobs SET decider = ?, created = ?, updated = ?, state = ?, visit = ?, backtracks = ?, needs_human = ?,
     held = ?, agent = ?
-WHERE job = ?
+WHERE serial = ?
 
 -- name: set_charter
 UPDATE charters SET request = ?, settings = ? WHERE job = ?
@@ -171,8 +326,8 @@ FROM jobs JOIN charters USING (job) ORDER BY created, job
 SELECT job, request, decider, created, updated, state, visit, backtracks, needs_human, held, agent, settings
 FROM jobs JOIN charters USING (job) WHERE job = ?
 
--- name: has_job
-SELECT 1 FROM jobs WHERE job = ?
+-- name: get_serial
+SELECT serial FROM jobs WHERE job = ?
 
 -- name: add_owner
 INSERT INTO owners (job, epoch) VALUES (?, 0)
@@ -185,16 +340,21 @@ SELECT epoch FROM owners WHERE job = ?
 
 -- The fence is part of the insert: where the epoch is no longer the job's, there is no row to insert.
 -- name: add_commit
-INSERT INTO commits (job, number, time, epoch, steps, messages, head)
-SELECT job, ?, ?, ?, ?, ?, ? FROM owners WHERE job = ? AND epoch = ?
+INSERT INTO commits (id, time, epoch, steps, messages, head, digests)
+SELECT ?, ?, ?, ?, ?, ?, ? FROM owners WHERE job = ? AND epoch = ?
 
 -- name: add_step
-INSERT INTO steps (job, number, txn, rule, who, time, at, choice, consumed, produced, extra)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO steps (id, txn, rule, who, time, at, choice, consumed, produced, extra)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_message
-INSERT INTO messages (job, number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO messages (id, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- What was delivered to a recipient is numbered upwards: one that is not beyond the last changes no row.
+-- name: deliver
+INSERT INTO recipients (job, agent, thread, seq) VALUES (?, ?, ?, ?)
+ON CONFLICT (job, agent, thread) DO UPDATE SET seq = excluded.seq WHERE seq < excluded.seq
 
 -- name: set_molecule
 INSERT OR REPLACE INTO molecules (job, slot, body) VALUES (?, ?, ?)
@@ -203,14 +363,10 @@ INSERT OR REPLACE INTO molecules (job, slot, body) VALUES (?, ?, ?)
 DELETE FROM molecules WHERE job = ? AND slot = ?
 
 -- name: add_turn
-INSERT INTO turns (job, turn, agent, thread, message, epoch, host, status, started)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO turns (id, agent, thread, message, epoch, host, status, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: end_turn
-UPDATE turns SET status = ? WHERE job = ? AND turn = ? AND epoch = ? AND status = 'submitted'
-
--- name: get_turn
-SELECT epoch, status FROM turns WHERE job = ? AND turn = ?
+UPDATE turns SET status = ? WHERE id = ? AND epoch = ? AND status = 'submitted'
 
 -- name: take_input
 UPDATE inputs SET taken = ?, note = ? WHERE number = ? AND job = ? AND taken = 0
@@ -229,58 +385,33 @@ WHERE job = ? AND taken = 0 ORDER BY number
 SELECT slot, body FROM molecules WHERE job = ? ORDER BY slot
 
 -- name: last_commit
-SELECT number, time, epoch, steps, messages, head FROM commits WHERE job = ? ORDER BY number DESC LIMIT 1
+SELECT number, time, epoch, steps, messages, head, digests FROM commits WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1
 
--- From one recipient straight to the next, by the index: what was sent to each is never read through. One
--- comparison of (agent, thread) would read it through: SQLite then begins at the recipient, not behind it.
 -- name: list_sequences
-WITH RECURSIVE recipient (agent, thread) AS (
-    SELECT * FROM (
-        SELECT agent, thread FROM messages WHERE job = :job ORDER BY agent, thread LIMIT 1
-    )
-    UNION ALL
-    SELECT following.agent, following.thread
-    FROM recipient AS current CROSS JOIN messages AS following ON following.rowid = coalesce(
-        (
-            SELECT rowid FROM messages
-            WHERE job = :job AND agent = current.agent AND thread > current.thread
-            ORDER BY thread LIMIT 1
-        ),
-        (
-            SELECT rowid FROM messages
-            WHERE job = :job AND agent > current.agent
-            ORDER BY agent, thread LIMIT 1
-        )
-    )
-)
-SELECT agent, thread, (
-    SELECT max(seq) FROM messages
-    WHERE job = :job AND agent = recipient.agent AND thread = recipient.thread
-)
-FROM recipient
+SELECT agent, thread, seq FROM recipients WHERE job = ?
 
 -- name: list_submitted
-SELECT turn, agent, thread, message, epoch, host, status, started FROM turns INDEXED BY turns_submitted
-WHERE job = ? AND status = 'submitted' ORDER BY id
+SELECT 't' || number, agent, thread, message, epoch, host, status, started FROM turns INDEXED BY turns_submitted
+WHERE id > ? AND id < ? AND status = 'submitted' ORDER BY id
 
 -- name: list_turns
-SELECT turn, agent, thread, message, epoch, host, status, started FROM turns WHERE job = ? ORDER BY id
+SELECT 't' || number, agent, thread, message, epoch, host, status, started FROM turns
+WHERE id > ? AND id < ? ORDER BY id
 
 -- name: list_steps
 SELECT number, txn, rule, who, time, at, choice, consumed, produced, extra FROM steps
-WHERE job = ? AND number > ? ORDER BY number LIMIT ?
+WHERE id > ? AND id < ? ORDER BY id LIMIT ?
 
 -- name: list_messages
 SELECT number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta FROM messages
-WHERE job = ? AND number > ? ORDER BY number LIMIT ?
-
--- name: get_message
-SELECT number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta FROM messages
-WHERE job = ? AND number = ?
+WHERE id > ? AND id < ? ORDER BY id LIMIT ?
 
 -- name: list_commits
-SELECT number, time, epoch, steps, messages, head FROM commits
-WHERE job = ? AND number > ? ORDER BY number LIMIT ?
+SELECT number, time, epoch, steps, messages, head, digests FROM commits
+WHERE id > ? AND id < ? ORDER BY id LIMIT ?
+
+-- name: get_message
+SELECT number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta FROM messages WHERE id = ?
 
 -- name: glance_jobs
 SELECT j.job, substr(c.request, 1, 400), j.updated, j.state, j.backtracks,

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, starmap
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from parley.adapters.locks import Locks
 from parley.adapters.mounts import MOUNTINFO, network_filesystem
+from parley.adapters.transactions import REFUSED, TAKEN, Writing, explain, explain_os
 from parley.ports import (
     JOB_ID,
     BusError,
@@ -36,7 +36,7 @@ from parley.ports import (
 )
 
 FILE = "bus.db"
-SCHEMA = 2
+SCHEMA = 3
 # How identifiers are made, and the states and actions: a bus written with others can't be gone on with.
 PROTOCOL = (
     "ids 1; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
@@ -50,10 +50,13 @@ _DURABILITY = {"full": "FULL", "normal": "NORMAL"}
 # commit in 250, not in 60. Larger gained nothing, nor did a larger cache: that is SQLite's own.
 _CHECKPOINT_PAGES = 4000
 _WAL_BYTES = 64 * 1024 * 1024  # what a burst leaves of the log's file
-_BEFORE_ALL = -(1 << 63)  # a row whose number is not positive was written by somebody else: it is shown too
+# A row's key is its job's serial and its number in one integer, as queries.sql has it.
+_SERIAL_BITS = 40
+_REACH = 1 << (_SERIAL_BITS - 1)  # how far from zero a number may lie; one that is not positive is shown too
 _PAGE_ROWS = 500  # a long read is many short ones: none keeps the log from being checkpointed
 
 Row = TypeVar("Row")
+_Group = Sequence[tuple[int, int, Commit]]  # a job's serial, the key that its numbers are added to, and its commit
 
 
 def _read_queries() -> dict[str, str]:
@@ -69,6 +72,7 @@ _SQL = _read_queries()
 _ADD_COMMIT = _SQL["add_commit"]
 _ADD_STEP = _SQL["add_step"]
 _ADD_MESSAGE = _SQL["add_message"]
+_DELIVER = _SQL["deliver"]
 _SET_MOLECULE = _SQL["set_molecule"]
 _DROP_MOLECULE = _SQL["drop_molecule"]
 _ADD_TURN = _SQL["add_turn"]
@@ -77,79 +81,6 @@ _TAKE_INPUT = _SQL["take_input"]
 _SET_JOB = _SQL["set_job"]
 _SET_CHARTER = _SQL["set_charter"]
 _GET_EPOCH = _SQL["get_epoch"]
-
-
-# ---- errors --------------------------------------------------------------------------------------
-
-_CAUSES = (
-    ("SQLITE_NOTADB", "it is not a database; put it back from a copy, or move it away to begin anew"),
-    ("SQLITE_CORRUPT", "it is damaged; put back a copy, or save what `sqlite3 FILE .recover` still reads"),
-    ("SQLITE_BUSY", "another process holds the bus too long; see who has it open (fuser) and try again"),
-    ("SQLITE_FULL", "the disk is full; nothing of this was written: free some space and go on with the job"),
-    ("SQLITE_IOERR", "the disk failed; what was committed before stands: mend it and go on with the job"),
-    ("SQLITE_READONLY", "it can't be written; see to the permissions of the file and its folder"),
-    ("SQLITE_PERM", "it can't be written; see to the permissions of the file and its folder"),
-    ("SQLITE_CANTOPEN", "it can't be opened; see to the permissions of the file and its folder"),
-)  # fmt: skip
-_TAKEN = ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID")
-
-
-def _explain(error: Exception, path: Path) -> BusError:
-    """Say in one line what is wrong with the bus and what to do."""
-    name = getattr(error, "sqlite_errorname", "")
-    if name in _TAKEN:
-        return Duplicate(f"{path}: the bus has this already; nothing of it was written ({error})")
-    for code, cause in _CAUSES:
-        if name.startswith(code):
-            return BusError(f"{path}: {cause} ({name}: {error})")
-    if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
-        return BusError(f"{path}: this store was closed; open another")
-    return BusError(f"{path}: the bus refused it; nothing of it was written ({name or type(error).__name__}: {error})")
-
-
-def _explain_os(error: OSError, path: Path) -> BusError:
-    return BusError(f"{path}: {error.strerror}; see to the permissions of the folder and the room on its disk")
-
-
-# What a row can hold that SQLite can't: text that is no Unicode, numbers beyond 64 bits.
-_REFUSED = (sqlite3.Error, UnicodeError, OverflowError)
-
-
-class _Writing:
-    """One transaction: all that is written inside is kept, or none of it."""
-
-    def __init__(self, connection: sqlite3.Connection, lock: threading.RLock, path: Path) -> None:
-        self.connection = connection
-        self.lock = lock
-        self.path = path
-        self.cursor = connection.cursor()
-
-    def __enter__(self) -> sqlite3.Cursor:
-        self.lock.acquire()
-        try:
-            self.cursor.execute("BEGIN IMMEDIATE")
-        except BaseException as error:
-            self.lock.release()
-            if isinstance(error, sqlite3.Error):
-                raise _explain(error, self.path) from error
-            raise
-        return self.cursor
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self.cursor.execute("COMMIT")
-            elif isinstance(error, _REFUSED):
-                raise _explain(error, self.path) from error
-        except sqlite3.Error as failure:
-            raise _explain(failure, self.path) from failure
-        finally:
-            if self.connection.in_transaction:  # some errors have rolled back by themselves
-                with suppress(sqlite3.Error):
-                    self.cursor.execute("ROLLBACK")
-            self.lock.release()
 
 
 # ---- the store -----------------------------------------------------------------------------------
@@ -176,6 +107,7 @@ class SqliteStore:
         _check_home(home, mountinfo)
         self._locks = Locks(home / "locks")
         self._lock = threading.RLock()
+        self._serials: dict[str, int] = {}  # of the jobs that this process has owned
         self._charters: dict[str, tuple[str, str]] = {}
         self._connection = self._open(busy_seconds)
         try:
@@ -183,7 +115,7 @@ class SqliteStore:
         except BaseException:
             self._connection.close()
             raise
-        self._writing = _Writing(self._connection, self._lock, self.path)
+        self._writing = Writing(self._connection, self._lock, self.path)
         self._version = self._data_version()
 
     @staticmethod
@@ -204,9 +136,9 @@ class SqliteStore:
                 uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False,
             )  # fmt: skip
         except OSError as error:
-            raise _explain_os(error, self.path) from error
+            raise explain_os(error, self.path) from error
         except sqlite3.Error as error:
-            raise _explain(error, self.path) from error
+            raise explain(error, self.path) from error
 
     def _prepare(self, durability: str, protocol: str) -> None:
         try:
@@ -219,9 +151,9 @@ class SqliteStore:
             self._set("wal_autocheckpoint", str(_CHECKPOINT_PAGES))
             self._set("journal_size_limit", str(_WAL_BYTES))
         except sqlite3.Error as error:
-            raise _explain(error, self.path) from error
+            raise explain(error, self.path) from error
         except OSError as error:
-            raise _explain_os(error, self.path) from error
+            raise explain_os(error, self.path) from error
 
     def _set(self, name: str, value: str) -> None:
         self._connection.execute(f"PRAGMA {name} = {value}").close()
@@ -246,7 +178,7 @@ class SqliteStore:
         """Make the schema, or bring it up to date, in one transaction."""
         self._set("synchronous", "FULL")
         self._set("journal_mode", "WAL")
-        with _Writing(self._connection, self._lock, self.path) as cursor:
+        with Writing(self._connection, self._lock, self.path) as cursor:
             version = self._schema()  # another process may have done it before this one was alone
             for number in range(version + 1, SCHEMA + 1):
                 for statement in _statements(_SQL[f"schema-{number}"]):
@@ -273,28 +205,30 @@ class SqliteStore:
         """Make a job known, with no owner yet."""
         _check_job(row.job)
         with self._writing as cursor:
-            if cursor.execute(_SQL["has_job"], (row.job,)).fetchone():
+            if cursor.execute(_SQL["get_serial"], (row.job,)).fetchone():
                 raise Duplicate(f"there is a job {row.job} already; choose another id")
-            cursor.execute(_SQL["add_job"], (row.job, *_state(row)[:-1]))
+            cursor.execute(_SQL["add_job"], (row.job, *_state(row)))
+            cursor.execute(_SQL["add_owner"], (cursor.lastrowid,))
             cursor.execute(_SQL["add_charter"], (row.job, row.request, row.settings))
-            cursor.execute(_SQL["add_owner"], (row.job,))
 
     def own(self, job: str) -> int:
         """Lock the job for this process's life, then count its epoch up: earlier owners can't write now."""
         _check_job(job)
-        if not self._read("has_job", (job,)):
+        serial = self._serial(job)
+        if serial is None:
             raise BusError(_no_job(job))
         try:
             self._locks.take(job)
         except OSError as error:
-            raise _explain_os(error, self._locks.folder) from error
+            raise explain_os(error, self._locks.folder) from error
         try:
             with self._writing as cursor:
-                cursor.execute(_SQL["next_epoch"], (job,))
-                epoch: int = cursor.execute(_GET_EPOCH, (job,)).fetchone()[0]
+                cursor.execute(_SQL["next_epoch"], (serial,))
+                epoch: int = cursor.execute(_GET_EPOCH, (serial,)).fetchone()[0]
         except BaseException:
             self._locks.give_up(job)
             raise
+        self._serials[job] = serial
         self._charters.pop(job, None)
         return epoch
 
@@ -308,7 +242,7 @@ class SqliteStore:
         try:
             return self._locks.is_taken(job)
         except OSError as error:
-            raise _explain_os(error, self._locks.folder) from error
+            raise explain_os(error, self._locks.folder) from error
 
     def jobs(self) -> list[JobRow]:
         """Every job, oldest first."""
@@ -322,6 +256,7 @@ class SqliteStore:
         for commit in commits:
             if commit.job not in held:
                 raise LostOwnership(f"this process does not own job {commit.job}; nothing was written")
+            _check_numbers(commit)
         if not commits:
             return
         with self._writing as cursor:
@@ -333,65 +268,88 @@ class SqliteStore:
 
     def _write(self, cursor: sqlite3.Cursor, commits: Sequence[Commit]) -> None:
         """Write commits of different jobs, one statement for each kind of row that there is."""
+        serials = self._serials
+        group = [(serial := serials[commit.job], serial << _SERIAL_BITS, commit) for commit in commits]
         many = cursor.executemany
         many(
             _ADD_COMMIT,
             [
-                (row.number, row.time, row.epoch, row.steps, row.messages, row.head, commit.job, commit.epoch)
-                for commit in commits
+                (base + row.number, row.time, row.epoch, row.steps, row.messages, row.head, row.digests,
+                 serial, commit.epoch)
+                for serial, base, commit in group
                 for row in (commit.transaction,)
             ],
-        )
+        )  # fmt: skip
         if cursor.rowcount != len(commits):
-            lost = [c.job for c in commits if cursor.execute(_GET_EPOCH, (c.job,)).fetchone() != (c.epoch,)]
+            lost = [c.job for serial, _, c in group if cursor.execute(_GET_EPOCH, (serial,)).fetchone() != (c.epoch,)]
             raise LostOwnership(f"another owner has taken the job ({_some(lost)}); nothing was written")
         if steps := [
-            (commit.job, row.number, row.transaction, row.rule, row.who, row.time,
+            (base + row.number, row.transaction, row.rule, row.who, row.time,
              row.at, row.choice, row.consumed, row.produced, row.extra)
-            for commit in commits
+            for _, base, commit in group
             for row in commit.steps
         ]:  # fmt: skip
             many(_ADD_STEP, steps)
-        if messages := [
-            (commit.job, row.number, row.transaction, row.sender, row.sender_thread, row.agent,
-             row.thread, row.seq, row.key, row.time, row.body, row.meta)
-            for commit in commits
-            for row in commit.messages
-        ]:  # fmt: skip
-            many(_ADD_MESSAGE, messages)
-        self._write_molecules(many, commits)
-        self._write_turns(cursor, commits)
-        self._write_rest(cursor, commits)
+        self._write_messages(cursor, group)
+        self._write_molecules(many, group)
+        self._write_turns(cursor, group)
+        self._write_rest(cursor, group)
 
     @staticmethod
-    def _write_molecules(many: Callable[..., object], commits: Sequence[Commit]) -> None:
-        found = [(each.job, slot, body) for each in commits for slot, body in each.molecules.items()]
-        if gone := [(job, slot) for job, slot, body in found if body is None]:
+    def _write_messages(cursor: sqlite3.Cursor, group: _Group) -> None:
+        if messages := [
+            (base + row.number, row.transaction, row.sender, row.sender_thread, row.agent,
+             row.thread, row.seq, row.key, row.time, row.body, row.meta)
+            for _, base, commit in group
+            for row in commit.messages
+        ]:  # fmt: skip
+            cursor.executemany(_ADD_MESSAGE, messages)
+            delivered = [
+                (serial, row.agent, row.thread, row.seq) for serial, _, commit in group for row in commit.messages
+            ]
+            cursor.executemany(_DELIVER, delivered)
+            if cursor.rowcount != len(delivered):
+                raise Duplicate(
+                    "a message of the commit is not numbered after the last of its recipient; nothing of it was "
+                    f"written ({_some(f'{who} on {thread}: {seq}' for _, who, thread, seq in delivered)})"
+                )
+
+    @staticmethod
+    def _write_molecules(many: Callable[..., object], group: _Group) -> None:
+        found = [(serial, slot, body) for serial, _, each in group for slot, body in each.molecules.items()]
+        if gone := [(serial, slot) for serial, slot, body in found if body is None]:
             many(_DROP_MOLECULE, gone)
         if kept := [molecule for molecule in found if molecule[2] is not None]:
             many(_SET_MOLECULE, kept)
 
     @staticmethod
-    def _write_turns(cursor: sqlite3.Cursor, commits: Sequence[Commit]) -> None:
+    def _write_turns(cursor: sqlite3.Cursor, group: _Group) -> None:
         if started := [
-            (commit.job, row.turn, row.agent, row.thread, row.message,
+            (base + _turn_number(row.turn), row.agent, row.thread, row.message,
              row.epoch, row.host, row.status, row.started)
-            for commit in commits
+            for _, base, commit in group
             for row in commit.started
         ]:  # fmt: skip
             cursor.executemany(_ADD_TURN, started)
-        if ended := [(status, commit.job, turn, epoch) for commit in commits for turn, epoch, status in commit.ended]:
+        if ended := [
+            (status, base + _turn_number(turn), epoch)
+            for _, base, commit in group
+            for turn, epoch, status in commit.ended
+        ]:
             cursor.executemany(_END_TURN, ended)
             if cursor.rowcount != len(ended):
+                names = (f"{commit.job} {turn}" for _, _, commit in group for turn, _, _ in commit.ended)
                 raise BusError(
                     "a turn that the commit ends is not out, or not in that epoch; nothing was written: "
-                    f"load the job anew ({_some(f'{job} {turn}' for _, job, turn, _ in ended)})"
+                    f"load the job anew ({_some(names)})"
                 )
 
-    def _write_rest(self, cursor: sqlite3.Cursor, commits: Sequence[Commit]) -> None:
+    def _write_rest(self, cursor: sqlite3.Cursor, group: _Group) -> None:
         """Write what fewer commits have: inputs taken, and a changed row of the listing."""
         if taken := [
-            (commit.transaction.number, note, number, commit.job) for commit in commits for number, note in commit.taken
+            (commit.transaction.number, note, number, commit.job)
+            for _, _, commit in group
+            for number, note in commit.taken
         ]:
             cursor.executemany(_TAKE_INPUT, taken)
             if cursor.rowcount != len(taken):
@@ -399,12 +357,11 @@ class SqliteStore:
                     "an input that the commit takes is not the job's, or was taken; nothing was written: "
                     f"read the inputs anew ({_some(f'{job} {number}' for _, _, number, job in taken)})"
                 )
-        rows = [(commit.job, row) for commit in commits if (row := commit.row) is not None]
-        if rows:
-            cursor.executemany(_SET_JOB, [_state(row, job) for job, row in rows])
+        if rows := [(serial, commit.job, row) for serial, _, commit in group if (row := commit.row) is not None]:
+            cursor.executemany(_SET_JOB, [(*_state(row), serial) for serial, _, row in rows])
             known = self._charters.get
             if charters := [
-                (row.request, row.settings, job) for job, row in rows if known(job) != (row.request, row.settings)
+                (row.request, row.settings, job) for _, job, row in rows if known(job) != (row.request, row.settings)
             ]:
                 cursor.executemany(_SET_CHARTER, charters)
 
@@ -413,12 +370,12 @@ class SqliteStore:
     def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
         """Leave an input. It needs no ownership: any process may."""
         with self._writing as cursor:
-            if not cursor.execute(_SQL["has_job"], (job,)).fetchone():
+            if not cursor.execute(_SQL["get_serial"], (job,)).fetchone():
                 raise BusError(_no_job(job))
             try:
                 cursor.execute(_SQL["add_input"], (job, kind, key, time, by, body))
             except sqlite3.IntegrityError as error:
-                if error.sqlite_errorname not in _TAKEN:
+                if error.sqlite_errorname not in TAKEN:
                     raise
                 raise Duplicate(f"job {job} was given an input of the key {key} before; it counts once") from error
             number = cursor.lastrowid
@@ -437,23 +394,23 @@ class SqliteStore:
                 self._connection.execute("BEGIN")
                 return self._load(job)
             except sqlite3.Error as error:
-                raise _explain(error, self.path) from error
+                raise explain(error, self.path) from error
             finally:
                 with suppress(sqlite3.Error):
                     self._connection.execute("COMMIT")
 
     def _load(self, job: str) -> Loaded:
-        rows = self._read("get_job", (job,))
-        if not rows:
+        rows, serial = self._read("get_job", (job,)), self._serial(job)
+        if not rows or serial is None:
             raise BusError(_no_job(job))
-        last = self._read("last_commit", (job,))
+        last = self._read("last_commit", _span(serial))
         return Loaded(
             row=JobRow(*rows[0]),
-            molecules=dict(self._read("list_molecules", (job,))),
+            molecules=dict(self._read("list_molecules", (serial,))),
             transaction=TransactionRow(*last[0]) if last else None,
-            sequences={(agent, thread): seq for agent, thread, seq in self._read("list_sequences", {"job": job})},
-            turns=tuple(starmap(TurnRow, self._read("list_submitted", (job,)))),
-            epoch=next((epoch for (epoch,) in self._read("get_epoch", (job,))), 0),
+            sequences={(agent, thread): seq for agent, thread, seq in self._read("list_sequences", (serial,))},
+            turns=tuple(starmap(TurnRow, self._read("list_submitted", _span(serial)))),
+            epoch=next((epoch for (epoch,) in self._read("get_epoch", (serial,))), 0),
         )
 
     def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
@@ -466,18 +423,20 @@ class SqliteStore:
 
     def message(self, job: str, number: int) -> MessageRow:
         """One message."""
-        rows = self._read("get_message", (job, number))
+        serial = self._serial(job)
+        rows = self._read("get_message", (_key(serial, number),)) if serial is not None else []
         if not rows:
             raise BusError(f"job {job} has no message {number}; `parley log` lists those it has")
         return MessageRow(*rows[0])
 
     def transactions(self, job: str) -> Iterator[TransactionRow]:
         """The job's transactions, in order."""
-        return self._pages("list_commits", TransactionRow, job, _BEFORE_ALL)
+        return self._pages("list_commits", TransactionRow, job, -_REACH - 1)
 
     def turns(self, job: str) -> Iterator[TurnRow]:
         """Every turn of the job, in order."""
-        return starmap(TurnRow, self._read("list_turns", (job,)))
+        serial = self._serial(job)
+        return starmap(TurnRow, self._read("list_turns", _span(serial)) if serial is not None else ())
 
     def changed(self) -> bool:
         """Whether another process has written since the last call."""
@@ -495,20 +454,27 @@ class SqliteStore:
             try:
                 return self._get("data_version")
             except sqlite3.Error as error:
-                raise _explain(error, self.path) from error
+                raise explain(error, self.path) from error
 
     def _read(self, name: str, values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
             try:
                 return self._connection.execute(_SQL[name], values).fetchall()
-            except _REFUSED as error:
-                raise _explain(error, self.path) from error
+            except REFUSED as error:
+                raise explain(error, self.path) from error
+
+    def _serial(self, job: str) -> int | None:
+        return next((serial for (serial,) in self._read("get_serial", (job,))), None)
 
     def _pages(self, name: str, make: Callable[..., Row], job: str, after: int) -> Iterator[Row]:
         """Read on and on from the last number: rows are only ever added, so the pages fit together."""
-        while rows := self._read(name, (job, after, _PAGE_ROWS)):
+        serial = self._serial(job)
+        if serial is None:
+            return
+        first, end = _span(serial, after)
+        while rows := self._read(name, (first, end, _PAGE_ROWS)):
             yield from starmap(make, rows)
-            after = rows[-1][0]
+            first = _key(serial, rows[-1][0])
 
 
 # ---- helpers -------------------------------------------------------------------------------------
@@ -538,10 +504,35 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(islice(names, 3))
 
 
-def _state(row: JobRow, job: str = "") -> tuple[Any, ...]:
-    """What changes of a job, and the job that it is written for."""
+def _state(row: JobRow) -> tuple[Any, ...]:
+    """What changes of a job."""
     return (row.decider, row.created, row.updated, row.state, row.visit, row.backtracks,
-            row.needs_human, row.held, row.agent, job)  # fmt: skip
+            row.needs_human, row.held, row.agent)  # fmt: skip
+
+
+def _key(serial: int, number: int) -> int:
+    return (serial << _SERIAL_BITS) + number
+
+
+def _span(serial: int, after: int = -_REACH - 1) -> tuple[int, int]:
+    """Between which keys the rows of a job lie, those after a number."""
+    return _key(serial, min(max(after, -_REACH - 1), _REACH)), _key(serial, _REACH)
+
+
+def _check_numbers(commit: Commit) -> None:
+    """See that no number reaches into another job's keys."""
+    numbers = [commit.transaction.number, *[row.number for row in commit.steps]]
+    numbers += [row.number for row in commit.messages]
+    if min(numbers) < -_REACH or max(numbers) >= _REACH:
+        raise BusError(f"a row of job {commit.job} has a number that the bus can't hold; nothing was written")
+
+
+def _turn_number(turn: str) -> int:
+    """A turn is called after its number: t17."""
+    number = int(turn[1:])
+    if turn != f"t{number}" or not 0 <= number < _REACH:
+        raise ValueError(f"{turn!r:.40} is no turn")
+    return number
 
 
 def _waves(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:

@@ -224,6 +224,7 @@ def _examine(
     replay.look()
     _compare_job(replay, now.loaded)
     _compare_molecules(replay, now.loaded)
+    _compare_recipients(replay, now.loaded)
     _compare_turns(replay, now)
     _compare_inputs(replay, now)
 
@@ -325,9 +326,16 @@ def _compare_molecules(replay: Replay, loaded: Loaded) -> None:
             wrong("molecules", str(where), "the row is one too many: the steps leave nothing there")
         if there[where] != due[where]:
             wrong("molecules", where, f"it is {there[where]!r:.120}, and the steps make it {due[where]!r:.120}")
-    for (agent, thread), seq in replay.sequences.items():
-        if loaded.sequences.get((agent, thread)) != seq:
-            wrong("messages", f"{agent} {thread}", f"the next is not numbered after {seq}, the last")
+
+
+def _compare_recipients(replay: Replay, loaded: Loaded) -> None:
+    due, there = replay.sequences, loaded.sequences
+    for who in sorted(due.keys() | there.keys(), key=str):
+        name = " ".join(map(str, who))
+        if who not in due:
+            wrong("recipients", name, "the row is one too many: nothing was delivered there")
+        if there.get(who) != due[who]:
+            wrong("recipients", name, f"the last message is {there.get(who)!r:.80}, and {due[who]} was delivered")
 
 
 def _compare_turns(replay: Replay, now: Moment) -> None:

@@ -33,7 +33,8 @@ from parley.ports import (
     TurnRow,
 )
 
-FORMAT = 1
+FORMAT = 2
+WITHOUT_DIGESTS = 1  # the format before: a transaction had none
 PROTOCOL = f"ids 1; states {' '.join(State)}; actions {' '.join(Action)}"
 STATE = "state.json"
 # What the engine writes of a job. The workspaces and their snapshots are no part of the record.
@@ -284,6 +285,7 @@ class _Reading:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.number = 0
+        self.format = FORMAT
         self.exported: Exported | None = None
 
     def read(self, file: Iterable[bytes]) -> Exported:
@@ -333,19 +335,22 @@ class _Reading:
     def _begin(self, document: dict[str, Any]) -> Exported:
         if document.get("parley-export") is None or not isinstance(document.get("job"), str):
             raise BusError(f"{self.path}: it is no export of a job")
-        if document["parley-export"] != FORMAT:
+        if document["parley-export"] not in (FORMAT, WITHOUT_DIGESTS):
             raise BusError(f"{self.path}: its format is {document['parley-export']!r:.40}, not {FORMAT}; update Parley")
         if document.get("protocol") != PROTOCOL:
             raise BusError(
                 f"{self.path}: its job follows another version of the protocol "
                 f"({document.get('protocol')!r:.200}); use the Parley that exported it"
             )
+        self.format = document["parley-export"]
         return Exported(document["job"])
 
     def _row(self, exported: Exported, document: dict[str, Any]) -> None:
         table, row = document["table"], document.get("row")
         kind = _TABLES.get(table) if isinstance(table, str) else None
         width = len(fields(kind)) if kind is not None else {"owners": 1, "molecules": 2}.get(str(table))
+        if self.format == WITHOUT_DIGESTS and table == "transactions" and isinstance(row, list):
+            row = [*row, ""]
         if width is None or not isinstance(row, list) or len(row) != width:
             self._refuse("it is no row of a table that this Parley knows")
         if not all(value is None or isinstance(value, str | int | float) for value in row):

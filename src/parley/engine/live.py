@@ -42,7 +42,7 @@ from parley.core.terms import (
     job_thread,
 )
 from parley.core.wire import decode, text
-from parley.engine.chain import head_after
+from parley.engine.chain import link
 from parley.engine.records import dumps
 from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
 
@@ -385,7 +385,7 @@ class LiveJob:
         """What the next transaction writes. The job goes on as if it were written."""
         pending, self._pending = self._pending, _Pending()
         self.transaction += 1
-        self.head = head_after(
+        self.head, digests = link(
             self.head, self.transaction, time, self.epoch, pending.steps, pending.messages, pending.taken
         )
         molecules: dict[str, str | None] = dict(pending.kept)
@@ -399,7 +399,7 @@ class LiveJob:
         return Commit(
             self.job,
             self.epoch,
-            TransactionRow(self.transaction, time, self.epoch, self.step, self.message_count, self.head),
+            TransactionRow(self.transaction, time, self.epoch, self.step, self.message_count, self.head, digests),
             pending.steps,
             pending.messages,
             molecules,

@@ -29,9 +29,11 @@ from parley.core.terms import (
     escalation_thread,
 )
 from parley.core.wire import decode
-from parley.engine.chain import head_after
+from parley.engine.chain import link, parts
 from parley.engine.evidence import (
     ODD,
+    Finding,
+    Found,
     Part,
     Who,
     authors_of,
@@ -120,7 +122,21 @@ class Replay:
     unseen: int = 0  # steps since the invariants were last looked at
 
     def take(self, part: Part) -> None:
-        """Replay a transaction, or tell its first row that does not fit."""
+        """Replay a transaction, or tell its first row that does not fit.
+
+        Rows that don't fit together don't say which of them was changed. The digests do, where there are any.
+        """
+        try:
+            self._take(part)
+        except Found as found:
+            changed = self._changed(part)
+            if changed is None or (changed.table, changed.number) == (found.finding.table, found.finding.number):
+                raise
+            raise Found(changed) from found
+        if self.size <= SMALL_SOUP or self.unseen * SHARE_OF_SOUP >= self.size:
+            self.look()
+
+    def _take(self, part: Part) -> None:
         commit = part.commit
         self._count(part)
         letters = {f"m{row.number}": row for row in part.messages}
@@ -136,14 +152,15 @@ class Replay:
             transitions += step.rule in ("transition", "term-record")
         for row in undelivered.values():
             wrong("messages", row.number, "no step of its transaction delivers it")
-        head = self._head(part)
+        head, digests = self._link(part)
         if head != commit.head:
-            wrong("transactions", commit.number, f"its head does not cover its rows as they are: {_rows(part)}")
+            uncovered = f"its head does not cover its rows as they are: {_rows(part)}"
+            raise Found(self._changed(part) or Finding("transactions", commit.number, uncovered))
+        if digests != commit.digests:
+            wrong("transactions", commit.number, "its digests are not those of its rows")
         self.step, self.message, self.transaction = commit.steps, commit.messages, commit.number
         self.epoch, self.head = commit.epoch, head
         self.transitions += transitions
-        if self.size <= SMALL_SOUP or self.unseen * SHARE_OF_SOUP >= self.size:
-            self.look()
 
     def look(self) -> None:
         """See that every invariant holds."""
@@ -157,9 +174,32 @@ class Replay:
 
     # ---- rows and their numbers
 
-    def _head(self, part: Part) -> str:
+    def _link(self, part: Part) -> tuple[str, str]:
+        commit, rows = part.commit, (part.steps, part.messages, part.inputs)
+        return link(self.head, commit.number, commit.time, commit.epoch, *rows, digested=bool(commit.digests))
+
+    def _changed(self, part: Part) -> Finding | None:
+        """The row that the digests name, if the transaction's rows are not those that it wrote."""
         commit = part.commit
-        return head_after(self.head, commit.number, commit.time, commit.epoch, part.steps, part.messages, part.inputs)
+        head, digests = self._link(part)
+        there, made = parts(commit.digests), parts(digests)
+        if not there or head == commit.head:
+            return None
+        steps, messages = commit.steps - self.step, commit.messages - self.message
+        inputs = len(there) - 1 - steps - messages
+        if len(part.steps) > steps or len(part.messages) > messages or inputs < 0:
+            return None  # one that it did not write stands among them, or it counts other rows than it has digests
+        own = [("transactions", commit.number)]
+        own += [("steps", self.step + number) for number in range(1, steps + 1)]
+        own += [("messages", self.message + number) for number in range(1, messages + 1)]
+        own += [("inputs", row.number) for row in part.inputs] if len(part.inputs) >= inputs else []
+        pairs = list(zip(there, made, strict=False))
+        first = next((at for at, (one, other) in enumerate(pairs) if one != other), len(pairs))
+        if first < len(own):
+            return Finding(*own[first], f"it is not as transaction {commit.number} wrote it: its digest is another")
+        if len(part.inputs) < inputs:
+            return Finding("transactions", commit.number, "an input that it took is missing, or says another")
+        return Finding("transactions", commit.number, "its head is not that of its rows, which are as its digests say")
 
     def expect(self, commit: TransactionRow) -> None:
         """The next transaction must be the next by its number too."""
@@ -184,15 +224,15 @@ class Replay:
         commit, number = part.commit, part.commit.number
         said = f"step {commit.steps} and message {commit.messages}"
         says = f"it says that it ends at {said}, and it ends at {ends[0]} and {ends[1]}"
-        if self._head(part) == commit.head:
+        if self._link(part)[0] == commit.head:
             wrong("transactions", number, says)
         steps, messages = commit.steps - ends[0], commit.messages - ends[1]
 
         def with_steps(rows: Sequence[StepRow]) -> bool:
-            return self._head(replace(part, steps=rows)) == commit.head
+            return self._link(replace(part, steps=rows))[0] == commit.head
 
         def with_messages(rows: Sequence[MessageRow]) -> bool:
-            return self._head(replace(part, messages=rows)) == commit.head
+            return self._link(replace(part, messages=rows))[0] == commit.head
 
         if steps > 0 and part.next_step is None:
             wrong("steps", ends[0] + 1, f"the row is missing in transaction {number}")
