@@ -246,7 +246,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
 def anchored(live: LiveJob, turn: Turn) -> str:
     """The message of a turn's commit, with where the bus stood: a cut tail is found by the turns after it, too."""
     said = f"{turn.agent} on {turn.thread}, turn {turn.turn} of job {live.job}"
-    return f"{said}\n\n{dumps({'head': live.anchor()})}"
+    return f"{said}\n\n{live.witness()}"
 
 
 def _bring_up(

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Any
 
 from parley.core.conversation import Admission
 from parley.core.rule import Choice, Firing, Reaction, RuleSet
-from parley.core.rules import RULES, react
+from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.states import Record
 from parley.core.terms import (
@@ -50,6 +51,7 @@ HANDLE = "handle"
 TREE = "tree"
 _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends on
 _WATCHED = frozenset((Interrupt, Terminate, AskHuman, Hold, Record))
+_brief = methodcaller("brief")
 
 
 def slot(m: Any) -> str:
@@ -212,6 +214,13 @@ class LiveJob:
             "hash": self.head,
         }
 
+    def witness(self) -> str:
+        """The same as every turn's snapshot says it (JSON)."""
+        step, message = self.step - len(self._pending.steps), self.message_count - len(self._pending.messages)
+        return (
+            f'{{"head":{{"transaction":{self.transaction},"step":{step},"message":{message},"hash":"{self.head}"}}}}'
+        )
+
     def rules_for(self, agent: str) -> str:
         """The scripted agent's rules, as its orders carry them; `null` for a proxy that has none."""
         text = self._rules.get(agent)
@@ -237,7 +246,7 @@ class LiveJob:
 
     def fire(self, rule: str, *at: str, choice: Choice = None, who: str, time: float, extra: str = "") -> Reaction:
         """Fire a rule, or raise what the rule raises and change nothing."""
-        reaction = react(self.soup, Firing(rule, at, choice), self.rules)
+        reaction = self.rules[rule].react(self.soup, Firing(rule, at, choice))
         consumed, produced = reaction.consumed, reaction.produced
         self.soup.react(consumed, produced)
         self.step += 1
@@ -250,8 +259,8 @@ class LiveJob:
                 time,
                 " ".join(at),
                 "" if choice is None else text(choice),
-                "\n".join([molecule.brief() for molecule in consumed]),
-                "\n".join([molecule.brief() for molecule in produced]),
+                "\n".join(map(_brief, consumed)),
+                "\n".join(map(_brief, produced)),
                 extra,
             )
         )
@@ -262,7 +271,8 @@ class LiveJob:
         before, after = self._pending.before, self._pending.after
         for molecule in consumed:
             where = slot(molecule)
-            before.setdefault(where, molecule)
+            if where not in after:
+                before[where] = molecule
             after[where] = None
             kind = type(molecule)
             if kind is Run:
@@ -271,7 +281,8 @@ class LiveJob:
                 self._count(molecule, -1)
         for molecule in produced:
             where = slot(molecule)
-            before.setdefault(where, None)
+            if where not in after:
+                before[where] = None
             after[where] = molecule
             kind = type(molecule)
             if kind is Idle or (kind is Mailbox and molecule.queue):
