@@ -217,9 +217,7 @@ class LiveJob:
     def witness(self) -> str:
         """The same as every turn's snapshot says it (JSON)."""
         step, message = self.step - len(self._pending.steps), self.message_count - len(self._pending.messages)
-        return (
-            f'{{"head":{{"transaction":{self.transaction},"step":{step},"message":{message},"hash":"{self.head}"}}}}'
-        )
+        return f'{{"head":{{"transaction":{self.transaction},"step":{step},"message":{message},"hash":"{self.head}"}}}}'
 
     def rules_for(self, agent: str) -> str:
         """The scripted agent's rules, as its orders carry them; `null` for a proxy that has none."""
