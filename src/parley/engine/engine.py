@@ -371,14 +371,16 @@ class Engine:
         site = self.world.workspace.prepare(live.job, surface.workspace, above.workspace if above else "", sealed)
         if turn.agent == PROXY:
             site = replace(site, writable=False)
-        if led_by(live.soup, turn.thread) is not None:
+        led = led_by(live.soup, turn.thread)
+        if led is not None:
             self.world.workspace.clear_outcome(live.job, surface.workspace)
         row = message(live, self.world, turn.message)
         live.bodies.pop(turn.message, None)
         text = texts.recovered(row.body, discarded(live, turn.agent, turn.thread))
         remark = live.remarks.pop((turn.agent, turn.thread), "")
         text = f"{text}\n\n{remark}" if remark else text
-        role = live.role(turn.agent)
+        if not live.homes:
+            live.homes = str(self.world.files.home(live.job) / "homes")
         turn.stream = records.stream_of(live.record, turn.thread)
         self._log(live, turn, "start", f'"agent":{quote(turn.agent)},"message":"{turn.message}"')
         self.world.turns.submit(
@@ -394,15 +396,15 @@ class Engine:
                 str(record.state),
                 record.visits(record.state),
                 site,
-                str(self.world.files.home(live.job) / "homes" / records.home_of(turn.agent, turn.thread)),
+                f"{live.homes}/{records.home_of(turn.agent, turn.thread)}",
                 live.kept.get(handle_slot(turn.agent, turn.thread), ""),
                 may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
                 float(live.settings.get("time_limit_seconds", 1800)),
                 surface.tools,
                 live.rules_for(turn.agent),
-                role.get("runner") or live.row.agent,
-                records.dumps(role),
-                PHASES[record.state].skill if record.live and led_by(live.soup, turn.thread) else "",
+                live.role(turn.agent).get("runner") or live.row.agent,
+                live.role_text(turn.agent),
+                PHASES[record.state].skill if record.live and led else "",
             )
         )
 

@@ -161,7 +161,9 @@ class LiveJob:
         self.outcomes: list[tuple[str, str, str]] = []  # to be kept as files: name, text, whose workspace
         self.asking = 0  # how many questions wait for the human
         self.held = self.parked = 0  # how many holds there are on the whole job, and on single instances
+        self.homes = ""  # where its instances have their homes, once a turn was submitted
         self._rules: dict[str, str] = {}
+        self._role_texts: dict[str, str] = {}
         self._roles: dict[str, dict[str, Any]] = {}
         self._pending = _Pending()
         self._listed = True  # whether the listing's row may have changed
@@ -232,6 +234,13 @@ class LiveJob:
         if not self._roles:
             self._roles = {role["name"]: role for role in self.settings["roles"]}
         return self._roles.get(agent, {"name": agent})
+
+    def role_text(self, agent: str) -> str:
+        """The same, as its orders carry it."""
+        text = self._role_texts.get(agent)
+        if text is None:
+            text = self._role_texts[agent] = dumps(self.role(agent))
+        return text
 
     def rouse(self) -> None:
         """Look at every instance again: after a load, and when a hold is released."""
