@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, cast
 
-from parley.adapters.boundary import attempts, bundle, launcher, links, profile, report, seccomp, stage
+from parley.adapters.boundary import attempts, bundle, family, launcher, links, profile, report, seccomp, stage
 from parley.adapters.boundary.cage import GATEWAY, HOME, Cage, Verdict
 from parley.adapters.boundary.caged import Caged
 from parley.adapters.boundary.calls import MACHINE
@@ -254,18 +254,18 @@ def _take_listener(control: socket.socket) -> socket.socket:
 
 
 def _abandon(process: subprocess.Popen[bytes] | None, gateway: Gateway | None) -> str:
-    """End what could not be verified; what it said last."""
+    """End what could not be verified, even if it is no cage at all; what it said last."""
     if gateway is not None:
         gateway.close()
     if process is None:
         return ""
+    family.end_all_but(process.pid, 0)
     process.kill()
-    said = cast("IO[bytes]", process.stderr).read(1 << 16).decode("utf-8", "replace").strip().splitlines()
     process.wait()
+    errors = cast("IO[bytes]", process.stderr)
+    os.set_blocking(errors.fileno(), False)
+    said = (errors.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
     for stream in (process.stdin, process.stdout, process.stderr):
         with contextlib.suppress(OSError):
             cast("IO[bytes]", stream).close()
     return said[-1] if said else ""
-
-
-__all__ = ["Boundary", "Caged"]
