@@ -43,10 +43,21 @@ def _with(*words: str) -> Spoil:
     return spoil
 
 
+def _open_ways(profile: Profile) -> None:
+    """Leave out the seals of what leads to the binds."""
+    profile.last = ["--remount-ro", "/dev", "--remount-ro", "/", *profile.last[-2:]]
+
+
+def _host_tmp(profile: Profile, yard: Yard) -> None:
+    profile.system += ["--bind", "/tmp", "/tmp"]
+    _open_ways(profile)
+
+
 def _bind(path: Callable[[Yard], Path], *, writable: bool = False) -> Spoil:
     def spoil(profile: Profile, yard: Yard) -> None:
         shown = Bind(str(path(yard)), str(path(yard)), writable)
         profile.binds.insert(0, shown)
+        _open_ways(profile)
 
     return spoil
 
@@ -57,6 +68,7 @@ def _root_shown(profile: Profile, yard: Yard) -> None:
     shown = [path for path in map(str, Path("/").iterdir()) if path not in named and not Path(path).is_symlink()]
     profile.system += [word for path in shown for word in ("--ro-bind", path, path)]
     profile.data.clear()
+    _open_ways(profile)
 
 
 def _no_filter(profile: Profile, yard: Yard) -> None:
@@ -85,6 +97,10 @@ def _leaked_variable(profile: Profile, yard: Yard) -> None:
 
 def _leaked_descriptor(profile: Profile, yard: Yard) -> None:
     profile.descriptors = (os.open(yard.secret, os.O_RDONLY),)
+
+
+def _rewritable(profile: Profile, yard: Yard) -> None:
+    profile.last = profile.last[-2:]
 
 
 def _root_inside(profile: Profile, yard: Yard) -> None:
@@ -118,9 +134,9 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "a descriptor of Parley's own": (_leaked_descriptor, "descriptors"),
     "the session of whoever started it": (_without("--new-session"), "terminal"),
     "outliving Parley": (_without("--die-with-parent"), "outlive"),
-    "a root that can be written": (_without("--remount-ro", 4), "write_system"),
+    "a root that can be written": (_rewritable, "write_system"),
     "a /usr that can be written": (_with("--bind", "/usr", "/usr"), "write_system"),
-    "the host's /tmp": (_with("--bind", "/tmp", "/tmp"), "read_outside"),
+    "the host's /tmp": (_host_tmp, "read_outside"),
     "the host's /etc": (_with("--ro-bind", "/etc", "/etc"), "list_around"),
     "the host's /dev": (_with("--dev-bind", "/dev", "/dev"), "devices"),
     "the host's /proc": (_with("--ro-bind", "/proc", "/proc"), "other_processes"),
