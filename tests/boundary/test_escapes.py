@@ -1,4 +1,4 @@
-"""A hostile program in a real cage, which does not know how the cage was tried. What it reached is seen from outside."""
+"""A hostile program in a real cage that does not know how the cage was tried. Outside is looked at, too."""
 
 import json
 import os
@@ -130,6 +130,10 @@ print(json.dumps(results))
 
 ATTEMPTS = [line.split("(")[0][4:] for line in HOSTILE.splitlines() if line.startswith("def ") and "()" in line]
 
+# What really would do harm, or take long, where nothing is in the way.
+HARMFUL = ("mount_something", "set_core_pattern", "press_sysrq", "write_program", "write_interpreter", "change_root",
+           "become_root", "reach_the_internet", "resolve_names", "unmount_the_seal", "write_package")  # fmt: skip
+
 
 class Ground:
     """A yard with things around it that a hostile program would like to reach."""
@@ -224,9 +228,8 @@ def test_the_same_program_gets_out_where_there_is_no_cage(ground: Ground, tmp_pa
     (yard.workspace / "planted").symlink_to(yard.secret)
     words = json.loads(ground.words()) | {"root": str(yard.root), "secret": str(yard.secret), "pid": 2**22 - 1}
     words |= {"workspace": str(yard.workspace), "git": str(yard.root / "repo.git")}
-    program = HOSTILE.replace("os.kill(-1, signal.SIGCONT)", "1").replace("open(told", "open('/nowhere' + told")
-    for harmful in ("mount_something", "set_core_pattern", "press_sysrq", "write_program", "write_interpreter",
-                    "change_root", "become_root", "reach_the_internet", "resolve_names", "unmount_the_seal"):  # fmt: skip
+    program = HOSTILE.replace("os.kill(-1, signal.SIGCONT)", "1")
+    for harmful in HARMFUL:
         program = program.replace(f"@tries\ndef {harmful}(", f"def {harmful}(")
     done = subprocess.run(
         ["python3", "-c", program, json.dumps(words)], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -114,7 +114,9 @@ def test_a_fork_bomb_is_bounded_and_ends(boundary: Boundary, yard: Yard) -> None
 
 
 def test_two_cages_do_not_share_the_limit_of_processes(boundary: Boundary, yard: Yard) -> None:
-    caged = boundary.launch(yard.python(BOMB.replace("while True:\n                try", "while time.sleep(600):\n                try")))
+    caged = boundary.launch(
+        yard.python(BOMB.replace("while True:\n                try", "while time.sleep(600):\n                try"))
+    )
     assert line(caged) == "full"
 
     assert run(boundary, yard.cage("sh", "-c", "true & true & wait; echo fine")).out == "fine\n"

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from parley.adapters.boundary import Boundary, Cage, Caged
 from parley.adapters.boundary.profile import INTERPRETER
@@ -112,5 +112,4 @@ def marked(mark: str) -> list[int]:
 def as_user(uid: int, words: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a program as an ordinary user, which only root can."""
     who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-    done = subprocess.run([*who, *words], env=dict(environment), cwd="/", capture_output=True, text=True, check=False)
-    return cast("subprocess.CompletedProcess[str]", done)
+    return subprocess.run([*who, *words], env=dict(environment), cwd="/", capture_output=True, text=True, check=False)
