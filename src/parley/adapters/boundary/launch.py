@@ -28,7 +28,7 @@ from parley.ports import BoundaryError
 
 MARK = "PARLEY_TURN"
 UID = 64417  # an ordinary user that no machine has, where Parley itself is root
-INSIDE = ("calls", "landlock", "attempts", "launcher")
+INSIDE = ("calls", "landlock", "scene", "on_files", "on_processes", "on_network", "on_kernel", "attempts", "launcher")
 STAGED = ("calls", "stage")
 
 
