@@ -6,9 +6,8 @@ import socket
 import time
 
 from parley.adapters.boundary import attempts, launcher
-from parley.adapters.boundary.cage import BROKEN, ESCAPED, EXEMPT, HELD, Attempt, Verdict
+from parley.adapters.boundary.cage import BROKEN, ESCAPED, EXEMPT, HELD, Attempt, NotHeld, Verdict
 from parley.config import BoundarySettings
-from parley.ports import BoundaryError
 
 VERIFY_SECONDS = 15.0
 REPORT_LIMIT = 1 << 20
@@ -66,7 +65,7 @@ def no_report(said: str, error: Exception) -> str:
 def insist(verdict: Verdict) -> None:
     """Refuse a cage that did not hold."""
     if not verdict.ok:
-        raise BoundaryError(_refusal(verdict))
+        raise NotHeld(_refusal(verdict), verdict)
 
 
 def _refusal(verdict: Verdict) -> str:
