@@ -50,7 +50,11 @@ def serve() -> Iterator[Api]:
                     self.rfile.readline()
                 self.rfile.readline()
                 return body
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:
+                raise ConnectionAbortedError("the body broke off")
+            return body
 
         def do_POST(self) -> None:
             api.asked.append(Asked(self.command, self.path, list(self.headers.items()), self._body()))

@@ -54,8 +54,6 @@ def judge(report: list[list[str]], seen: dict[str, str], settings: BoundarySetti
 
 def no_report(said: str, error: Exception) -> str:
     """Why nothing was reported, in one line with what to do."""
-    if "the stage: Operation not permitted" in said:
-        return f"Parley is root here, but may not make a mount namespace: run it as an ordinary user, {ACCEPT}"
     if "creating new namespace" in said or "No permissions to" in said or "setting up uid map" in said:
         return f"user namespaces are not allowed here ({said}): allow them for ordinary users, {ACCEPT}"
     late = f"it did not report within {VERIFY_SECONDS:g} s" if isinstance(error, TimeoutError) else str(error)

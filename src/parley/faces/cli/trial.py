@@ -80,10 +80,10 @@ def _tried(boundary: Boundary, folder: Path) -> Trial:
     for place in places:
         place.mkdir()
         boundary.hand_over(place)
-    plain = _plain_milliseconds()
     cage = Cage(Site(str(places[0])), places[1], ("true",), {"PATH": os.defpath}, route=Route())
     caged = boundary.launch(cage)
     caged.kill()
+    plain = _plain_milliseconds()
     for stream in (caged.process.stdin, caged.process.stdout, caged.process.stderr):
         if stream is not None:
             stream.close()
