@@ -42,8 +42,9 @@ define make-venv
 	echo "$(PYTHON) -m venv $(1)"; "$(PYTHON)" -m venv --clear $(1); }
 endef
 
-system: ## the programs that the tests need besides: git, strace
-	@missing() { for tool in git strace; do command -v $$tool >/dev/null 2>&1 || printf ' %s' $$tool; done; }; \
+system: ## the programs that the tests need besides: git, strace, bubblewrap
+	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux; do \
+		command -v "$${pair%:*}" >/dev/null 2>&1 || printf ' %s' "$${pair#*:}"; done; }; \
 	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 		echo "installing:$$(missing)"; \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$(missing); } >/dev/null || :; \

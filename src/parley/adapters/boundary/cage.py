@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.ports import Bind, Site
+from parley.ports import Bind, BoundaryError, Site
 
 HOME = "/home/agent"
 GATEWAY = "127.0.0.1:3128"
@@ -83,3 +83,11 @@ class Verdict:
         told |= {"nested": list(self.nested)} if self.nested else {}
         told |= {"unlinked": list(self.unlinked)} if self.unlinked else {}
         return told
+
+
+class NotHeld(BoundaryError):
+    """A cage that was tried and refused, with all that was found."""
+
+    def __init__(self, text: str, verdict: Verdict) -> None:
+        super().__init__(text)
+        self.verdict = verdict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import threading
 
@@ -11,6 +12,8 @@ from parley.adapters.boundary import family
 from parley.adapters.boundary.cage import Verdict
 from parley.adapters.boundary.gateway import Gateway, Request
 from parley.ports import BoundaryError
+
+PATIENCE_SECONDS = 2.0
 
 
 class Caged:
@@ -44,18 +47,27 @@ class Caged:
 
     def kill(self) -> int:
         """End all of it and wait until it is gone; the exit status. The pipes stay the caller's to close."""
-        if self.verdict.accepted and self.process.poll() is None:
-            family.end_all_but(self.process.pid, 0)
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        status = self.process.wait()
         with self._lock:
-            if self._handle >= 0:
-                gone = family.await_end(self._handle)
-                os.close(self._handle)
-                self._handle = -1
-                if not gone:
-                    raise BoundaryError(f"process {self._init} would not end; end it by hand")
+            self._end()
             if self._gateway is not None:
                 self._gateway.close()
-        return status
+            return self.process.wait()
+
+    def _end(self) -> None:
+        if self._handle < 0:
+            if self.process.poll() is None:
+                family.end_all_but(self.process.pid, 0)
+                self.process.kill()
+            return
+        # the init first: whoever started it then reaps it, and no zombie waits for a machine's own init
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        gone = family.await_end(self._handle)
+        try:
+            self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        os.close(self._handle)
+        self._handle = -1
+        if not gone:
+            raise BoundaryError(f"process {self._init} would not end; end it by hand")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, cast
 
-from parley.adapters.boundary import attempts, bundle, launcher, links, profile, report, seccomp, stage
+from parley.adapters.boundary import attempts, bundle, family, launcher, links, profile, report, seccomp
 from parley.adapters.boundary.cage import GATEWAY, HOME, Cage, Verdict
 from parley.adapters.boundary.caged import Caged
 from parley.adapters.boundary.calls import MACHINE
@@ -28,8 +28,7 @@ from parley.ports import BoundaryError
 
 MARK = "PARLEY_TURN"
 UID = 64417  # an ordinary user that no machine has, where Parley itself is root
-INSIDE = ("calls", "landlock", "attempts", "launcher")
-STAGED = ("calls", "stage")
+INSIDE = ("calls", "landlock", "scene", "on_files", "on_processes", "on_network", "on_kernel", "attempts", "launcher")
 
 
 class Boundary:
@@ -83,12 +82,14 @@ class Boundary:
         canary, spawner = self._company()
         ours, theirs = socket.socketpair()
         files: list[int] = []
+        shown: dict[str, str] = {}
         gateway = None
         process = None
         try:
             words = self._words(cage, drawn, canary, token)
-            command, environment = self._command(program, drawn, theirs.fileno(), files)
-            process = spawner.start(command, environment, (theirs.fileno(), *files, *drawn.descriptors))
+            shown = spawner.show(list(dict.fromkeys(bind.source for bind in drawn.binds)))
+            command = self._command(program, drawn, theirs.fileno(), shown, files)
+            process = spawner.start(command, drawn.environment, (theirs.fileno(), *files, *drawn.descriptors))
             theirs.close()
             ours.settimeout(report.VERIFY_SECONDS)
             ours.sendall(bundle.pack(INSIDE, words))
@@ -112,6 +113,7 @@ class Boundary:
             _abandon(process, gateway)
             raise
         finally:
+            spawner.hide(shown)
             for one in (ours, theirs):
                 one.close()
             for place in files:
@@ -146,7 +148,7 @@ class Boundary:
             if self._canary is None:
                 self._canary = Canary(self.uid if self._staged else None)
             if self._spawner is None:
-                self._spawner = Spawner()
+                self._spawner = Spawner(self.uid if self._staged else None)
             return self._canary, self._spawner
 
     def _words(self, cage: Cage, drawn: profile.Profile, canary: Canary, token: str) -> dict[str, object]:
@@ -182,27 +184,20 @@ class Boundary:
         }
 
     def _command(
-        self, program: str, drawn: profile.Profile, control: int, files: list[int]
-    ) -> tuple[list[str], dict[str, str]]:
-        """The command to spawn: bubblewrap, or where Parley is root the stage that becomes it."""
+        self, program: str, drawn: profile.Profile, control: int, shown: dict[str, str], files: list[int]
+    ) -> list[str]:
+        """The command to spawn. What it is to do lies in memory files: a command line can be seen inside."""
 
         def data(content: bytes) -> int:
             files.append(_memory(content))
             return files[-1]
 
-        sources = list(dict.fromkeys(bind.source for bind in drawn.binds))
-        staged = {source: f"{stage.STAGE}/{number}" for number, source in enumerate(sources)}
-        words = drawn.arguments(staged.__getitem__ if self._staged else str, data)
+        words = drawn.arguments(shown.__getitem__, data)
         if drawn.filter:
             words += ["--seccomp", str(data(drawn.filter))]
-        listed = data("".join(f"{word}\0" for word in words).encode())
+        listed = data("".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape"))
         inner = [profile.INTERPRETER, "-I", "-S", "-c", bundle.BOOT, str(control)]
-        command = [program, "--args", str(listed), "--", *inner]
-        if not self._staged:
-            return command, drawn.environment
-        payload = {"sources": sources, "uid": self.uid, "command": command, "environment": drawn.environment}
-        setting = data(bundle.pack(STAGED, payload))
-        return [profile.INTERPRETER, "-I", "-S", "-c", bundle.BOOT, str(setting)], drawn.environment
+        return [program, "--args", str(listed), "--", *inner]
 
     def _plain(self, cage: Cage) -> Caged:
         """Without a boundary, as the user has accepted it: a session of its own, and the mark."""
@@ -254,18 +249,18 @@ def _take_listener(control: socket.socket) -> socket.socket:
 
 
 def _abandon(process: subprocess.Popen[bytes] | None, gateway: Gateway | None) -> str:
-    """End what could not be verified; what it said last."""
+    """End what could not be verified, even if it is no cage at all; what it said last."""
     if gateway is not None:
         gateway.close()
     if process is None:
         return ""
+    family.end_all_but(process.pid, 0)
     process.kill()
-    said = cast("IO[bytes]", process.stderr).read(1 << 16).decode("utf-8", "replace").strip().splitlines()
     process.wait()
+    errors = cast("IO[bytes]", process.stderr)
+    os.set_blocking(errors.fileno(), False)
+    said = (errors.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
     for stream in (process.stdin, process.stdout, process.stderr):
         with contextlib.suppress(OSError):
             cast("IO[bytes]", stream).close()
     return said[-1] if said else ""
-
-
-__all__ = ["Boundary", "Caged"]

@@ -7,6 +7,7 @@ import _socket
 import posix
 
 from parley.adapters.boundary import attempts, landlock
+from parley.adapters.boundary import scene as scene_of
 from parley.adapters.boundary.calls import call
 
 TYPE_CHECKING = False  # typing itself would cost the launcher a megabyte
@@ -22,7 +23,7 @@ _REGULAR = 0o100000
 def main(control: int, words: "dict[str, Any]") -> int:
     """Verify the cage, then become the agent."""
     outside = _socket.socket(fileno=control)
-    scene = attempts.Scene(words)
+    scene = scene_of.Scene(words)
     scene.descriptors = {0, 1, 2, control}
     listener = _listen(outside) if scene.route else None
     if listener is not None:
@@ -30,7 +31,7 @@ def main(control: int, words: "dict[str, Any]") -> int:
     lines = [_wall(words)]
     lines += [_attempt(attempt, scene) for attempt in attempts.ATTEMPTS]
     lines += [f"{name}\tcontrol\t{_control(control_of, scene, words)}" for name, control_of in CONTROLS.items()]
-    status = attempts._status()  # noqa: SLF001 - the two are one program
+    status = scene_of.status()
     lines.append(f"resident\tmeasure\t{status['VmHWM'].split()[0]}")
     outside.sendall("\n".join(lines).encode("utf-8", "replace") + b"\n\n")
     if outside.recv(len(GO)) != GO:
@@ -43,7 +44,7 @@ def main(control: int, words: "dict[str, Any]") -> int:
 def _listen(outside: _socket.socket) -> _socket.socket:
     """Open the gateway's port in here, and hand the listening socket out."""
     listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    listener.bind(attempts.GATEWAY)
+    listener.bind(scene_of.GATEWAY)
     listener.listen(64)
     handed = listener.fileno().to_bytes(4, "little")
     outside.sendmsg([b"L"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, handed)])
@@ -60,7 +61,7 @@ def _wall(words: "dict[str, Any]") -> str:
     return f"landlock\tcontrol\tok version {version}"
 
 
-def _attempt(attempt: "Callable[[attempts.Scene], str]", scene: attempts.Scene) -> str:
+def _attempt(attempt: "Callable[[scene_of.Scene], str]", scene: scene_of.Scene) -> str:
     name: str = attempt.__name__
     try:
         reached = attempt(scene)
@@ -72,7 +73,7 @@ def _attempt(attempt: "Callable[[attempts.Scene], str]", scene: attempts.Scene) 
 
 
 def _control(
-    control: "Callable[[attempts.Scene, dict[str, Any]], str]", scene: attempts.Scene, words: "dict[str, Any]"
+    control: "Callable[[scene_of.Scene, dict[str, Any]], str]", scene: scene_of.Scene, words: "dict[str, Any]"
 ) -> str:
     try:
         return control(scene, words)
@@ -80,33 +81,33 @@ def _control(
         return f"{error.strerror}: {error.filename or ''}"
 
 
-def write_workspace(scene: attempts.Scene, words: "dict[str, Any]") -> str:
+def write_workspace(scene: scene_of.Scene, words: "dict[str, Any]") -> str:
     """Write to the workspace."""
     return _write(scene.workspace, scene) if words["workspace_writable"] else "ok it is read-only"
 
 
-def write_home(scene: attempts.Scene, words: "dict[str, Any]") -> str:
+def write_home(scene: scene_of.Scene, words: "dict[str, Any]") -> str:
     """Write to the agent's home."""
     return _write(scene.home, scene)
 
 
-def execute(scene: attempts.Scene, words: "dict[str, Any]") -> str:
+def execute(scene: scene_of.Scene, words: "dict[str, Any]") -> str:
     """Run a program."""
     child = posix.posix_spawn("/bin/sh", ["sh", "-c", "exit 7"], {})
     code = posix.waitstatus_to_exitcode(posix.waitpid(child, 0)[1])
     return "ok" if code == 7 else f"/bin/sh ended with {code}"  # noqa: PLR2004 - as asked for above
 
 
-def find_command(scene: attempts.Scene, words: "dict[str, Any]") -> str:
+def find_command(scene: scene_of.Scene, words: "dict[str, Any]") -> str:
     """Find the agent's own program."""
     return "ok" if _program(words) else f"{words['command'][0]} is not there"
 
 
-def reach_gateway(scene: attempts.Scene, words: "dict[str, Any]") -> str:
+def reach_gateway(scene: scene_of.Scene, words: "dict[str, Any]") -> str:
     """Reach the gateway, where there is a route."""
     if not scene.route:
         return "ok no route"
-    answer = attempts.ask_gateway("GET /.parley HTTP/1.1\r\nHost: gateway\r\n\r\n")
+    answer = scene_of.ask_gateway("GET /.parley HTTP/1.1\r\nHost: gateway\r\n\r\n")
     return "ok" if answer.startswith("HTTP/1.1 403 ") else f"it answered {answer[:40]!r}"
 
 
@@ -119,9 +120,9 @@ CONTROLS = {
 }
 
 
-def _write(folder: str, scene: attempts.Scene) -> str:
+def _write(folder: str, scene: scene_of.Scene) -> str:
     name = f"{folder}/.probe-{scene.token}"
-    attempts._create(name)  # noqa: SLF001 - the two are one program
+    scene_of.create(name)
     posix.unlink(name)
     return "ok"
 

@@ -73,8 +73,12 @@ def draw(cage: Cage, uid: int, readable: Iterable[str]) -> Profile:
     visible = _around([*targets, *data, *(bind.target for bind in binds)], opaque)
     for empty in (TMP, RUN):
         visible.setdefault(empty, [])
-    last = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace]
-    return Profile(list(_WALLS), system, binds, last, data, visible)
+    # what leads to a bind below /tmp is no place to write to: a file left there would seem to lie beside the workspace
+    ways = sorted({way for bind in binds if (way := _way(bind.target)) and way not in shown})
+    for way in ways:
+        system += ["--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", way]
+    sealed = [word for way in (*ways, "/dev", "/") for word in ("--remount-ro", way)]
+    return Profile(list(_WALLS), system, binds, [*sealed, "--chdir", workspace], data, visible)
 
 
 def landlock_lists(profile: Profile) -> tuple[list[str], list[str], list[str]]:
@@ -112,6 +116,12 @@ def _etc() -> Iterator[str]:
     for path in (*(folder / name for name in _ETC), *folder.glob("java-*"), *folder.glob("python3*")):
         if path.exists():
             yield str(path)
+
+
+def _way(target: str) -> str:
+    """The first folder below /tmp or /run on the way to a target, if there is one between."""
+    parts = Path(target).parts
+    return str(Path(*parts[:3])) if f"/{parts[1]}" in {TMP, RUN} and len(parts) > 3 else ""  # noqa: PLR2004 - /, tmp, way, target
 
 
 def _within(path: str, folders: Iterable[str]) -> bool:

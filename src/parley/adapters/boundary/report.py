@@ -6,9 +6,8 @@ import socket
 import time
 
 from parley.adapters.boundary import attempts, launcher
-from parley.adapters.boundary.cage import BROKEN, ESCAPED, EXEMPT, HELD, Attempt, Verdict
+from parley.adapters.boundary.cage import BROKEN, ESCAPED, EXEMPT, HELD, Attempt, NotHeld, Verdict
 from parley.config import BoundarySettings
-from parley.ports import BoundaryError
 
 VERIFY_SECONDS = 15.0
 REPORT_LIMIT = 1 << 20
@@ -55,8 +54,6 @@ def judge(report: list[list[str]], seen: dict[str, str], settings: BoundarySetti
 
 def no_report(said: str, error: Exception) -> str:
     """Why nothing was reported, in one line with what to do."""
-    if "the stage: Operation not permitted" in said:
-        return f"Parley is root here, but may not make a mount namespace: run it as an ordinary user, {ACCEPT}"
     if "creating new namespace" in said or "No permissions to" in said or "setting up uid map" in said:
         return f"user namespaces are not allowed here ({said}): allow them for ordinary users, {ACCEPT}"
     late = f"it did not report within {VERIFY_SECONDS:g} s" if isinstance(error, TimeoutError) else str(error)
@@ -66,7 +63,7 @@ def no_report(said: str, error: Exception) -> str:
 def insist(verdict: Verdict) -> None:
     """Refuse a cage that did not hold."""
     if not verdict.ok:
-        raise BoundaryError(_refusal(verdict))
+        raise NotHeld(_refusal(verdict), verdict)
 
 
 def _refusal(verdict: Verdict) -> str:

@@ -6,12 +6,17 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable
+from typing import Any
+
+from parley.adapters.boundary.stage import Stage
 
 
 class Spawner:
-    """Such a thread."""
+    """Such a thread. Where Parley is root it has a stage, and starts processes as an ordinary user."""
 
-    def __init__(self) -> None:
+    def __init__(self, uid: int | None) -> None:
+        self._uid = uid
+        self._stage: Stage | None = None
         self._wanted: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="parley-spawner", daemon=True).start()
 
@@ -19,21 +24,45 @@ class Spawner:
         while (task := self._wanted.get()) is not None:
             task()
 
-    def start(self, command: list[str], environment: dict[str, str], files: tuple[int, ...]) -> subprocess.Popen[bytes]:
-        """Start a process."""
-        answer: queue.SimpleQueue[subprocess.Popen[bytes] | OSError] = queue.SimpleQueue()
+    def _do(self, work: Callable[[], Any]) -> Any:
+        """Have something done by the thread; what came of it."""
+        answer: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
 
         def task() -> None:
             try:
-                answer.put(popen(command, environment, files))
-            except OSError as error:
-                answer.put(error)
+                answer.put((work(), None))
+            except Exception as error:  # noqa: BLE001 - it is raised where it was asked for
+                answer.put((None, error))
 
         self._wanted.put(task)
-        given = answer.get()
-        if isinstance(given, OSError):
-            raise given
-        return given
+        result, error = answer.get()
+        if error is not None:
+            raise error
+        return result
+
+    def show(self, sources: list[str]) -> dict[str, str]:
+        """How each source can be reached by whoever a process is started as."""
+        if self._uid is None:
+            return {source: source for source in sources}
+
+        def work() -> dict[str, str]:
+            if self._stage is None:
+                self._stage = Stage()
+            return self._stage.show(sources)
+
+        shown: dict[str, str] = self._do(work)
+        return shown
+
+    def hide(self, shown: dict[str, str]) -> None:
+        """End what was shown."""
+        if self._stage is not None and shown:
+            stage = self._stage
+            self._wanted.put(lambda: stage.clear(shown))
+
+    def start(self, command: list[str], environment: dict[str, str], files: tuple[int, ...]) -> subprocess.Popen[bytes]:
+        """Start a process."""
+        process: subprocess.Popen[bytes] = self._do(lambda: popen(command, environment, files, uid=self._uid))
+        return process
 
     def close(self) -> None:
         """Let the thread end, and with it whatever it started."""
@@ -41,9 +70,13 @@ class Spawner:
 
 
 def popen(
-    command: list[str], environment: dict[str, str], files: tuple[int, ...], folder: str = "/"
+    command: list[str],
+    environment: dict[str, str],
+    files: tuple[int, ...],
+    folder: str = "/",
+    uid: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """A process in a session of its own, spoken to by pipes."""
+    """A process in a session of its own, spoken to by pipes; as another user where one is named."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         command,
@@ -54,4 +87,7 @@ def popen(
         env=environment,
         pass_fds=files,
         start_new_session=True,
+        user=uid,
+        group=uid,
+        extra_groups=None if uid is None else [],
     )

@@ -1,55 +1,76 @@
-"""Where Parley is root: makes what a cage needs reachable for an ordinary user, becomes one, and starts bubblewrap.
+"""Where Parley is root: makes what a cage needs reachable for the ordinary user who runs it.
 
-It runs in a process of its own, in a mount namespace of its own: nothing of it is seen outside.
+A thread may have a mount namespace of its own. The one that starts cages gets one, with a folder in it that nobody else
+sees: there the sources of a cage are bound while it is built, whatever folders they lie behind.
 """
 
-import posix
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
 
 from parley.adapters.boundary.calls import call
+from parley.ports import BoundaryError
 
-TYPE_CHECKING = False  # typing itself would cost the launcher a megabyte
-if TYPE_CHECKING:
-    from typing import Any
-
-STAGE = "/run"
+STAGE = Path("/sys")  # there on every Linux, of no use to anything that runs in this thread, and nobody works in it
 _NEW_MOUNTS = 0x20000
-_BIND, _RECURSIVE, _PRIVATE, _NO_SUID, _NO_DEVICES = 4096, 16384, 1 << 18, 2, 4
-_DEATH_SIGNAL, _KILL, _NO_NEW_PRIVILEGES = 1, 9, 38
-_FOLDER = 0o040000
-FAILED = 97
+_BIND, _RECURSIVE, _SLAVE, _NO_SUID, _NO_DEVICES = 4096, 16384, 1 << 19, 2, 4
+_DETACH = 2
 
 
-def main(place: int, words: "dict[str, Any]") -> int:
-    """Set the stage, drop every privilege, become bubblewrap."""
-    posix.set_inheritable(place, False)
-    try:
-        _set_up(words["sources"])
-        _drop(words["uid"])
-        posix.execve(words["command"][0], words["command"], words["environment"])
-    except OSError as error:
-        posix.write(2, f"the stage: {error.strerror}: {error.filename or ''}\n".encode())
-    return FAILED
+class Stage:
+    """The folder. All of it is used by one thread, whose own it is."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        try:
+            call("unshare", _NEW_MOUNTS)
+            call("mount", b"none\0", b"/\0", 0, _RECURSIVE | _SLAVE, 0)
+            _mount(b"stage", STAGE, b"tmpfs", _NO_SUID | _NO_DEVICES, b"mode=0755,size=4m")
+        except OSError as error:
+            if error.errno == errno.EPERM:
+                raise BoundaryError(
+                    "Parley is root here, but may not make a mount namespace: run it as an ordinary user, or accept "
+                    'running without a boundary: [boundary] accept = "none" in parley.toml'
+                ) from error
+            raise
+
+    def show(self, sources: Iterable[str]) -> dict[str, str]:
+        """Bind each source where an ordinary user can reach it; where."""
+        self._count += 1
+        folder = STAGE / str(self._count)
+        folder.mkdir()
+        shown: dict[str, str] = {}
+        for number, source in enumerate(sources):
+            target = folder / str(number)
+            place = os.open(source, os.O_PATH | os.O_CLOEXEC)
+            try:
+                if stat.S_ISDIR(os.fstat(place).st_mode):
+                    target.mkdir()
+                else:
+                    target.touch()
+                _mount(f"/proc/self/fd/{place}".encode(), target, b"", _BIND | _RECURSIVE, b"")
+            finally:
+                os.close(place)
+            shown[source] = str(target)
+        return shown
+
+    def clear(self, shown: dict[str, str]) -> None:
+        """Take it all away again: whoever was built of it has it in a namespace of their own."""
+        for target in map(Path, shown.values()):
+            with contextlib.suppress(OSError):
+                call("umount2", os.fsencode(target) + b"\0", _DETACH)
+                if target.is_dir():
+                    target.rmdir()
+                else:
+                    target.unlink()
+        with contextlib.suppress(OSError, StopIteration):
+            Path(next(iter(shown.values()))).parent.rmdir()
 
 
-def _set_up(sources: "list[str]") -> None:
-    call("unshare", _NEW_MOUNTS)
-    call("mount", b"none\0", b"/\0", 0, _RECURSIVE | _PRIVATE, 0)
-    # opened first: the stage may hide what lies where it is mounted
-    places = [posix.open(source, posix.O_PATH | posix.O_CLOEXEC) for source in sources]
-    call("mount", b"stage\0", f"{STAGE}\0".encode(), b"tmpfs\0", _NO_SUID | _NO_DEVICES, b"mode=0755,size=1m\0")
-    for number, place in enumerate(places):
-        target = f"{STAGE}/{number}"
-        if posix.fstat(place).st_mode & 0o170000 == _FOLDER:
-            posix.mkdir(target)
-        else:
-            posix.close(posix.open(target, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o644))
-        call("mount", f"/proc/self/fd/{place}\0".encode(), target.encode() + b"\0", 0, _BIND | _RECURSIVE, 0)
-
-
-def _drop(uid: int) -> None:
-    posix.setgroups([])
-    posix.setresgid(uid, uid, uid)
-    posix.setresuid(uid, uid, uid)
-    call("prctl", _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    call("prctl", _DEATH_SIGNAL, _KILL, 0, 0, 0)
-    posix.chdir("/")
+def _mount(source: bytes, target: Path, kind: bytes, flags: int, options: bytes) -> None:
+    call("mount", source + b"\0", os.fsencode(target) + b"\0", kind + b"\0", flags, options + b"\0")

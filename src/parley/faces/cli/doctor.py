@@ -17,6 +17,7 @@ from parley.adapters.mounts import filesystem, network_filesystem
 from parley.adapters.sqlite import SqliteStore
 from parley.faces.cli import FAILED, OK
 from parley.faces.cli.desk import Place, place_of, print_json
+from parley.faces.cli.trial import Trial, hold
 from parley.faces.cli.workshop import on_terminal
 from parley.ports import BusError
 
@@ -36,14 +37,19 @@ class Check(NamedTuple):
 def run(words: argparse.Namespace) -> int:
     """Look at everything."""
     place = place_of(words.repo)
-    checks = [_python(), _git(), *_sqlite(), *_home(place), _settings(place), _terminal()]
+    trial = _boundary(place)
+    fence = Check("boundary", trial.ok, trial.found, trial.remedy)
+    checks = [_python(), _git(), *_sqlite(), *_home(place), _settings(place), _terminal(), fence]
     good = all(check.ok for check in checks)
     if words.json:
-        print_json({"ok": good, "checks": [check._asdict() for check in checks]})
+        told = [check._asdict() for check in checks]
+        print_json({"ok": good, "checks": told, "boundary": trial.document()})
         return OK if good else FAILED
     for check in checks:
         mark, remedy = ("ok  ", "") if check.ok else ("FAIL", f"; {check.remedy}")
         print(f"{mark}  {check.name:<12} {check.found}{remedy}")
+    for line in trial.lines():
+        print(line)
     return OK if good else FAILED
 
 
@@ -120,6 +126,14 @@ def _settings(place: Place) -> Check:
         return Check("settings", ok=False, found=str(error), remedy="until then jobs can't be started")
     durable = "each commit waits for the disk" if settings.durability == "full" else "the last commits may be lost"
     return Check("durability", ok=True, found=f"{settings.durability}: {durable}")
+
+
+def _boundary(place: Place) -> Trial:
+    try:
+        settings = config.read(place.root).boundary
+    except config.ConfigError:
+        settings = config.BoundarySettings()  # what is wrong with them is told above
+    return hold(settings)
 
 
 def _terminal() -> Check:

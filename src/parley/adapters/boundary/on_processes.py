@@ -1,0 +1,77 @@
+"""Attempts on processes."""
+
+import posix
+
+from parley.adapters.boundary.calls import call
+from parley.adapters.boundary.scene import Scene, read
+
+_TRACE_SEIZE = 0x4206
+_DEATH_SIGNAL, _KILL, _END = 2, 9, 15
+
+
+def other_processes(scene: Scene) -> str:
+    """List the processes: only the cage's own may be there."""
+    own = {"1", str(posix.getpid())}
+    others = [name for name in posix.listdir("/proc") if name.isdecimal() and name not in own]
+    return f"{len(others)} processes of others are there" if others else ""
+
+
+def environment(scene: Scene) -> str:
+    """Look for variables of Parley's own in the environment, here and in the first process."""
+    for path in ("/proc/self/environ", "/proc/1/environ"):
+        try:
+            variables = read(path).split(b"\0")
+        except OSError:
+            continue
+        names = [variable.split(b"=")[0].decode("utf-8", "replace") for variable in variables if variable]
+        extra = [name for name in names if name not in scene.variables]
+        if extra:
+            return f"{path} holds {extra[0]}"
+    return ""
+
+
+def descriptors(scene: Scene) -> str:
+    """Look for open files that were passed on by mistake, here and in the first process."""
+    for name in posix.listdir("/proc/self/fd"):
+        if int(name) not in scene.descriptors:
+            try:
+                return f"descriptor {name} is {posix.readlink(f'/proc/self/fd/{name}')}"
+            except OSError:
+                continue  # it was the listing's own
+    return ""
+
+
+def signal_outside(scene: Scene) -> str:
+    """End a process outside; whether it died is seen from outside."""
+    if scene.process not in (1, posix.getpid()):
+        posix.kill(scene.process, _END)
+        return f"signalled process {scene.process}"
+    return ""
+
+
+def trace(scene: Scene) -> str:
+    """Trace the first process, and read its memory."""
+    try:
+        call("ptrace", _TRACE_SEIZE, 1, 0, 0)
+    except OSError:
+        place = posix.open("/proc/1/mem", posix.O_RDONLY | posix.O_CLOEXEC)
+        posix.close(place)
+        return "opened the memory of process 1"
+    return "traced process 1"
+
+
+def steal_descriptor(scene: Scene) -> str:
+    """Take an open file out of the first process."""
+    handle = call("pidfd_open", 1, 0)
+    try:
+        posix.close(call("pidfd_getfd", handle, 0, 0))
+    finally:
+        posix.close(handle)
+    return "took a descriptor of process 1"
+
+
+def outlive(scene: Scene) -> str:
+    """See that the cage dies with whoever started it."""
+    kept = bytes(8)
+    call("prctl", _DEATH_SIGNAL, kept, 0, 0, 0)
+    return "" if kept[0] == _KILL else "it would outlive Parley"

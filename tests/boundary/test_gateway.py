@@ -1,0 +1,326 @@
+"""The gateway: what it lets through, what it adds, and what it refuses."""
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley.adapters.boundary import Boundary, Route
+from parley.adapters.boundary.gateway import CONNECTIONS, Gateway
+from parley.adapters.boundary.messages import Bad, Head, body_length
+from parley.adapters.boundary.upstream import parse_upstream, path_allowed
+from tests.boundary.upstream import Api, serve
+from tests.boundary.yard import Yard, close, finish, line, run
+
+KEY = "key-that-stays-outside"
+ASK = r"""
+import http.client, json, os, sys
+def ask(method, path, body=None, headers={}):
+    connection = http.client.HTTPConnection("127.0.0.1", 3128, timeout=20)
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), dict(answer.getheaders())
+"""
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with serve() as api:
+        yield api
+
+
+@pytest.fixture
+def route(api: Api) -> Route:
+    return Route(api.url, {"x-api-key": KEY}, ("/v1",), (f"127.0.0.1:{api.port}",))
+
+
+class Side:
+    """A gateway of its own, spoken to without a cage."""
+
+    def __init__(self, route: Route) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.address = listener.getsockname()
+        self.gateway = Gateway(listener, route)
+
+    def open(self) -> socket.socket:
+        return socket.create_connection(self.address, 20)
+
+    def say(self, raw: bytes) -> bytes:
+        with self.open() as connection:
+            connection.sendall(raw)
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            try:
+                while part := connection.recv(1 << 16):
+                    answer += part
+            except ConnectionResetError:
+                pass  # it refused before it had read everything
+            return answer
+
+    def status(self, raw: bytes) -> int:
+        matched = re.match(rb"HTTP/1\.1 (\d+) ", self.say(raw))
+        return int(matched[1]) if matched else 0
+
+
+@pytest.fixture
+def side(route: Route) -> Iterator[Side]:
+    side = Side(route)
+    yield side
+    side.gateway.close()
+
+
+def test_the_key_is_added_outside_and_never_seen_inside(boundary: Boundary, yard: Yard, route: Route, api: Api) -> None:
+    program = (
+        ASK
+        + r"""
+mine = {"x-api-key": "mine", "Authorization": "Bearer mine", "Cookie": "a=b", "anthropic-version": "1"}
+status, text, headers = ask("POST", "/v1/messages?beta=true", json.dumps({"a": 1}), mine)
+seen = [status, text, headers.get("retry-after")]
+for folder, _, names in list(os.walk("/proc/self")) + list(os.walk("/home/agent")) + list(os.walk(os.getcwd())):
+    for name in names:
+        try:
+            with open(os.path.join(folder, name), "rb") as file:
+                if b"key-that-" + b"stays-outside" in file.read(1 << 20) and name != "mem":
+                    seen.append(folder + "/" + name)
+        except OSError:
+            pass
+print(json.dumps(seen))
+"""
+    )
+    api.asked.clear()
+    caged = boundary.launch(yard.python(program, route=route))
+    assert finish(caged).json() == [200, '{"ok": true}', "3"]
+
+    (asked,) = api.asked
+    assert asked.path == "/v1/messages?beta=true"
+    assert asked.body == b'{"a": 1}'
+    assert asked.header("x-api-key") == [KEY]
+    assert asked.header("authorization") == asked.header("cookie") == []
+    assert asked.header("anthropic-version") == ["1"]
+    assert asked.header("host") == [f"127.0.0.1:{api.port}"]
+    assert ("POST", "/v1/messages?beta=true", 200) in caged.requests
+
+
+def test_events_arrive_one_by_one(boundary: Boundary, yard: Yard, route: Route, api: Api) -> None:
+    program = r"""
+import http.client
+connection = http.client.HTTPConnection("127.0.0.1", 3128, timeout=20)
+connection.request("POST", "/v1/stream", b"{}")
+answer = connection.getresponse()
+while text := answer.readline():
+    if text.strip(): print(text.decode().strip(), flush=True)
+print("end", flush=True)
+"""
+    caged = boundary.launch(yard.python(program, route=route))
+    for number in range(3):
+        assert line(caged) == f"data: {number}"  # the next one is only written after this one has arrived
+        api.next_event.set()
+    assert line(caged) == "end"
+    finish(caged)
+
+
+def test_a_stream_that_breaks_off_is_seen_to_break_off(side: Side, api: Api) -> None:
+    with side.open() as connection:
+        connection.sendall(b"POST /v1/stream/cut HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+        answer = b""
+        while part := connection.recv(1 << 16):
+            answer += part
+            if re.search(rb"data: [0-2]\n\n\r\n$", answer):
+                api.next_event.set()
+    assert answer.count(b"data: ") == 3
+    assert not answer.endswith(b"0\r\n\r\n")
+
+
+def test_only_listed_hosts_are_connected_to(boundary: Boundary, yard: Yard, route: Route, api: Api) -> None:
+    program = (
+        ASK
+        + r"""
+results = []
+for target in json.loads(sys.argv[1]):
+    connection = http.client.HTTPConnection("127.0.0.1", 3128, timeout=20)
+    connection.set_tunnel(*target)
+    try:
+        connection.request("GET", "/other")
+        results.append(connection.getresponse().read().decode())
+    except OSError as error:
+        results.append(str(error))
+print(json.dumps(results))
+"""
+    )
+    targets = f'[["127.0.0.1", {api.port}], ["127.0.0.1", 22], ["localhost", {api.port}], ["example.org", 443]]'
+    allowed, *others = run(boundary, yard.python(program, targets, route=route)).json()
+
+    assert allowed == '{"ok": true}'
+    assert len(others) == 3
+    assert all("403 Forbidden" in other for other in others)
+
+
+def test_without_a_route_there_is_nobody_to_ask(boundary: Boundary, yard: Yard) -> None:
+    program = "import socket; socket.create_connection(('127.0.0.1', 3128))"
+    assert "ConnectionRefusedError" in run(boundary, yard.python(program)).err
+
+
+def test_a_body_in_chunks_arrives_whole(side: Side, api: Api) -> None:
+    api.asked.clear()
+    raw = b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    assert side.status(raw) == 200
+    assert api.asked[0].body == b"abcde"
+
+
+def test_an_error_of_the_api_is_passed_on(side: Side) -> None:
+    answer = side.say(b"POST /v1/busy HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+    assert answer.startswith(b"HTTP/1.1 429 ")
+    assert b"retry-after: 3\r\n" in answer
+
+
+def test_expecting_to_continue_is_answered(side: Side) -> None:
+    answer = side.say(b"POST /v1/x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}")
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 ")
+
+
+def test_an_api_that_breaks_off_or_is_not_there_is_a_bad_gateway(side: Side) -> None:
+    assert side.status(b"POST /v1/broken HTTP/1.1\r\nContent-Length: 0\r\n\r\n") == 502
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    lonely = Side(Route(f"http://127.0.0.1:{port}", {}, ("/v1",), (f"127.0.0.1:{port}",)))
+    assert lonely.status(b"GET /v1/x HTTP/1.1\r\n\r\n") == 502
+    assert lonely.status(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % port) == 502
+    lonely.gateway.close()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_a_bad_gateway(api: Api) -> None:
+    side = Side(Route(f"https://127.0.0.1:{api.port}", {"x-api-key": KEY}, ("/v1",)))
+    assert side.status(b"GET /v1/x HTTP/1.1\r\n\r\n") == 502
+    side.gateway.close()
+
+
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+BAD = {
+    "absolute form": (403, b"GET http://127.0.0.1/v1/x HTTP/1.1\r\n\r\n"),
+    "another path": (403, b"GET /v2/x HTTP/1.1\r\n\r\n"),
+    "a longer word": (403, b"GET /v1x HTTP/1.1\r\n\r\n"),
+    "climbing": (403, b"GET /v1/../v2 HTTP/1.1\r\n\r\n"),
+    "climbing, encoded": (403, b"GET /v1/%2e%2e/v2 HTTP/1.1\r\n\r\n"),
+    "climbing, half encoded": (403, b"GET /v1/.%2E/v2 HTTP/1.1\r\n\r\n"),
+    "an encoded slash": (403, b"GET /v1/..%2fv2 HTTP/1.1\r\n\r\n"),
+    "encoded twice": (403, b"GET /v1/%252e%252e/v2 HTTP/1.1\r\n\r\n"),
+    "a backslash": (403, b"GET /v1/..\\v2 HTTP/1.1\r\n\r\n"),
+    "two slashes": (403, b"GET //v1/x HTTP/1.1\r\n\r\n"),
+    "an encoded line end": (403, b"GET /v1/x%0d%0aHost:y HTTP/1.1\r\n\r\n"),
+    "a bare line end": (400, b"GET /v1/x HTTP/1.1\nHost: y\r\n\r\n"),
+    "a line end in a header": (400, b"GET /v1/x HTTP/1.1\r\nA: b\nC: d\r\n\r\n"),
+    "a zero byte": (400, b"GET /v1/x HTTP/1.1\r\nA: \0\r\n\r\n"),
+    "a folded header": (400, b"GET /v1/x HTTP/1.1\r\nA: b\r\n c\r\n\r\n"),
+    "a space before the colon": (400, b"POST /v1/x HTTP/1.1\r\nContent-Length : 3\r\n\r\nabc"),
+    "two lengths": (400, b"POST /v1/x HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"),
+    "a list of lengths": (400, b"POST /v1/x HTTP/1.1\r\nContent-Length: 3, 3\r\n\r\nabc"),
+    "a signed length": (400, b"POST /v1/x HTTP/1.1\r\nContent-Length: +3\r\n\r\nabc"),
+    "length and chunks": (400, b"POST /v1/x HTTP/1.1\r\nContent-Length: 3\r\n" + CHUNKED + b"0\r\n\r\n"),
+    "odd chunks": (400, b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
+    "chunks in capitals": (400, b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n"),
+    "two encodings": (400, b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+    "a chunk's size that is none": (400, b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n"),
+    "a chunk with more than it says": (400, b"POST /v1/x HTTP/1.1\r\n" + CHUNKED + b"3\r\nabcd\r\n0\r\n\r\n"),
+    "a body that is too short": (400, b"POST /v1/x HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc"),
+    "a body that is too long": (413, b"POST /v1/x HTTP/1.1\r\nContent-Length: 999999999999\r\n\r\n"),
+    "a head without an end": (431, b"GET /v1/x HTTP/1.1\r\n" + b"A: b\r\n" * 20000),
+    "another protocol": (400, b"\x16\x03\x01\x02\x00\r\n\r\n"),
+    "HTTP/2": (400, b"PRI * HTTP/2.0\r\n\r\n"),
+    "a host without a port": (403, b"CONNECT 127.0.0.1 HTTP/1.1\r\n\r\n"),
+    "nothing": (400, b""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("status,raw", BAD.values(), ids=BAD)
+def test_what_could_be_read_in_two_ways_is_refused(side: Side, api: Api, status: int, raw: bytes) -> None:
+    api.asked.clear()
+
+    answer = side.say(raw)
+
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:200]
+    assert answer.count(b"\n", answer.index(b"\r\n\r\n") + 4) == 1  # one line
+    assert [asked for asked in api.asked if asked.body] == []
+    assert side.gateway.requests()[-1].status == status
+
+
+def test_a_second_request_on_a_connection_is_not_smuggled_in(side: Side, api: Api) -> None:
+    api.asked.clear()
+    inner = b"GET /v2/secret HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert side.status(b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}" + inner) == 200
+    assert [asked.path for asked in api.asked] == ["/v1/x"]
+
+
+def test_headers_named_by_connection_and_the_keys_are_dropped(side: Side, api: Api) -> None:
+    api.asked.clear()
+    raw = b"GET /v1/x HTTP/1.1\r\nConnection: X-Hop, x-api-key\r\nX-Hop: 1\r\nX-API-KEY: mine\r\nUpgrade: h2c\r\n\r\n"
+    assert side.status(raw) == 200
+    (asked,) = api.asked
+    assert asked.header("x-hop") == asked.header("upgrade") == asked.header("connection") == []
+    assert asked.header("x-api-key") == [KEY]
+
+
+def test_connections_are_bounded_and_end_with_the_cage(side: Side) -> None:
+    held = [side.open() for _ in range(2 * CONNECTIONS + 5)]
+    try:
+        held[-1].settimeout(10)
+        assert held[-1].recv(100).startswith(b"HTTP/1.1 503 ")
+        side.gateway.close()
+        deadline = time.monotonic() + 10
+        while side.gateway._open:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        for one in held:
+            one.close()
+
+
+def test_a_cage_that_was_killed_has_no_gateway_any_more(boundary: Boundary, yard: Yard, route: Route) -> None:
+    caged = boundary.launch(yard.cage("sleep", "600", route=route))
+    gateway = caged._gateway
+    assert gateway is not None
+    caged.kill()
+    close(caged)
+    assert gateway._listener.fileno() == -1
+
+
+@pytest.mark.parametrize("url", ["", "ftp://a", "https://", "https://a?b", "https://u:p@a", "http://example.org"])
+def test_an_upstream_that_would_not_do_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"base URL|in the clear"):
+        parse_upstream(url)
+
+
+SEGMENT = st.text(st.sampled_from("abv1.%2eE2fF/\\?#;"), max_size=12)
+
+
+@given(SEGMENT)
+def test_an_allowed_path_stays_below_its_prefix_however_it_is_read(rest: str) -> None:
+    """Decode as often as anybody might, resolve the dots, and look where it leads."""
+    target = "/v1/" + rest
+    if path_allowed(target, ("/v1",)):
+        path = target.partition("?")[0]
+        for _ in range(3):
+            path = unquote(path)
+        parts: list[str] = []
+        for part in re.split(r"[/\\]", path)[1:]:
+            if part == "..":
+                parts[-1:] = []
+            elif part not in {"", "."}:
+                parts.append(part)
+        assert parts[:1] == ["v1"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["Content-Length", "content-length", "Transfer-Encoding"]),
+                          st.sampled_from(["0", "5", "05", "chunked", "identity", "-1", "", "5,5"]))))  # fmt: skip
+def test_a_length_is_told_once_or_not_at_all(fields: list[tuple[str, str]]) -> None:
+    head = Head("POST", "/v1", fields, b"")
+    try:
+        length = body_length(head)
+    except Bad:
+        return
+    assert len(fields) <= 1
+    assert (length is None) == (fields == [("Transfer-Encoding", "chunked")])

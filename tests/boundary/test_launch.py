@@ -1,0 +1,312 @@
+"""Where no boundary can be had there is one clear line, and no agent; and who the agent is, where Parley is root."""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parley import config
+from parley.adapters.boundary import Boundary, Route, launch, links, profile, report, stage
+from parley.config import BoundarySettings
+from parley.ports import Bind, BoundaryError, Site
+from tests.boundary.yard import PATH, Yard, as_user, close, finish, lay_out, run
+
+ROOT = os.geteuid() == 0
+LAUNCHER_KB = 10_000
+PACKAGE = Path(profile.PACKAGE)
+
+
+def refusal(boundary: Boundary, yard: Yard) -> str:
+    with pytest.raises(BoundaryError) as refused:
+        boundary.launch(yard.cage())
+    boundary.close()
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_without_bubblewrap_it_says_what_to_install(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "install it (package bubblewrap)" in refusal(Boundary(), yard)
+    assert 'accept = "none"' in refusal(Boundary(), yard)
+
+
+def test_on_another_system_it_says_so(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch.sys, "platform", "darwin")  # type: ignore[attr-defined] # the module's own sys
+    assert "no boundary for darwin" in refusal(Boundary(), yard)
+
+
+def test_on_another_machine_it_says_so(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "MACHINE", "riscv64")
+    assert "no boundary for riscv64" in refusal(Boundary(), yard)
+
+
+def fake_bubblewrap(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bubblewrap that behaves as it does where it can't work."""
+    program = folder / "bwrap"
+    program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    program.chmod(0o755)
+    folder.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_without_user_namespaces_it_says_so(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "echo 'bwrap: No permissions to create new namespace, likely because the kernel does not allow it' >&2; exit 1"
+    )
+    fake_bubblewrap(yard.root, text, monkeypatch)
+    assert "user namespaces are not allowed here" in refusal(Boundary(), yard)
+
+
+def test_a_launcher_that_says_nothing_is_not_waited_for_long(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_bubblewrap(yard.root, "exec sleep 600", monkeypatch)
+    monkeypatch.setattr(report, "VERIFY_SECONDS", 0.3)
+    assert "it did not report within 0.3 s" in refusal(Boundary(), yard)
+
+
+def test_a_launcher_that_lies_about_its_end_is_refused(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_bubblewrap(yard.root, "exit 0", monkeypatch)
+    assert "could not be verified" in refusal(Boundary(), yard)
+
+
+@pytest.mark.skipif(not ROOT, reason="only root needs a stage")
+def test_a_root_that_may_not_mount_is_told_to_be_an_ordinary_user(yard: Yard) -> None:
+    """As in a container: root without the capability."""
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom tests.boundary.yard import Yard\n"
+        "from parley.adapters.boundary import Boundary\nfrom parley.ports import BoundaryError\n"
+        "try: Boundary().launch(Yard(Path(sys.argv[1])).cage())\n"
+        "except BoundaryError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", program, str(yard.root)],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert "may not make a mount namespace: run it as an ordinary user" in done.stdout
+
+
+@pytest.fixture
+def accepted() -> Iterator[Boundary]:
+    boundary = Boundary(BoundarySettings(accept="none"))
+    yield boundary
+    boundary.close()
+
+
+def test_what_the_user_accepts_is_run_plainly_and_says_so(accepted: Boundary, yard: Yard) -> None:
+    caged = accepted.launch(yard.cage("sh", "-c", "cat ../secret; echo $PARLEY_TURN", mark="job/x"))
+
+    assert finish(caged).out == "outsidejob/x\n"
+    assert caged.verdict.ok
+    assert caged.verdict.summary()["accepted"] == "none"
+
+
+def test_what_was_accepted_still_ends_and_is_tidied(accepted: Boundary, yard: Yard) -> None:
+    caged = accepted.launch(yard.cage("sh", "-c", "sleep 600 & echo $!; read x; echo on; read y"))
+    assert caged.process.stdout is not None
+    assert caged.process.stdin is not None
+    pid = int(caged.process.stdout.readline())
+    caged.tidy()
+    assert not Path(f"/proc/{pid}").exists() or b") Z" in Path(f"/proc/{pid}/stat").read_bytes()
+    caged.process.stdin.write(b"\n")
+    caged.process.stdin.flush()
+    assert caged.process.stdout.readline() == b"on\n"
+    assert caged.kill() == -9
+    close(caged)
+
+
+def test_what_was_accepted_has_its_gateway_at_another_port(accepted: Boundary, yard: Yard) -> None:
+    program = (
+        "import os, http.client; c = http.client.HTTPConnection(os.environ['BASE'][7:]); c.request('GET', '/x'); "
+        "print(c.getresponse().status)"
+    )
+    environment = {**PATH, "BASE": "http://127.0.0.1:3128"}
+    assert run(accepted, yard.python(program, environment=environment, route=Route())).out == "403\n"
+
+
+# ---- who it is, and where -------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not ROOT, reason="only root is somebody else inside")
+def test_where_parley_is_root_the_agent_is_not(boundary: Boundary, yard: Yard) -> None:
+    done = run(boundary, yard.cage("sh", "-c", "id -u; id -G; touch made"))
+
+    assert done.out.split() == [str(boundary.uid)] * 2
+    assert boundary.uid >= 60000
+    assert (yard.workspace / "made").stat().st_uid == boundary.uid
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can hide a folder from everybody")
+def test_a_repository_that_only_root_can_reach_works(boundary: Boundary) -> None:
+    with tempfile.TemporaryDirectory(prefix="parley-hidden-") as folder:
+        hidden = Path(folder)
+        assert hidden.stat().st_mode & 0o777 == 0o700
+        yard = lay_out(hidden / "deep/repo", boundary)
+        (hidden / "seal").write_text("sealed", encoding="utf-8")
+        (yard.workspace / "seal").touch()
+        binds = (Bind(str(hidden / "seal"), str(yard.workspace / "seal")),)
+        cage = yard.cage("sh", "-c", "cat seal; echo x > seal", site=Site(str(yard.workspace), binds=binds))
+        done = run(boundary, cage)
+
+    assert done.out == "sealed"
+    assert "Read-only" in done.err
+
+
+def test_a_workspace_that_is_not_to_be_changed_is_not(boundary: Boundary, yard: Yard) -> None:
+    cage = yard.cage("sh", "-c", "touch x; touch ~/y && ls ~", site=Site(str(yard.workspace), writable=False))
+    done = run(boundary, cage)
+
+    assert "Read-only" in done.err
+    assert done.out == "y\n"
+
+
+def test_readable_folders_are_shown_as_exemptions(yard: Yard) -> None:
+    shelf = yard.root / "shelf"
+    shelf.mkdir()
+    (shelf / "book").write_text("text", encoding="utf-8")
+    boundary = Boundary(BoundarySettings(readable=(str(shelf),), hosts=("example.org:443",)))
+    caged = boundary.launch(yard.cage("sh", "-c", f"cat {shelf}/book; echo x > {shelf}/book"))
+    done = finish(caged)
+    boundary.close()
+
+    assert done.out == "text"
+    assert "Read-only" in done.err
+    assert caged.verdict.exemptions == (f"readable {shelf}", "host example.org:443")
+
+
+ORDINARY = r"""
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from parley.adapters.boundary import Boundary, Cage
+from parley.ports import Site
+root = Path(sys.argv[2])
+for name in ("workspace", "home"):
+    (root / name).mkdir()
+boundary = Boundary()
+caged = boundary.launch(Cage(Site(str(root / "workspace")), root / "home", ("id", "-u"), {"PATH": "/usr/bin:/bin"}))
+out, err = caged.process.communicate()
+summary = caged.verdict.summary()
+caged.kill()
+boundary.close()
+print(json.dumps([out.decode().strip(), summary]))
+"""
+
+
+@pytest.mark.skipif(not ROOT, reason="the other tests are run by an ordinary user already")
+def test_an_ordinary_user_needs_no_stage() -> None:
+    uid = 61234
+    with tempfile.TemporaryDirectory(prefix="parley-ordinary-") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        shutil.copytree(PACKAGE, place / "src/parley", ignore=shutil.ignore_patterns("__pycache__"))
+        (place / "own").mkdir()
+        os.chown(place / "own", uid, uid)
+        found = [
+            name for name in (profile.INTERPRETER, "/usr/bin/python3", "/usr/local/bin/python3") if _fits(uid, name)
+        ]
+        assert found, "no Python 3.11 or newer that an ordinary user can run: install python3"
+        environment = {"PATH": os.environ["PATH"], "HOME": str(place / "own")}
+        done = as_user(uid, [found[0], "-I", "-c", ORDINARY, str(place / "src"), str(place / "own")], environment)
+
+    assert done.returncode == 0, done.stderr
+    said, summary = json.loads(done.stdout)
+    assert said == str(uid)
+    assert summary["ok"]
+    assert summary["held"] == summary["tried"] >= 24
+    assert summary["uid"] == uid
+
+
+def _fits(uid: int, python: str) -> bool:
+    check = "import os, sys; sys.exit(sys.version_info < (3, 11) or not os.access(sys.argv[1], os.X_OK))"
+    return Path(python).exists() and as_user(uid, [python, "-I", "-c", check, python], {}).returncode == 0
+
+
+# ---- what it costs --------------------------------------------------------------------------------
+
+
+def test_the_launcher_is_small(boundary: Boundary, yard: Yard) -> None:
+    caged = boundary.launch(yard.cage(route=Route()))
+    finish(caged)
+
+    assert 0 < caged.verdict.resident_kb <= LAUNCHER_KB
+
+
+def test_a_verified_spawn_costs_at_most_a_tenth_of_a_second_more(boundary: Boundary, yard: Yard) -> None:
+    """The best of some: what else the machine does meanwhile is not the cage's cost."""
+    plain, caged = [], []
+    for _ in range(7):
+        begun = time.perf_counter()
+        process = subprocess.Popen(["true"])
+        plain.append(time.perf_counter() - begun)
+        process.wait()
+        begun = time.perf_counter()
+        launched = boundary.launch(yard.cage())
+        caged.append(time.perf_counter() - begun)
+        finish(launched)
+
+    assert min(caged) - min(plain) < 0.1
+    assert statistics.median(caged) < 1.0
+
+
+def test_many_files_cost_little_after_the_first_launch(boundary: Boundary, yard: Yard) -> None:
+    for folder in range(100):
+        (yard.workspace / str(folder)).mkdir()
+        for name in range(40):
+            (yard.workspace / str(folder) / str(name)).touch()
+    boundary.hand_over(yard.workspace)
+    time.sleep(0.06)  # folders changed within the last tick are looked at again, which is not what is measured here
+    run(boundary, yard.cage())
+    begun = time.perf_counter()
+    for _ in range(3):
+        links.part(boundary._known, str(yard.workspace), boundary.uid)
+    assert (time.perf_counter() - begun) / 3 < 0.05
+
+
+# ---- settings -------------------------------------------------------------------------------------
+
+
+def test_settings_are_read(tmp_path: Path) -> None:
+    (tmp_path / "parley.toml").write_text(
+        '[boundary]\naccept = "none"\nreadable = ["~/.pyenv"]\nhosts = ["example.org:443"]\nexempt = ["udp"]\n'
+        "processes = 99\nopen_files = 5000\nfile_megabytes = 10\n",
+        encoding="utf-8",
+    )
+    expected = BoundarySettings("none", ("~/.pyenv",), ("example.org:443",), ("udp",), 99, 5000, 10)
+    assert config.read(tmp_path).boundary == expected
+
+
+@pytest.mark.parametrize(
+    "text,problem",
+    [
+        ("accept = 'all'", "use one of: nothing at all, none"),
+        ("readable = '~/x'", "it must be a list of texts"),
+        ("readable = ['x']", "'x' is no whole path"),
+        ("readable = ['/a/../b']", "is no whole path"),
+        ("hosts = ['example.org']", "is no host and port"),
+        ("hosts = ['a b:443']", "is no host and port"),
+        ("exempt = [1]", "it must be a list of texts"),
+        ("processes = 0", "write one from 1 to 100000"),
+        ("open = 1", "there is no such setting"),
+    ],
+)
+def test_a_setting_that_can_not_be_used_is_told(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "parley.toml").write_text(f"[boundary]\n{text}\n", encoding="utf-8")
+    with pytest.raises(config.ConfigError, match=r"parley.toml: \[boundary\]") as refused:
+        config.read(tmp_path)
+    assert problem in str(refused.value)
+
+
+@pytest.mark.skipif(not ROOT, reason="only root needs a stage")
+def test_nothing_of_the_stage_is_seen_outside_or_left(boundary: Boundary, yard: Yard) -> None:
+    before = Path("/proc/self/mountinfo").read_text("utf-8")
+    run(boundary, yard.cage())
+    assert Path("/proc/self/mountinfo").read_text("utf-8") == before
+    _, spawner = boundary._company()
+    assert spawner._do(lambda: list(stage.STAGE.iterdir())) == []
