@@ -14,6 +14,7 @@ POLICIES = ("never", "when_unsure", "always")
 STATES = ("intent", "plan", "execute")
 DURABILITIES = ("full", "normal")
 WEAKER_BOUNDARIES = ("", "none")
+DIRTY = ("leave", "include")
 
 
 class ConfigError(ValueError):
@@ -34,6 +35,17 @@ class BoundarySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """How workspaces are made, and how much they may hold."""
+
+    setup: str = ""  # a command, run once in each fresh workspace, inside the boundary
+    copy: tuple[str, ...] = ()  # what of the user's checkout is copied into each, committed or not
+    quota_mb: int = 2048  # for all workspaces of a job
+    files: int = 200_000  # in one workspace
+    dirty: str = "leave"  # what is not committed yet: left where it is, or included
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, with their defaults."""
 
@@ -46,6 +58,7 @@ class Settings:
     durability: str = "full"
     teams: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     boundary: BoundarySettings = field(default_factory=BoundarySettings)
+    workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
 
 
 def read(root: Path) -> Settings:
@@ -103,7 +116,7 @@ class _Reader:
                 raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
-        self.check("", document, ("policy", "limits", "bus", "boundary", "roles"))
+        self.check("", document, ("policy", "limits", "bus", "boundary", "workspace", "roles"))
         default = Settings()
         policy = self.table(document, "policy", STATES)
         limits = self.table(
@@ -124,6 +137,29 @@ class _Reader:
             self.word(bus, "bus", "durability", DURABILITIES, default.durability),
             self.teams(self.table(document, "roles", None)),
             self.boundary(document),
+            self.workspace(document),
+        )
+
+    def workspace(self, document: Mapping[str, Any]) -> WorkspaceSettings:
+        default = WorkspaceSettings()
+        table = self.table(document, "workspace", ("setup", "copy", "quota_mb", "files", "dirty"))
+        setup, copy = table.get("setup", default.setup), table.get("copy", [])
+        if not isinstance(setup, str):
+            raise self.fail("[workspace] setup", "it must be a command", 'write setup = "make deps"')
+        if not isinstance(copy, list) or not all(isinstance(path, str) and path for path in copy):
+            raise self.fail("[workspace] copy", "it must be a list of paths", 'write copy = [".env"]')
+        bounds = {"quota_mb": default.quota_mb, "files": default.files}
+        for key, given in bounds.items():
+            value = table.get(key, given)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**9:
+                raise self.fail(f"[workspace] {key}", "it must be a whole number", "write one above 0")
+            bounds[key] = value
+        return WorkspaceSettings(
+            setup,
+            tuple(copy),
+            bounds["quota_mb"],
+            bounds["files"],
+            self.word(table, "workspace", "dirty", DIRTY, default.dirty),
         )
 
     def boundary(self, document: Mapping[str, Any]) -> BoundarySettings:

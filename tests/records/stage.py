@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.adapters.files import JobFiles
-from parley.adapters.folder import FolderWorkspace
+from parley.adapters.worktrees import Worktrees
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.adapters.playbook import parse
 from parley.adapters.player import Call, Crash, Effect, Ending, Reply, Sleep, Write, play
@@ -166,7 +166,7 @@ class Theatre:
             SqliteStore(self.home) if self.kind == "sqlite" else MemoryStore(self.bus, "somebody else")
         )
         self.stage = Stage()
-        files, folder = JobFiles(self.home), FolderWorkspace(self.home)
+        files, folder = JobFiles(self.home), Worktrees(self.home)
         self.engine = Engine(World(self.store, self.stage, folder, files, self.clock, self.names))
 
     def die(self) -> None:

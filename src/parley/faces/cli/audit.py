@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from parley.adapters.files import JobFiles
-from parley.adapters.folder import FolderWorkspace
+from parley.adapters.worktrees import Worktrees
 from parley.engine.audit import Report, audit, read_anchor, render
 from parley.engine.export import STATE, export, load_export, write_export
 from parley.faces.cli import FAILED, OK, Trouble
@@ -45,7 +45,7 @@ def _audit(words: argparse.Namespace) -> Report:
 def audited(store: Store, place: Place, job: str) -> Report:
     """The audit of a job on the bus, held against the anchors in its state record and in its turns' commits."""
     # the anchors first: should the job go on meanwhile, the bus is ahead of them and not behind
-    witnesses = FolderWorkspace(place.home).anchors(job)
+    witnesses = Worktrees(place.home).anchors(job)
     anchor = read_anchor(_text(JobFiles(place.home).home(job) / STATE))
     return audit(store, job, anchor, witnesses=witnesses)
 

@@ -91,9 +91,10 @@ def shield(home: Path) -> None:
 
 
 def _work_tree(folder: Path) -> Path | None:
-    """The work tree that holds a folder. A home only looks like one."""
+    """The work tree that holds a folder. A home only looks like one, and so does a job's: its `.git` is empty."""
     for here in (folder, *folder.parents):
-        if (here / ".git").exists() and not (here / "bus.db").exists():
+        git = here / ".git"
+        if (git.is_dir() or (git.is_file() and git.stat().st_size)) and not (here / "bus.db").exists():
             return here
     return None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from parley.adapters.folder import FolderWorkspace
 from parley.adapters.sqlite import SqliteStore
+from parley.adapters.worktrees import Worktrees
 from parley.engine.projections import Asked, inbox
 from parley.faces.cli import OK
 from parley.faces.cli.bus import bus
@@ -16,7 +16,7 @@ from parley.faces.cli.workshop import answers, file_of, print_question
 def run(words: argparse.Namespace) -> int:
     """List the open questions."""
     place = place_of(words.repo)
-    paths = FolderWorkspace(place.home)
+    paths = Worktrees(place.home)
     found: list[Asked] = []
     if SqliteStore.exists(place.home):
         with bus(place) as store:

@@ -15,11 +15,11 @@ from typing import NoReturn
 
 from parley.adapters.boundary import Boundary
 from parley.adapters.files import JobFiles
-from parley.adapters.folder import FolderWorkspace
 from parley.adapters.playing import Playing
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
+from parley.adapters.worktrees import Worktrees
 from parley.config import Settings
 from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
@@ -57,7 +57,8 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     for number, handler in before.items():
         if handler == signal.SIG_DFL:  # nohup and the like are left as they are
             signal.signal(number, _stop)
-    world = World(store, turns, FolderWorkspace(place.home), JobFiles(place.home), SystemClock(), RandomIds())
+    trees = Worktrees(place.home, place.root, settings.workspace, title=lambda job: store.load(job).row.request)
+    world = World(store, turns, trees, JobFiles(place.home), SystemClock(), RandomIds())
     try:
         yield Engine(world)
     finally:
@@ -82,7 +83,7 @@ def conduct(
     screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
     try:
         if screen:
-            files, paths = JobFiles(place.home), FolderWorkspace(place.home)
+            files, paths = JobFiles(place.home), Worktrees(place.home)
             # a face of its own, imported when it is asked for: the others do without what it draws with
             with import_module("parley.faces.terminal").TerminalView(
                 looking,
@@ -160,10 +161,10 @@ def _tell(present: Present, how: Pause, place: Place) -> None:
 
 def result_of(place: Place, job: str) -> str:
     """Where a job's work lies."""
-    return str(FolderWorkspace(place.home).path(job, f"job:{job}"))
+    return str(Worktrees(place.home).path(job, f"job:{job}"))
 
 
-def file_of(paths: FolderWorkspace, asked: Asked) -> Path:
+def file_of(paths: Worktrees, asked: Asked) -> Path:
     """Where the artifact lies that a question is about."""
     return paths.path(asked.job, asked.workspace) / asked.artifact
 
@@ -174,7 +175,7 @@ def print_question(asked: Asked, place: Place) -> None:
     for line in safe(asked.body).splitlines():
         print(f"  {line}")
     if asked.artifact:
-        print(f"  file: {file_of(FolderWorkspace(place.home), asked)}")
+        print(f"  file: {file_of(Worktrees(place.home), asked)}")
     for command in answers(asked):
         print(f"  {command}")
 

@@ -1,0 +1,248 @@
+"""Running git so that nothing of a repository, its configuration or its files makes it run anything else.
+
+Git is told everything by argument: which repository, which folder, which index. It reads no configuration of the
+user's or the system's, runs no hook, filter, driver or monitor, fetches nothing, and asks nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from parley.ports import WorkspaceError
+
+# Content goes in and comes out byte for byte, whatever attributes a tree brings along.
+RAW_ATTRIBUTES = "* -text !eol -ident -filter !working-tree-encoding !merge !diff\n"
+SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.attributesFile": os.devnull,
+    "core.excludesFile": os.devnull,
+    "core.autocrlf": "false",
+    "core.safecrlf": "false",
+    "core.symlinks": "true",
+    "core.fileMode": "true",
+    "core.ignoreCase": "false",
+    "core.precomposeUnicode": "false",
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    "core.sparseCheckout": "false",
+    "core.logAllRefUpdates": "false",
+    "core.alternateRefsCommand": "false",
+    "core.sshCommand": "false",
+    "core.askPass": "false",
+    "core.pager": "cat",
+    "core.fsync": "committed,reference",
+    "core.fsyncMethod": "fsync",
+    "core.warnAmbiguousRefs": "false",
+    "index.sparse": "false",
+    "commit.gpgSign": "false",
+    "log.showSignature": "false",
+    "diff.ignoreSubmodules": "all",
+    "diff.suppressBlankEmpty": "false",
+    "merge.directoryRenames": "false",
+    "merge.conflictStyle": "merge",
+    "submodule.recurse": "false",
+    "status.submoduleSummary": "false",
+    "protocol.allow": "never",
+    "maintenance.auto": "false",
+    "gc.auto": "0",
+    "safe.directory": "*",
+}
+_FLAGS = tuple(word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}"))
+_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_ASKPASS": "false",
+    "GIT_EDITOR": "false",
+    "GIT_PAGER": "cat",
+    "XDG_CONFIG_HOME": os.devnull,
+    "HOME": os.devnull,
+    "LC_ALL": "C.UTF-8",
+}
+CHUNK = 1 << 20
+ABSENT = 128  # what git ends with when it can't do what was asked
+
+
+class GitError(WorkspaceError):
+    """Git could not do something: what, and the last thing it said."""
+
+
+class Git:
+    """Git on one repository. `owner` is whom it runs as where that is not who runs this."""
+
+    def __init__(self, folder: Path, owner: tuple[int, int] | None = None) -> None:
+        self.folder = folder
+        self._owner = owner if owner is not None and os.geteuid() == 0 and owner[0] != 0 else None
+
+    def __call__(
+        self,
+        *words: str,
+        work: Path | None = None,
+        index: Path | None = None,
+        stdin: bytes = b"",
+        more: Mapping[str, str] | None = None,
+        fine: Iterable[int] = (0,),
+    ) -> bytes:
+        """What git prints. Any exit code but a fine one is a GitError."""
+        return self.run(*words, work=work, index=index, stdin=stdin, more=more, fine=fine).stdout
+
+    def run(
+        self,
+        *words: str,
+        work: Path | None = None,
+        index: Path | None = None,
+        stdin: bytes = b"",
+        more: Mapping[str, str] | None = None,
+        fine: Iterable[int] = (0,),
+    ) -> subprocess.CompletedProcess[bytes]:
+        """As calling it, with the exit code."""
+        place = [f"--git-dir={self.folder}", *([f"--work-tree={work}"] if work is not None else [])]
+        there = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
+        done = execute(["git", *_FLAGS, *place, *words], work, stdin, {**there, **(more or {})}, self._owner)
+        if done.returncode not in fine:
+            raise GitError(f"git {words[0]} failed in {self.folder}: {last_line(done)}")
+        return done
+
+    def text(self, *words: str, **more: object) -> str:
+        """One line that git prints."""
+        return self(*words, **more).decode("utf-8", "surrogateescape").strip()  # type: ignore[arg-type]  # as given
+
+
+def execute(
+    words: list[str], folder: Path | None, stdin: bytes, more: Mapping[str, str], owner: tuple[int, int] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git with an environment that holds nothing of ours but where programs are."""
+    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    user, group = owner or (None, None)
+    try:
+        return subprocess.run(
+            words,
+            input=stdin,
+            capture_output=True,
+            env={**kept, **_ENVIRONMENT, **more},
+            cwd=folder if folder is not None else "/",
+            user=user,
+            group=group,
+            extra_groups=[] if owner else None,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        if folder is not None and not folder.is_dir():
+            raise WorkspaceError(f"{folder}: the folder is gone; put it back, or withdraw the job") from error
+        raise WorkspaceError("git is not installed; install it and try again") from error
+
+
+def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The last thing that git said, or how it ended."""
+    said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    return said[-1].strip() if said else f"it ended with {done.returncode}"
+
+
+def create(folder: Path, object_format: str) -> Git:
+    """A bare repository that takes content byte for byte."""
+    words = ["git", *_FLAGS, "init", "--quiet", "--bare", "--template=", f"--object-format={object_format}"]
+    done = execute([*words, str(folder)], None, b"", {})
+    if done.returncode:
+        raise GitError(f"git init failed in {folder}: {last_line(done)}")
+    (folder / "info").mkdir(exist_ok=True)
+    (folder / "info" / "attributes").write_text(RAW_ATTRIBUTES, encoding="utf-8")
+    return Git(folder)
+
+
+def quoted(path: Path) -> str:
+    """A path as git's list of alternates takes it, whatever characters it has."""
+    plain = str(path)
+    if plain.isprintable() and plain.isascii() and not set(plain) & set('":\\#'):
+        return plain
+    escaped = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in os.fsencode(plain))  # noqa: PLR2004 - what ASCII can print
+    return f'"{"".join(escaped)}"'
+
+
+# ---- objects, written here: what an agent may still be changing is read once, and followed nowhere ----------
+
+
+class Objects:
+    """The loose objects of a repository."""
+
+    def __init__(self, repository: Path, object_format: str) -> None:
+        self._folder = repository / "objects"
+        self._format = object_format
+        self._unsynced: list[Path] = []
+        self.written_bytes = 0
+
+    def write(self, kind: str, data: bytes) -> str:
+        """Write an object; its id."""
+        head = f"{kind} {len(data)}\0".encode()
+        name = hashlib.new(self._format, head + data).hexdigest()
+        path = self._path(name)
+        if not path.exists():
+            handle, draft = self._draft()
+            with handle:
+                handle.write(zlib.compress(head + data, 1))
+            self._place(draft, path)
+        return name
+
+    def write_file(self, source: BinaryIO, size: int) -> str:
+        """Write a file's content as an object, without holding it; its id. OSError if it changes meanwhile."""
+        head = f"blob {size}\0".encode()
+        digest, press, left = hashlib.new(self._format, head), zlib.compressobj(1), size
+        handle, draft = self._draft()
+        try:
+            with handle:
+                handle.write(press.compress(head))
+                while left and (data := source.read(min(CHUNK, left))):
+                    digest.update(data)
+                    handle.write(press.compress(data))
+                    left -= len(data)
+                handle.write(press.flush())
+            if left or source.read(1):
+                raise OSError("it changes while it is read")  # noqa: TRY301 - as any other failure to read it
+            name = digest.hexdigest()
+            if self._path(name).exists():
+                draft.unlink()
+            else:
+                self._place(draft, self._path(name))
+            return name
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+    def sync(self) -> None:
+        """Wait until the disk has what was written."""
+        few = 64
+        paths, self._unsynced = self._unsynced, []
+        if len(paths) > few:
+            os.sync()
+            return
+        for path in dict.fromkeys([*paths, *(path.parent for path in paths)]):
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / name[:2] / name[2:]
+
+    def _draft(self) -> tuple[BinaryIO, Path]:
+        number, name = tempfile.mkstemp(prefix="tmp_obj_", dir=self._folder)
+        return os.fdopen(number, "wb"), Path(name)
+
+    def _place(self, draft: Path, path: Path) -> None:
+        self.written_bytes += draft.stat().st_size
+        draft.chmod(0o444)
+        path.parent.mkdir(exist_ok=True)
+        draft.rename(path)
+        self._unsynced.append(path)

@@ -1,0 +1,261 @@
+"""A job's own repository: every turn's tree as a commit, branches that people can read, refs for what was lost.
+
+It lies beside the workspaces, out of the agents' reach, and holds no configuration but its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from parley.adapters.git import Git, GitError, Objects, create, quoted
+from parley.adapters.worktrees.source import Source, freeze
+from parley.ports import WorkspaceError
+
+REPOSITORY = "snapshots.git"
+START, BEGIN = "refs/parley/start", "refs/parley/begin"
+ARTIFACTS = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md")
+ORCHESTRATION = "orchestration"
+OWN = (*ARTIFACTS, ORCHESTRATION)  # what a job's tree has of its own at its root
+GITLINK, FOLDER = "160000", "040000"
+SLUG_LENGTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a job started from."""
+
+    job: str
+    branch: str
+    object_format: str = "sha1"
+    git_dir: str = ""  # of the user's work tree; empty if the folder has no repository
+    base: str = ""  # the commit that was checked out; empty if there was none
+    aside: tuple[str, ...] = ()  # the user's own files with names that the protocol needs
+    gitlinks: tuple[str, ...] = ()
+
+
+Entries = Mapping[str, tuple[str, str] | None]  # path -> (mode, object); None: gone
+
+
+class History:
+    """The repository of a job. One process writes to it: the job's owner."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.git = Git(folder / REPOSITORY)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the job has begun."""
+        return self.git.folder.is_dir()
+
+    @cached_property
+    def beginning(self) -> Beginning:
+        """What the job started from."""
+        data = json.loads((self.git.folder / "parley.json").read_text(encoding="utf-8", errors="surrogateescape"))
+        lists = {key: tuple(data[key]) for key in ("aside", "gitlinks")}
+        return Beginning(**{**data, **lists})
+
+    @cached_property
+    def objects(self) -> Objects:
+        """Where objects are written."""
+        return Objects(self.git.folder, self.beginning.object_format)
+
+    # ---- names ---------------------------------------------------------------------------------
+
+    def branch(self, slug: str) -> str:
+        """The branch of a workspace, as people read it."""
+        return f"{self.beginning.branch}{f'.{slug}' if slug else ''}"
+
+    def index(self, slug: str) -> Path:
+        """The index of a workspace, with what is known of the state of its files."""
+        return self.git.folder / f"index-{slug or 'job'}"
+
+    # ---- refs and commits ----------------------------------------------------------------------
+
+    def ref(self, name: str) -> str:
+        """The commit that a ref names, or nothing."""
+        path = self.git.folder / name  # refs are never packed here
+        try:
+            return path.read_text(encoding="ascii").strip()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return ""
+
+    def set_ref(self, name: str, commit: str) -> None:
+        """Let a ref name a commit, when the disk has all that it names."""
+        self.objects.sync()
+        self.git("update-ref", "--no-deref", name, commit)
+
+    def tip(self, slug: str) -> str:
+        """A workspace's last commit."""
+        return self.ref(f"refs/heads/{self.branch(slug)}")
+
+    def set_tip(self, slug: str, commit: str) -> None:
+        """Move a workspace's branch."""
+        self.set_ref(f"refs/heads/{self.branch(slug)}", commit)
+
+    def refs(self, prefix: str) -> dict[str, str]:
+        """The refs below a name, each with its commit."""
+        lines = self.git.text("for-each-ref", "--format=%(refname) %(objectname)", prefix).splitlines()
+        return dict(line.split() for line in lines)
+
+    def commit(self, tree: str, parents: Iterable[str], text: str, seconds: float | None = None) -> str:
+        """Write a commit."""
+        return write_commit(self.objects, tree, parents, text, seconds)
+
+    def tree(self, commit: str) -> str:
+        """The tree of a commit."""
+        return self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    def has(self, name: str) -> bool:
+        """Whether there is such an object."""
+        return self.git.run("cat-file", "-e", name, fine=(0, 1, 128)).returncode == 0
+
+    def blob(self, name: str) -> bytes:
+        """What a blob holds."""
+        return self.git("cat-file", "blob", name)
+
+    def entries(self, tree: str, paths: Sequence[str] = (), *, deep: bool = True) -> dict[str, tuple[str, str]]:
+        """What a tree holds, or what of it lies at these paths."""
+        words = ("--literal-pathspecs", "ls-tree", "-z", "--full-tree", *(("-r",) if deep else ()))
+        found = {}
+        for line in os.fsdecode(self.git(*words, tree, "--", *paths)).split("\0"):
+            if line:
+                head, _, path = line.partition("\t")
+                mode, _, name = head.split()
+                found[path] = (mode, name)
+        return found
+
+    def changed_tree(self, tree: str, changes: Entries) -> str:
+        """A tree with some entries changed. Folders are taken out or put in whole."""
+        if not changes:
+            return tree
+        index = self.git.folder / f"index-draft-{os.getpid()}"
+        try:
+            self.git("read-tree", tree, index=index)
+            words = ("--literal-pathspecs", "rm", "-r", "--cached", "--quiet", "--ignore-unmatch", "-f")
+            # a work tree is asked for, and never looked at
+            self.git(*words, "--", *changes, index=index, work=self.git.folder)
+            for path, entry in changes.items():
+                if entry is not None and entry[0] == FOLDER:
+                    self.git("read-tree", f"--prefix={path}/", entry[1], index=index)
+            plain = {path: entry for path, entry in changes.items() if entry and entry[0] != FOLDER}
+            self.put_entries(index, plain)
+            return self.git.text("write-tree", index=index)
+        finally:
+            index.unlink(missing_ok=True)
+
+    def put_entries(self, index: Path, entries: Entries) -> list[str]:
+        """Change an index; the paths that git refuses to have in one."""
+        if not entries:
+            return []
+        zero = "0" * (64 if self.beginning.object_format == "sha256" else 40)
+        gone = [f"0 {zero}\t{path}" for path, entry in entries.items() if entry is None]
+        here = [f"{entry[0]} {entry[1]}\t{path}" for path, entry in entries.items() if entry is not None]
+        words = ("update-index", "--add", "--remove", "--replace", "-z", "--index-info")
+        try:
+            self.git(*words, index=index, stdin=os.fsencode("".join(f"{line}\0" for line in [*gone, *here])))
+        except GitError:
+            if len(entries) == 1:
+                return list(entries)
+            paths = list(entries)
+            halves = paths[: len(paths) // 2], paths[len(paths) // 2 :]
+            return [path for half in halves for path in self.put_entries(index, {name: entries[name] for name in half})]
+        return []
+
+    def without_own(self, tree: str, instead: str) -> str:
+        """A tree with the protocol's own files and folders as another tree has them."""
+        here, there = (self.entries(found, OWN, deep=False) for found in (tree, instead))
+        differing = {path: there.get(path) for path in OWN if here.get(path) != there.get(path)}
+        return self.changed_tree(tree, differing)
+
+    def log(self, tip: str) -> list[tuple[str, str]]:
+        """The commits of a branch with their trees, newest first: its own, not those that it merged."""
+        lines = self.git.text("log", "--first-parent", "--format=%H %T", tip).splitlines()
+        return [(line.split()[0], line.split()[1]) for line in lines]
+
+
+def write_commit(objects: Objects, tree: str, parents: Iterable[str], text: str, seconds: float | None = None) -> str:
+    """Write a commit of Parley's."""
+    moment = int(time.time() if seconds is None else seconds)
+    by = f"parley <parley@localhost> {moment} +0000"
+    lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {by}", f"committer {by}", ""]
+    body = f"{text.strip()}\n".replace("\0", "")
+    return objects.write("commit", "\n".join([*lines, body]).encode("utf-8", "replace"))
+
+
+# ---- the beginning -------------------------------------------------------------------------------
+
+
+def begin(
+    history: History,
+    source: Source | None,
+    job: str,
+    title: str,
+    bases: Path,
+    found: Callable[[History], str] | None = None,
+) -> None:
+    """Make a job's repository. `found`: takes a tree of the user's, from which it starts instead of the last commit."""
+    draft = history.folder / f"{REPOSITORY}.{os.getpid()}"
+    history.folder.mkdir(parents=True, exist_ok=True)
+    object_format = source.object_format if source else "sha1"
+    git = create(draft, object_format)
+    base = source.head() if source else ""
+    if source and base:
+        frozen = freeze(source, base, bases)
+        (draft / "objects/info").mkdir(exist_ok=True)
+        (draft / "objects/info/alternates").write_text(f"{quoted(frozen / 'objects')}\n", encoding="ascii")
+        if (frozen / "shallow").is_file():
+            (draft / "shallow").write_bytes((frozen / "shallow").read_bytes())
+    if source:
+        (draft / "info/exclude").write_text(source.excludes(), encoding="utf-8", errors="surrogateescape")
+    fresh = History(history.folder)
+    fresh.git = git
+    objects = Objects(draft, object_format)
+    empty = objects.write("tree", b"")
+    tree = fresh.tree(base) if base else empty
+    fresh.__dict__["objects"] = objects
+    fresh.__dict__["beginning"] = Beginning(job, branch_of(job, title), object_format)
+    start = base or fresh.commit(empty, (), f"{job} begins with nothing")
+    if found is not None:
+        tree = found(fresh)
+        start = (
+            fresh.commit(tree, (base,) if base else (), "the working tree as it was")
+            if tree != fresh.tree(start)
+            else start
+        )
+    aside = tuple(sorted(fresh.entries(tree, OWN, deep=False)))
+    first = fresh.changed_tree(tree, dict.fromkeys(aside))
+    begun = start if first == tree else fresh.commit(first, (start,), f"{job} begins, {', '.join(aside)} set aside")
+    links = tuple(path for path, (mode, _) in fresh.entries(tree).items() if mode == GITLINK)
+    made = Beginning(
+        job, branch_of(job, title), object_format, str(source.git_dir) if source else "", base, aside, links
+    )
+    (draft / "parley.json").write_text(json.dumps(asdict(made)), encoding="utf-8", errors="surrogateescape")
+    fresh.set_ref(START, start)
+    fresh.set_ref(BEGIN, begun)
+    if source and base:  # before anything is built on it: the user's git must not prune what the result stands on
+        source.set_ref(f"refs/parley/base/{job}", base)
+    draft.rename(history.git.folder)
+    history.__dict__.pop("beginning", None)
+
+
+def branch_of(job: str, title: str) -> str:
+    """A job's branch: what was asked for, and the job."""
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    short = words[:SLUG_LENGTH].rpartition("-")[0] if len(words) > SLUG_LENGTH else words
+    name = f"{short or words[:SLUG_LENGTH]}-{job}".strip("-")
+    return f"parley/{re.sub(r'[^A-Za-z0-9_-]+', '-', name)}"
+
+
+def unknown_tree(tree: str, job: str) -> WorkspaceError:
+    """What to say of a tree that the repository does not hold."""
+    return WorkspaceError(f"{job}: its tree {tree[:12]} is not in {REPOSITORY}; restore that folder from a backup")

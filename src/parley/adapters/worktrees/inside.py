@@ -1,0 +1,127 @@
+"""Git inside an agent's boundary: a repository of the agent's own over its workspace.
+
+`git status`, `diff`, `log` and `commit` work there and touch nothing shared. What the agent commits is its own
+business: at the turn's end its files count. Outside, nothing ever runs git on the agent's repository.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from parley.adapters.git import RAW_ATTRIBUTES
+from parley.adapters.worktrees.history import History
+from parley.adapters.worktrees.marks import Marks
+from parley.adapters.worktrees.scan import PRIVATE
+from parley.ports import Bind
+
+GIT, BASE, TURNS = "/run/parley/git", "/run/parley/base", "/run/parley/turns"  # as the agent sees them
+PACKS = 40  # one a turn; then they are made one
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Inside:
+    """The agent's repository for one workspace, and what lies behind it."""
+
+    def __init__(self, history: History, slug: str, hand_over: Callable[[Path], None] | None) -> None:
+        place = history.folder / "gitdirs"
+        self._history = history
+        self._slug = slug
+        self._own = place / f"{slug or 'job'}.git"
+        self._file = place / f"{slug or 'job'}.file"
+        self._turns = place / f"{slug or 'job'}.turns"
+        self._hand_over = hand_over
+
+    def binds(self, folder: Path, tip: str, marks: Marks, aside: Callable[[Path], object]) -> list[Bind]:
+        """Bring it up to date with the workspace's last commit; what the agent is to see of it."""
+        self._pack(tip, marks)
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        if not self._file.is_file():
+            self._file.write_text(f"gitdir: {GIT}\n", encoding="utf-8")
+        not self._own.is_dir()
+        try:
+            self._refresh(tip, marks)
+        except OSError:  # the agent has made something else of it
+            aside(self._own)
+            self._refresh(tip, marks)
+        if self._hand_over is not None:
+            self._hand_over(self._own)
+        base = self._base()
+        found = [Bind(str(self._file), str(folder / ".git")), Bind(str(self._own), GIT, writable=True)]
+        found.append(Bind(str(self._turns / "objects"), TURNS))
+        return [*found, *([Bind(str(base), BASE)] if base else [])]
+
+    def _base(self) -> Path | None:
+        base = self._history.beginning.base
+        return self._history.folder.parent.parent / "bases" / base / "objects" if base else None
+
+    def _pack(self, tip: str, marks: Marks) -> None:
+        """Let the agent read what its workspace has committed: this, and nothing of another's."""
+        folder = self._turns / "objects" / "pack"
+        if marks.packed == tip and folder.is_dir():
+            return
+        known = marks.packed if folder.is_dir() else ""
+        if known and sum(path.suffix == ".pack" for path in folder.iterdir()) >= PACKS:
+            shutil.rmtree(self._turns)
+            known = ""
+        folder.mkdir(parents=True, exist_ok=True)
+        without = [name for name in (self._history.beginning.base, known) if name]
+        wanted = "".join(f"{line}\n" for line in (tip, *(f"^{name}" for name in without)))
+        words = ("pack-objects", "--quiet", "--revs", "--window=0", str(folder / "pack"))
+        self._history.git(*words, stdin=wanted.encode())
+        marks.packed = tip
+        marks.write()
+
+    def _refresh(self, tip: str, marks: Marks) -> None:
+        """Write the agent's repository anew, all but what the agent has put there besides."""
+        self._own.mkdir(parents=True, exist_ok=True)
+        history, branch = self._history, self._history.branch(self._slug)
+        sha256 = history.beginning.object_format == "sha256"
+        config = (
+            f"[core]\n\trepositoryformatversion = {int(sha256)}\n\tbare = false\n\tfilemode = true\n"
+            "\tcheckstat = minimal\n\ttrustctime = false\n\tautocrlf = false\n\tlogallrefupdates = true\n"
+            + ("[extensions]\n\tobjectformat = sha256\n" if sha256 else "")
+            + "[user]\n\tname = agent\n\temail = agent@localhost\n[gc]\n\tauto = 0\n[advice]\n\tdetachedHead = false\n"
+        )
+        excludes = history.git.folder / "info/exclude"
+        ignored = excludes.read_bytes() if excludes.is_file() else b""
+        ignored += os.fsencode("".join(f"/{path}\n" for path in (*PRIVATE, *marks.hidden)))
+        shallow = history.git.folder / "shallow"
+        alternates = f"{TURNS}\n" + (f"{BASE}\n" if history.beginning.base else "")
+        root = os.open(self._own, _FOLDER)
+        try:
+            _put(root, "HEAD", f"ref: refs/heads/{branch}\n".encode())
+            _put(root, "config", config.encode())
+            _put(root, "info/exclude", ignored)
+            _put(root, "info/attributes", RAW_ATTRIBUTES.encode())
+            _put(root, "objects/info/alternates", alternates.encode())
+            _put(root, f"refs/heads/{branch}", f"{tip}\n".encode())
+            _put(root, "index", history.index(self._slug).read_bytes())
+            if shallow.is_file():
+                _put(root, "shallow", shallow.read_bytes())
+        finally:
+            os.close(root)
+
+
+def _put(root: int, path: str, data: bytes) -> None:
+    """Write a file below a folder that an agent can write to: no link is followed, none written through."""
+    *folders, name = path.split("/")
+    held = [os.dup(root)]
+    try:
+        for part in folders:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=held[-1])
+            held.append(os.open(part, _FOLDER, dir_fd=held[-1]))
+        draft = f".parley-{os.getpid()}"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=held[-1])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(draft, flags, 0o644, dir_fd=held[-1]), "wb") as file:
+            file.write(data)
+        os.rename(draft, name, src_dir_fd=held[-1], dst_dir_fd=held[-1])
+    finally:
+        for handle in held:
+            os.close(handle)

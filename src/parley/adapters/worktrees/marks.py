@@ -1,0 +1,77 @@
+"""What is to be known of a workspace besides its files: sealed artifacts, open conflicts, what is never committed."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(slots=True)
+class Marks:
+    """The marks of one workspace. Conflicts are kept for each tree, so that they go back along with it."""
+
+    path: Path
+    hidden: list[str] = field(default_factory=list)  # brought along by the copy list or the set-up
+    conflicts: dict[str, str] = field(
+        default_factory=dict
+    )  # path -> what tells that it is open: a label, or a file beside
+    trees: dict[str, dict[str, str]] = field(default_factory=dict)  # tree -> its conflicts, where it has some
+    packed: str = ""  # the last commit that agents can read inside
+
+    def write(self) -> None:
+        """Keep them, whole or not at all."""
+        data = {key: value for key, value in asdict(self).items() if key != "path"}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        with draft.open("w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(data, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+
+    def settle(self, folder: Path) -> list[str]:
+        """The conflicts that nobody has settled yet."""
+        return sorted(path for path, sign in self.conflicts.items() if _is_open(folder, path, sign))
+
+    def remember(self, tree: str, folder: Path) -> None:
+        """Keep the conflicts that belong to a tree."""
+        if not self.conflicts:
+            return
+        waiting = self.settle(folder)
+        self.conflicts = {path: sign for path, sign in self.conflicts.items() if path in waiting}
+        if self.conflicts:
+            self.trees[tree] = dict(self.conflicts)
+        self.write()
+
+    def go_back(self, tree: str) -> None:
+        """Have the conflicts again that belong to a tree."""
+        if self.conflicts != self.trees.get(tree, {}):
+            self.conflicts = dict(self.trees.get(tree, {}))
+            self.write()
+
+
+def read_marks(path: Path) -> Marks:
+    """The marks kept in a file; none if there is no such file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+    except FileNotFoundError:
+        return Marks(path)
+    return Marks(path, data["hidden"], data["conflicts"], data["trees"], data["packed"])
+
+
+def _is_open(folder: Path, path: str, sign: str) -> bool:
+    """Whether a conflict's markers are still in the file, or the other side's version still lies beside it."""
+    if sign.startswith("beside:"):
+        return os.path.lexists(folder / sign.removeprefix("beside:"))
+    try:
+        handle = os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    signs = (b"<<<<<<< parent", f">>>>>>> {sign}".encode())
+    try:
+        with os.fdopen(handle, "rb") as file:
+            return any(line.startswith(signs) for line in file)
+    except OSError:
+        return False

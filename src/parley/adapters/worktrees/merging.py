@@ -1,0 +1,130 @@
+"""Merging two workspaces by git's own three-way merge, without a work tree, a driver or an attribute in between."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from parley.adapters.worktrees.history import FOLDER, History
+from parley.ports import Conflict
+
+SHOWN = 4000  # characters of each side
+THEIRS = ".theirs"
+_BINARY_PROBE = 8000
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """What a merge comes to: the tree, which of the parent's paths it changes, and what is left to settle."""
+
+    tree: str
+    paths: tuple[str, ...]
+    conflicts: tuple[Conflict, ...]
+    signs: dict[str, str]  # path -> what shows that its conflict is still open
+
+
+def combine(history: History, child: str, parent: str, label: str) -> Combined | None:
+    """Merge a child's branch into its parent's; None if there is nothing new. No file and no ref is changed.
+
+    The history of both tells what was merged before: that is where the child's last merge stands.
+    """
+    ours, theirs = history.tip(parent), history.tip(child)
+    if history.git.run("merge-base", "--is-ancestor", theirs, ours, fine=(0, 1)).returncode == 0:
+        return None
+    before = history.tree(ours)
+    # the protocol's own files are the parent's, whatever the child has made of them
+    meant = history.without_own(history.tree(theirs), before)
+    theirs = history.commit(meant, (theirs,), f"{label} as it is merged")
+    done = history.git.run("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs, fine=(0, 1))
+    tree, *rest = os.fsdecode(done.stdout).split("\0")
+    conflicts: tuple[Conflict, ...] = ()
+    signs: dict[str, str] = {}
+    if done.returncode:
+        tree, conflicts, signs = _Settling(history, tree, {ours: "parent", theirs: label}).settle(rest)
+    tree = history.without_own(tree, before)
+    listed = history.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, tree)
+    return Combined(tree, tuple(path for path in os.fsdecode(listed).split("\0") if path), conflicts, signs)
+
+
+class _Settling:
+    """Makes of git's conflicts what a parent can work on in its own files."""
+
+    def __init__(self, history: History, tree: str, labels: dict[str, str]) -> None:
+        self._history = history
+        self._tree = tree
+        self._labels = labels
+        self._changes: dict[str, tuple[str, str] | None] = {}
+        self._signs: dict[str, str] = {}
+
+    def settle(self, lines: list[str]) -> tuple[str, tuple[Conflict, ...], dict[str, str]]:
+        """The tree with both sides in it, the conflicts, and their signs."""
+        stages: dict[str, dict[str, tuple[str, str]]] = {}
+        for line in lines:
+            if not line:
+                break
+            head, _, path = line.partition("\t")
+            mode, name, stage = head.split()
+            stages.setdefault(path, {})[stage] = (mode, name)
+        inside = self._history.entries(self._tree, list(stages))
+        found = tuple(self._one(path, sides, inside.get(path)) for path, sides in sorted(stages.items()))
+        return self._history.changed_tree(self._tree, self._changes), found, self._signs
+
+    def _one(self, path: str, sides: dict[str, tuple[str, str]], merged: tuple[str, str] | None) -> Conflict:
+        ours, theirs = sides.get("2"), sides.get("3")
+        name = path
+        for commit, label in self._labels.items():
+            # a file where the other side has a folder: git has moved it
+            name = name.replace(f"~{commit}", ".parent" if label == "parent" else THEIRS)
+        marked = self._marked(merged) if merged and ours and theirs else None
+        if marked is not None:
+            self._changes[path] = marked
+            self._signs[path] = self._label()
+        elif name != path:
+            self._changes[path] = None
+            self._changes[self._beside(name)] = merged
+            self._signs[name] = f"beside:{self._beside(name)}"
+        else:
+            self._changes[path] = ours
+            if theirs is not None:
+                beside = self._beside(f"{path}{THEIRS}")
+                self._changes[beside] = theirs
+                self._signs[path] = f"beside:{beside}"
+        return Conflict(name, self._shown(ours), self._shown(theirs))
+
+    def _label(self) -> str:
+        return next(label for label in self._labels.values() if label != "parent")
+
+    def _marked(self, merged: tuple[str, str]) -> tuple[str, str] | None:
+        """A file with markers, both sides by their names; None if git could not mark it."""
+        mode, name = merged
+        if not mode.startswith("100"):
+            return None
+        data = self._history.blob(name)
+        commits = list(self._labels)
+        if not all(
+            f"{mark} {commit}".encode() in data for mark, commit in zip(("<<<<<<<", ">>>>>>>"), commits, strict=True)
+        ):
+            return None
+        for commit, label in self._labels.items():
+            data = data.replace(commit.encode(), label.encode())
+        return mode, self._history.objects.write("blob", data)
+
+    def _beside(self, path: str) -> str:
+        """A name that nothing in the tree has yet."""
+        number, name = 1, path
+        while name in self._changes or self._history.entries(self._tree, [name], deep=False):
+            number += 1
+            name = f"{path}-{number}"
+        return name
+
+    def _shown(self, side: tuple[str, str] | None) -> str | None:
+        if side is None:
+            return None
+        mode, name = side
+        if mode == FOLDER:
+            return "(a folder)"
+        data = self._history.blob(name)
+        if b"\0" in data[:_BINARY_PROBE]:
+            return f"({len(data)} bytes that are no text)"
+        text = data.decode("utf-8", "replace")
+        return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n… ({len(text)} characters in all)"

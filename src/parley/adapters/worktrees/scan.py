@@ -1,0 +1,169 @@
+"""What an agent left in its workspace: looked at without following anything, and without trusting any name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parley.adapters.git import Git, Objects
+from parley.adapters.worktrees.history import ARTIFACTS
+from parley.ports import OverQuota
+
+PRIVATE = (".parley", ".claude")  # at a workspace's root: never committed
+LINES = 20  # told one by one; the rest is counted
+REGULAR, PROGRAM, LINK = "100644", "100755", "120000"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LINK_LIMIT = 4096
+
+
+@dataclass(slots=True)
+class Survey:
+    """How much a folder holds, and what of it is neither file, folder nor link."""
+
+    files: int = 0
+    bytes: int = 0
+    special: list[str] = field(default_factory=list)
+
+
+def survey(folder: Path, file_limit: int, byte_limit: int) -> Survey:
+    """Look through a folder; OverQuota as soon as a limit is passed, however much there is."""
+    found, waiting = Survey(), [str(folder)]
+    while waiting:
+        here = waiting.pop()
+        try:
+            inside = os.scandir(here)
+        except OSError:
+            continue  # it went meanwhile, or nobody may look into it
+        with inside:
+            for entry in inside:
+                found.files += 1
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    _weigh(entry, found, folder)
+                if found.files > file_limit:
+                    raise OverQuota(
+                        f"there are more than {file_limit} files in {folder}; remove some ([workspace] files)"
+                    )
+                if found.bytes > byte_limit:
+                    raise OverQuota(
+                        f"the job's files take more than its quota with {folder}; remove some ([workspace] quota_mb)"
+                    )
+    return found
+
+
+def _weigh(entry: os.DirEntry[str], found: Survey, folder: Path) -> None:
+    try:
+        seen = entry.stat(follow_symlinks=False)
+    except OSError:
+        return
+    found.bytes += seen.st_size
+    if not (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)) and len(found.special) <= LINES:
+        found.special.append(os.path.relpath(entry.path, folder))
+
+
+def changed(git: Git, folder: Path, index: Path, hidden: Iterable[str]) -> list[str]:
+    """The paths that differ from an index: changed, gone and new ones. A folder with a repository in it ends in `/`."""
+    rules = [f"--exclude=/{_escaped(path)}" for path in (*PRIVATE, *hidden)]
+    kept = [f"--exclude=!/{name}" for name in ARTIFACTS]
+    left = [f":(top,exclude,literal){path}" for path in PRIVATE]
+    words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *rules, *kept)
+    found = os.fsdecode(git(*words, "--", ".", *left, work=folder, index=index)).split("\0")
+    return list(dict.fromkeys(path for path in found if path))
+
+
+def _escaped(path: str) -> str:
+    return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)
+
+
+# ---- reading ---------------------------------------------------------------------------------------
+
+
+class Unkept(Exception):
+    """Something can't be kept: the reason, as whoever left it there is told."""
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    """A folder to read below."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def keep(objects: Objects, root: int, path: str, *, any_link: bool = False) -> tuple[str, str] | None:
+    """Write what lies at a path; its mode and object, None if nothing is there. Unkept where it must not be kept."""
+    refuse_name(path)
+    *folders, name = path.split("/")
+    held: list[int] = []
+    here = root
+    try:
+        for part in folders:
+            here = os.open(part, _FOLDER, dir_fd=here)
+            held.append(here)
+        return _keep_here(objects, here, name, path, any_link=any_link)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP and len(held) < len(folders):
+            return None  # what was its folder is a link now
+        raise Unkept(f"it can't be read ({error.strerror or error})") from error
+    finally:
+        for handle in held:
+            os.close(handle)
+
+
+def _keep_here(objects: Objects, here: int, name: str, path: str, *, any_link: bool) -> tuple[str, str] | None:
+    seen = os.stat(name, dir_fd=here, follow_symlinks=False)
+    if stat.S_ISLNK(seen.st_mode):
+        target = os.readlink(name, dir_fd=here)
+        if not any_link and (len(target) > _LINK_LIMIT or leaves(path, target)):
+            raise Unkept(f"it is a link that leads outside the workspace ({target[:80]})")
+        if not any_link and name.lower().startswith(".git"):
+            raise Unkept("git's own files must not be links")
+        return LINK, objects.write("blob", os.fsencode(target))
+    if stat.S_ISDIR(seen.st_mode):
+        return None
+    handle = os.open(name, _FILE, dir_fd=here)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        seen = os.fstat(handle)
+        if not stat.S_ISREG(seen.st_mode):
+            raise Unkept("it is no ordinary file")
+        return PROGRAM if seen.st_mode & stat.S_IXUSR else REGULAR, objects.write_file(file, seen.st_size)
+
+
+def leaves(path: str, target: str) -> bool:
+    """Whether a link may lead outside: it steps up too far, or in a way that depends on other links."""
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+    return target.startswith("/") or ".." in parts[ups:] or ups > posixpath.dirname(path).count("/") + bool("/" in path)
+
+
+def refuse_name(path: str) -> None:
+    """Refuse a name that would be git's own, on this or another filesystem."""
+    for part in re.split(r"[/\\]", path):
+        plain = part.partition(":")[0].rstrip(". ").lower()
+        if plain in (".git", "git~1"):
+            raise Unkept("its name is git's own")
+
+
+def told(left: dict[str, str]) -> tuple[str, ...]:
+    """What was left out, a line each; those beyond a number are counted."""
+    lines = [f"{_shown(path)}: {why}" for path, why in sorted(left.items())]
+    more = len(lines) - LINES
+    return (*lines[:LINES], f"and {more} more") if more > 0 else tuple(lines)
+
+
+def _shown(path: str) -> str:
+    """A path on one line, as text that can be written anywhere."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char) & 0xFF:02x}" for char in path)[:200]

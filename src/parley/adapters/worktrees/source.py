@@ -1,0 +1,161 @@
+"""The user's repository: where a job starts from, and where its result goes. Nothing else of it is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.adapters.git import ABSENT, Git, GitError, create, quoted
+from parley.ports import WorkspaceError
+
+HISTORY = 50  # commits before the start of a job that its agents can look at
+LENGTHS = {40: "sha1", 64: "sha256"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A work tree of the user's, and the git folder behind it."""
+
+    root: Path
+    git_dir: Path  # of this work tree
+    common: Path  # shared by all work trees of the repository
+    object_format: str
+
+    @property
+    def git(self) -> Git:
+        """Git on the user's repository, run as its owner: only for what has to be read or written there."""
+        found = self.common.stat()
+        return Git(self.git_dir, (found.st_uid, found.st_gid))
+
+    def head(self) -> str:
+        """The commit that is checked out; empty if there is none yet."""
+        done = self.git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", fine=(0, 1, ABSENT))
+        return done.stdout.decode().strip() if done.returncode == 0 else ""
+
+    def ref(self, name: str) -> str:
+        """The commit that a ref names; empty if there is no such ref."""
+        done = self.git.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", fine=(0, 1, ABSENT))
+        return done.stdout.decode().strip() if done.returncode == 0 else ""
+
+    def set_ref(self, name: str, commit: str, before: str | None = None) -> None:
+        """Set a ref of Parley's own. `before`: only if it names this commit (empty: only if there is none)."""
+        old = () if before is None else (before or "0" * len(commit),)
+        self.git("update-ref", "--no-deref", name, commit, *old)
+
+    def drop_ref(self, name: str) -> None:
+        """Remove a ref of Parley's own."""
+        self.git("update-ref", "--no-deref", "-d", name)
+
+    def take(self, pack: bytes) -> None:
+        """Add objects."""
+        self.git("index-pack", "--stdin", stdin=pack)
+
+    def reading(self) -> Mapping[str, str]:
+        """The environment in which another repository's git also finds the objects of this one."""
+        return {"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(self.common / "objects")}
+
+    @contextmanager
+    def beside(self, *more: Path) -> Iterator[Git]:
+        """A repository for a moment, which sees this one's objects (and those of others) and nothing else of it."""
+        folder = Path(tempfile.mkdtemp(prefix="parley-"))
+        try:
+            git = create(folder / "beside.git", self.object_format)
+            lines = [quoted(path) for path in (self.common / "objects", *more)]
+            (git.folder / "objects" / "info" / "alternates").write_text("".join(f"{line}\n" for line in lines))
+            for cut in self.shallow():
+                with (git.folder / "shallow").open("a", encoding="ascii") as file:
+                    file.write(f"{cut}\n")
+            yield git
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def shallow(self) -> list[str]:
+        """Where the repository's history was cut when it was cloned."""
+        path = self.common / "shallow"
+        return path.read_text(encoding="ascii", errors="replace").split() if path.is_file() else []
+
+    def excludes(self) -> str:
+        """What this repository ignores besides what its tree says."""
+        path = self.common / "info" / "exclude"
+        return path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+
+
+def find_source(root: Path) -> Source | None:
+    """The repository whose work tree a folder is; None if it is a folder without one."""
+    marker = root / ".git"
+    if not marker.exists():
+        if all((root / name).exists() for name in ("HEAD", "objects", "refs")):
+            raise WorkspaceError(f"{root} is a repository without a work tree; make one with `git worktree add`")
+        return None
+    git_dir = marker if marker.is_dir() else _named(marker)
+    common = git_dir
+    if (git_dir / "commondir").is_file():
+        common = (git_dir / os.fsdecode((git_dir / "commondir").read_bytes()).rstrip("\n")).resolve()
+    if not ((git_dir / "HEAD").exists() and (common / "objects").is_dir()):
+        raise WorkspaceError(f"{marker} is no repository that can be used; see what `git status` says there")
+    if common == git_dir and _setting(common, "core.bare") == "true" and not _setting(common, "core.worktree"):
+        raise WorkspaceError(f"{root} is set to have no work tree; run `git config core.bare false` there if it has")
+    return Source(root, git_dir, common, _setting(common, "extensions.objectformat") or "sha1")
+
+
+def _named(marker: Path) -> Path:
+    """The git folder that a `.git` file names."""
+    text = os.fsdecode(marker.read_bytes())
+    if not text.startswith("gitdir:"):
+        raise WorkspaceError(f"{marker} names no repository; see what `git status` says there")
+    return (marker.parent / text.removeprefix("gitdir:").strip()).resolve()
+
+
+def _setting(common: Path, name: str) -> str:
+    """One setting, read as text from the repository's own file: nothing is included, nothing obeyed."""
+    words = ("config", "--file", str(common / "config"), "--no-includes", "--get", name)
+    done = Git(Path(os.devnull)).run(*words, fine=(0, 1))
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+# ---- the frozen base ---------------------------------------------------------------------------------
+
+
+def freeze(source: Source, commit: str, bases: Path) -> Path:
+    """A repository that holds a commit's tree and its latest history, apart from the user's: it never changes.
+
+    Jobs and agents read from it. So nothing that the user does to the repository takes objects from a job, and
+    no agent sees more of it than this.
+    """
+    place = bases / commit
+    if place.is_dir():
+        return place
+    bases.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=bases))
+    try:
+        git = create(draft / "base.git", source.object_format)
+        shallow = git.folder / "shallow"
+        cut = set(source.shallow())
+        _write_lines(shallow, sorted(cut))
+        listed = git.text("rev-list", f"--max-count={HISTORY}", "--parents", commit, more=source.reading())
+        family = [line.split() for line in listed.splitlines()]
+        known = {words[0] for words in family}
+        edge = [words[0] for words in family if words[0] in cut or not known.issuperset(words[1:])]
+        _write_lines(shallow, edge)
+        pack = ("pack-objects", "--quiet", "--revs", "--window=0", "--delta-base-offset")
+        git(*pack, str(git.folder / "objects/pack/pack"), stdin=f"{commit}\n".encode(), more=source.reading())
+        git.folder.rename(place)
+    except GitError as error:
+        raise WorkspaceError(
+            f"the files of commit {commit[:12]} can't be read ({error}); a partial clone has to fetch them first"
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return place
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    if lines:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+    else:
+        path.unlink(missing_ok=True)
