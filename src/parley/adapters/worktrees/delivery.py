@@ -1,49 +1,154 @@
-"""Bringing a job's result home: what it changed, as a diff, as a branch of the user's repository, merged."""
+"""A job's result: what it changed, as a diff, and as a branch of the user's repository."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from parley.adapters.worktrees.history import BEGIN, START, History
-from parley.adapters.worktrees.source import Source
-from parley.ports import Change
+from parley.adapters.git import Git, GitError
+from parley.adapters.worktrees.history import BEGIN, GITLINK, START, History
+from parley.adapters.worktrees.scan import Unkept, changed, keep, opened
+from parley.adapters.worktrees.source import Source, find_source
+from parley.ports import Change, WorkspaceError
 
-FoundTree = Callable[[History], str]
+DELIVERED = "refs/parley/delivered"
+HOME = "refs/parley/home"  # the result that was copied into a folder without a repository
+_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 
 
-def start_of(history: History) -> str:
-    """The commit that a job's result is compared with."""
-    return history.ref(START)
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A job's result in the user's repository."""
+
+    branch: str  # what it is called there
+    commit: str
 
 
 def result(history: History, *, whole: bool = False) -> str:
     """The tree that a job has come to: without the protocol's own files, and with the user's that were set aside."""
     tree = history.tree(history.tip("") or history.ref(BEGIN))
-    return tree if whole else history.without_own(tree, history.tree(start_of(history)))
+    return tree if whole else history.without_own(tree, history.tree(history.ref(START)))
 
 
 def changes(history: History, *, whole: bool = False) -> list[Change]:
     """What a job changed, file by file."""
     if not history.exists:
         return []
-    words = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
+    words = ("diff-tree", "-r", "-z", "--numstat", *_DIFF)
     found = []
-    for line in os.fsdecode(history.git(*words, start_of(history), result(history, whole=whole))).split("\0"):
+    for line in os.fsdecode(history.git(*words, history.ref(START), result(history, whole=whole))).split("\0"):
         if line:
             added, removed, path = line.split("\t", 2)
             found.append(Change(path, *(int(count) if count != "-" else None for count in (added, removed))))
     return found
 
 
-def found_tree(source: Source) -> FoundTree:
+def diff(history: History, *, whole: bool = False, stat: bool = False) -> bytes:
+    """What a job changed, as `git diff` shows it."""
+    how = ("--stat=100",) if stat else ("--patch", "--binary")
+    return history.git("diff-tree", "-r", *how, *_DIFF, history.ref(START), result(history, whole=whole))
+
+
+def committed(history: History, *, whole: bool = False) -> str:
+    """The result as one commit on what the job started from; the same whenever it is asked for."""
+    beginning, tip = history.beginning, history.tip("") or history.ref(BEGIN)
+    start = history.ref(START)
+    nothing = not beginning.base and not history.entries(start)
+    seconds = float(history.git.text("log", "-1", "--format=%ct", tip))
+    text = f"{beginning.title or f'Parley job {beginning.job}'}\n\nParley job {beginning.job}"
+    return history.commit(result(history, whole=whole), () if nothing else (start,), text, seconds)
+
+
+def source_of(history: History) -> Source | None:
+    """The repository that a job started from, as it is now; None if it started in a folder without one."""
+    if not history.beginning.git_dir:
+        return None
+    found = find_source(Path(history.beginning.root))
+    if found is None:
+        raise WorkspaceError(f"{history.beginning.root} is no repository any more; put it back, and try again")
+    return found
+
+
+def deliver(history: History, source: Source, *, whole: bool = False) -> Delivered:
+    """Put the result into the user's repository: a branch, and the job's own history under `refs/parley/jobs`.
+
+    A branch that the user has moved, or works on, stays as it is.
+    """
+    beginning, tip = history.beginning, history.tip("") or history.ref(BEGIN)
+    commit = committed(history, whole=whole)
+    history.objects.sync()
+    known = f"^{beginning.base}\n" if beginning.base else ""
+    pack = history.git("pack-objects", "--quiet", "--revs", "--stdout", stdin=f"{commit}\n{tip}\n{known}".encode())
+    source.take(pack)
+    source.set_ref(f"refs/parley/jobs/{beginning.job}", tip)
+    if whole:
+        source.set_ref(f"refs/parley/whole/{beginning.job}", commit)
+        return Delivered(commit, commit)
+    branch = beginning.branch
+    for name in (branch, branch.replace("/", "-")):  # a branch called just `parley` leaves no room below it
+        there = source.ref(f"refs/heads/{name}")
+        if there == commit:
+            return Delivered(name, commit)
+        if there and (there != history.ref(DELIVERED) or _in_use(source, name)):
+            return Delivered(commit, commit)
+        try:
+            source.set_ref(f"refs/heads/{name}", commit, there)
+        except GitError:
+            continue
+        history.set_ref(DELIVERED, commit)
+        return Delivered(name, commit)
+    raise WorkspaceError(f"the branch {branch} can't be made; see what `git branch {branch}` says")
+
+
+def _in_use(source: Source, branch: str) -> bool:
+    """Whether a branch is checked out somewhere."""
+    return bool(source.git.text("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}"))
+
+
+# ---- what the user has not committed ------------------------------------------------------------------
+
+
+def uncommitted(source: Source) -> list[str]:
+    """The paths of the user's checkout that differ from the last commit, new ones included."""
+    with source.beside() as git:
+        index = git.folder / "index"
+        if (source.git_dir / "index").is_file():
+            shutil.copyfile(source.git_dir / "index", index)
+        (git.folder / "info" / "exclude").write_text(source.excludes(), encoding="utf-8", errors="surrogateescape")
+        return _differing(git, source.root, index, source.head())
+
+
+def _differing(git: Git, root: Path, index: Path, head: str) -> list[str]:
+    try:
+        staged = git("diff-index", "-z", "--cached", "--name-only", head, index=index) if head else b""
+        paths = changed(git, root, index, ())
+    except GitError as error:
+        raise WorkspaceError(f"what is not committed in {root} can't be told ({error}); commit or stash it") from error
+    return sorted({*os.fsdecode(staged).split("\0"), *paths} - {""})
+
+
+def found_tree(source: Source) -> Callable[[History], str]:
     """How to take the user's working tree as it is, once there is a repository to take it into."""
 
     def take(history: History) -> str:
-        return ""
+        index, head = history.git.folder / "index-found", source.head()
+        if (source.git_dir / "index").is_file():
+            shutil.copyfile(source.git_dir / "index", index)
+        links = {path for path, (mode, _) in history.entries(head).items() if mode == GITLINK} if head else set()
+        entries: dict[str, tuple[str, str] | None] = {}
+        with opened(source.root) as root:
+            for path in _differing(history.git, source.root, index, head):
+                if path not in links and not path.endswith("/"):
+                    try:
+                        entries[path] = keep(history.objects, root, path, any_link=True)
+                    except Unkept as why:
+                        raise WorkspaceError(f'{path}: {why}; remove it, or leave dirty = "include" out') from why
+        history.put_entries(index, entries)
+        tree = history.git.text("write-tree", index=index)
+        index.unlink()
+        return tree
 
     return take
-
-
-__all__ = ["Path", "changes", "found_tree", "result"]

@@ -26,6 +26,7 @@ ORCHESTRATION = "orchestration"
 OWN = (*ARTIFACTS, ORCHESTRATION)  # what a job's tree has of its own at its root
 GITLINK, FOLDER = "160000", "040000"
 SLUG_LENGTH = 40
+TITLE_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class Beginning:
 
     job: str
     branch: str
+    title: str = ""
     object_format: str = "sha1"
+    root: str = ""  # the user's folder
     git_dir: str = ""  # of the user's work tree; empty if the folder has no repository
     base: str = ""  # the commit that was checked out; empty if there was none
     aside: tuple[str, ...] = ()  # the user's own files with names that the protocol needs
@@ -222,7 +225,7 @@ def begin(
     empty = objects.write("tree", b"")
     tree = fresh.tree(base) if base else empty
     fresh.__dict__["objects"] = objects
-    fresh.__dict__["beginning"] = Beginning(job, branch_of(job, title), object_format)
+    fresh.__dict__["beginning"] = Beginning(job, branch_of(job, title), object_format=object_format)
     start = base or fresh.commit(empty, (), f"{job} begins with nothing")
     if found is not None:
         tree = found(fresh)
@@ -236,7 +239,15 @@ def begin(
     begun = start if first == tree else fresh.commit(first, (start,), f"{job} begins, {', '.join(aside)} set aside")
     links = tuple(path for path, (mode, _) in fresh.entries(tree).items() if mode == GITLINK)
     made = Beginning(
-        job, branch_of(job, title), object_format, str(source.git_dir) if source else "", base, aside, links
+        job,
+        branch_of(job, title),
+        " ".join(title.split())[:TITLE_LENGTH],
+        object_format,
+        str(source.root) if source else "",
+        str(source.git_dir) if source else "",
+        base,
+        aside,
+        links,
     )
     (draft / "parley.json").write_text(json.dumps(asdict(made)), encoding="utf-8", errors="surrogateescape")
     fresh.set_ref(START, start)

@@ -19,6 +19,7 @@ from parley.adapters.git import GitError
 from parley.adapters.worktrees import delivery, merging
 from parley.adapters.worktrees.copying import bring, check_copies
 from parley.adapters.worktrees.history import BEGIN, History, begin, unknown_tree
+from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.inside import Inside
 from parley.adapters.worktrees.marks import Marks, read_marks
 from parley.adapters.worktrees.scan import Unkept, changed, keep, opened, survey, told
@@ -412,9 +413,32 @@ class Worktrees:
         """The paths that a merge left in conflict and nobody has settled yet."""
         return self.marks(self.history(job), slug_of(name)).settle(self.path(job, name))
 
-    def changes(self, job: str) -> list[Change]:
+    def changes(self, job: str, *, whole: bool = False) -> list[Change]:
         """What the job's tree has changed of what it started from, the protocol's own files left out."""
-        return delivery.changes(self.history(job))
+        return delivery.changes(self.history(job), whole=whole)
+
+    def diff(self, job: str, *, whole: bool = False, stat: bool = False) -> bytes:
+        """The same, as git shows it."""
+        return delivery.diff(self.history(job), whole=whole, stat=stat)
+
+    def deliver(self, job: str) -> delivery.Delivered | None:
+        """Make the result a branch of the user's repository, if there is one."""
+        history = self.history(job)
+        source = delivery.source_of(history) if history.exists else None
+        return delivery.deliver(history, source) if source else None
+
+    def bring_home(self, job: str, *, whole: bool = False) -> Homecoming:
+        """Merge the result into what the user has checked out."""
+        if self.root is None or not self.history(job).exists:
+            raise WorkspaceError(f"{job} has no files to bring home; see how it stands with `parley show {job}`")
+        return bring_home(self.history(job), self.root, whole=whole)
+
+    def uncommitted(self) -> list[str]:
+        """The paths of the user's checkout that are not committed: no job starts with them, unless the settings say so."""
+        source = self.source()
+        if source is None or self.settings.dirty == "include":
+            return []
+        return delivery.uncommitted(source)
 
     def anchors(self, job: str) -> list[dict[str, Any]]:
         """Where the bus stood at each turn's end, as the turns' commits say."""

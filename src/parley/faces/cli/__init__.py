@@ -31,6 +31,9 @@ MODULES = {
     "withdraw": "steer",
     "audit": "audit",
     "export": "audit",
+    "diff": "diff",
+    "merge": "merge",
+    "gc": "gc",
     "doctor": "doctor",
 }
 
@@ -100,6 +103,9 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("withdraw", "give a job up, or one thread of it with all that works for it", _add_withdraw)
     add("audit", "prove a job's record, or an exported file, from nothing", _add_audit)
     add("export", "write a job's whole record into one file", _add_export, json=False)
+    add("diff", "show what a job changed", _add_diff)
+    add("merge", "bring a job's result into what you have checked out", _add_merge)
+    add("gc", "free the disk of what finished jobs have left", _add_gc)
     add("doctor", "check this machine and this home", _add_nothing)
     return top
 
@@ -123,6 +129,25 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
 def _add_export(export: argparse.ArgumentParser) -> None:
     _add_job(export)
     export.add_argument("-o", "--output", metavar="FILE", help="where to (default: standard output)")
+
+
+def _add_merge(merge: argparse.ArgumentParser) -> None:
+    _add_job(merge)
+    merge.add_argument("--all", action="store_true", help="with INTENT.md, PLAN.md, WORK_SUMMARY.md and orchestration/")
+
+
+def _add_diff(diff: argparse.ArgumentParser) -> None:
+    _add_merge(diff)
+    diff.add_argument("--stat", action="store_true", help="only which files, and how much")
+
+
+def _add_gc(gc: argparse.ArgumentParser) -> None:
+    gc.add_argument(
+        "job", metavar="JOB", nargs="?", help="only what this one has left (default: all that are finished)"
+    )
+    gc.add_argument("--dry-run", action="store_true", help="list what would go, and its size")
+    gc.add_argument("--older", metavar="AGE", default="30d", help="only jobs that ended so long ago (default: 30d)")
+    gc.add_argument("--unmerged", action="store_true", help="also the only copy of work that was never merged")
 
 
 def _add_run(run: argparse.ArgumentParser) -> None:

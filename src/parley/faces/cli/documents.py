@@ -97,7 +97,8 @@ def exits(store: Store, present: Present) -> list[str]:
     """What can be done with the job now, as commands. A live job always has some."""
     job, live = present.job, present.row.state not in FINISHED
     if not live:
-        return [f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
+        home = [f"parley diff {job}", f"parley merge {job}"] if present.row.state == "DONE" else [f"parley diff {job}"]
+        return [*home, f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
     found = [f"parley answer {asked.id}" for asked in present.questions()]
     if present.paused or not store.owner_lives(job):
         found.append(f"parley resume {job}")

@@ -16,9 +16,10 @@ from parley.adapters import roles as role_files
 from parley.adapters.playbook import Playbook, load
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
+from parley.adapters.worktrees import Worktrees
 from parley.engine.roster import charter_of, roles
 from parley.faces.cli import FAILED, OK, Trouble
-from parley.faces.cli.desk import Place, check_text, make_home, me, place_of, print_json
+from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json
 from parley.faces.cli.documents import listed
 from parley.faces.cli.workshop import conduct, engine_of
 from parley.ports import JobRow
@@ -40,6 +41,7 @@ def run(words: argparse.Namespace) -> int:
     for policy in words.policy:
         settings = config.with_policy(settings, policy)
     snapshot = snapshot_of(place.root, settings, load(Path(words.playbook)), yes=words.yes)
+    warn_of_uncommitted(place, settings)
     if words.detach:
         return detach(place, request, words, snapshot, settings)
     with engine_of(place, settings) as engine:
@@ -53,6 +55,17 @@ def check_request(request: str) -> str:
     if not check_text(request).strip():
         raise Trouble("the request is empty; say in a few words what is to be done")
     return request
+
+
+def warn_of_uncommitted(place: Place, settings: config.Settings) -> None:
+    """Say that a job starts from the last commit, where that is not all there is."""
+    found = Worktrees(place.home, place.root, settings.workspace).uncommitted()
+    if found:
+        some = f"{one_line(found[0], 60)}{f' and {len(found) - 1} more' if len(found) > 1 else ''}"
+        print(
+            f'parley: not committed, so not part of the job: {some} ([workspace] dirty = "include" changes that)',
+            file=sys.stderr,
+        )
 
 
 def snapshot_of(root: Path, settings: config.Settings, playbook: Playbook, *, yes: bool = False) -> dict[str, Any]:

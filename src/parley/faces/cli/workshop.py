@@ -29,6 +29,7 @@ from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import job_document
 from parley.faces.plain import PlainView, SilentView
+from parley.ports import WorkspaceError
 
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
@@ -134,6 +135,9 @@ def report(store: SqliteStore, place: Place, ends: dict[str, Pause], words: argp
     """Say how the jobs stand; the exit code of the worst."""
     presents = [Present(store, job) for job in ends]
     files = JobFiles(place.home)
+    for present in presents:
+        if present.row.state == "DONE":
+            _deliver(place, present.job)
     if words.json:
         documents = [job_document(store, present, files) for present in presents]
         print_json(documents[0] if len(documents) == 1 else {"jobs": documents})
@@ -157,6 +161,15 @@ def _tell(present: Present, how: Pause, place: Place) -> None:
         print(f"{job} {row.state}{f': {safe(reason)}' if reason else ''}")
         if row.state == "DONE":
             print(f"the result: {result_of(place, job)}")
+            print(f"look at it with: parley diff {job}; take it with: parley merge {job}")
+
+
+def _deliver(place: Place, job: str) -> None:
+    """Put a job's result into the user's repository as a branch. It can be done again, and later."""
+    try:
+        Worktrees(place.home, place.root).deliver(job)
+    except WorkspaceError as error:
+        print(f"parley: {job} is done, but is no branch yet: {error}", file=sys.stderr)
 
 
 def result_of(place: Place, job: str) -> str:

@@ -1,0 +1,92 @@
+"""`parley gc`: what finished jobs have left on the disk, and what of it may go. Nothing else ever deletes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.adapters.worktrees import delivery, homecoming
+from parley.adapters.worktrees.history import REPOSITORY, History
+from parley.ports import WorkspaceError
+
+FOLDERS = ("work", "trees", "gitdirs", "sealed", "marks", "aside")
+DRAFT_SECONDS = 86400  # a draft that is older was left by a crash
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """Something that may go, or the reason why it stays."""
+
+    job: str
+    path: Path
+    size: int
+    what: str
+    kept: str = ""  # why it stays; empty: it may go
+
+
+def find_waste(history: History, job: str, *, unmerged: bool) -> list[Waste]:
+    """What a finished job has left. `unmerged`: also the only copy of work that was never merged."""
+    if not history.exists:
+        return [_waste(history, job, name) for name in FOLDERS if (history.folder / name).exists()]
+    why = "" if unmerged else _only_copy(history)
+    names = [name for name in (*FOLDERS, REPOSITORY) if (history.folder / name).exists()]
+    return [_waste(history, job, name, why) for name in names]
+
+
+def _waste(history: History, job: str, name: str, kept: str = "") -> Waste:
+    path = history.folder / name
+    what = {"work": "the job's worktree", "trees": "its dispatches' worktrees", "aside": "what was moved aside"}
+    return Waste(job, path, size_of(path), what.get(name, "its repository and records of worktrees"), kept)
+
+
+def _only_copy(history: History) -> str:
+    """Why what a job holds is not to be deleted; empty if the user has it."""
+    try:
+        if homecoming.is_home(history):
+            return ""
+    except WorkspaceError as error:
+        return str(error)
+    return "its result is not merged"
+
+
+def find_drafts(home: Path, now: float) -> list[Waste]:
+    """What crashes have left half made."""
+    drafts = [*home.glob("bases/.draft-*"), *home.glob(f"jobs/*/{REPOSITORY}.*")]
+    old = [path for path in drafts if now - path.stat().st_mtime > DRAFT_SECONDS]
+    return [Waste("", path, size_of(path), "left by a crash") for path in old]
+
+
+def find_bases(home: Path, going: Iterable[Path]) -> list[Waste]:
+    """The frozen bases that no job needs, once some of what is there has gone."""
+    gone = set(going)
+    needed = set()
+    for repository in home.glob(f"jobs/*/{REPOSITORY}"):
+        if repository not in gone:
+            needed.add(History(repository.parent).beginning.base)
+    bases = [path for path in home.glob("bases/*") if path.name not in needed and not path.name.startswith(".")]
+    return [Waste("", path, size_of(path), "a base that no job needs") for path in bases]
+
+
+def remove(history: History | None, waste: Waste) -> None:
+    """Delete what may go, and let the user's repository go of what it held for the job."""
+    if history is not None and waste.path.name == REPOSITORY:
+        source = delivery.source_of(history)
+        if source is not None:
+            for kind in ("base", "whole"):
+                source.drop_ref(f"refs/parley/{kind}/{history.beginning.job}")
+    shutil.rmtree(waste.path)
+
+
+def size_of(path: Path) -> int:
+    """The bytes that a folder's files have."""
+    total = 0
+    for here, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(here, name)).st_size  # noqa: PTH118 - there may be very many
+            except OSError:
+                continue
+    return total

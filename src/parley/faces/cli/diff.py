@@ -1,0 +1,37 @@
+"""`parley diff`: what a job changed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from parley.adapters.worktrees import Worktrees
+from parley.faces.cli import OK, Trouble
+from parley.faces.cli.bus import bus, find_job
+from parley.faces.cli.desk import place_of, print_json, safe
+
+
+def run(words: argparse.Namespace) -> int:
+    """Show it, as git does."""
+    place = place_of(words.repo)
+    with bus(place) as store:
+        row = find_job(store.jobs(), words.job)
+    trees = Worktrees(place.home, place.root)
+    if not trees.history(row.job).exists:
+        raise Trouble(f"{row.job} has no files yet; see how it stands with `parley show {row.job}`")
+    if words.json:
+        changes = [
+            {"path": change.path, "added": change.added, "removed": change.removed}
+            for change in trees.changes(row.job, whole=words.all)
+        ]
+        branch = trees.history(row.job).beginning.branch
+        print_json({"id": row.job, "state": row.state, "branch": branch, "changes": changes})
+        return OK
+    shown = trees.diff(row.job, whole=words.all, stat=words.stat)
+    if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
+        print(safe(shown.decode("utf-8", "replace")), end="")  # a file may hold what a terminal would obey
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(shown)
+        sys.stdout.buffer.flush()
+    return OK
