@@ -143,7 +143,7 @@ def found_tree(source: Source) -> Callable[[History], str]:
             for path in _differing(history.git, source.root, index, head):
                 if path not in links and not path.endswith("/"):
                     try:
-                        entries[path] = keep(history.objects, root, path, any_link=True)
+                        entries[path] = keep(history.objects, root, path, any_link=True, users_own=True)
                     except Unkept as why:
                         raise WorkspaceError(f'{path}: {why}; remove it, or leave dirty = "include" out') from why
         history.put_entries(index, entries)

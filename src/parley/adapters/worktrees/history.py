@@ -141,16 +141,15 @@ class History:
         if not changes:
             return tree
         index = self.git.folder / f"index-draft-{os.getpid()}"
+        entries: dict[str, tuple[str, str] | None] = dict.fromkeys(self.entries(tree, list(changes)))
+        for path, entry in changes.items():
+            if entry is not None and entry[0] == FOLDER:
+                entries |= {f"{path}/{inner}": found for inner, found in self.entries(entry[1]).items()}
+            elif entry is not None:
+                entries[path] = entry
         try:
             self.git("read-tree", tree, index=index)
-            words = ("--literal-pathspecs", "rm", "-r", "--cached", "--quiet", "--ignore-unmatch", "-f")
-            # a work tree is asked for, and never looked at
-            self.git(*words, "--", *changes, index=index, work=self.git.folder)
-            for path, entry in changes.items():
-                if entry is not None and entry[0] == FOLDER:
-                    self.git("read-tree", f"--prefix={path}/", entry[1], index=index)
-            plain = {path: entry for path, entry in changes.items() if entry and entry[0] != FOLDER}
-            self.put_entries(index, plain)
+            self.put_entries(index, entries)
             return self.git.text("write-tree", index=index)
         finally:
             index.unlink(missing_ok=True)

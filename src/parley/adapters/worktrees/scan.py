@@ -22,6 +22,7 @@ REGULAR, PROGRAM, LINK = "100644", "100755", "120000"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LINK_LIMIT = 4096
+_ATTRIBUTES_BYTES, _ATTRIBUTES_LINE = 1 << 20, 2048
 
 
 @dataclass(slots=True)
@@ -70,6 +71,14 @@ def _weigh(entry: os.DirEntry[str], found: Survey, folder: Path) -> None:
         found.special.append(os.path.relpath(entry.path, folder))
 
 
+def size_of(folder: Path, limit: int) -> int:
+    """The bytes in a folder; the limit where there are more."""
+    try:
+        return survey(folder, limit, limit).bytes
+    except OverQuota:
+        return limit
+
+
 def changed(git: Git, folder: Path, index: Path, hidden: Iterable[str]) -> list[str]:
     """The paths that differ from an index: changed, gone and new ones. A folder with a repository in it ends in `/`."""
     rules = [f"--exclude=/{_escaped(path)}" for path in (*PRIVATE, *hidden)]
@@ -90,6 +99,10 @@ def _escaped(path: str) -> str:
 class Unkept(Exception):
     """Something can't be kept: the reason, as whoever left it there is told."""
 
+    def __init__(self, why: str, *, is_link: bool = False) -> None:
+        super().__init__(why)
+        self.is_link = is_link  # which a ref can hold, if nobody checks it out
+
 
 @contextmanager
 def opened(folder: Path) -> Iterator[int]:
@@ -101,9 +114,11 @@ def opened(folder: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def keep(objects: Objects, root: int, path: str, *, any_link: bool = False) -> tuple[str, str] | None:
+def keep(
+    objects: Objects, root: int, path: str, *, any_link: bool = False, users_own: bool = False
+) -> tuple[str, str] | None:
     """Write what lies at a path; its mode and object, None if nothing is there. Unkept where it must not be kept."""
-    refuse_name(path)
+    refuse_name(path, users_own=users_own)
     *folders, name = path.split("/")
     held: list[int] = []
     here = root
@@ -128,9 +143,9 @@ def _keep_here(objects: Objects, here: int, name: str, path: str, *, any_link: b
     if stat.S_ISLNK(seen.st_mode):
         target = os.readlink(name, dir_fd=here)
         if not any_link and (len(target) > _LINK_LIMIT or leaves(path, target)):
-            raise Unkept(f"it is a link that leads outside the workspace ({target[:80]})")
+            raise Unkept(f"it is a link that leads outside the workspace ({target[:80]})", is_link=True)
         if not any_link and name.lower().startswith(".git"):
-            raise Unkept("git's own files must not be links")
+            raise Unkept("git's own files must not be links", is_link=True)
         return LINK, objects.write("blob", os.fsencode(target))
     if stat.S_ISDIR(seen.st_mode):
         return None
@@ -139,7 +154,16 @@ def _keep_here(objects: Objects, here: int, name: str, path: str, *, any_link: b
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode):
             raise Unkept("it is no ordinary file")
+        if name.lower() == ".gitattributes":
+            _check_attributes(handle, seen.st_size)
         return PROGRAM if seen.st_mode & stat.S_IXUSR else REGULAR, objects.write_file(file, seen.st_size)
+
+
+def _check_attributes(handle: int, size: int) -> None:
+    """Refuse attributes that git itself would call broken wherever the commit goes."""
+    lines = os.pread(handle, _ATTRIBUTES_BYTES, 0).split(b"\n") if size < _ATTRIBUTES_BYTES else []
+    if not lines or max(map(len, lines)) >= _ATTRIBUTES_LINE:
+        raise Unkept("its lines are too long, or too many, for git")
 
 
 def leaves(path: str, target: str) -> bool:
@@ -149,12 +173,14 @@ def leaves(path: str, target: str) -> bool:
     return target.startswith("/") or ".." in parts[ups:] or ups > posixpath.dirname(path).count("/") + bool("/" in path)
 
 
-def refuse_name(path: str) -> None:
-    """Refuse a name that would be git's own, on this or another filesystem."""
+def refuse_name(path: str, *, users_own: bool = False) -> None:
+    """Refuse a name that would be git's own, on this or another filesystem, and what tells where submodules come from."""
     for part in re.split(r"[/\\]", path):
         plain = part.partition(":")[0].rstrip(". ").lower()
         if plain in (".git", "git~1"):
             raise Unkept("its name is git's own")
+        if not users_own and (plain == ".gitmodules" or plain.startswith("gitmod~")):
+            raise Unkept("submodules stay as they are")
 
 
 def told(left: dict[str, str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The workspaces of a home's jobs: made, committed, put back, retired. Merging and delivering are beside this."""
+"""The workspaces of a home's jobs, as the engine knows them: by a job and a thread."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from typing import Any
 
 from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
-from parley.adapters.worktrees import delivery, merging
+from parley.adapters.worktrees import delivery
 from parley.adapters.worktrees.copying import bring, check_copies
 from parley.adapters.worktrees.history import BEGIN, History, begin, unknown_tree
 from parley.adapters.worktrees.homecoming import Homecoming, bring_home
-from parley.adapters.worktrees.inside import Inside
-from parley.adapters.worktrees.marks import Marks, read_marks
-from parley.adapters.worktrees.scan import Unkept, changed, keep, opened, survey, told
+from parley.adapters.worktrees.marks import Marks
+from parley.adapters.worktrees.merging import combine
+from parley.adapters.worktrees.scan import size_of, told
 from parley.adapters.worktrees.source import Source, find_source
+from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
-from parley.ports import Bind, Change, Kept, Merge, Outcome, OverQuota, Site, WorkspaceError
+from parley.ports import Change, Kept, Merge, Outcome, OverQuota, Site, WorkspaceError
 
-SEALED = "it is approved, and was put back as it was"
+UNCOMMITTED = "its last turn did not commit it"
 
 
 def slug_of(name: str) -> str:
@@ -53,7 +54,7 @@ class Worktrees:
         settings: WorkspaceSettings | None = None,
         *,
         title: Callable[[str], str] = lambda job: "",
-        hand_over: Callable[[Path], None] | None = None,
+        hand_over: HandOver | None = None,
         set_up: Callable[[Site, str], None] | None = None,
     ) -> None:
         self.home = home.resolve()
@@ -62,8 +63,9 @@ class Worktrees:
         self._title = title
         self._hand_over = hand_over
         self._set_up = set_up
-        self._sizes: dict[str, dict[str, int]] = {}  # job -> workspace -> bytes, when it was last looked through
-        self._sealed: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._histories: dict[str, History] = {}
+        self._trees: dict[tuple[str, str], Worktree] = {}
+        self._sizes: dict[str, dict[str, int]] = {}  # job -> folder -> bytes, when it was last looked through
 
     # ---- where things are ----------------------------------------------------------------------
 
@@ -74,118 +76,62 @@ class Worktrees:
 
     def history(self, job: str) -> History:
         """The job's repository."""
-        return History(self.home / "jobs" / job)
+        if job not in self._histories:
+            self._histories[job] = History(self.home / "jobs" / job)
+        return self._histories[job]
 
     def source(self) -> Source | None:
         """The user's repository; None where the folder has none."""
         return find_source(self.root) if self.root is not None else None
 
-    def marks(self, history: History, slug: str) -> Marks:
-        """What is known of a workspace besides its files."""
-        return read_marks(history.folder / "marks" / f"{slug or 'job'}.json")
-
-    def aside(self, history: History, path: Path) -> Path:
-        """Move something away: it is in the way, and may be somebody's work."""
-        folder = history.folder / "aside"
-        folder.mkdir(exist_ok=True)
-        number = sum(1 for _ in folder.iterdir())
-        while os.path.lexists(place := folder / f"{path.name}-{number}"):
-            number += 1
-        path.rename(place)
-        return place
+    def tree(self, job: str, name: str) -> Worktree:
+        """One workspace."""
+        slug = slug_of(name)
+        if (job, slug) not in self._trees:
+            self._trees[job, slug] = Worktree(self.history(job), slug, self.path(job, name), self._hand_over)
+        return self._trees[job, slug]
 
     # ---- making --------------------------------------------------------------------------------
 
     def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed."""
-        history, slug, folder = self._begun(job), slug_of(name), self.path(job, name)
-        marks = self.marks(history, slug)
-        tip = history.tip(slug)
-        if not tip:
-            tip = self._make(history, slug, folder, parent, marks)
-        elif not folder.is_dir():
-            self._check_out(history, slug, folder, tip)
-            self._bring(folder, marks)
-        self._sealed[job, slug] = tuple(sealed)
-        _mark(folder, lambda path: self.aside(history, path))
-        binds = Inside(history, slug, self._hand_over).binds(folder, tip, marks, lambda path: self.aside(history, path))
-        return Site(str(folder), True, (*binds, *self._seal(history, slug, folder, tip)))
+        here = self.tree(job, name)
+        if not here.history.exists:
+            self._begin(here.history, job)
+        here.sealed = tuple(sealed)
+        marks = here.marks
+        if not here.tip:
+            self._make(here, parent, marks)
+        elif not here.folder.is_dir():
+            here.check_out(here.tip)
+            self._bring(here, marks)
+        return Site(str(here.folder), binds=tuple(here.binds(here.tip, marks)))
 
-    def _begun(self, job: str) -> History:
-        history = self.history(job)
-        if not history.exists:
-            check_copies(self.settings.copy)
-            source = self.source()
-            found = delivery.found_tree(source) if source and self.settings.dirty == "include" else None
-            begin(history, source, job, self._title(job), self.home / "bases", found)
-        return history
+    def _begin(self, history: History, job: str) -> None:
+        check_copies(self.settings.copy)
+        source = self.source()
+        found = delivery.found_tree(source) if source and self.settings.dirty == "include" else None
+        begin(history, source, job, self._title(job), self.home / "bases", found)
 
-    def _make(self, history: History, slug: str, folder: Path, parent: str, marks: Marks) -> str:
+    def _make(self, here: Worktree, parent: str, marks: Marks) -> None:
         """A new workspace. Its branch comes last: where it stands, all before it was done."""
-        above = (history.tip(slug_of(parent)) if parent and slug else "") or history.tip("") or history.ref(BEGIN)
-        if os.path.lexists(folder):
-            self.aside(history, folder)
-        self._check_out(history, slug, folder, above)
-        self._bring(folder, marks)
+        history = here.history
+        above = (history.tip(slug_of(parent)) if parent and here.slug else "") or history.tip("") or history.ref(BEGIN)
+        if os.path.lexists(here.folder):
+            here.aside(here.folder)
+        here.check_out(above)
+        self._bring(here, marks)
         if self.settings.setup and self._set_up is not None:
-            _mark(folder, lambda path: self.aside(history, path))
-            binds = Inside(history, slug, self._hand_over).binds(
-                folder, above, marks, lambda path: self.aside(history, path)
-            )
-            self._set_up(Site(str(folder), True, tuple(binds)), self.settings.setup)
-            new = history.git.text(
-                "ls-files", "-z", "--others", "--directory", "--exclude-standard",
-                work=folder, index=history.index(slug),
-            )  # fmt: skip
-            marks.hidden = sorted({*marks.hidden, *(path.rstrip("/") for path in new.split("\0") if path)})
+            self._set_up(Site(str(here.folder), binds=tuple(here.binds(above, marks))), self.settings.setup)
+            marks.hidden = sorted({*marks.hidden, *here.new_paths()})
         marks.write()
-        history.set_tip(slug, above)
-        return above
+        history.set_tip(here.slug, above)
 
-    def _bring(self, folder: Path, marks: Marks) -> None:
+    def _bring(self, here: Worktree, marks: Marks) -> None:
+        """Copy what the copy list names."""
         if self.root is not None and self.settings.copy:
-            marks.hidden = sorted({*marks.hidden, *bring(self.root, self.settings.copy, folder)})
-            if self._hand_over is not None:
-                self._hand_over(folder)
-
-    def _check_out(self, history: History, slug: str, folder: Path, commit: str) -> None:
-        """Fill a new folder with a commit's files."""
-        folder.mkdir(parents=True)
-        index = history.index(slug)
-        index.unlink(missing_ok=True)
-        history.git("read-tree", "--reset", "-u", commit, work=folder, index=index)
-        _mark(folder, lambda path: self.aside(history, path))
-        self.handed_over(history, slug, folder)
-
-    def handed_over(self, history: History, slug: str, folder: Path) -> None:
-        """Give what was written here to whoever agents run as; the index knows the files again afterwards."""
-        if self._hand_over is not None:
-            self._hand_over(folder)
-            history.git("update-index", "-q", "--refresh", work=folder, index=history.index(slug), fine=(0, 1))
-
-    def _seal(self, history: History, slug: str, folder: Path, tip: str) -> list[Bind]:
-        """Put sealed files back as they were committed, and lay them over the workspace so that they stay so."""
-        sealed = self._sealed.get((history.folder.name, slug), ())
-        entries = history.entries(tip, sealed) if sealed else {}
-        binds = []
-        for path, (mode, blob) in entries.items():
-            if mode.startswith("100") and path in sealed:
-                data = history.blob(blob)
-                source = history.folder / "sealed" / (slug or "job") / path
-                source.parent.mkdir(parents=True, exist_ok=True)
-                source.write_bytes(data)
-                self._put_back(history, folder / path, data)
-                binds.append(Bind(str(source), str(folder / path)))
-        return binds
-
-    def _put_back(self, history: History, path: Path, data: bytes) -> None:
-        if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
-            return
-        if os.path.lexists(path):
-            self.aside(history, path)
-        path.write_bytes(data)
-        if self._hand_over is not None:
-            self._hand_over(path)
+            marks.hidden = sorted({*marks.hidden, *bring(self.root, self.settings.copy, here.folder)})
+            here.handed_over()
 
     # ---- the outcome record and the artifacts --------------------------------------------------
 
@@ -201,217 +147,107 @@ class Worktrees:
         """The digest of each artifact that is there as an ordinary file."""
         found = {}
         for artifact in artifacts:
-            if Path(artifact).name != artifact:
-                continue
-            try:
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                handle = os.open(self.path(job, name) / artifact, flags)
-            except OSError:
-                continue
-            try:
-                if stat.S_ISREG(os.fstat(handle).st_mode):
-                    with os.fdopen(os.dup(handle), "rb") as file:
-                        found[artifact] = hashlib.file_digest(file, "sha256").hexdigest()
-            finally:
-                os.close(handle)
+            if Path(artifact).name == artifact and (digest := _digest(self.path(job, name) / artifact)):
+                found[artifact] = digest
         return found
 
     # ---- keeping -------------------------------------------------------------------------------
 
     def snapshot(self, job: str, name: str, text: str) -> Kept:
         """Commit what is there now, with this message. OverQuota if there is too much of it."""
-        history, slug, folder = self.history(job), slug_of(name), self.path(job, name)
-        tip = history.tip(slug) if history.exists else ""
-        if not tip or not folder.is_dir():
+        here = self.tree(job, name)
+        tip = here.tip
+        if not tip or not here.folder.is_dir():
             return Kept("")
-        left = self.check_quota(history, slug, folder)
-        tree = self.take(history, slug, folder, left)
-        for path in self._sealed.get((job, slug), ()):
-            if path in left:
-                self._seal(history, slug, folder, tip)
-        history.set_tip(slug, history.commit(tree, (tip,), text))
-        self.marks(history, slug).remember(tree, folder)
+        found, left = here.look(*self._limits(here))
+        self._sizes[job][here.name] = found.bytes
+        tree = here.take(left)
+        if any(path in left for path in here.sealed):
+            here.seal(tip)
+        here.history.set_tip(here.slug, here.history.commit(tree, (tip,), text))
+        here.marks.remember(tree, here.folder)
         return Kept(tree, told(left))
 
-    def check_quota(self, history: History, slug: str, folder: Path) -> dict[str, str]:
-        """Look through a workspace; what of it can't be kept, with the reason."""
+    def _limits(self, here: Worktree) -> tuple[int, int]:
+        """How many files a workspace may have, and how many bytes the job leaves to it."""
         limit = self.settings.quota_mb << 20
-        sizes = self._sizes.setdefault(history.folder.name, {})
+        sizes = self._sizes.setdefault(here.job, {})
         if not sizes:
-            for place in (history.git.folder, *(path for path in history.folder.glob("trees/*") if path != folder)):
-                sizes[place.name] = _size(place, limit)
-        others = sum(size for place, size in sizes.items() if place != (slug or "work"))
-        found = survey(folder, self.settings.files, limit - others - history.objects.written_bytes)
-        sizes[slug or "work"] = found.bytes
-        left = dict.fromkeys(found.special, "it is no ordinary file")
-        for link in history.beginning.gitlinks:
-            hidden = self.marks(history, slug).hidden
-            with contextlib.suppress(OSError):
-                if any((folder / link).iterdir()) and link not in hidden:
-                    left[link] = "it is a submodule, and stays at its commit"
-        return left
-
-    def take(
-        self, history: History, slug: str, folder: Path, left: dict[str, str], *, everything: Path | None = None
-    ) -> str:
-        """Write what is in a workspace; its tree. What can't be kept is left out, and added to `left`.
-
-        `everything`: the index for a tree that is only looked at, so that links that lead outside are taken as well.
-        """
-        sealed = self._sealed.get((history.folder.name, slug), ()) if everything is None else ()
-        index = everything or history.index(slug)
-        paths = changed(history.git, folder, index, self.marks(history, slug).hidden)
-        entries: dict[str, tuple[str, str] | None] = {}
-        kept_besides = False
-        with opened(folder) as root:
-            for path in paths:
-                if path in history.beginning.gitlinks:
-                    continue
-                if path.endswith("/"):
-                    left[path] = "it holds a repository of its own; remove its .git to have its files kept"
-                elif path.split("/")[0] in sealed:
-                    left[path.split("/")[0]] = SEALED
-                    kept_besides = True
-                else:
-                    try:
-                        entries[path] = keep(history.objects, root, path, any_link=everything is not None)
-                    except Unkept as why:
-                        left[path] = str(why)
-                        kept_besides = kept_besides or "link" in str(why)
-        if kept_besides:
-            self._keep_besides(history, slug, folder)
-        left.update(dict.fromkeys(history.put_entries(index, entries), "git can't keep this name"))
-        if entries:
-            history.git("update-index", "-q", "--refresh", work=folder, index=index, fine=(0, 1))
-        return history.git.text("write-tree", index=index)
-
-    def _keep_besides(self, history: History, slug: str, folder: Path) -> None:
-        """Keep under a ref what a commit leaves out and a ref can hold."""
-        ref = f"refs/parley/left/{history.folder.name}/{slug or 'job'}"
-        before = history.ref(ref)
-        draft = history.index(slug).with_suffix(".everything")
-        shutil.copyfile(history.index(slug), draft)
-        tree = self.take(history, slug, folder, {}, everything=draft)
-        draft.unlink()
-        if not before or history.tree(before) != tree:
-            parents = (before or history.tip(slug),)
-            history.set_ref(ref, history.commit(tree, parents, "what was left out"))
+            folder = here.history.folder
+            sizes[""] = size_of(here.history.git.folder, limit)
+            sizes.update({path.name: size_of(path, limit) for path in folder.glob("trees/*")})
+            sizes["job"] = size_of(folder / "work", limit)
+        others = sum(size for name, size in sizes.items() if name != here.name)
+        return self.settings.files, limit - others - here.history.objects.written_bytes
 
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Put back what a tree holds; what was there instead stays under a ref, or aside where no ref can hold it."""
-        history, slug, folder = self.history(job), slug_of(name), self.path(job, name)
-        tip = history.tip(slug) if history.exists else ""
+        here = self.tree(job, name)
+        history, tip = here.history, here.tip
         if not tip:
             return
         if not history.has(f"{tree}^{{tree}}"):
             raise unknown_tree(tree, job)
-        now = self._lose(history, slug, folder, lost) if folder.is_dir() else ""
+        now = here.lose(lost, self._limits(here)) if here.folder.is_dir() else ""
         back = next((commit for commit, held in history.log(tip) if held == tree), "")
         if back != tip:
-            history.set_ref(self._free(history, f"refs/parley/lost/{job}/{slug or 'job'}/{lost}-branch"), tip)
-            history.set_tip(slug, back or history.commit(tree, (tip,), f"back to {tree}"))
-        if not folder.is_dir():
-            self._check_out(history, slug, folder, history.tip(slug))
-            marks = self.marks(history, slug)
-            self._bring(folder, marks)
+            history.set_ref(here.free(f"refs/parley/lost/{job}/{here.name}/{lost}-branch"), tip)
+            history.set_tip(here.slug, back or history.commit(tree, (tip,), f"back to {tree}"))
+        if not here.folder.is_dir():
+            here.check_out(here.tip)
+            self._bring(here, here.marks)
         elif now != tree:
-            history.git("read-tree", "--reset", "-u", tree, work=folder, index=history.index(slug))
-            self.handed_over(history, slug, folder)
-        self.marks(history, slug).go_back(tree)
-
-    def _lose(self, history: History, slug: str, folder: Path, lost: str) -> str:
-        """Keep what a lost turn had written; its tree, or nothing where the folder had to go as a whole."""
-        left: dict[str, str] = {}
-        tip = history.tip(slug)
-        try:
-            left = self.check_quota(history, slug, folder)
-            now = self.take(history, slug, folder, left, everything=history.index(slug))
-        except (OverQuota, GitError):
-            self.aside(history, folder)
-            return ""
-        if now != history.tree(tip):
-            ref = self._free(history, f"refs/parley/lost/{history.folder.name}/{slug or 'job'}/{lost}")
-            history.set_ref(ref, history.commit(now, (tip,), f"lost: {lost}"))
-        if left:
-            self.aside(history, folder)
-            return ""
-        return now
-
-    def _free(self, history: History, ref: str) -> str:
-        """A ref that names nothing yet."""
-        number, name = 1, ref
-        while history.ref(name):
-            number += 1
-            name = f"{ref}-{number}"
-        return name
+            here.go_to(tree)
+        here.marks.go_back(tree)
 
     def retire(self, job: str, name: str) -> None:
         """Keep what a workspace holds under a ref, and take its folder away."""
-        history, slug, folder = self.history(job), slug_of(name), self.path(job, name)
-        tip = history.tip(slug) if history.exists else ""
-        if not tip or not folder.is_dir():
+        here = self.tree(job, name)
+        history, tip = here.history, here.tip
+        if not tip or not here.folder.is_dir():
             return
-        left: dict[str, str] = {}
         try:
-            left = self.check_quota(history, slug, folder)
-            tree = self.take(history, slug, folder, left, everything=history.index(slug))
+            _, left = here.look(*self._limits(here))
+            tree = here.take(left, here.index)
         except (OverQuota, GitError):
-            self.aside(history, folder)
+            here.aside(here.folder)
             return
         kept = tip if tree == history.tree(tip) else history.commit(tree, (tip,), "retired")
-        history.set_ref(f"refs/parley/retired/{job}/{slug or 'job'}", kept)
-        gone = self.aside(history, folder)
-        self._sizes.get(job, {}).pop(slug or "work", None)
-        if not left:
+        history.set_ref(f"refs/parley/retired/{job}/{here.name}", kept)
+        gone = here.aside(here.folder)
+        self._sizes.get(job, {}).pop(here.name, None)
+        if not left:  # all of it is under the ref: it may go, in its own time
             threading.Thread(target=shutil.rmtree, args=(gone,), kwargs={"ignore_errors": True}, daemon=True).start()
 
-    # ---- merging and delivering ----------------------------------------------------------------
+    # ---- merging -------------------------------------------------------------------------------
 
     def merge(self, job: str, name: str, parent: str) -> Merge:
         """Bring what a workspace committed since it began, or was last merged, into its parent's tree."""
-        history, slug, above = self.history(job), slug_of(name), slug_of(parent)
-        if not history.exists or not history.tip(slug) or not history.tip(above) or slug == above:
+        child, above = self.tree(job, name), self.tree(job, parent)
+        if not child.tip or not above.tip or child.slug == above.slug:
             return Merge()
-        left = self._uncommitted(history, slug, self.path(job, name))
-        folder = self.path(job, parent)
-        if folder.is_dir():
+        left = dict.fromkeys(child.changed(), UNCOMMITTED) if child.folder.is_dir() else {}
+        if above.folder.is_dir():
             self.snapshot(job, parent, f"before {name} is merged")
-        found = merging.combine(history, slug, above, name)
+        history = above.history
+        found = combine(history, child.slug, above.slug, name)
         if found is None:
             return Merge(left_out=told(left))
-        if folder.is_dir():
-            self._update(history, above, folder, found.tree)
-        marks = self.marks(history, above)
+        if above.folder.is_dir():
+            above.update(found.tree, self._limits(above))
+        marks = above.marks
         marks.conflicts.update(found.signs)
         marks.write()
-        parents = (history.tip(above), history.tip(slug))
-        history.set_tip(above, history.commit(found.tree, parents, f"merge {name}"))
-        marks.remember(found.tree, folder)
+        history.set_tip(above.slug, history.commit(found.tree, (above.tip, child.tip), f"merge {name}"))
+        marks.remember(found.tree, above.folder)
         return Merge(found.paths, found.conflicts, told(left))
-
-    def _uncommitted(self, history: History, slug: str, folder: Path) -> dict[str, str]:
-        """What lies in a workspace and was not committed by its last turn."""
-        if not folder.is_dir():
-            return {}
-        paths = changed(history.git, folder, history.index(slug), self.marks(history, slug).hidden)
-        return {path: "its last turn did not commit it" for path in paths if path not in history.beginning.gitlinks}
-
-    def _update(self, history: History, slug: str, folder: Path, tree: str) -> None:
-        """Bring a workspace whose files are committed to another tree."""
-        index = history.index(slug)
-        try:
-            history.git("read-tree", "-m", "-u", history.tip(slug), tree, work=folder, index=index)
-        except GitError:  # something that no commit holds is in the way
-            self._lose(history, slug, folder, "merge")
-            if folder.is_dir():
-                history.git("read-tree", "--reset", "-u", tree, work=folder, index=index)
-            else:
-                self._check_out(history, slug, folder, tree)
-        self.handed_over(history, slug, folder)
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """The paths that a merge left in conflict and nobody has settled yet."""
-        return self.marks(self.history(job), slug_of(name)).settle(self.path(job, name))
+        here = self.tree(job, name)
+        return here.marks.settle(here.folder)
+
+    # ---- the result ----------------------------------------------------------------------------
 
     def changes(self, job: str, *, whole: bool = False) -> list[Change]:
         """What the job's tree has changed of what it started from, the protocol's own files left out."""
@@ -434,11 +270,9 @@ class Worktrees:
         return bring_home(self.history(job), self.root, whole=whole)
 
     def uncommitted(self) -> list[str]:
-        """The paths of the user's checkout that are not committed: no job starts with them, unless the settings say so."""
+        """The paths of the user's checkout that are not committed, and so not part of a job unless settings say so."""
         source = self.source()
-        if source is None or self.settings.dirty == "include":
-            return []
-        return delivery.uncommitted(source)
+        return delivery.uncommitted(source) if source and self.settings.dirty != "include" else []
 
     def anchors(self, job: str) -> list[dict[str, Any]]:
         """Where the bus stood at each turn's end, as the turns' commits say."""
@@ -453,22 +287,16 @@ class Worktrees:
         return [head for head in found if isinstance(head, dict)]
 
 
-def _mark(folder: Path, aside: Callable[[Path], object]) -> None:
-    """Where git looks for a repository there is an empty file: outside the boundary the folder is none."""
-    marker = folder / ".git"
-    if os.path.lexists(marker):
-        found = marker.lstat()
-        if stat.S_ISREG(found.st_mode) and found.st_size == 0:
-            return
-        aside(marker)
-    marker.touch()
-
-
-def _size(place: Path, limit: int) -> int:
+def _digest(path: Path) -> str:
+    """The digest of an ordinary file; nothing if there is none."""
     try:
-        return survey(place, limit, limit).bytes
-    except OverQuota:
-        return limit
-
-
-__all__ = ["WorkspaceError", "Worktrees", "slug_of"]
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return ""
+        with os.fdopen(os.dup(handle), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    finally:
+        os.close(handle)

@@ -1,0 +1,225 @@
+"""One workspace: its folder, its branch, its index. Filled, looked through, committed to, put back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from parley.adapters.git import GitError
+from parley.adapters.worktrees.history import History
+from parley.adapters.worktrees.inside import Inside
+from parley.adapters.worktrees.marks import Marks, read_marks
+from parley.adapters.worktrees.scan import Survey, Unkept, changed, keep, opened, survey
+from parley.ports import Bind, OverQuota
+
+SEALED = "it is approved, and was put back as it was"
+HandOver = Callable[[Path], None]
+
+
+class Worktree:
+    """A workspace as the orchestrator has it. `slug` is empty for the job's own."""
+
+    def __init__(self, history: History, slug: str, folder: Path, hand_over: HandOver | None) -> None:
+        self.history = history
+        self.job = history.folder.name
+        self.slug = slug
+        self.name = slug or "job"
+        self.folder = folder
+        self.sealed: tuple[str, ...] = ()
+        self._hand_over = hand_over
+
+    @property
+    def index(self) -> Path:
+        """What is known of the state of its files."""
+        return self.history.index(self.slug)
+
+    @property
+    def tip(self) -> str:
+        """Its last commit; empty if it was never made."""
+        return self.history.tip(self.slug) if self.history.exists else ""
+
+    @property
+    def marks(self) -> Marks:
+        """What is known of it besides its files."""
+        return read_marks(self.history.folder / "marks" / f"{self.name}.json")
+
+    # ---- filling -------------------------------------------------------------------------------
+
+    def check_out(self, commit: str) -> None:
+        """Fill a new folder with a commit's files."""
+        self.folder.mkdir(parents=True)
+        self.index.unlink(missing_ok=True)
+        self.history.git("read-tree", "--reset", "-u", commit, work=self.folder, index=self.index)
+        self.shut()
+        self.handed_over()
+
+    def shut(self) -> None:
+        """Where git looks for a repository put an empty file: outside the boundary the folder is none."""
+        marker = self.folder / ".git"
+        if os.path.lexists(marker):
+            found = marker.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_size == 0:
+                return
+            self.aside(marker)
+        marker.touch()
+
+    def handed_over(self) -> None:
+        """Give what was written here to whoever agents run as; the index knows the files again afterwards."""
+        if self._hand_over is not None:
+            self._hand_over(self.folder)
+            self._refresh(self.index)
+
+    def _refresh(self, index: Path) -> None:
+        self.history.git("update-index", "-q", "--refresh", work=self.folder, index=index, fine=(0, 1))
+
+    def aside(self, path: Path) -> Path:
+        """Move something away: it is in the way, and may be somebody's work."""
+        folder = self.history.folder / "aside"
+        folder.mkdir(exist_ok=True)
+        number = sum(1 for _ in folder.iterdir())
+        while os.path.lexists(place := folder / f"{path.name}-{number}"):
+            number += 1
+        path.rename(place)
+        return place
+
+    def binds(self, tip: str, marks: Marks) -> list[Bind]:
+        """What an agent is to see over the folder: a repository of its own, and sealed files as they were approved."""
+        self.shut()
+        inside = Inside(self.history, self.slug, self._hand_over)
+        return [*inside.binds(self.folder, tip, marks, self.aside), *self.seal(tip)]
+
+    def seal(self, tip: str) -> list[Bind]:
+        """Put sealed files back as they were committed, and lay them over the workspace so that they stay so."""
+        entries = self.history.entries(tip, self.sealed) if self.sealed else {}
+        binds = []
+        for path, (mode, blob) in entries.items():
+            if mode.startswith("100") and path in self.sealed:
+                data = self.history.blob(blob)
+                source = self.history.folder / "sealed" / self.name / path
+                source.parent.mkdir(parents=True, exist_ok=True)
+                source.write_bytes(data)
+                self._put_back(self.folder / path, data)
+                binds.append(Bind(str(source), str(self.folder / path)))
+        return binds
+
+    def _put_back(self, path: Path, data: bytes) -> None:
+        if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
+            return
+        if os.path.lexists(path):
+            self.aside(path)
+        path.write_bytes(data)
+        if self._hand_over is not None:
+            self._hand_over(path)
+
+    # ---- looking and keeping -------------------------------------------------------------------
+
+    def changed(self, index: Path | None = None) -> list[str]:
+        """The paths that differ from the last commit. Submodules never do."""
+        found = changed(self.history.git, self.folder, index or self.index, self.marks.hidden)
+        links = self.history.beginning.gitlinks
+        return [path for path in found if path.rstrip("/") not in links]
+
+    def look(self, file_limit: int, byte_limit: int) -> tuple[Survey, dict[str, str]]:
+        """How much it holds, and what of it can't be kept. OverQuota where it is too much."""
+        found = survey(self.folder, file_limit, byte_limit)
+        left = dict.fromkeys(found.special, "it is no ordinary file")
+        hidden = self.marks.hidden if self.history.beginning.gitlinks else []
+        for link in self.history.beginning.gitlinks:
+            with contextlib.suppress(OSError):
+                if link not in hidden and any((self.folder / link).iterdir()):
+                    left[link] = "it is a submodule, and stays at its commit"
+        return found, left
+
+    def take(self, left: dict[str, str], everything: Path | None = None) -> str:
+        """Write what is there; its tree. What can't be kept is left out, and added to `left`.
+
+        `everything`: the index for a tree that is only looked at, so that links that lead outside are taken as well.
+        """
+        sealed = self.sealed if everything is None else ()
+        index = everything or self.index
+        entries: dict[str, tuple[str, str] | None] = {}
+        besides = False
+        with opened(self.folder) as root:
+            for path in self.changed(index):
+                top = path.split("/")[0]
+                if path.endswith("/"):
+                    left[path] = "it holds a repository of its own; remove its .git to have its files kept"
+                elif top in sealed:
+                    left[top] = SEALED
+                    besides = True
+                else:
+                    try:
+                        entries[path] = keep(self.history.objects, root, path, any_link=everything is not None)
+                    except Unkept as why:
+                        left[path] = str(why)
+                        besides = besides or why.is_link
+        if besides:
+            self._keep_besides()
+        left.update(dict.fromkeys(self.history.put_entries(index, entries), "git can't keep this name"))
+        if entries:
+            self._refresh(index)
+        return self.history.git.text("write-tree", index=index)
+
+    def _keep_besides(self) -> None:
+        """Keep under a ref what a commit leaves out and a ref can hold."""
+        ref = f"refs/parley/left/{self.job}/{self.name}"
+        before = self.history.ref(ref)
+        draft = self.index.with_suffix(".everything")
+        shutil.copyfile(self.index, draft)
+        tree = self.take({}, draft)
+        draft.unlink()
+        if not before or self.history.tree(before) != tree:
+            self.history.set_ref(ref, self.history.commit(tree, (before or self.tip,), "what was left out"))
+
+    def lose(self, lost: str, limits: tuple[int, int]) -> str:
+        """Keep under a ref what is there; its tree, or nothing where the folder had to be moved away as a whole."""
+        tip = self.tip
+        try:
+            _, left = self.look(*limits)
+            now = self.take(left, self.index)
+        except (OverQuota, GitError):
+            self.aside(self.folder)
+            return ""
+        if now != self.history.tree(tip):
+            ref = self.free(f"refs/parley/lost/{self.job}/{self.name}/{lost}")
+            self.history.set_ref(ref, self.history.commit(now, (tip,), f"lost: {lost}"))
+        if left:
+            self.aside(self.folder)
+            return ""
+        return now
+
+    def free(self, ref: str) -> str:
+        """A ref that names nothing yet."""
+        number, name = 1, ref
+        while self.history.ref(name):
+            number += 1
+            name = f"{ref}-{number}"
+        return name
+
+    def go_to(self, tree: str) -> None:
+        """Bring the folder, all of which is kept under some ref, to a tree."""
+        self.history.git("read-tree", "--reset", "-u", tree, work=self.folder, index=self.index)
+        self.shut()
+        self.handed_over()
+
+    def update(self, tree: str, limits: tuple[int, int]) -> None:
+        """Bring a folder whose files are committed to another tree."""
+        try:
+            self.history.git("read-tree", "-m", "-u", self.tip, tree, work=self.folder, index=self.index)
+            self.handed_over()
+        except GitError:  # something that no commit holds is in the way
+            self.lose("merge", limits)
+            if self.folder.is_dir():
+                self.go_to(tree)
+            else:
+                self.check_out(tree)
+
+    def new_paths(self) -> Iterable[str]:
+        """What is there and in no commit, folders as a whole."""
+        words = ("ls-files", "-z", "--others", "--directory", "--exclude-standard")
+        found = os.fsdecode(self.history.git(*words, work=self.folder, index=self.index))
+        return (path.rstrip("/") for path in found.split("\0") if path)
