@@ -7,7 +7,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -97,13 +96,12 @@ class Playing:
         fault = Ended(order.job, order.turn, order.epoch)
         home = Path(order.home)
         home.mkdir(parents=True, exist_ok=True)
-        for path in (home, Path(order.site.workspace)):
-            self._boundary.hand_over(path)
+        self._boundary.hand_over(home)
         cage = Cage(
             order.site,
             home,
             self._boundary.python("parley.adapters.scripted"),
-            {"PATH": search_path(), "LANG": "C.UTF-8"},
+            {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8"},
             mark=f"{order.job}/{order.turn}",
         )
         try:
@@ -163,11 +161,6 @@ class Playing:
         except (ValueError, TypeError, KeyError, RecursionError):
             turn.broken = f"it said something that is no call: {line[:80]!r}"
         return None
-
-
-def search_path() -> str:
-    """Where programs are looked for inside: the machine's own, and the interpreter that runs Parley."""
-    return f"/usr/local/bin:/usr/bin:/bin:{sys.base_prefix}/bin"
 
 
 def _write(turn: _Turn, document: Mapping[str, Any]) -> None:

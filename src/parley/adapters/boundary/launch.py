@@ -58,6 +58,11 @@ class Boundary:
         )
         return (profile.INTERPRETER, "-I", "-S", "-c", start, str(Path(profile.PACKAGE).parent), module, *words)
 
+    def search_path(self) -> str:
+        """Where programs are looked for inside: the machine's own, Parley's Python, what the settings make readable."""
+        folders = [f"{sys.base_prefix}/bin", *(f"{path}/bin" for path in _readable(self.settings))]
+        return ":".join(("/usr/local/bin", "/usr/bin", "/bin", *folders))
+
     def close(self) -> None:
         """Clear the canaries away and let the spawner go: cages still open die with it."""
         with self._lock:

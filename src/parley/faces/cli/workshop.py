@@ -16,6 +16,7 @@ from typing import NoReturn
 from parley.adapters.boundary import Boundary
 from parley.adapters.files import JobFiles
 from parley.adapters.playing import Playing
+from parley.adapters.setup import SetUp
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
@@ -58,7 +59,14 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     for number, handler in before.items():
         if handler == signal.SIG_DFL:  # nohup and the like are left as they are
             signal.signal(number, _stop)
-    trees = Worktrees(place.home, place.root, settings.workspace, title=lambda job: store.load(job).row.request)
+    trees = Worktrees(
+        place.home,
+        place.root,
+        settings.workspace,
+        title=lambda job: store.load(job).row.request,
+        hand_over=boundary.hand_over,
+        set_up=SetUp(boundary, place.home / "set-up"),
+    )
     world = World(store, turns, trees, JobFiles(place.home), SystemClock(), RandomIds())
     try:
         yield Engine(world)
