@@ -59,6 +59,7 @@ class Settings:
     teams: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     boundary: BoundarySettings = field(default_factory=BoundarySettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    agents: Mapping[str, Any] = field(default_factory=dict)  # programs that may be run as agents, as they are written
 
 
 def read(root: Path) -> Settings:
@@ -116,7 +117,7 @@ class _Reader:
                 raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
-        self.check("", document, ("policy", "limits", "bus", "boundary", "workspace", "roles"))
+        self.check("", document, ("policy", "limits", "bus", "boundary", "workspace", "agents", "roles"))
         default = Settings()
         policy = self.table(document, "policy", STATES)
         limits = self.table(
@@ -138,6 +139,7 @@ class _Reader:
             self.teams(self.table(document, "roles", None)),
             self.boundary(document),
             self.workspace(document),
+            self.table(document, "agents", None),
         )
 
     def workspace(self, document: Mapping[str, Any]) -> WorkspaceSettings:

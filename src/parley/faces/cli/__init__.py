@@ -13,6 +13,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn
 
+TOOLS = ("Send", "CloseConversation", "AskQuestion", "AskHuman", "Answer")
 OK, FAILED, BAD_USE, WITHDRAWN, WAITING, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 # Each command's module in this package. Its `run` takes the words and gives the exit code.
@@ -35,6 +36,7 @@ MODULES = {
     "merge": "merge",
     "gc": "gc",
     "doctor": "doctor",
+    "tool": "tool",
 }
 
 
@@ -107,6 +109,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("merge", "bring a job's result into what you have checked out", _add_merge)
     add("gc", "free the disk of what finished jobs have left", _add_gc)
     add("doctor", "check this machine and this home", _add_nothing)
+    add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
     return top
 
 
@@ -203,6 +206,25 @@ def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:
     _add_job(withdraw)
     withdraw.add_argument("text", metavar="TEXT", nargs="?", default="", help="the reason")
     withdraw.add_argument("--thread", metavar="T", help="this thread only (default: the whole job)")
+
+
+def _add_tool(tool: argparse.ArgumentParser) -> None:
+    tool.add_argument(
+        "tool",
+        metavar="TOOL",
+        choices=TOOLS,
+        help="Send, CloseConversation, AskQuestion; for the proxy: AskHuman, Answer",
+    )
+    tool.add_argument(
+        "text", metavar="TEXT", nargs="?", default="", help="your words, - for standard input; or the thread to close"
+    )
+    tool.add_argument("--to", metavar="ROLE", help="open a conversation with this role")
+    tool.add_argument("--thread", metavar="T", help="go on with this conversation; `dispatcher` answers who sent you")
+    tool.add_argument("--kind", choices=("question", "assert"), help="assert asks for a verdict on an artifact")
+    tool.add_argument("--artifact", metavar="FILE", help="with --kind assert: what is put forward")
+    tool.add_argument("--verdict", metavar="V", help="with Answer: approve, revise, backtrack intent, …")
+    tool.add_argument("--confidence", metavar="C", type=float, help="with Answer: how sure you are, 0 to 1")
+    tool.add_argument("--brief", action="store_true", help="print only the thread's id")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,120 @@
+"""OpenAI's Codex CLI as an agent: where its program lies, how it is called, what it says in JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+NAME = "codex"
+PACKAGE = "@openai/codex"
+UPSTREAM = "https://api.openai.com"
+KEY = "OPENAI_API_KEY"
+PATHS = ("/v1/responses",)
+
+# What it has of its own for going elsewhere, asking people and sharing out work: context flows through the bus alone.
+_OFF = (
+    "apps", "goals", "hooks", "image_generation", "memories", "multi_agent", "plugins", "shell_snapshot",
+    "skill_search", "sleep_tool", "tool_suggest",
+)  # fmt: skip
+
+
+def find(folder: str = "") -> tuple[Path, Path] | None:
+    """The native program, in a folder or on the PATH, and what has to be seen of the disk for it to run."""
+    name = shutil.which(NAME, path=folder or None)
+    if name is None:
+        return None
+    path = Path(os.path.realpath(name))
+    if path.suffix != ".js":
+        return path, path
+    # npm's launcher only starts the native program, which lies in a package beside or below it
+    package = path.parents[1]
+    for folders in (package.parent, package / "node_modules" / "@openai"):
+        for native in sorted(folders.glob(f"{NAME}-linux-*/vendor/*/bin/{NAME}")):
+            return native, native.parents[1]
+    return None
+
+
+def words(
+    program: str, session: str, gateway: str, bridge: Sequence[str], variables: Sequence[str], model: str, prompt: str
+) -> list[str]:
+    """The command: everything is said on it, so that nothing in the agent's home can say otherwise."""
+    server = {
+        "command": bridge[0],
+        "args": list(bridge[1:]),
+        "env_vars": list(variables),
+        "default_tools_approval_mode": "approve",
+        "required": True,
+        "tool_timeout_sec": 600,
+    }
+    provider = {
+        "name": "Parley",
+        "base_url": f"http://{gateway}/v1",
+        "wire_api": "responses",
+        "experimental_bearer_token": "added-outside",
+        "supports_websockets": False,
+        "request_max_retries": 1,
+        "stream_max_retries": 3,
+    }
+    settings: dict[str, object] = {
+        "model_provider": "parley",
+        "model_providers.parley": provider,
+        "mcp_servers.parley": server,
+        "approval_policy": "never",
+        "sandbox_mode": "danger-full-access",  # the cage is what confines it
+        "check_for_update_on_startup": False,
+        "web_search": "disabled",
+        "analytics.enabled": False,
+        "allow_login_shell": False,
+        "shell_environment_policy.ignore_default_excludes": True,  # else `parley tool` would miss its token
+        "skills.bundled.enabled": False,
+        "skills.include_instructions": False,
+        **{f"features.{name}": False for name in _OFF},
+    }
+    if model:
+        settings["model"] = model
+    if prompt:
+        settings["developer_instructions"] = prompt
+    said = [word for key, value in settings.items() for word in ("-c", f"{key}={toml(value)}")]
+    call = ["exec", "resume", session] if session else ["exec"]
+    return [program, *call, "--json", "--skip-git-repo-check", "--ignore-user-config", "--ignore-rules", *said, "-"]
+
+
+def toml(value: object) -> str:
+    """A value in TOML's words, on one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        # JSON's escapes are TOML's too, but for characters beyond 16 bits, which stay as they are
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}={toml(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ",".join(toml(inner) for inner in value) + "]"
+    return str(value)
+
+
+def shown(event: Mapping[str, Any]) -> str:
+    """What people are told of an event; empty if nothing."""
+    item = event.get("item")
+    if not isinstance(item, dict):
+        return str(event.get("message", "")) if event.get("type") == "error" else ""
+    kind, done = item.get("type"), event.get("type") == "item.completed"
+    if kind == "command_execution":
+        return f"shell {item.get('command')}" + (f": exit {item.get('exit_code')}" if done else "")
+    if kind == "mcp_tool_call" and not done:
+        return f"tool {item.get('tool')}"
+    if kind == "file_change" and done:
+        changes = item.get("changes")
+        paths = (
+            [str(change.get("path")) for change in changes if isinstance(change, dict)]
+            if isinstance(changes, list)
+            else []
+        )
+        return f"changed {', '.join(paths)}"
+    if kind in ("agent_message", "reasoning") and done:
+        return str(item.get("text", ""))
+    return str(item.get("message", "")) if kind == "error" else ""

@@ -1,0 +1,132 @@
+"""What a program says on standard output, as it is understood: its final text, its session, what it used."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parley.adapters.command import codex
+
+TEXT_LIMIT = 256 * 1024  # characters of a final text: the end of it is kept
+LINE_LIMIT = 4 << 20
+SHOWN = 2000
+LIMITED = re.compile(
+    r"\b(429|529|503)\b|rate.?limit|usage limit|too many requests|overloaded|at capacity|high demand", re.IGNORECASE
+)
+_AGAIN = re.compile(r"try again in (?:about )?(\d+(?:\.\d+)?) ?(ms|s|m|h)", re.IGNORECASE)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+PARK_SECONDS, LONGEST_PARK = 60.0, 6 * 3600.0
+
+
+def parked(text: str) -> float:
+    """How long a limit of the provider's asks to wait; 0 if the text tells of none."""
+    if not LIMITED.search(text):
+        return 0.0
+    found = _AGAIN.search(text)
+    return min(float(found[1]) * _UNITS[found[2].lower()], LONGEST_PARK) if found else PARK_SECONDS
+
+
+class Text:
+    """Standard output is the final text; a pattern may find the session in it."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = re.compile(pattern.encode()) if pattern else None
+        self._said = bytearray()
+        self.session = ""
+        self.fault = ""
+        self.limited = False
+
+    def take(self, data: bytes) -> None:
+        """Take what was said."""
+        self._said += data
+        if self._pattern and not self.session and (found := self._pattern.search(self._said)):
+            whole = found[1] if found.re.groups else found[0]
+            self.session = (whole or b"").decode("utf-8", "replace")[:SHOWN]
+        if len(self._said) > 8 * TEXT_LIMIT:
+            del self._said[: -4 * TEXT_LIMIT]
+
+    def text(self) -> str:
+        """The end of it, as far as there is room."""
+        return self._said.decode("utf-8", "replace").strip().replace("\0", "\ufffd")[-TEXT_LIMIT:]
+
+    def usage(self, before: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+        """What the turn used, and what to remember of it."""
+        return {"turns": 1}, {}
+
+
+class CodexJson:
+    """The lines of `codex exec --json`. The last message is the final text."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._rest = bytearray()
+        self._skipping = False
+        self._text = ""
+        self._totals: dict[str, float] = {}
+        self.session = ""
+        self.fault = ""
+        self.limited = False  # it waits for the provider, and says so
+
+    def take(self, data: bytes) -> None:
+        """Take what was said, line by line. What is no event of Codex's is passed over."""
+        self._rest += data
+        *lines, rest = self._rest.split(b"\n")
+        self._rest = rest
+        for line in lines:
+            if self._skipping:
+                self._skipping = False
+            else:
+                self._line(bytes(line))
+        if len(self._rest) > LINE_LIMIT:
+            self._rest.clear()
+            self._skipping = True
+
+    def _line(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(event, dict):
+            return
+        self._event(event)
+        if said := codex.shown(event):
+            self._tell(said)
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        item = event.get("item")
+        self.limited = False
+        match event.get("type"):
+            case "thread.started":
+                self.session = str(event.get("thread_id", ""))[:SHOWN]
+            case "item.completed" if isinstance(item, dict) and item.get("type") == "agent_message":
+                self._text = str(item.get("text", ""))
+            case "turn.completed":
+                self.fault = ""
+                usage = event.get("usage")
+                self._totals = _numbers(usage) if isinstance(usage, dict) else {}
+            case "turn.failed":
+                error = event.get("error")
+                self.fault = str(error.get("message", "") if isinstance(error, dict) else error) or "its turn failed"
+            case "error":
+                self.limited = LIMITED.search(str(event.get("message", ""))) is not None
+            case _:
+                pass
+
+    def text(self) -> str:
+        """The last message."""
+        return self._text.replace("\0", "\ufffd")[-TEXT_LIMIT:]
+
+    def usage(self, before: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+        """What the turn used: Codex counts from the session's beginning, so what was before is taken off."""
+        spent = {key: max(0.0, value - before.get(key, 0.0)) for key, value in self._totals.items()}
+        return {"turns": 1, **{key: value for key, value in spent.items() if value}}, self._totals
+
+
+def _numbers(usage: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        str(key)[:80]: float(value)
+        for key, value in list(usage.items())[:20]
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 53
+    }

@@ -1,0 +1,59 @@
+"""The folder in an instance's home where a turn finds its message, its role and its tools' socket.
+
+The home is the agent's, between turns too: it may have left anything there. So nothing is followed, and what is
+written is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from types import TracebackType
+from typing import Self
+
+FOLDER = ".parley"
+MESSAGE, ROLE, SOCKET = "message.md", "role.md", "tools.sock"
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Room:
+    """The folder, held open: whatever is done to its name, this is where things are put. An OSError if it can't be."""
+
+    def __init__(self, home: str) -> None:
+        os.makedirs(home, mode=0o700, exist_ok=True)  # noqa: PTH103 - beside the calls below, in their words
+        above = os.open(home, _OPEN)
+        try:
+            self.descriptor = _enter(above)
+        finally:
+            os.close(above)
+
+    def write(self, name: str, text: str) -> None:
+        """Put a file there."""
+        self.clear(name)
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.descriptor)
+        with os.fdopen(file, "wb") as stream:
+            stream.write(text.encode("utf-8", "replace"))
+
+    def clear(self, name: str) -> None:
+        """Take a file away."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.descriptor)
+
+
+def _enter(above: int) -> int:
+    try:
+        return os.open(FOLDER, _OPEN, dir_fd=above)
+    except FileNotFoundError:
+        pass
+    except NotADirectoryError:  # a link, or a file
+        os.unlink(FOLDER, dir_fd=above)
+    os.mkdir(FOLDER, 0o700, dir_fd=above)
+    return os.open(FOLDER, _OPEN, dir_fd=above)

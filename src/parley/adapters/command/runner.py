@@ -1,0 +1,69 @@
+"""Runs the turns of any program that is configured as an agent, each turn in a cage of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parley.adapters.boundary import Boundary
+from parley.adapters.command.agents import Agent
+from parley.adapters.command.turn import Turn
+from parley.ports import Ended, Order, TurnEvent
+
+PATIENCE_SECONDS = 60.0  # that a program may wait for its provider inside a turn
+
+
+def instructions(order: Order) -> str:
+    """What an agent is told before its first message: who it is, and its role's own words."""
+    role = json.loads(order.role or "{}")
+    told = [f"You are `{order.agent}`.", *(str(role.get(key, "")) for key in ("description", "prompt"))]
+    return "\n\n".join(part for part in told if part.strip())
+
+
+class CommandRunner:
+    """A Runner for every agent of the settings. `instruct` says what an instance is told of its role."""
+
+    def __init__(
+        self,
+        boundary: Boundary,
+        agents: Mapping[str, Agent],
+        instruct: Callable[[Order], str] = instructions,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self.agents = agents
+        self._boundary, self._instruct, self._patience = boundary, instruct, patience_seconds
+        self._turns: dict[tuple[str, str], Turn] = {}
+
+    def start(self, order: Order, tell: Callable[[TurnEvent], None]) -> None:
+        """Begin a turn."""
+        agent = self.agents.get(order.runner)
+        if agent is None:
+            known = ", ".join(sorted(self.agents))
+            fault = (
+                f"there is no agent {order.runner!r}; known are {known}, others go into [agents.NAME] of parley.toml"
+            )
+            tell(Ended(order.job, order.turn, order.epoch, handle=order.handle, fault=fault, hard=True))
+            return
+        turn = Turn(order, agent, self._boundary, self._instruct(order), tell, self._patience)
+        self._turns = {key: other for key, other in self._turns.items() if not other.over}
+        self._turns[order.job, order.turn] = turn
+        turn.start()
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call."""
+        if (job, turn) in self._turns:
+            self._turns[job, turn].reply(number, ok, text, data)
+
+    def cancel(self, job: str, turn: str) -> None:
+        """End a turn and all its processes."""
+        if (found := self._turns.pop((job, turn), None)) is not None:
+            found.cancel()
+
+    def rest(self, job: str) -> None:
+        """Nothing is kept ready between turns."""
+
+    def close(self) -> None:
+        """End every turn."""
+        for job, turn in list(self._turns):
+            self.cancel(job, turn)

@@ -1,0 +1,75 @@
+"""The protocol's tools as an agent sees them: names, what they do, what they take (JSON Schema)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _takes(required: tuple[str, ...], **properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_SEND = """\
+Send a message when your turn ends. Give `to` (a role of your team) to open a new conversation, or `thread` to go on \
+with one; `thread: dispatcher` answers whoever gave you this work. What comes back is the message of a later turn."""
+_ASK = """\
+Ask whoever decides. Your turn ends with it, and the answer is your next message. With `kind: assert` you put an \
+artifact forward for approval."""
+
+# name -> what it does, what it takes
+TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "Send": (
+        _SEND,
+        _takes(
+            ("text",),
+            to=_text("the role to dispatch; opens a conversation"),
+            thread=_text("the conversation to go on with, or `dispatcher`"),
+            text=_text("all that the recipient needs to know; name files instead of quoting them"),
+        ),
+    ),
+    "CloseConversation": (
+        "Close a conversation that you opened, when its work is done: what was changed there is merged into your tree.",
+        _takes(("thread",), thread=_text("the conversation to close")),
+    ),
+    "AskQuestion": (
+        _ASK,
+        _takes(
+            ("text",),
+            text=_text("the question, with what is needed to answer it"),
+            kind={"type": "string", "enum": ["question", "assert"], "description": "`assert` asks for a verdict"},
+            artifact=_text("with `assert`: the file that is put forward, e.g. PLAN.md"),
+        ),
+    ),
+    "AskHuman": (
+        "Put the question that you were given to the human. The reply is your next message.",
+        _takes(("text",), text=_text("what the human should know and decide")),
+    ),
+    "Answer": (
+        "Answer the question that you were given.",
+        _takes(
+            ("text",),
+            text=_text("the answer"),
+            verdict={"type": "string", "enum": list(VERDICTS), "description": "for an artifact that was put forward"},
+            confidence={"type": "number", "minimum": 0, "maximum": 1, "description": "how sure you are"},
+        ),
+    ),
+}
+
+
+def offered(names: Iterable[str]) -> list[dict[str, Any]]:
+    """Those of an agent's tools that can be called from a cage, as MCP lists them."""
+    return [
+        {"name": name, "description": TOOLS[name][0], "inputSchema": TOOLS[name][1]} for name in names if name in TOOLS
+    ]

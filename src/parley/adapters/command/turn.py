@@ -1,0 +1,360 @@
+"""One turn of a program that is run as an agent: from its cage's making to the end of everything in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, cast
+
+from parley.adapters.boundary import Boundary, Cage, Caged, Route
+from parley.adapters.boundary.cage import GATEWAY, HOME
+from parley.adapters.command import caller, codex, room
+from parley.adapters.command.agents import Agent, AgentError, filled, program
+from parley.adapters.command.hatch import Hatch
+from parley.adapters.command.output import PARK_SECONDS, SHOWN, CodexJson, Text, parked
+from parley.ports import BoundaryError, Called, Ended, Order, Progress, TurnEvent
+
+BIN = Path(__file__).resolve().parent / "bin"
+BRIDGE = "parley.adapters.command.bridge"
+TRY_LATER = 75  # the exit code by which a program says so (EX_TEMPFAIL of sysexits.h)
+LINES = 2000  # of progress in one turn
+STDERR_TAIL = 64 * 1024
+DRAIN_LIMIT = 64 << 20
+_CHUNK = 1 << 16
+_SESSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
+
+
+class Turn:
+    """Runs in a thread of its own. Its Ended is the last thing told, unless it was cancelled."""
+
+    def __init__(
+        self,
+        order: Order,
+        agent: Agent,
+        boundary: Boundary,
+        instructions: str,
+        tell: Callable[[TurnEvent], None],
+        patience_seconds: float,
+    ) -> None:
+        self.order, self.agent = order, agent
+        self._boundary, self._instructions, self._told = boundary, instructions, tell
+        self._patience = patience_seconds
+        self._lock = threading.RLock()
+        self._cancelled = False
+        self._lines = 0
+        self._hatch: Hatch | None = None
+        self._wake, self._woken = socket.socketpair()
+        before = _handle(order.handle, agent.name)
+        self._session, self._used = before
+        self._output = CodexJson(self._progress) if agent.output == "codex-json" else Text(agent.handle)
+        self._thread = threading.Thread(target=self._run, name=f"parley-turn-{order.turn}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        """Whether its end has been told."""
+        return self._thread.ident is not None and not self._thread.is_alive()
+
+    def reply(self, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call."""
+        with self._lock:
+            if self._hatch is not None:
+                self._hatch.reply(number, ok, text, data)
+
+    def cancel(self) -> None:
+        """End it, and wait until it has ended. Nothing of it is told any more."""
+        with self._lock:
+            self._cancelled = True
+        with contextlib.suppress(OSError):
+            self._wake.send(b".")
+        self._thread.join()
+
+    # ---- in its own thread -----------------------------------------------------------------------
+
+    def _tell(self, event: TurnEvent) -> None:
+        with self._lock:
+            if not self._cancelled:
+                self._told(event)
+
+    def _progress(self, text: str) -> None:
+        self._lines += 1
+        if self._lines <= LINES:
+            more = "… (it says more than is kept)" if self._lines == LINES else ""
+            self._tell(Progress(self.order.job, self.order.turn, more or text[:SHOWN]))
+
+    def _called(self, number: int, tool: str, arguments: Mapping[str, Any]) -> None:
+        order = self.order
+        self._tell(Called(order.job, order.turn, order.token, number, tool, arguments))
+
+    def _run(self) -> None:
+        order = self.order
+        ended = Ended(order.job, order.turn, order.epoch, handle=order.handle)
+        try:
+            ended = self._play(ended)
+        except (BoundaryError, AgentError) as error:
+            ended = replace(ended, fault=str(error), hard=True)
+        except OSError as error:
+            ended = replace(ended, fault=f"it could not be run: {error}")
+        finally:
+            self._wake.close()
+            self._woken.close()
+        self._tell(ended)
+
+    def _play(self, ended: Ended) -> Ended:
+        order = self.order
+        with room.Room(order.home) as folder:
+            cage = self._cage()
+            folder.write(room.MESSAGE, order.message)
+            folder.write(room.ROLE, self._instructions)
+            hatch = Hatch(folder.descriptor, room.SOCKET, order.token, self._called)
+            try:
+                with self._lock:
+                    self._hatch = hatch
+                self._boundary.hand_over(order.home)
+                return self._live(cage, ended)
+            finally:
+                with self._lock:
+                    self._hatch = None
+                hatch.close()
+                folder.clear(room.SOCKET)
+
+    def _live(self, cage: Cage, ended: Ended) -> Ended:
+        caged = self._boundary.launch(cage)
+        stream = _Streams(caged)
+        try:
+            given_up = self._attend(stream)
+        finally:
+            status = caged.kill()
+            said = stream.close(self._output.take)
+        if self._hatch is not None:
+            self._hatch.close()  # whoever called last was inside: no call comes after the end
+        usage, totals = self._output.usage(self._used)
+        ended = replace(
+            ended,
+            text=self._output.text(),
+            usage=usage,
+            boundary=caged.verdict.summary(),
+            handle=_new_handle(self.agent.name, self._output.session or self._session, totals or self._used),
+        )
+        if given_up:
+            return replace(ended, fault=given_up, parked_seconds=PARK_SECONDS)
+        return self._judge(ended, status, said)
+
+    def _judge(self, ended: Ended, status: int, said: str) -> Ended:
+        if self._output.fault:
+            return replace(ended, fault=self._output.fault[:SHOWN], parked_seconds=parked(self._output.fault))
+        if status == 0:
+            return ended
+        why = f": {said}" if said else ""
+        how = f"it was killed by signal {-status}" if status < 0 else f"it exited with {status}"
+        later = (parked(f"429 {said}") or PARK_SECONDS) if status == TRY_LATER else 0.0
+        return replace(ended, fault=f"{how}{why}", parked_seconds=later)
+
+    def _attend(self, stream: _Streams) -> str:
+        """Listen until the program ends, or the turn is given up; then why."""
+        message = self.order.message.encode("utf-8", "replace")
+        with selectors.DefaultSelector() as selector, _watched(stream.process.pid) as exit_handle:
+            selector.register(self._woken, selectors.EVENT_READ)
+            selector.register(exit_handle, selectors.EVENT_READ)
+            selector.register(stream.out, selectors.EVENT_READ)
+            selector.register(stream.err, selectors.EVENT_READ)
+            selector.register(stream.into, selectors.EVENT_WRITE)
+            deadline = 0.0  # where it waits for its provider: until when it may
+            while not self._cancelled:
+                left = deadline - time.monotonic() if deadline else None
+                if left is not None and left <= 0:
+                    return "it waits for a limit of its provider's"
+                ready = {key.fileobj for key, _ in selector.select(left)}
+                if stream.into in ready and not (message := stream.feed(message)):
+                    selector.unregister(stream.into)
+                    stream.into.close()
+                if stream.out in ready and not stream.hear(self._output.take):
+                    selector.unregister(stream.out)
+                if stream.err in ready and not stream.overhear(self._progress):
+                    selector.unregister(stream.err)
+                if exit_handle in ready:
+                    return ""
+                if not self._output.limited:
+                    deadline = 0.0
+                elif not deadline:
+                    deadline = time.monotonic() + self._patience
+        return ""
+
+    # ---- what it is given ------------------------------------------------------------------------
+
+    def _cage(self) -> Cage:
+        order, agent = self.order, self.agent
+        home = order.home if self._boundary.settings.accept else HOME
+        found, binds = program(agent)
+        way = agent.way
+        who = f"the agent {agent.name}"
+        headers = {name: filled(value, f"{who}: header {name}") for name, value in (way.headers if way else {}).items()}
+        given = {name: filled(value, f"{who}: environment {name}") for name, value in agent.environment.items()}
+        return Cage(
+            site=order.site,
+            home=Path(order.home),
+            command=tuple(self._words(found, home)),
+            environment=self._environment(home) | given,
+            binds=(*binds, *agent.binds),
+            route=Route(way.upstream, headers, way.paths, way.hosts) if way else None,
+            mark=f"{order.job}/{order.turn}",
+        )
+
+    def _words(self, found: str, home: str) -> list[str]:
+        agent, model = self.agent, self._model()
+        if agent.preset == codex.NAME:
+            session = self._session if _kept(self.order.home, self._session) else ""
+            if not session:
+                self._used = {}
+            bridge = self._boundary.python(BRIDGE)
+            variables = (caller.SOCKET, caller.TOKEN, caller.NAMES)
+            return codex.words(found, session, GATEWAY, bridge, variables, model, self._instructions)
+        values = {
+            "{message_file}": f"{home}/{room.FOLDER}/{room.MESSAGE}",
+            "{role_file}": f"{home}/{room.FOLDER}/{room.ROLE}",
+            "{handle}": self._session,
+            "{home}": home,
+            "{workspace}": self.order.site.workspace,
+            "{model}": model,
+        }
+        words = list(agent.resume) if agent.resume and self._session else list(agent.command)
+        for name, value in values.items():
+            words = [word.replace(name, value) for word in words]
+        return [found if word == agent.command[0] and not at else word for at, word in enumerate(words)]
+
+    def _model(self) -> str:
+        role = json.loads(self.order.role or "{}")
+        model = role.get("model") if isinstance(role, dict) else ""
+        return model if isinstance(model, str) and model not in ("", "inherit") else self.agent.model
+
+    def _environment(self, home: str) -> dict[str, str]:
+        order = self.order
+        folder = f"{home}/{room.FOLDER}"
+        given = {
+            "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": home,
+            "LANG": "C.UTF-8",
+            caller.SOCKET: f"{folder}/{room.SOCKET}",
+            caller.TOKEN: order.token,
+            caller.NAMES: ",".join(order.tools),
+            "PARLEY_PYTHON": self._boundary.python("")[0],
+            "PARLEY_MESSAGE": f"{folder}/{room.MESSAGE}",
+            "PARLEY_ROLE": f"{folder}/{room.ROLE}",
+            "PARLEY_AGENT": order.agent,
+            "PARLEY_THREAD": order.thread,
+            "PARLEY_SENDER": order.sender,
+            "PARLEY_STATE": order.state,
+        }
+        if self.agent.way is not None:
+            given["PARLEY_GATEWAY"] = f"http://{GATEWAY}"
+            if self.agent.way.hosts:
+                given |= {"HTTPS_PROXY": f"http://{GATEWAY}", "https_proxy": f"http://{GATEWAY}"}
+        return given
+
+
+class _Streams:
+    """The pipes of a program in its cage."""
+
+    def __init__(self, caged: Caged) -> None:
+        self.process = caged.process
+        self.into, self.out, self.err = (
+            cast("IO[bytes]", pipe) for pipe in (caged.process.stdin, caged.process.stdout, caged.process.stderr)
+        )
+        for pipe in (self.into, self.out, self.err):
+            os.set_blocking(pipe.fileno(), False)
+        self._said = bytearray()
+        self._last = b""
+
+    def feed(self, message: bytes) -> bytes:
+        """Write some of the message; what is left of it."""
+        try:
+            return message[os.write(self.into.fileno(), message[:_CHUNK]) :]
+        except BlockingIOError:
+            return message
+        except OSError:  # it does not want to hear
+            return b""
+
+    def hear(self, take: Callable[[bytes], None]) -> bool:
+        """Take some of standard output; False at its end."""
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.out.fileno(), _CHUNK)
+            take(data)
+            return bool(data)
+        return True
+
+    def overhear(self, progress: Callable[[str], None] | None) -> bool:
+        """Take some of standard error, line by line; False at its end."""
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.err.fileno(), _CHUNK)
+            *lines, rest = (self._said + data).split(b"\n")
+            self._said = rest[-STDERR_TAIL:]
+            for line in lines:
+                if line.strip():
+                    self._last = bytes(line[-SHOWN:])
+                    if progress is not None:
+                        progress(_shown(line))
+            return bool(data)
+        return True
+
+    def close(self, take: Callable[[bytes], None]) -> str:
+        """Everybody who wrote is gone: take what is still in the pipes. The last line of standard error."""
+        for _ in range(DRAIN_LIMIT // _CHUNK):
+            if not self.hear(take):
+                break
+        for _ in range(DRAIN_LIMIT // _CHUNK):
+            if not self.overhear(None):
+                break
+        take(b"\n")
+        for pipe in (self.into, self.out, self.err):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        return _shown(self._said if self._said.strip() else self._last)
+
+
+@contextlib.contextmanager
+def _watched(pid: int) -> Iterator[int]:
+    """A descriptor that is readable as soon as a process has ended."""
+    handle = os.pidfd_open(pid)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _shown(line: bytes | bytearray) -> str:
+    return line.decode("utf-8", "replace").strip().replace("\0", "\ufffd")[:SHOWN]
+
+
+def _handle(text: str, name: str) -> tuple[str, dict[str, float]]:
+    """The session, and what it had used: if the handle is this agent's own."""
+    try:
+        handle = json.loads(text or "{}")
+    except ValueError:
+        return "", {}
+    if not isinstance(handle, dict) or handle.get("agent") != name:
+        return "", {}
+    used = handle.get("used")
+    return str(handle.get("session", "")), dict(used) if isinstance(used, dict) else {}
+
+
+def _new_handle(name: str, session: str, used: Mapping[str, float]) -> str:
+    return json.dumps({"agent": name, "session": session, "used": dict(used)}, sort_keys=True) if session else ""
+
+
+def _kept(home: str, session: str) -> bool:
+    """Whether Codex still has a session: resuming one that is gone would lose turn after turn."""
+    if not _SESSION.fullmatch(session):
+        return False
+    return any(True for _ in Path(home, ".codex", "sessions").rglob(f"*{session}*"))

@@ -1,0 +1,44 @@
+"""`parley tool`: the protocol's tools for a program that Parley runs as an agent. Inside a turn only."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from parley.adapters.command.caller import LINE_LIMIT, CallRefused, call
+from parley.adapters.command.tools import TOOLS
+from parley.faces.cli import FAILED, OK, Trouble
+
+
+def run(words: argparse.Namespace) -> int:
+    """Call the tool and print its answer."""
+    arguments: dict[str, Any] = {
+        name: value
+        for name in ("to", "thread", "kind", "artifact", "verdict", "confidence")
+        if (value := getattr(words, name)) is not None
+    }
+    takes = TOOLS[words.tool][1]["properties"]
+    for name in arguments:
+        if name not in takes:
+            raise Trouble(f"{words.tool} takes no --{name}; it takes: {', '.join(takes)}")
+    if "text" in takes:
+        arguments["text"] = _text(words.text)
+    elif words.text and "thread" not in arguments:
+        arguments["thread"] = words.text
+    try:
+        text, data = call(words.tool, arguments)
+    except CallRefused as refused:
+        raise Trouble(f"refused: {refused}", FAILED) from refused
+    print(data.get("thread", text) if words.brief else text)
+    return OK
+
+
+def _text(given: str) -> str:
+    """The words, or standard input for `-`."""
+    if given != "-":
+        return given
+    text = sys.stdin.read(LINE_LIMIT + 1)
+    if len(text) > LINE_LIMIT:
+        raise Trouble(f"refused: the text has more than {LINE_LIMIT} characters; put it into a file", FAILED)
+    return text

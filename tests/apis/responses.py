@@ -1,0 +1,442 @@
+"""A Responses API on loopback that plays a script in place of a model, and fails as the real one does.
+
+    script = Script({"coder": [Turn("hello", [Use("exec_command", {…}), Use("Send", {…}), Say("done")])]})
+    with ResponsesAPI(script) as api:
+        ...  # the client's base URL is api.url + "/v1"
+
+For each agent a list of turns, as in a playbook: the first whose pattern is found in the newest message acts,
+once in a conversation unless it repeats. Each `Use` ends a response; its result comes with the next request, and the
+script goes on behind it. What to say is worked out from the request alone, which holds the whole conversation: so
+an agent that was killed and resumed from its session gets the same answers again. Only failures are counted here.
+
+The agent is known by the line `You are NAME` of its instructions, where the script knows that name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+
+ALWAYS = 1 << 30
+PATH = "/v1/responses"
+_AGENT = re.compile(r"^You are `?([A-Za-z0-9_-]+)", re.MULTILINE)
+_CONTEXT = re.compile(r"<(environment_context|user_instructions|permissions)")
+_ids = count(1)
+
+
+# ---- what a script says --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Say:
+    """Some text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tool call. A tool of the protocol's may be named as the protocol names it.
+
+    Arguments that depend on what was said so far are given as a function of the Exchange.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any] | Callable[[Exchange], Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fail:
+    """An HTTP error in place of a response, so many times."""
+
+    status: int
+    message: str = ""
+    retry_after: float | None = None
+    code: str = ""
+    times: int = ALWAYS
+
+
+def rate_limited(seconds: float, times: int = ALWAYS) -> Fail:
+    """The provider's limit is reached, and it says for how long."""
+    text = f"Rate limit reached for requests. Please try again in {seconds:g}s."
+    return Fail(429, text, seconds, "rate_limit_exceeded", times)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A stream that begins well and ends with `response.failed`."""
+
+    code: str
+    message: str
+    times: int = ALWAYS
+
+
+def too_long(times: int = ALWAYS) -> Failed:
+    """The context is longer than the model takes."""
+    return Failed("context_length_exceeded", "Your input exceeds the context window of this model.", times)
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The connection breaks in the middle of a response."""
+
+    times: int = ALWAYS
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A response with an event that is no JSON, and no end."""
+
+    times: int = ALWAYS
+
+
+@dataclass(frozen=True)
+class Slow:
+    """The response takes its time; then it comes."""
+
+    seconds: float
+    times: int = ALWAYS
+
+
+Trouble = Fail | Failed | Drop | Malformed | Slow
+Block = Say | Use | Trouble
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What an agent does when it gets a message in which the pattern is found."""
+
+    match: str
+    blocks: Sequence[Block]
+    repeat: bool = False
+
+
+@dataclass(frozen=True)
+class Script:
+    """All agents' turns, and how a request is answered that fits none."""
+
+    agents: Mapping[str, Sequence[Turn]]
+    otherwise: str = "Nothing to do."
+
+
+# ---- what a request shows ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it came in."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    document: Mapping[str, Any]
+    agent: str = ""
+
+    @property
+    def tools(self) -> list[tuple[str, str]]:
+        """The tools that the model is offered: namespace (mostly none) and name."""
+        found = []
+        for tool in self.document.get("tools") or ():
+            if tool.get("type") == "namespace":
+                found += [(tool["name"], inner["name"]) for inner in tool.get("tools", ())]
+            else:
+                found.append(("", str(tool.get("name") or tool.get("type"))))
+        return found
+
+
+@dataclass
+class Exchange:
+    """One message to the agent, and what has come of it so far."""
+
+    prompt: str
+    answers: int = 0
+    results: list[str] = field(default_factory=list)
+    earlier: tuple[str, ...] = ()  # all that was said to the agent before
+
+    def last(self, pattern: str) -> str:
+        """What a pattern last found in a tool's result or a message, e.g. a thread's id."""
+        for text in (*reversed(self.results), self.prompt, *reversed(self.earlier)):
+            if found := re.findall(pattern, text):
+                return str(found[-1])
+        raise LookupError(f"{pattern} is nowhere in this conversation")
+
+
+def text_of(item: Mapping[str, Any]) -> str:
+    """A message's or a tool output's text."""
+    content = item.get("content", item.get("output")) or ""
+    return content if isinstance(content, str) else "\n".join(str(part.get("text", "")) for part in content)
+
+
+def exchanges(items: Sequence[Mapping[str, Any]]) -> list[Exchange]:
+    """The conversation, message by message. One response may be several items that follow each other."""
+    found: list[Exchange] = []
+    answering = False
+    for item in items:
+        if item.get("role") == "user":
+            text = text_of(item)
+            if not _CONTEXT.search(text):
+                said = tuple(part for exchange in found for part in (exchange.prompt, *exchange.results))
+                found.append(Exchange(text, earlier=said))
+            answering = False
+        elif item.get("role") == "assistant" or item.get("type") == "function_call":
+            if found and not answering:
+                found[-1].answers += 1
+            answering = True
+        elif item.get("type") == "function_call_output" and found:
+            found[-1].results.append(text_of(item))
+            answering = False
+    return found
+
+
+# ---- what is answered ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One response: what goes wrong before it, then its blocks."""
+
+    troubles: tuple[Trouble, ...]
+    blocks: tuple[Say | Use, ...]
+
+
+def _steps(blocks: Sequence[Block]) -> list[_Step]:
+    steps: list[_Step] = []
+    troubles: list[Trouble] = []
+    said: list[Say | Use] = []
+    for block in blocks:
+        if isinstance(block, Say | Use):
+            said.append(block)
+        else:
+            troubles.append(block)
+        if isinstance(block, Use):
+            steps.append(_Step(tuple(troubles), tuple(said)))
+            troubles, said = [], []
+    return [*steps, _Step(tuple(troubles), tuple(said) or (Say("Done."),))]
+
+
+class ResponsesAPI:
+    """The server. Every request is kept in `requests`; what it would not take, in `refused`."""
+
+    def __init__(self, script: Script, *, key: str = "") -> None:
+        self.script = script
+        self.key = key  # if given, a request without it is refused
+        self.requests: list[Request] = []
+        self.refused: list[Request] = []
+        self._spent: Counter[tuple[object, ...]] = Counter()
+        self._lock = threading.Lock()
+        self.closing = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server.daemon_threads = True
+        self._server.api = self  # type: ignore[attr-defined]  # how the handler finds the script
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def of(self, agent: str) -> list[Request]:
+        """An agent's requests, in order."""
+        return [request for request in self.requests if request.agent == agent]
+
+    def whose(self, document: Mapping[str, Any]) -> str:
+        """The agent that a request is from: the last of its instructions that names one."""
+        said = [str(document.get("instructions") or "")]
+        said += [text_of(item) for item in document.get("input") or () if item.get("role") == "developer"]
+        names = [name for text in said for name in _AGENT.findall(text) if name in self.script.agents]
+        return names[-1] if names else ""
+
+    def plan(self, request: Request) -> tuple[_Step, Exchange, tuple[object, ...]]:
+        """What is to be answered; the last value names this place in the script."""
+        talks = exchanges(request.document.get("input") or ())
+        turns = self.script.agents.get(request.agent, ())
+        used: set[int] = set()
+        found: int | None = None
+        for talk in talks:
+            matching = (
+                number
+                for number, turn in enumerate(turns)
+                if (number not in used or turn.repeat) and re.search(turn.match, talk.prompt)
+            )
+            found = next(matching, None)
+            if found is not None:
+                used.add(found)
+        if found is None:
+            return _Step((), (Say(self.script.otherwise),)), Exchange(""), ()
+        steps = _steps(turns[found].blocks)
+        number = min(talks[-1].answers, len(steps) - 1)
+        return steps[number], talks[-1], (request.agent, found, number)
+
+    def trouble(self, step: _Step, place: tuple[object, ...]) -> list[Trouble]:
+        """What goes wrong this time; spent when it is taken."""
+        wrong = []
+        with self._lock:
+            for order, trouble in enumerate(step.troubles):
+                if self._spent[*place, order] < trouble.times:
+                    self._spent[*place, order] += 1
+                    wrong.append(trouble)
+                    if not isinstance(trouble, Slow):
+                        break
+        return wrong
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection, one request."""
+
+    server_version = "scripted"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+    @property
+    def api(self) -> ResponsesAPI:
+        return self.server.api  # type: ignore[attr-defined,no-any-return]  # set where the server is made
+
+    def do_GET(self) -> None:
+        self._fail(Fail(404, self.path, code="not_found"))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        try:
+            document = json.loads(body)
+        except ValueError:
+            self._fail(Fail(400, "not JSON", code="invalid_request"))
+            return
+        request = Request(self.path, headers, body, document, self.api.whose(document))
+        if self.path.partition("?")[0] != PATH:
+            self.api.refused.append(request)
+            self.do_GET()
+        elif self.api.key and headers.get("authorization") != f"Bearer {self.api.key}":
+            self.api.refused.append(request)
+            self._fail(Fail(401, "Incorrect API key provided.", code="invalid_api_key"))
+        else:
+            with contextlib.suppress(OSError):
+                self._answer(request)
+
+    def _answer(self, request: Request) -> None:
+        step, talk, place = self.api.plan(request)
+        self.api.requests.append(request)
+        for trouble in self.api.trouble(step, place):
+            match trouble:
+                case Fail():
+                    self._fail(trouble)
+                    return
+                case Failed():
+                    response = self._begin()
+                    error = {"code": trouble.code, "message": trouble.message}
+                    self._event("response.failed", {"response": response | {"status": "failed", "error": error}})
+                    return
+                case Drop():
+                    self._begin()
+                    self._abort()
+                    return
+                case Malformed():
+                    self._begin()
+                    self.wfile.write(b'event: response.output_item.added\ndata: {"type": "response.outp\n\n')
+                    return
+                case Slow(seconds=seconds):
+                    if self.api.closing.wait(seconds):
+                        return
+        self._stream(request, step, talk)
+
+    def _fail(self, fail: Fail) -> None:
+        headers = {} if fail.retry_after is None else {"retry-after": f"{fail.retry_after:g}"}
+        code = fail.code or "server_error"
+        error = {"message": fail.message or "The server had an error.", "type": code, "param": None, "code": code}
+        data = json.dumps({"error": error}).encode()
+        with contextlib.suppress(OSError):
+            self.send_response(fail.status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+    def _abort(self) -> None:
+        """Break the connection, so that the other side sees it as broken."""
+        self.wfile.flush()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.connection.close()
+
+    def _event(self, kind: str, document: Mapping[str, Any]) -> None:
+        self.wfile.write(f"event: {kind}\ndata: {json.dumps({'type': kind, **document})}\n\n".encode())
+        self.wfile.flush()
+
+    def _begin(self) -> dict[str, Any]:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        response = {"id": f"resp_{next(_ids)}", "object": "response", "created_at": int(time.time()), "output": []}
+        self._event("response.created", {"response": response | {"status": "in_progress"}})
+        return response
+
+    def _stream(self, request: Request, step: _Step, talk: Exchange) -> None:
+        response = self._begin()
+        items = []
+        for index, block in enumerate(step.blocks):
+            item = _item(block, request, talk)
+            self._event("response.output_item.added", {"output_index": index, "item": item})
+            if isinstance(block, Say):
+                place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+                self._event("response.output_text.delta", place | {"delta": block.text})
+            self._event("response.output_item.done", {"output_index": index, "item": item})
+            items.append(item)
+        usage = {
+            "input_tokens": 1000,
+            "input_tokens_details": {"cached_tokens": 200},
+            "output_tokens": 50,
+            "output_tokens_details": {"reasoning_tokens": 10},
+            "total_tokens": 1050,
+        }
+        ending = response | {"status": "completed", "output": items, "usage": usage}
+        self._event("response.completed", {"response": ending})
+
+
+def _item(block: Say | Use, request: Request, talk: Exchange) -> dict[str, Any]:
+    number = next(_ids)
+    if isinstance(block, Say):
+        content = [{"type": "output_text", "text": block.text, "annotations": []}]
+        return {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": content}
+    arguments = block.arguments(talk) if callable(block.arguments) else block.arguments
+    namespace, name = _full_name(block.tool, request.tools)
+    call = {
+        "id": f"fc_{number}",
+        "type": "function_call",
+        "name": name,
+        "call_id": f"call_{number}",
+        "arguments": json.dumps(dict(arguments)),
+    }
+    return call | ({"namespace": namespace} if namespace else {})
+
+
+def _full_name(tool: str, offered: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """A tool's name as it is offered: `Send` may be so called, or stand in a server's namespace."""
+    for namespace, name in offered:
+        if tool == name or name.endswith(f"__{tool}"):
+            return namespace, name
+    return "", tool

@@ -1,0 +1,311 @@
+"""Any program as an agent: a shell script, a program that speaks MCP, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parley.ports import Called, Ended
+from tests.command.stage import Stage, eventually, script
+
+ROOT = Path(__file__).resolve().parents[2]
+Make = Callable[..., Stage]
+
+
+def test_the_ten_line_shell_script_of_the_examples_is_an_agent(stage: Make, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "examples" / "notes.sh", tmp_path / "notes.sh")
+    here = stage({"notes": {"command": ["./notes.sh"]}})
+
+    ended = here.play(here.order("notes", "three little words"))
+
+    assert ended.fault == ""
+    assert ended.text == "taken: Send on dispatcher"
+    assert (here.workspace / "counts.txt").read_text() == "3 words\n"
+    assert here.progress == ["counted 3 words"]
+    assert [(call.tool, dict(call.arguments)) for call in here.calls] == [
+        ("Send", {"thread": "dispatcher", "text": "I counted 3 words; see counts.txt."}),
+    ]
+    assert {call.token for call in here.calls} == {"token-1"}
+    assert ended.boundary["ok"]
+    assert ended.usage == {"turns": 1}
+    assert len((ROOT / "examples" / "notes.sh").read_text().splitlines()) == 10
+
+
+def test_a_refused_call_is_one_line_and_exit_code_one(stage: Make, tmp_path: Path) -> None:
+    name = script(tmp_path, '#!/bin/sh\nparley tool Send --to nobody hello\necho "exit $?"\n')
+    here = stage({"one": {"command": [name]}})
+
+    ended = here.play(here.order("one", "go"), lambda call: (False, "nobody is not in your team", {}))
+
+    assert ended.text == "exit 1"
+    assert here.progress == ["parley: refused: nobody is not in your team"]
+
+
+def test_questions_and_verdicts_can_be_given_from_a_shell(stage: Make, tmp_path: Path) -> None:
+    name = script(
+        tmp_path,
+        '#!/bin/sh\nparley tool AskQuestion --kind assert --artifact PLAN.md "good?" &&\n'
+        "echo 'as it is' | parley tool Answer --verdict 'backtrack plan' --confidence 0.5 - &&\n"
+        "parley tool Send --thread dispatcher 'it is done' && parley tool Send --kind assert x\n",
+    )
+    here = stage({"one": {"command": [name]}})
+
+    ended = here.play(here.order("one", "go"))
+
+    assert [(call.tool, dict(call.arguments)) for call in here.calls] == [
+        ("AskQuestion", {"kind": "assert", "artifact": "PLAN.md", "text": "good?"}),
+        ("Answer", {"verdict": "backtrack plan", "confidence": 0.5, "text": "as it is\n"}),
+        ("Send", {"thread": "dispatcher", "text": "it is done"}),
+    ]
+    assert ended.fault == "it exited with 2: parley: Send takes no --kind; it takes: to, thread, text"
+
+
+MCP_CLIENT = """
+import json, os, subprocess, sys
+python, package = os.environ["PARLEY_PYTHON"], sys.argv[1]
+start = "import runpy,sys;sys.path.insert(0,sys.argv.pop(1));runpy.run_module('parley.adapters.command.bridge',None,'__main__',True)"
+bridge = subprocess.Popen([python, "-I", "-S", "-c", start, package], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+def ask(line):
+    bridge.stdin.write(line + b"\\n")
+    bridge.stdin.flush()
+    return json.loads(bridge.stdout.readline())
+
+def call(number, method, **params):
+    return ask(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode())
+
+said = [call(1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"})]
+bridge.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\\n')
+said.append(call("two", "ping"))
+said.append(call(3, "tools/list"))
+said.append(call(4, "tools/call", name="Send", arguments={"to": "tester", "text": "try it", "thread": ""}))
+said.append(call(5, "tools/call", name="Answer", arguments={}))
+said.append(call(6, "tools/call", name="CloseConversation", arguments={"thread": "dispatch:x"}))
+said.append(ask(b"{nonsense"))
+said.append(ask(b"[1]"))
+said.append(call(9, "resources/list"))
+bridge.stdin.close()
+print(json.dumps([said, bridge.wait()]))
+"""
+
+
+def test_a_program_calls_the_tools_over_mcp(stage: Make, tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_text(MCP_CLIENT)
+    here = stage(
+        {"client": {"command": ["python3", str(tmp_path / "client.py"), str(ROOT / "src")], "binds": ["client.py"]}}
+    )
+
+    def answer(call: Called) -> tuple[bool, str, Mapping[str, Any]]:
+        return (True, "will be sent", {}) if call.tool == "Send" else (False, "it is closed already", {})
+
+    ended = here.play(here.order("client", "go"), answer)
+
+    assert ended.fault == ""
+    said, code = json.loads(ended.text)
+    assert code == 0
+    assert [one.get("id") for one in said] == [1, "two", 3, 4, 5, 6, None, None, 9]
+    assert said[0]["result"]["protocolVersion"] == "2025-06-18"
+    assert said[1]["result"] == {}
+    listed = {tool["name"]: tool["inputSchema"] for tool in said[2]["result"]["tools"]}
+    assert list(listed) == ["Send", "CloseConversation", "AskQuestion"]
+    assert listed["Send"]["required"] == ["text"]
+    assert set(listed["AskQuestion"]["properties"]) == {"text", "kind", "artifact"}
+    assert said[3]["result"] == {"content": [{"type": "text", "text": "will be sent"}], "isError": False}
+    assert said[4]["error"]["code"] == -32602
+    assert said[5]["result"]["isError"]
+    assert said[5]["result"]["content"][0]["text"] == "refused: it is closed already"
+    assert [one["error"]["code"] for one in said[6:]] == [-32700, -32600, -32601]
+    assert [(call.tool, dict(call.arguments)) for call in here.calls] == [
+        ("Send", {"to": "tester", "text": "try it"}),
+        ("CloseConversation", {"thread": "dispatch:x"}),
+    ]
+
+
+def test_a_program_finds_its_message_role_and_place(stage: Make, tmp_path: Path) -> None:
+    name = script(
+        tmp_path,
+        '#!/bin/sh\nhead -c 3\nprintf "|"\ncat "$1" "$2"\necho "|$3|$4|$PARLEY_AGENT|$PARLEY_SENDER|$PARLEY_STATE"\n'
+        'echo "|$PWD|$GIVEN|$PASSED|"\nenv | sort > env.txt\n',
+    )
+    here = stage(
+        {
+            "one": {
+                "command": [name, "{message_file}", "{role_file}", "{workspace}", "{model}"],
+                "environment": {"GIVEN": "a value", "PASSED": "$PATH"},
+                "model": "some-model",
+            }
+        }
+    )
+
+    ended = here.play(here.order("one", "hello there"))
+
+    first, *rest = ended.text.split("|")
+    assert first == "hel"
+    assert rest[0] == "hello thereYou are `coder`.\n\nWrites code.\n\nDo as you are asked."
+    assert rest[1:6] == [str(here.workspace), "some-model", "coder", "project-lead", "EXECUTE\n"]
+    assert rest[6:8] == [str(here.workspace), "a value"]
+    assert rest[8] != ""
+    names = {line.partition("=")[0] for line in (here.workspace / "env.txt").read_text().splitlines()}
+    assert {name for name in names if not name.startswith("PARLEY_")} <= {
+        "GIVEN", "HOME", "LANG", "LC_CTYPE", "PASSED", "PATH", "PWD", "OLDPWD", "SHLVL", "_",
+    }  # fmt: skip
+
+
+def test_a_session_found_in_the_output_is_resumed(stage: Make, tmp_path: Path) -> None:
+    name = script(tmp_path, '#!/bin/sh\necho "session: s-42"\necho "$@" >> "$HOME/calls"\ncat "$HOME/calls"\n')
+    here = stage(
+        {"one": {"command": [name, "new"], "resume": [name, "resume", "{handle}"], "handle": r"session: (\S+)"}}
+    )
+
+    first = here.play(here.order("one", "go"))
+    second = here.play(here.order("one", "go on", handle=first.handle))
+    other = here.play(here.order("one", "go on", handle='{"agent": "another", "session": "s-1"}'))
+
+    assert json.loads(first.handle)["session"] == "s-42"
+    assert second.text.splitlines()[1:] == ["new", "resume s-42"]
+    assert other.text.splitlines()[-1] == "new"
+
+
+def test_a_program_that_fails_is_a_fault_with_its_last_words(stage: Make, tmp_path: Path) -> None:
+    name = script(tmp_path, '#!/bin/sh\necho done\necho first >&2\necho "no more disk" >&2\nexit 3\n')
+    here = stage({"one": {"command": [name]}})
+
+    ended = here.play(here.order("one", "go"))
+
+    assert ended.fault == "it exited with 3: no more disk"
+    assert ended.parked_seconds == 0
+    assert here.progress == ["first", "no more disk"]
+
+
+@pytest.mark.parametrize(
+    "words, seconds", [("busy; try again in 7.5s", 7.5), ("busy", 60.0), ("try again in 2m", 120.0), ("", 60.0)]
+)
+def test_exit_code_75_parks_the_agent(stage: Make, tmp_path: Path, words: str, seconds: float) -> None:
+    name = script(tmp_path, f'#!/bin/sh\necho "{words}" >&2\nexit 75\n')
+    here = stage({"one": {"command": [name]}})
+
+    ended = here.play(here.order("one", "go"))
+
+    assert ended.fault.startswith("it exited with 75")
+    assert ended.parked_seconds == seconds
+
+
+def test_output_is_bounded_and_its_end_is_kept(stage: Make, tmp_path: Path) -> None:
+    name = script(
+        tmp_path,
+        "#!/bin/sh\nhead -c 300000000 /dev/zero | tr '\\0' 'x'\nseq 100000 >&2\nhead -c 9000000 /dev/zero >&2\necho; echo END\n",
+    )
+    here = stage({"one": {"command": [name]}})
+
+    ended = here.play(here.order("one", "go"))
+
+    assert ended.fault == ""
+    assert len(ended.text) == 256 * 1024
+    assert ended.text.endswith("x\nEND")
+    assert len(here.progress) == 2000
+    assert here.progress[0] == "1"
+
+
+def test_a_program_need_not_read_its_message(stage: Make, tmp_path: Path) -> None:
+    name = script(tmp_path, '#!/bin/sh\nexec <&-\nwc -c < "$PARLEY_MESSAGE"\n')
+    here = stage({"one": {"command": [name]}})
+
+    ended = here.play(here.order("one", "x" * 1_000_000))
+
+    assert (ended.fault, ended.text) == ("", "1000000")
+
+
+def test_a_cancelled_turn_is_gone_and_says_no_more(stage: Make, tmp_path: Path) -> None:
+    name = script(tmp_path, "#!/bin/sh\necho begun >&2\n(while :; do echo more >&2; done) &\nsleep 1000\n")
+    here = stage({"one": {"command": [name]}})
+    order = here.order("one", "go")
+
+    here.start(order)
+    here.next()
+    here.runner.cancel(order.job, order.turn)
+
+    while not here.events.empty():
+        assert not isinstance(here.events.get(), Ended)
+    assert marked(order.job, order.turn) == []
+    assert here.events.empty()
+
+
+def test_what_a_program_left_running_is_gone_when_its_turn_has_ended(stage: Make, tmp_path: Path) -> None:
+    name = script(
+        tmp_path,
+        "#!/bin/sh\nsetsid sh -c 'trap \"\" TERM HUP; while :; do date >> beats; sleep 0.01; done' >/dev/null 2>&1 &\n"
+        "while [ ! -s beats ]; do sleep 0.01; done\necho left\n",
+    )
+    here = stage({"one": {"command": [name]}})
+
+    order = here.order("one", "go")
+    ended = here.play(order)
+
+    assert ended.text == "left"
+    assert marked(order.job, order.turn) == []
+    size = (here.workspace / "beats").stat().st_size
+    again = here.play(here.order("one", "go"))  # time passes
+    assert again.fault == ""
+    assert size > 0
+
+
+def test_no_descriptor_or_thread_is_left_behind(stage: Make, tmp_path: Path) -> None:
+    name = script(tmp_path, "#!/bin/sh\nparley tool Send --to x hello\n")
+    here = stage({"one": {"command": [name]}})
+    assert here.play(here.order("one", "go")).fault == ""
+    before = descriptors()
+
+    for _ in range(3):
+        assert here.play(here.order("one", "go")).fault == ""
+
+    eventually(lambda: descriptors() <= before)
+
+
+def test_an_agent_that_is_not_known_or_can_not_run_says_what_to_do(stage: Make, tmp_path: Path) -> None:
+    here = stage(
+        {"lost": {"command": ["./nowhere"]}, "keyless": {"command": ["cat"], "environment": ["NO_SUCH_VARIABLE"]}}
+    )
+
+    unknown = here.play(here.order("unheard-of", "go"))
+    lost = here.play(here.order("lost", "go"))
+    keyless = here.play(here.order("keyless", "go"))
+
+    assert unknown.hard
+    assert unknown.fault.startswith("there is no agent 'unheard-of'; known are codex, keyless, lost")
+    assert lost.hard
+    assert lost.fault.startswith("./nowhere can't be run as the agent lost: make it executable")
+    assert keyless.hard
+    assert keyless.fault.endswith("NO_SUCH_VARIABLE is not set; set it where Parley is started")
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def marked(job: str, turn: str) -> list[str]:
+    """Processes that bear a turn's mark."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"PARLEY_TURN={job}/{turn}\0".encode() in (entry / "environ").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_the_interpreter_is_the_bare_one() -> None:
+    """What runs inside may import nothing but the standard library: this is what keeps it so."""
+    inside = ["bridge", "caller", "tools"]
+    for module in inside:
+        source = (ROOT / "src/parley/adapters/command" / f"{module}.py").read_text()
+        imported = {
+            line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))
+        }
+        assert imported <= {*sys.stdlib_module_names, "parley", "__future__"}
