@@ -42,8 +42,8 @@ define make-venv
 	echo "$(PYTHON) -m venv $(1)"; "$(PYTHON)" -m venv --clear $(1); }
 endef
 
-system: ## the programs that the tests need besides: git, strace, bubblewrap
-	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux; do \
+system: ## the programs that the tests need besides: git, strace, bubblewrap, npm
+	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm; do \
 		command -v "$${pair%:*}" >/dev/null 2>&1 || printf ' %s' "$${pair#*:}"; done; }; \
 	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 		echo "installing:$$(missing)"; \
@@ -54,10 +54,20 @@ system: ## the programs that the tests need besides: git, strace, bubblewrap
 		[ "$$CI" != true ]; \
 	fi
 
+# Codex, which the tests run as an agent: pinned with hashes, no script of a package's is run. Without npm its tests are
+# left out, but never where CI is set.
+.codex/installed: tests/codex/package.json tests/codex/package-lock.json | system
+	@if ! command -v npm >/dev/null 2>&1; then \
+		echo "npm is missing, and with it Codex, which the tests run: install npm" >&2; [ "$$CI" != true ]; \
+	else \
+		mkdir -p .codex && cp tests/codex/package.json tests/codex/package-lock.json .codex/ && cd .codex \
+		&& npm ci --ignore-scripts --no-audit --no-fund --loglevel error && touch installed; \
+	fi
+
 demo: setup ## a whole job, played by scripted agents
 	$(BIN)/parley demo
 
-test: setup system check ## checks and all suites, within their budgets
+test: setup system .codex/installed check ## checks and all suites, within their budgets
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: setup ## lint, format, types, layers
@@ -85,5 +95,5 @@ lock: ## pins the requirements anew (needs uv)
 	$(COMPILE) --upgrade bench/peers/requirements-peers.in --output-file bench/peers/requirements-peers.lock
 
 clean: ## removes all that make and the tools made
-	rm -rf .venv .venv-peers build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-peers .codex build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

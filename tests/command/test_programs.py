@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -67,10 +68,8 @@ def test_questions_and_verdicts_can_be_given_from_a_shell(stage: Make, tmp_path:
 
 
 MCP_CLIENT = """
-import json, os, subprocess, sys
-python, package = os.environ["PARLEY_PYTHON"], sys.argv[1]
-start = "import runpy,sys;sys.path.insert(0,sys.argv.pop(1));runpy.run_module('parley.adapters.command.bridge',None,'__main__',True)"
-bridge = subprocess.Popen([python, "-I", "-S", "-c", start, package], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+import json, subprocess
+bridge = subprocess.Popen(["parley-bridge"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 def ask(line):
     bridge.stdin.write(line + b"\\n")
@@ -98,7 +97,12 @@ print(json.dumps([said, bridge.wait()]))
 def test_a_program_calls_the_tools_over_mcp(stage: Make, tmp_path: Path) -> None:
     (tmp_path / "client.py").write_text(MCP_CLIENT)
     here = stage(
-        {"client": {"command": ["python3", str(tmp_path / "client.py"), str(ROOT / "src")], "binds": ["client.py"]}}
+        {
+            "client": {
+                "command": [os.path.realpath(sys.executable), str(tmp_path / "client.py")],
+                "binds": ["client.py"],
+            }
+        }
     )
 
     def answer(call: Called) -> tuple[bool, str, Mapping[str, Any]]:
@@ -199,7 +203,8 @@ def test_exit_code_75_parks_the_agent(stage: Make, tmp_path: Path, words: str, s
 def test_output_is_bounded_and_its_end_is_kept(stage: Make, tmp_path: Path) -> None:
     name = script(
         tmp_path,
-        "#!/bin/sh\nhead -c 300000000 /dev/zero | tr '\\0' 'x'\nseq 100000 >&2\nhead -c 9000000 /dev/zero >&2\necho; echo END\n",
+        "#!/bin/sh\nhead -c 300000000 /dev/zero | tr '\\0' 'x'\nseq 100000 >&2\n"
+        "head -c 9000000 /dev/zero >&2\necho; echo END\n",
     )
     here = stage({"one": {"command": [name]}})
 

@@ -273,7 +273,11 @@ def _read(argv: Sequence[str]) -> argparse.Namespace:
     """The words by their names. argparse itself takes no TEXT that stands after an option."""
     known = parser(argv[0] if argv and argv[0] in MODULES else None)
     words, rest = known.parse_known_args(argv)
-    if len(rest) == 1 and getattr(words, "text", None) == "" and not rest[0].startswith("-"):
+    if (
+        len(rest) == 1
+        and getattr(words, "text", None) == ""
+        and (rest[0][:1] != "-" or " " in rest[0] or rest == ["-"])
+    ):
         words.text = rest[0]
     elif rest:
         command = f" {words.command}" if words.command else ""
