@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import time
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ class Stage:
     """A job's folder with a workspace and a home, and a runner with the agents of some settings."""
 
     def __init__(self, folder: Path, agents: Mapping[str, Any], **more: Any) -> None:
-        self.root = folder
+        self.job = f"job{os.getpid()}"  # other tests may run beside this one
         self.workspace, self.home = folder / "workspace", folder / "home"
         self.workspace.mkdir()
         self.boundary = Boundary()
@@ -46,7 +47,7 @@ class Stage:
         self._turns += 1
         given: dict[str, Any] = {
             "turn": f"t{self._turns}",
-            "job": "job1",
+            "job": self.job,
             "epoch": 1,
             "token": f"token-{self._turns}",
             "agent": "coder",

@@ -122,7 +122,7 @@ def test_who_sends_is_not_the_callers_to_say(stage: Make, tmp_path: Path) -> Non
 
     here.play(here.order("hostile", "go"))
 
-    assert here.calls == [Called("job1", "t1", "token-1", 1, "Send", {"to": "x", "text": "y"})]
+    assert here.calls == [Called(here.job, "t1", "token-1", 1, "Send", {"to": "x", "text": "y"})]
 
 
 def test_a_message_of_a_hundred_megabytes_is_cut_off(stage: Make, tmp_path: Path) -> None:
