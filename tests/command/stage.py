@@ -13,6 +13,7 @@ from typing import Any
 from parley.adapters.boundary import Boundary
 from parley.adapters.command.agents import read
 from parley.adapters.command.runner import CommandRunner
+from parley.config import BoundarySettings
 from parley.ports import Called, Ended, Order, Progress, Site, TurnEvent
 
 TOOLS = ("Send", "CloseConversation", "AskQuestion")
@@ -30,11 +31,13 @@ def accept(call: Called) -> tuple[bool, str, Mapping[str, Any]]:
 class Stage:
     """A job's folder with a workspace and a home, and a runner with the agents of some settings."""
 
-    def __init__(self, folder: Path, agents: Mapping[str, Any], **more: Any) -> None:
+    def __init__(
+        self, folder: Path, agents: Mapping[str, Any], boundary: BoundarySettings | None = None, **more: Any
+    ) -> None:
         self.job = f"job{os.getpid()}"  # other tests may run beside this one
         self.workspace, self.home = folder / "workspace", folder / "home"
         self.workspace.mkdir()
-        self.boundary = Boundary()
+        self.boundary = Boundary(boundary)
         self.boundary.hand_over(self.workspace)
         self.runner = CommandRunner(self.boundary, read(agents, folder), **more)
         self.events: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from parley.adapters.command import codex
+from parley.config import BoundarySettings
 from parley.ports import Called
 from tests.apis.responses import (
     Block,
@@ -121,6 +122,16 @@ def test_codex_is_offered_the_protocols_tools_and_none_that_leads_past_the_bus(s
     assert [name for namespace, name in api.requests[0].tools if namespace] == ["AskQuestion", "Send"]
     assert "exec_command" in names
     assert not {"web_search", "spawn_agent", "image_generation", "create_goal"} & set(names)
+
+
+def test_codex_runs_without_a_boundary_too_where_the_user_gave_it_up(stage: Make, serve: Serve) -> None:
+    api = serve({"coder": [Turn("go", [Use("Send", {"to": "x", "text": "y"}), Say("done")])]})
+    here = stage(settings(api), boundary=BoundarySettings(accept="none"))
+
+    ended = here.play(here.order("codex", "go"))
+
+    assert (ended.fault, ended.text) == ("", "done")
+    assert len(here.calls) == 1
 
 
 def test_a_refused_call_reaches_the_model(stage: Make, serve: Serve) -> None:

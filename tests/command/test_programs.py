@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from parley.config import BoundarySettings
 from parley.ports import Called, Ended
+from tests.apis.responses import ResponsesAPI, Script, Turn, rate_limited
 from tests.command.stage import Stage, eventually, script
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -257,6 +259,39 @@ def test_what_a_program_left_running_is_gone_when_its_turn_has_ended(stage: Make
     assert marked(order.job, order.turn) == []
     assert here.play(here.order("other", "go")).fault == ""  # time passes
     assert (here.workspace / "beats").stat().st_size == size > 0
+
+
+def test_without_a_boundary_that_the_user_gave_up_the_tools_work_too(stage: Make, tmp_path: Path) -> None:
+    name = script(tmp_path, '#!/bin/sh\nparley tool Send --to x "$(cat "$1")"\necho "$HOME"\n')
+    here = stage({"one": {"command": [name, "{message_file}"]}}, boundary=BoundarySettings(accept="none"))
+
+    ended = here.play(here.order("one", "go"))
+
+    assert (ended.fault, ended.text) == ("", f"taken: Send on dispatch:d1\n{here.home}")
+    assert ended.boundary["accepted"] == "none"
+
+
+LIMITED = """
+import os, sys, urllib.error, urllib.request
+body = b'{"input": [{"role": "user", "content": "go"}]}'
+asked = urllib.request.Request(os.environ["PARLEY_GATEWAY"] + "/v1/responses", body)
+try:
+    urllib.request.urlopen(asked)
+except urllib.error.HTTPError as error:
+    sys.exit(f"status {error.code}")
+"""
+
+
+def test_what_the_gateway_saw_parks_an_agent_whatever_it_says_itself(stage: Make, tmp_path: Path) -> None:
+    (tmp_path / "limited.py").write_text(LIMITED)
+    command = [os.path.realpath(sys.executable), str(tmp_path / "limited.py")]
+    with ResponsesAPI(Script({"": [Turn("go", [rate_limited(5)])]})) as api:
+        route = {"upstream": api.url, "paths": ["/v1/responses"]}
+        here = stage({"one": {"command": command, "binds": ["limited.py"], "route": route}})
+        ended = here.play(here.order("one", "go"))
+
+    assert here.progress == ["status 429"]
+    assert ended.parked_seconds == 60.0
 
 
 def test_no_descriptor_or_thread_is_left_behind(stage: Make, tmp_path: Path) -> None:

@@ -208,14 +208,16 @@ class Boundary:
         """Without a boundary, as the user has accepted it: a session of its own, and the mark."""
         environment = {**cage.environment, MARK: cage.mark}
         environment.setdefault("HOME", str(cage.home))
+        command = list(cage.command)
         gateway = None
         if cage.route is not None:
             listener = socket.create_server(("127.0.0.1", 0))
             there = f"127.0.0.1:{listener.getsockname()[1]}"
             environment = {name: value.replace(GATEWAY, there) for name, value in environment.items()}
+            command = [word.replace(GATEWAY, there) for word in command]
             gateway = Gateway(listener, cage.route, self.settings.hosts)
         try:
-            process = popen(list(cage.command), environment, (), cage.site.workspace)
+            process = popen(command, environment, (), cage.site.workspace)
         except OSError as error:
             if gateway is not None:
                 gateway.close()

@@ -20,9 +20,9 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 PARK_SECONDS, LONGEST_PARK = 60.0, 6 * 3600.0
 
 
-def parked(text: str) -> float:
-    """How long a limit of the provider's asks to wait; 0 if the text tells of none."""
-    if not LIMITED.search(text):
+def parked(text: str, *, limited: bool = False) -> float:
+    """How long a limit of the provider's asks to wait; 0 if neither the text nor anybody else tells of one."""
+    if not limited and not LIMITED.search(text):
         return 0.0
     found = _AGAIN.search(text)
     return min(float(found[1]) * _UNITS[found[2].lower()], LONGEST_PARK) if found else PARK_SECONDS

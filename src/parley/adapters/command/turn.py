@@ -26,6 +26,7 @@ from parley.ports import BoundaryError, Called, Ended, Order, Progress, TurnEven
 BIN = Path(__file__).resolve().parent / "bin"
 BRIDGE = "parley.adapters.command.bridge"
 TRY_LATER = 75  # the exit code by which a program says so (EX_TEMPFAIL of sysexits.h)
+LIMITS = (429, 503, 529)  # the statuses by which an API says so
 LINES = 2000  # of progress in one turn
 STDERR_TAIL = 64 * 1024
 DRAIN_LIMIT = 64 << 20
@@ -150,17 +151,18 @@ class Turn:
         )
         if given_up:
             return replace(ended, fault=given_up, parked_seconds=PARK_SECONDS)
-        return self._judge(ended, status, said)
+        last = caged.requests[-1:]
+        limited = status == TRY_LATER or bool(last and last[0].status in LIMITS)
+        return self._judge(ended, status, said, limited=limited)
 
-    def _judge(self, ended: Ended, status: int, said: str) -> Ended:
-        if self._output.fault:
-            return replace(ended, fault=self._output.fault[:SHOWN], parked_seconds=parked(self._output.fault))
-        if status == 0:
+    def _judge(self, ended: Ended, status: int, said: str, *, limited: bool) -> Ended:
+        if status == 0 and not self._output.fault:
             return ended
-        why = f": {said}" if said else ""
         how = f"it was killed by signal {-status}" if status < 0 else f"it exited with {status}"
-        later = (parked(f"429 {said}") or PARK_SECONDS) if status == TRY_LATER else 0.0
-        return replace(ended, fault=f"{how}{why}", parked_seconds=later)
+        fault = self._output.fault or (f"{how}: {said}" if said else how)
+        # words alone are believed of Codex, whose words are known; else it takes the exit code, or what the gateway saw
+        later = parked(fault, limited=limited) if limited or self._output.fault else 0.0
+        return replace(ended, fault=fault[:SHOWN], parked_seconds=later)
 
     def _attend(self, stream: _Streams) -> str:
         """Listen until the program ends, or the turn is given up; then why."""
