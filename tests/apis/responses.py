@@ -30,6 +30,7 @@ from typing import Any, Self
 
 ALWAYS = 1 << 30
 PATH = "/v1/responses"
+CODE = "exec"
 _AGENT = re.compile(r"^You are `?([A-Za-z0-9_-]+)", re.MULTILINE)
 _CONTEXT = re.compile(r"<(environment_context|user_instructions|permissions)")
 _ids = count(1)
@@ -145,9 +146,13 @@ class Request:
 
     @property
     def tools(self) -> list[tuple[str, str]]:
-        """The tools that the model is offered: namespace (mostly none) and name."""
+        """The tools that the model is offered: namespace (often none) and name."""
+        listed = list(self.document.get("tools") or ())
+        for item in self.document.get("input") or ():
+            if item.get("type") == "additional_tools":
+                listed += item["tools"]
         found = []
-        for tool in self.document.get("tools") or ():
+        for tool in listed:
             if tool.get("type") == "namespace":
                 found += [(tool["name"], inner["name"]) for inner in tool.get("tools", ())]
             else:
@@ -189,11 +194,11 @@ def exchanges(items: Sequence[Mapping[str, Any]]) -> list[Exchange]:
                 said = tuple(part for exchange in found for part in (exchange.prompt, *exchange.results))
                 found.append(Exchange(text, earlier=said))
             answering = False
-        elif item.get("role") == "assistant" or item.get("type") == "function_call":
+        elif item.get("role") == "assistant" or item.get("type") in ("function_call", "custom_tool_call"):
             if found and not answering:
                 found[-1].answers += 1
             answering = True
-        elif item.get("type") == "function_call_output" and found:
+        elif item.get("type") in ("function_call_output", "custom_tool_call_output") and found:
             found[-1].results.append(text_of(item))
             answering = False
     return found
@@ -422,16 +427,15 @@ def _item(block: Say | Use, request: Request, talk: Exchange) -> dict[str, Any]:
     if isinstance(block, Say):
         content = [{"type": "output_text", "text": block.text, "annotations": []}]
         return {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": content}
-    arguments = block.arguments(talk) if callable(block.arguments) else block.arguments
+    arguments = json.dumps(dict(block.arguments(talk) if callable(block.arguments) else block.arguments))
     namespace, name = _full_name(block.tool, request.tools)
-    call = {
-        "id": f"fc_{number}",
-        "type": "function_call",
-        "name": name,
-        "call_id": f"call_{number}",
-        "arguments": json.dumps(dict(arguments)),
-    }
-    return call | ({"namespace": namespace} if namespace else {})
+    call = {"id": f"fc_{number}", "call_id": f"call_{number}", "name": name}
+    if namespace:
+        call["namespace"] = namespace
+    if name == CODE and block.tool != CODE:  # this model calls its tools from a program that it writes
+        program = f"text(await tools.{block.tool}({arguments}));"
+        return call | {"type": "custom_tool_call", "input": program}
+    return call | {"type": "function_call", "arguments": arguments}
 
 
 def _full_name(tool: str, offered: Sequence[tuple[str, str]]) -> tuple[str, str]:
@@ -439,4 +443,4 @@ def _full_name(tool: str, offered: Sequence[tuple[str, str]]) -> tuple[str, str]
     for namespace, name in offered:
         if tool == name or name.endswith(f"__{tool}"):
             return namespace, name
-    return "", tool
+    return next((one for one in offered if one[1] == CODE), ("", tool))

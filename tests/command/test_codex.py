@@ -56,19 +56,21 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         api.__exit__(None, None, None)
 
 
-def settings(api: ResponsesAPI) -> dict[str, Any]:
+def settings(api: ResponsesAPI, model: str = "gpt-5.5") -> dict[str, Any]:
     """Codex as it is known already, but with another upstream."""
     headers = {"Authorization": "Bearer $OPENAI_API_KEY"}
     return {
         "codex": {
             "folder": str(FOLDER),
-            "model": "gpt-5.1-codex",
+            "model": model,
             "route": {"upstream": api.url, "headers": headers, "paths": ["/v1/responses"]},
         }
     }
 
 
-def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serve: Serve) -> None:
+# Models differ in how they call tools: one by one, or (the default one) from a program that they write.
+@pytest.mark.parametrize("model", ["", "gpt-5.5", "one-that-codex-does-not-know"])
+def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serve: Serve, model: str) -> None:
     api = serve(
         {
             "coder": [
@@ -88,7 +90,7 @@ def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serv
             ]
         }
     )
-    here = stage(settings(api))
+    here = stage(settings(api, model))
 
     first = here.play(here.order("codex", "Please write it: answer.py prints 42."))
     second = here.play(here.order("codex", "And what did you send?", handle=first.handle))
@@ -112,16 +114,22 @@ def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serv
     assert not any(KEY.encode() in request.body for request in api.requests)
 
 
-def test_codex_is_offered_the_protocols_tools_and_none_that_leads_past_the_bus(stage: Make, serve: Serve) -> None:
+@pytest.mark.parametrize("model", ["", "gpt-5.5", "gpt-5.6-luna"])
+def test_codex_is_offered_the_protocols_tools_and_none_that_leads_past_the_bus(
+    stage: Make, serve: Serve, model: str
+) -> None:
     api = serve({"coder": [Turn("go", [Say("done")])]})
-    here = stage(settings(api))
+    here = stage(settings(api, model))
 
     here.play(here.order("codex", "go", tools=("Send", "AskQuestion")))
 
-    names = [name for _, name in api.requests[0].tools]
-    assert [name for namespace, name in api.requests[0].tools if namespace] == ["AskQuestion", "Send"]
-    assert "exec_command" in names
-    assert not {"web_search", "spawn_agent", "image_generation", "create_goal"} & set(names)
+    offered = api.requests[0].tools
+    assert [name for namespace, name in offered if namespace == "mcp__parley"] == ["AskQuestion", "Send"]
+    assert {"exec", "exec_command"} & {name for _, name in offered}
+    assert not {"web_search", "spawn_agent", "image_generation", "create_goal", "tool_search"} & {
+        name for _, name in offered
+    }
+    assert b"spawn_agent" not in api.requests[0].body
 
 
 def test_codex_runs_without_a_boundary_too_where_the_user_gave_it_up(stage: Make, serve: Serve) -> None:

@@ -47,6 +47,7 @@ def words(
         "args": list(bridge[1:]),
         "env_vars": list(variables),
         "default_tools_approval_mode": "approve",
+        "omit_tools_from": ["deferred", "code_mode"],  # the model sees them from the beginning, as tools of their own
         "required": True,
         "tool_timeout_sec": 600,
     }
@@ -68,6 +69,7 @@ def words(
         "check_for_update_on_startup": False,
         "web_search": "disabled",
         "analytics.enabled": False,
+        "agents.enabled": False,
         "allow_login_shell": False,
         "shell_environment_policy.ignore_default_excludes": True,  # else `parley tool` would miss its token
         "skills.bundled.enabled": False,
