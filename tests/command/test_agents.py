@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from parley.config import ConfigError
 from parley.ports import Bind
 from tests.command.stage import Stage
 
+ROOT = Path(__file__).resolve().parents[2]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -71,7 +73,8 @@ def test_codex_needs_no_settings() -> None:
         ("[agents.x]\ncommand = ['x']\nbinds = ['nowhere']", "is not there"),
         ("[agents.x]\ncommand = ['x']\nenvironment = { PARLEY_TOKEN = 'x' }", "can't be set for an agent"),
         ("[agents.x]\ncommand = ['x']\nenvironment = 7", "environment: it must be names or values"),
-        ("[agents.x]\ncommand = ['x']\nroute = { upstream = 'ftp://x', paths = ['/'] }", "is no address"),
+        ("[agents.x]\ncommand = ['x']\nroute = { upstream = 'ftp://x', paths = ['/'] }", "is no safe address"),
+        ("[agents.x]\ncommand = ['x']\nroute = { upstream = 'http://x.org', paths = ['/'] }", "is no safe address"),
         ("[agents.x]\ncommand = ['x']\nroute = { upstream = 'https://x' }", "upstream and paths go together"),
         ("[agents.x]\ncommand = ['x']\nroute = { port = 1 }", "port: there is no such setting"),
         ("[agents.codex]\noutput = 'text'", "output: it goes with a command of your own"),
@@ -154,6 +157,19 @@ def test_a_limit_is_known_by_its_words(text: str, seconds: float) -> None:
     assert parked(text) == seconds
 
 
+@pytest.mark.parametrize(
+    "said, session",
+    [(b"id: a1\n" + b"x" * 3_000_000, "a1"), (b"x" * 3_000_000 + b"\nid: a2\n", "a2"), (b"none", ""), (b"id: ", "")],
+    ids=["at the beginning", "at the end", "nowhere", "empty"],
+)
+def test_a_session_is_found_at_either_end_of_what_was_said(said: bytes, session: str) -> None:
+    output = Text(r"id: (\w+)")
+    for start in range(0, len(said), 65536):
+        output.take(said[start : start + 65536])
+
+    assert output.session == session
+
+
 def test_an_agent_is_told_who_it_is(tmp_path: Path) -> None:
     here = Stage(tmp_path, {})
     try:
@@ -161,3 +177,27 @@ def test_an_agent_is_told_who_it_is(tmp_path: Path) -> None:
         assert instructions(here.order("x", "m", role="{}")) == "You are `coder`."
     finally:
         here.close()
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of a language in the guide."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / "agents.md").read_text(), re.DOTALL)
+
+
+def test_the_guides_script_is_the_one_of_the_examples() -> None:
+    assert blocks("sh") == [(ROOT / "examples" / "notes.sh").read_text()]
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_every_setting_of_the_guide_can_be_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / "parley.toml").write_text(text)
+
+    read = agents.read(config.read(tmp_path).agents, tmp_path)
+
+    assert set(tomllib.loads(text)["agents"]) <= set(read)
+
+
+def test_the_guide_names_every_setting() -> None:
+    said = {key for text in blocks("toml") for table in tomllib.loads(text)["agents"].values() for key in table}
+
+    assert said == set(agents._KEYS)

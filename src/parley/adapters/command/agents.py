@@ -18,6 +18,7 @@ OUTPUTS = ("text", "codex-json")
 PLACEHOLDERS = ("{message_file}", "{role_file}", "{handle}", "{home}", "{workspace}", "{model}")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_UPSTREAM = re.compile(r"(https://[^/\s?#@]+|http://(127(\.\d+){3}|localhost|\[::1\])(:\d+)?)(/[^\s?#]*)?")
 _KEYS = ("command", "resume", "environment", "route", "handle", "output", "binds", "folder", "model")
 _ROUTE_KEYS = ("upstream", "headers", "paths", "hosts")
 
@@ -152,8 +153,8 @@ def _way(given: object, where: str) -> Way:
         if key not in _ROUTE_KEYS:
             raise ConfigError(f"{where} {key}: there is no such setting; use one of: {', '.join(_ROUTE_KEYS)}")
     upstream, paths = _text(given, "upstream", where), _texts(given, "paths", where)
-    if upstream and not re.match(r"https?://[^/\s]+", upstream):
-        raise ConfigError(f'{where} upstream: {upstream!r} is no address; write upstream = "https://…"')
+    if upstream and not _UPSTREAM.fullmatch(upstream):
+        raise ConfigError(f'{where} upstream: {upstream!r} is no safe address; write upstream = "https://…"')
     if bool(upstream) != bool(paths) or not all(path.startswith("/") for path in paths):
         raise ConfigError(f'{where} paths: upstream and paths go together; write paths = ["/v1/…"]')
     headers = given.get("headers", {})

@@ -10,6 +10,7 @@ from typing import Any
 from parley.adapters.command import codex
 
 TEXT_LIMIT = 256 * 1024  # characters of a final text: the end of it is kept
+HEAD_LIMIT = 64 * 1024
 LINE_LIMIT = 4 << 20
 SHOWN = 2000
 LIMITED = re.compile(
@@ -29,23 +30,29 @@ def parked(text: str, *, limited: bool = False) -> float:
 
 
 class Text:
-    """Standard output is the final text; a pattern may find the session in it."""
+    """Standard output is the final text; a pattern may find the session in its beginning or in its end."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = re.compile(pattern.encode()) if pattern else None
-        self._said = bytearray()
-        self.session = ""
+        self._head, self._said = bytearray(), bytearray()
         self.fault = ""
         self.limited = False
 
     def take(self, data: bytes) -> None:
         """Take what was said."""
+        self._head += data[: HEAD_LIMIT - len(self._head)]
         self._said += data
-        if self._pattern and not self.session and (found := self._pattern.search(self._said)):
-            whole = found[1] if found.re.groups else found[0]
-            self.session = (whole or b"").decode("utf-8", "replace")[:SHOWN]
         if len(self._said) > 8 * TEXT_LIMIT:
             del self._said[: -4 * TEXT_LIMIT]
+
+    @property
+    def session(self) -> str:
+        """The session, if the pattern finds one: its first group, or all of it."""
+        for said in (self._head, self._said):
+            if self._pattern is not None and (found := self._pattern.search(said)):
+                whole = found[1] if found.re.groups else found[0]
+                return (whole or b"").decode("utf-8", "replace")[:SHOWN]
+        return ""
 
     def text(self) -> str:
         """The end of it, as far as there is room."""

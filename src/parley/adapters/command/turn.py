@@ -108,6 +108,8 @@ class Turn:
             ended = replace(ended, fault=str(error), hard=True)
         except OSError as error:
             ended = replace(ended, fault=f"it could not be run: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever it was, whoever waits for this turn has to be told
+            ended = replace(ended, fault=f"its runner failed: {type(error).__name__}: {error}")
         finally:
             self._wake.close()
             self._woken.close()
@@ -139,8 +141,6 @@ class Turn:
         finally:
             status = caged.kill()
             said = stream.close(self._output.take)
-        if self._hatch is not None:
-            self._hatch.close()  # whoever called last was inside: no call comes after the end
         usage, totals = self._output.usage(self._used)
         ended = replace(
             ended,

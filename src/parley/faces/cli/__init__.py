@@ -13,7 +13,6 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn
 
-TOOLS = ("Send", "CloseConversation", "AskQuestion", "AskHuman", "Answer")
 OK, FAILED, BAD_USE, WITHDRAWN, WAITING, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 # Each command's module in this package. Its `run` takes the words and gives the exit code.
@@ -210,17 +209,14 @@ def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:
 
 def _add_tool(tool: argparse.ArgumentParser) -> None:
     tool.add_argument(
-        "tool",
-        metavar="TOOL",
-        choices=TOOLS,
-        help="Send, CloseConversation, AskQuestion; for the proxy: AskHuman, Answer",
+        "tool", metavar="TOOL", help="Send, CloseConversation, AskQuestion; the proxy's: AskHuman, Answer"
     )
     tool.add_argument(
         "text", metavar="TEXT", nargs="?", default="", help="your words, - for standard input; or the thread to close"
     )
     tool.add_argument("--to", metavar="ROLE", help="open a conversation with this role")
     tool.add_argument("--thread", metavar="T", help="go on with this conversation; `dispatcher` answers who sent you")
-    tool.add_argument("--kind", choices=("question", "assert"), help="assert asks for a verdict on an artifact")
+    tool.add_argument("--kind", metavar="K", help="question (default), or assert: asks for a verdict on an artifact")
     tool.add_argument("--artifact", metavar="FILE", help="with --kind assert: what is put forward")
     tool.add_argument("--verdict", metavar="V", help="with Answer: approve, revise, backtrack intent, …")
     tool.add_argument("--confidence", metavar="C", type=float, help="with Answer: how sure you are, 0 to 1")

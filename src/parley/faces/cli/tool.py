@@ -13,6 +13,8 @@ from parley.faces.cli import FAILED, OK, Trouble
 
 def run(words: argparse.Namespace) -> int:
     """Call the tool and print its answer."""
+    if words.tool not in TOOLS:
+        raise Trouble(f"there is no tool {words.tool!r}; use one of: {', '.join(TOOLS)}")
     arguments: dict[str, Any] = {
         name: value
         for name in ("to", "thread", "kind", "artifact", "verdict", "confidence")
