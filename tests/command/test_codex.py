@@ -31,6 +31,10 @@ from tests.command.stage import Stage
 
 FOLDER = Path(__file__).resolve().parents[2] / ".codex" / "node_modules" / ".bin"
 KEY = "sk-kept-outside"
+LOOK_FOR_THE_KEY = """
+found=$(cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c 'sk-kept-outsid[e]')
+echo "found: $found $(grep -rl 'sk-kept-outsid[e]' "$HOME" . | grep -vc sessions)"
+"""
 Make = Callable[..., Stage]
 Serve = Callable[[Mapping[str, list[Turn]]], ResponsesAPI]
 
@@ -77,7 +81,8 @@ def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serv
                 Turn(
                     "write it",
                     [
-                        Use("exec_command", {"cmd": "echo 'print(42)' > answer.py; env | grep -c sk-kept"}),
+                        Use("exec_command", {"cmd": "echo 'print(42)' > answer.py"}),
+                        Use("exec_command", {"cmd": LOOK_FOR_THE_KEY}),
                         Use("Send", {"to": "tester", "text": "please run answer.py"}),
                         Use("exec_command", {"cmd": "parley tool Send --thread dispatcher 'from the shell'"}),
                         Say("It is written."),
@@ -104,13 +109,14 @@ def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serv
         ("t2", "Send", {"thread": "dispatch:d1", "text": "again"}),
     ]
     assert json.loads(first.handle)["session"] == json.loads(second.handle)["session"]
-    # each request counts 1000 and 50: four in the first turn, two in the second
-    assert (first.usage["input_tokens"], first.usage["output_tokens"]) == (4000, 200)
+    # each request counts 1000 and 50: five in the first turn, two in the second
+    assert (first.usage["input_tokens"], first.usage["output_tokens"]) == (5000, 250)
     assert (second.usage["input_tokens"], second.usage["output_tokens"]) == (2000, 100)
     assert first.boundary["ok"]
     assert "tool Send" in here.progress
     assert api.refused == []
     assert "You are `coder`" in api.of("coder")[0].body.decode()
+    assert b"found: 0 0" in api.requests[2].body
     assert not any(KEY.encode() in request.body for request in api.requests)
 
 
@@ -200,6 +206,17 @@ def test_codex_does_not_hold_its_turn_while_a_limit_lasts(stage: Make, serve: Se
 
     assert ended.fault == "it waits for a limit of its provider's"
     assert ended.parked_seconds == 60.0
+
+
+def test_a_role_too_long_for_a_command_line_is_read_from_its_file(stage: Make, serve: Serve) -> None:
+    api = serve({"coder": [Turn("message", [Use("exec_command", {"cmd": "wc -c < $PARLEY_ROLE"}), Say("read")])]})
+    here = stage(settings(api))
+
+    ended = here.play(here.order("codex", "", role=json.dumps({"prompt": "x" * 300_000})))
+
+    assert (ended.fault, ended.text) == ("", "read")
+    assert b"300018" in api.requests[-1].body
+    assert b"role.md: read it first" in api.requests[0].body
 
 
 def test_a_session_that_is_gone_is_begun_anew(stage: Make, serve: Serve) -> None:

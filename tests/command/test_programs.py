@@ -294,6 +294,24 @@ def test_what_the_gateway_saw_parks_an_agent_whatever_it_says_itself(stage: Make
     assert ended.parked_seconds == 60.0
 
 
+def test_turns_run_side_by_side_and_each_call_reaches_its_own(stage: Make, tmp_path: Path) -> None:
+    name = script(tmp_path, '#!/bin/sh\nparley tool Send --to x "$(cat)"\n')
+    here = stage({"one": {"command": [name]}})
+    orders = [here.order("one", f"message {number}", home=str(tmp_path / f"home{number}")) for number in range(4)]
+
+    for order in orders:
+        here.start(order)
+    ended: list[Ended] = []
+    while len(ended) < len(orders):
+        event = here.next(lambda call: (True, f"{call.turn} said {call.arguments['text']}", {}))
+        if isinstance(event, Ended):
+            ended.append(event)
+
+    assert {(one.turn, one.text) for one in ended} == {
+        (order.turn, f"{order.turn} said {order.message}") for order in orders
+    }
+
+
 def test_no_descriptor_or_thread_is_left_behind(stage: Make, tmp_path: Path) -> None:
     name = script(tmp_path, "#!/bin/sh\nparley tool Send --to x hello\n")
     here = stage({"one": {"command": [name]}})

@@ -29,6 +29,7 @@ TRY_LATER = 75  # the exit code by which a program says so (EX_TEMPFAIL of sysex
 LIMITS = (429, 503, 529)  # the statuses by which an API says so
 LINES = 2000  # of progress in one turn
 STDERR_TAIL = 64 * 1024
+ARGUMENT_LIMIT = 100_000  # bytes; Linux takes no single argument above 128 KiB
 DRAIN_LIMIT = 64 << 20
 _CHUNK = 1 << 16
 _SESSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
@@ -166,7 +167,8 @@ class Turn:
 
     def _attend(self, stream: _Streams) -> str:
         """Listen until the program ends, or the turn is given up; then why."""
-        message = self.order.message.encode("utf-8", "replace")
+        # a program that reads nothing at all asks for a prompt, and fails
+        message = (self.order.message or "(an empty message)").encode("utf-8", "replace")
         with selectors.DefaultSelector() as selector, _watched(stream.process.pid) as exit_handle:
             selector.register(self._woken, selectors.EVENT_READ)
             selector.register(exit_handle, selectors.EVENT_READ)
@@ -222,7 +224,10 @@ class Turn:
                 self._used = {}
             bridge = self._boundary.python(BRIDGE)
             variables = (caller.SOCKET, caller.TOKEN, caller.NAMES)
-            return codex.words(found, session, GATEWAY, bridge, variables, model, self._instructions)
+            told = self._instructions
+            if len(told.encode()) > ARGUMENT_LIMIT:
+                told = f"You are `{self.order.agent}`. What that means is in {home}/{room.FOLDER}/{room.ROLE}: read it first."
+            return codex.words(found, session, GATEWAY, bridge, variables, model, told)
         values = {
             "{message_file}": f"{home}/{room.FOLDER}/{room.MESSAGE}",
             "{role_file}": f"{home}/{room.FOLDER}/{room.ROLE}",
