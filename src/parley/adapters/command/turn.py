@@ -226,7 +226,8 @@ class Turn:
             variables = (caller.SOCKET, caller.TOKEN, caller.NAMES)
             told = self._instructions
             if len(told.encode()) > ARGUMENT_LIMIT:
-                told = f"You are `{self.order.agent}`. What that means is in {home}/{room.FOLDER}/{room.ROLE}: read it first."
+                file = f"{home}/{room.FOLDER}/{room.ROLE}"
+                told = f"You are `{self.order.agent}`. What that means is in {file}: read it first."
             return codex.words(found, session, GATEWAY, bridge, variables, model, told)
         values = {
             "{message_file}": f"{home}/{room.FOLDER}/{room.MESSAGE}",
