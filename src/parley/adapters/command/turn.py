@@ -8,6 +8,7 @@ import os
 import re
 import selectors
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -126,7 +127,8 @@ class Turn:
             try:
                 with self._lock:
                     self._hatch = hatch
-                self._boundary.hand_over(order.home)
+                for path in (order.home, order.site.workspace):
+                    self._boundary.hand_over(path)
                 return self._live(cage, ended)
             finally:
                 with self._lock:
@@ -251,7 +253,7 @@ class Turn:
         order = self.order
         folder = f"{home}/{room.FOLDER}"
         given = {
-            "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin:{sys.base_prefix}/bin",
             "HOME": home,
             "LANG": "C.UTF-8",
             caller.SOCKET: f"{folder}/{room.SOCKET}",
