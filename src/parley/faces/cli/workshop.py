@@ -14,6 +14,8 @@ from types import FrameType
 from typing import NoReturn
 
 from parley.adapters.boundary import Boundary
+from parley.adapters.command import agents
+from parley.adapters.command.runner import CommandRunner
 from parley.adapters.files import JobFiles
 from parley.adapters.playing import Playing
 from parley.adapters.setup import SetUp
@@ -30,7 +32,7 @@ from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import job_document
 from parley.faces.plain import PlainView, SilentView
-from parley.ports import WorkspaceError
+from parley.ports import Runner, WorkspaceError
 
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
@@ -51,10 +53,13 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 @contextmanager
 def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     """An engine at a place. When it is let go of, no process of a turn is left."""
+    known = agents.read(settings.agents, place.root)
     make_home(place)
     store = SqliteStore(place.home, durability=settings.durability)
     boundary = Boundary(settings.boundary)
-    turns = LocalTurns({"scripted": Playing(boundary)}, settings.parallel)
+    runners: dict[str, Runner] = {"scripted": Playing(boundary)}
+    runners |= dict.fromkeys(known, CommandRunner(boundary, known))
+    turns = LocalTurns(runners, settings.parallel)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():
         if handler == signal.SIG_DFL:  # nohup and the like are left as they are
