@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parley import config
 from parley.adapters.command import agents, codex
-from parley.adapters.command.output import CodexJson, Text, parked
+from parley.adapters.command.output import CodexJson, Text, parked, seconds_of
 from parley.adapters.command.runner import instructions
 from parley.config import ConfigError
 from parley.ports import Bind
@@ -155,6 +155,14 @@ def test_events_that_are_not_as_they_should_be_do_no_harm(line: bytes) -> None:
 )
 def test_a_limit_is_known_by_its_words(text: str, seconds: float) -> None:
     assert parked(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "header, seconds",
+    [("7", 7.0), ("1.5", 1.5), ("999999", 6 * 3600.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0), ("-1", 0.0), ("", 0.0)],
+)
+def test_how_long_to_wait_is_read_from_the_header(header: str, seconds: float) -> None:
+    assert seconds_of(header) == seconds
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_a_refused_call_reaches_the_model(stage: Make, serve: Serve) -> None:
 @pytest.mark.parametrize(
     "trouble, fault, parked",
     [
-        (rate_limited(1), "429 Too Many Requests", 60.0),
+        (rate_limited(1), "429 Too Many Requests", 1.0),
         (Fail(503, "overloaded", code="server_is_overloaded"), "at capacity", 60.0),
         (too_long(), "context window", 0.0),
         (Fail(401, "Incorrect API key provided.", code="invalid_api_key"), "Incorrect API key provided", 0.0),
@@ -205,7 +205,7 @@ def test_codex_does_not_hold_its_turn_while_a_limit_lasts(stage: Make, serve: Se
     ended = here.play(here.order("codex", "go"))
 
     assert ended.fault == "it waits for a limit of its provider's"
-    assert ended.parked_seconds == 60.0
+    assert ended.parked_seconds == 3600.0
 
 
 def test_a_role_too_long_for_a_command_line_is_read_from_its_file(stage: Make, serve: Serve) -> None:

@@ -291,7 +291,7 @@ def test_what_the_gateway_saw_parks_an_agent_whatever_it_says_itself(stage: Make
         ended = here.play(here.order("one", "go"))
 
     assert here.progress == ["status 429"]
-    assert ended.parked_seconds == 60.0
+    assert ended.parked_seconds == 5.0
 
 
 def test_turns_run_side_by_side_and_each_call_reaches_its_own(stage: Make, tmp_path: Path) -> None:

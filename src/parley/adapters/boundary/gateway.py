@@ -30,6 +30,7 @@ class Request(NamedTuple):
     method: str
     target: str
     status: int
+    retry_after: str = ""  # what upstream said when it was asked too often
 
 
 class Gateway:
@@ -85,9 +86,10 @@ class Gateway:
             self._open.discard(one)
         one.close()
 
-    def _note(self, head: Head | None, status: int) -> None:
+    def _note(self, head: Head | None, status: int, retry_after: str = "") -> None:
+        method, target = (head.method, head.target[:500]) if head else ("", "")
         with self._lock:
-            self._requests.append(Request(head.method, head.target[:500], status) if head else Request("", "", status))
+            self._requests.append(Request(method, target, status, retry_after[:100]))
 
     def _serve(self, client: socket.socket) -> None:
         head = None
@@ -136,7 +138,14 @@ class Gateway:
     def _pass_on(self, client: socket.socket, head: Head) -> None:
         if self._upstream is None or not path_allowed(head.target, self._route.paths):
             raise Bad(403, f"{head.method} {head.target[:200]} is not on the list of paths")
-        forward(client, head, self._upstream, self._route.headers, lambda status: self._note(head, status), self)
+        forward(
+            client,
+            head,
+            self._upstream,
+            self._route.headers,
+            lambda status, after: self._note(head, status, after),
+            self,
+        )
 
     # what upstream.py needs to know: connections that end with the cage
 

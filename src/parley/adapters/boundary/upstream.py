@@ -63,7 +63,7 @@ def forward(
     head: Head,
     upstream: Upstream,
     secrets: Mapping[str, str],
-    note: Callable[[int], None],
+    note: Callable[[int, str], None],
     keeper: _Keeper,
 ) -> None:
     """Pass a request on, and its answer back."""
@@ -81,7 +81,7 @@ def forward(
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise Bad(502, f"{upstream.host} broke off: {type(error).__name__}") from error
-        note(response.status)
+        note(response.status, response.getheader("retry-after") or "")
         _answer(client, head.method, response)
     finally:
         keeper.drop(kept)

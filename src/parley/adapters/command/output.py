@@ -29,6 +29,11 @@ def parked(text: str, *, limited: bool = False) -> float:
     return min(float(found[1]) * _UNITS[found[2].lower()], LONGEST_PARK) if found else PARK_SECONDS
 
 
+def seconds_of(retry_after: str) -> float:
+    """How long the header asks to wait; 0 if it gives a date, or nothing that can be used."""
+    return min(float(retry_after), LONGEST_PARK) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", retry_after.strip()) else 0.0
+
+
 class Text:
     """Standard output is the final text; a pattern may find the session in its beginning or in its end."""
 

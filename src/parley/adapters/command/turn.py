@@ -21,7 +21,7 @@ from parley.adapters.boundary.cage import GATEWAY, HOME
 from parley.adapters.command import caller, codex, room
 from parley.adapters.command.agents import Agent, AgentError, filled, program
 from parley.adapters.command.hatch import Hatch
-from parley.adapters.command.output import PARK_SECONDS, SHOWN, CodexJson, Text, parked
+from parley.adapters.command.output import PARK_SECONDS, SHOWN, CodexJson, Text, parked, seconds_of
 from parley.ports import BoundaryError, Called, Ended, Order, Progress, TurnEvent
 
 BIN = Path(__file__).resolve().parent / "bin"
@@ -152,20 +152,21 @@ class Turn:
             boundary=caged.verdict.summary(),
             handle=_new_handle(self.agent.name, self._output.session or self._session, totals or self._used),
         )
-        if given_up:
-            return replace(ended, fault=given_up, parked_seconds=PARK_SECONDS)
         last = caged.requests[-1:]
-        limited = status == TRY_LATER or bool(last and last[0].status in LIMITS)
-        return self._judge(ended, status, said, limited=limited)
+        limited = bool(last and last[0].status in LIMITS)
+        wait = seconds_of(last[0].retry_after) if limited else 0.0
+        if given_up:
+            return replace(ended, fault=given_up, parked_seconds=wait or PARK_SECONDS)
+        return self._judge(ended, status, said, limited=limited or status == TRY_LATER, wait=wait)
 
-    def _judge(self, ended: Ended, status: int, said: str, *, limited: bool) -> Ended:
+    def _judge(self, ended: Ended, status: int, said: str, *, limited: bool, wait: float) -> Ended:
         if status == 0 and not self._output.fault:
             return ended
         how = f"it was killed by signal {-status}" if status < 0 else f"it exited with {status}"
         fault = self._output.fault or (f"{how}: {said}" if said else how)
         # words alone are believed of Codex, whose words are known; else it takes the exit code, or what the gateway saw
         later = parked(fault, limited=limited) if limited or self._output.fault else 0.0
-        return replace(ended, fault=fault[:SHOWN], parked_seconds=later)
+        return replace(ended, fault=fault[:SHOWN], parked_seconds=wait or later)
 
     def _attend(self, stream: _Streams) -> str:
         """Listen until the program ends, or the turn is given up; then why."""
