@@ -73,7 +73,7 @@ def settings(api: ResponsesAPI, model: str = "gpt-5.5") -> dict[str, Any]:
 
 
 # Models differ in how they call tools: one by one, or (the default one) from a program that they write.
-@pytest.mark.parametrize("model", ["", "gpt-5.5", "one-that-codex-does-not-know"])
+@pytest.mark.parametrize("model", ["", "gpt-5.5"])
 def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serve: Serve, model: str) -> None:
     api = serve(
         {
@@ -120,7 +120,7 @@ def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serv
     assert not any(KEY.encode() in request.body for request in api.requests)
 
 
-@pytest.mark.parametrize("model", ["", "gpt-5.5", "gpt-5.6-luna"])
+@pytest.mark.parametrize("model", ["", "gpt-5.5"])
 def test_codex_is_offered_the_protocols_tools_and_none_that_leads_past_the_bus(
     stage: Make, serve: Serve, model: str
 ) -> None:
@@ -186,7 +186,7 @@ def test_what_the_api_will_not_do_is_a_fault_in_codex_own_words(
 
 @pytest.mark.parametrize(
     "trouble",
-    [Drop(times=1), Malformed(times=1), Fail(500, times=1), Slow(0.5), rate_limited(1, times=1)],
+    [Drop(times=1), Malformed(times=1), Fail(500, times=1), Slow(0.1), rate_limited(1, times=1)],
     ids=["dropped", "malformed", "server error", "slow", "rate limit"],
 )
 def test_codex_gets_over_what_passes(stage: Make, serve: Serve, trouble: Block) -> None:

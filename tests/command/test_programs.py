@@ -205,7 +205,7 @@ def test_exit_code_75_parks_the_agent(stage: Make, tmp_path: Path, words: str, s
 def test_output_is_bounded_and_its_end_is_kept(stage: Make, tmp_path: Path) -> None:
     name = script(
         tmp_path,
-        "#!/bin/sh\nhead -c 300000000 /dev/zero | tr '\\0' 'x'\nseq 100000 >&2\n"
+        "#!/bin/sh\nhead -c 60000000 /dev/zero | tr '\\0' 'x'\nseq 100000 >&2\n"
         "head -c 9000000 /dev/zero >&2\necho; echo END\n",
     )
     here = stage({"one": {"command": [name]}})
