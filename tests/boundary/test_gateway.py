@@ -103,7 +103,7 @@ print(json.dumps(seen))
     assert asked.header("authorization") == asked.header("cookie") == []
     assert asked.header("anthropic-version") == ["1"]
     assert asked.header("host") == [f"127.0.0.1:{api.port}"]
-    assert ("POST", "/v1/messages?beta=true", 200) in caged.requests
+    assert ("POST", "/v1/messages?beta=true", 200, "3") in caged.requests
 
 
 def test_events_arrive_one_by_one(boundary: Boundary, yard: Yard, route: Route, api: Api) -> None:
