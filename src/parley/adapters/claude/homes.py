@@ -1,0 +1,114 @@
+"""An instance's home from outside. The agent may have put anything there: links, pipes, other files of these names."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+PROJECTS = (".claude", "projects")
+INTERRUPTED = "interrupted.json"
+SCRATCH = "scratch.md"
+TAIL = 4 << 20  # no line of a session that is looked for is longer
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Home:
+    """What the runner reads and writes in a home: only plain files, never through a link."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    # ---- the session -----------------------------------------------------------------------------
+
+    def mark(self, session: str, last: str) -> int | None:
+        """How long the session's file is behind the entry `last`; None if that is not written yet."""
+        with self._session(session, os.O_RDONLY) as file:
+            if file is None:
+                return None
+            end = os.fstat(file).st_size
+            begin = max(0, end - TAIL)
+            data = os.pread(file, end - begin, begin)
+        found = data.rfind(f'"uuid":"{last}"'.encode()) if last else len(data) - 1
+        newline = data.find(b"\n", found) if last else data.rfind(b"\n")
+        return begin + newline + 1 if found >= 0 and newline >= 0 else None
+
+    def put_back(self, session: str, last: str, size: int) -> bool:
+        """Make the session what it was behind the entry `last`; whether that could be done."""
+        with self._session(session, os.O_RDWR) as file:
+            if file is None or os.fstat(file).st_size < size or size <= 0:
+                return False
+            begin = max(0, size - TAIL)
+            line = os.pread(file, size - begin, begin).rstrip(b"\n").rpartition(b"\n")[2]
+            if last and f'"uuid":"{last}"'.encode() not in line:
+                return False
+            os.ftruncate(file, size)
+        return True
+
+    @contextlib.contextmanager
+    def _session(self, session: str, flags: int) -> Iterator[int | None]:
+        """The session's file, wherever the CLI keeps it for this workspace."""
+        with contextlib.ExitStack() as stack:
+            try:
+                folder = _opened(stack, self.path, _FOLDER)
+                for name in PROJECTS:
+                    folder = _opened(stack, name, _FOLDER, folder)
+                file = next((f for name in sorted(os.listdir(folder)) if (f := _in(stack, folder, name, session, flags))), None)
+            except OSError:
+                file = None
+            yield file
+
+    # ---- small files -----------------------------------------------------------------------------
+
+    def scratch(self, limit: int) -> str:
+        """The beginning of the agent's scratch file."""
+        return self._read(SCRATCH, limit).decode("utf-8", "replace")
+
+    def note_interrupted(self, handle: dict[str, Any], message: str) -> None:
+        """Keep what an interrupted turn was about: its message is in no session that outlives its process."""
+        text = json.dumps({"handle": handle, "message": message})
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            folder = _opened(stack, self.path, _FOLDER)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(INTERRUPTED, dir_fd=folder)
+            file = os.open(INTERRUPTED, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=folder)
+            with os.fdopen(file, "w", encoding="utf-8") as stream:
+                stream.write(text)
+
+    def interrupted(self, handle: dict[str, Any], limit: int) -> str:
+        """What was being worked on when this session was interrupted; forgotten by being asked."""
+        data = self._read(INTERRUPTED, 8 * limit)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            os.unlink(INTERRUPTED, dir_fd=_opened(stack, self.path, _FOLDER))
+        try:
+            document = json.loads(data)
+            return str(document["message"])[:limit] if document["handle"] == handle else ""
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return ""
+
+    def _read(self, name: str, limit: int) -> bytes:
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            folder = _opened(stack, self.path, _FOLDER)
+            file = _opened(stack, name, os.O_RDONLY | _FILE, folder)
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                return os.read(file, limit)
+        return b""
+
+
+def _opened(stack: contextlib.ExitStack, name: str, flags: int, folder: int | None = None) -> int:
+    file = os.open(name, flags, dir_fd=folder)
+    stack.callback(os.close, file)
+    return file
+
+
+def _in(stack: contextlib.ExitStack, folder: int, name: str, session: str, flags: int) -> int | None:
+    try:
+        project = _opened(stack, name, _FOLDER, folder)
+        file = _opened(stack, f"{session}.jsonl", flags | _FILE, project)
+    except OSError:
+        return None
+    return file if stat.S_ISREG(os.fstat(file).st_mode) else None

@@ -1,0 +1,120 @@
+"""Which Claude Code is run: the user's own where its version fits, else the one that comes with the SDK."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from parley.adapters.claude.login import NO_EXTRA
+from parley.config import ClaudeSettings
+from parley.ports import Bind
+
+# What is sent, hidden and read here was tried with this version; a later one of the same line keeps it.
+OLDEST = (2, 1, 325)
+LINE = OLDEST[:2]
+INSIDE = "/opt/claude"  # where the program lies behind the boundary
+VERSION_SECONDS = 20.0
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+
+class ClaudeError(Exception):
+    """Claude Code can't be used: the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A Claude Code: how it is started behind the boundary, and what has to be seen there for it."""
+
+    command: tuple[str, ...]
+    binds: tuple[Bind, ...]
+    version: tuple[int, int, int]
+    origin: str
+
+
+def find_program(settings: ClaudeSettings, environment: Mapping[str, str]) -> Program:
+    """The one to run. One that the user named has to fit; one that is only on the PATH is passed over."""
+    if settings.path:
+        path = Path(settings.path).expanduser()
+        found = _own(path, environment) if path.is_file() else None
+        if found is None:
+            raise ClaudeError(
+                f"[claude] path: {settings.path} is no Claude Code that can be used; "
+                f"give one of {_text(LINE)} from {_text(OLDEST)} on, or leave it out"
+            )
+        return found
+    on_path = shutil.which("claude", path=environment.get("PATH", os.defpath))
+    return (_own(Path(on_path), environment) if on_path else None) or _bundled()
+
+
+def _bundled() -> Program:
+    spec = find_spec("claude_agent_sdk")
+    if spec is None or not spec.submodule_search_locations:
+        raise ClaudeError(NO_EXTRA)
+    path = Path(spec.submodule_search_locations[0]) / "_bundled/claude"
+    if not os.access(path, os.X_OK):
+        raise ClaudeError(
+            "the SDK came without Claude Code for this machine: install Claude Code, and name it "
+            'in parley.toml: [claude] path = "…"'
+        )
+    try:
+        said = (path.parent / "claude.version").read_text(encoding="utf-8")
+    except OSError:
+        said = ""
+    return _native(path, _parsed(said) or OLDEST, "the SDK's own")
+
+
+def _own(path: Path, environment: Mapping[str, str]) -> Program | None:
+    """The user's own program, if it fits."""
+    real = path.resolve()
+    try:
+        with real.open("rb") as file:
+            head = file.read(4)
+    except OSError:
+        return None
+    version = _version(str(real), environment.get("PATH", os.defpath))
+    if version is None or version < OLDEST or version[:2] != LINE:
+        return None
+    if head == b"\x7fELF":
+        return _native(real, version, str(path))
+    node = shutil.which("node", path="/usr/bin:/usr/local/bin")
+    if head[:2] == b"#!" and node is not None:
+        folder = str(real.parent)
+        return Program((node, str(real)), (Bind(folder, folder),), version, str(path))
+    return None
+
+
+def _native(path: Path, version: tuple[int, int, int], origin: str) -> Program:
+    inside = f"{INSIDE}/claude"
+    return Program((inside,), (Bind(str(path), inside),), version, origin)
+
+
+@cache
+def _version(path: str, search: str) -> tuple[int, int, int] | None:
+    try:
+        said = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=VERSION_SECONDS,
+            env={"PATH": search, "HOME": "/nonexistent", "DISABLE_AUTOUPDATER": "1"},
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return None
+    return _parsed(said)
+
+
+def _parsed(text: str) -> tuple[int, int, int] | None:
+    found = _VERSION.search(text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,83 @@
+"""What an instance is told: its system prompt, and what goes before and behind a message."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parley.adapters.claude.guard import HOME
+from parley.ports import Order
+
+NOTES = "CLAUDE.md"
+NOTES_LIMIT = 20_000  # bytes of the user's own notes
+SCRATCH = f"{HOME}/scratch.md"
+SCRATCH_LIMIT = 8_000  # bytes of it that are shown again after a compaction
+INTERRUPTED_LIMIT = 4_000
+WARN = 0.70
+COMPACT = 0.78
+
+RolePrompt = Callable[[Mapping[str, Any], str], str]
+
+
+def bare_prompt(role: Mapping[str, Any], skill: str) -> str:
+    """The role's own prompt and nothing else."""
+    return str(role.get("prompt") or "")
+
+
+def role_of(order: Order) -> dict[str, Any]:
+    """The role of an order; what is not put as it should be counts as none."""
+    try:
+        role = json.loads(order.role or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return role if isinstance(role, dict) else {}
+
+
+def system_prompt(order: Order, role: Mapping[str, Any], compose: RolePrompt) -> str:
+    """All that an instance knows before its first message: who it is, its role, and the project's own notes."""
+    parts = [f"You are {order.agent}.", compose(role, order.skill).strip(), project_notes(order.site.workspace)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def project_notes(workspace: str) -> str:
+    """The user's CLAUDE.md at the workspace's root, as text: it sets nothing."""
+    text = _read(workspace, NOTES, NOTES_LIMIT + 1)
+    if not text.strip():
+        return ""
+    kept = text[:NOTES_LIMIT].decode("utf-8", "ignore").rstrip()
+    rest = f"\n(cut here; the rest is in {NOTES})" if len(text) > NOTES_LIMIT else ""
+    return f"# Project notes ({NOTES})\n{kept}{rest}"
+
+
+def _read(workspace: str, name: str, limit: int) -> bytes:
+    """The beginning of a plain file in the workspace; a link counts where it stays inside."""
+    path = os.path.realpath(os.path.join(workspace, name))  # noqa: PTH118 - links are followed before they are judged
+    if not path.startswith(os.path.realpath(workspace) + os.sep):
+        return b""
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return os.read(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+        finally:
+            os.close(file)
+    return b""
+
+
+def composed(message: str, *, interrupted: str = "", context: float = 0.0, compacted: str | None = None, lost: bool = False) -> str:
+    """A message with what the runner has to add behind it: its beginning stays the protocol's."""
+    parts = [message]
+    if lost:
+        parts.append("(Your earlier conversation could not be restored: look at the files before you go on.)")
+    if interrupted:
+        parts.append(f"(You were interrupted while you worked on this:)\n{interrupted}")
+    if compacted is not None:
+        parts.append(f"(Your conversation was summed up just now. Your scratch file {SCRATCH} holds:)\n{compacted or '(nothing)'}")
+    elif context >= WARN:
+        parts.append(
+            f"(Your context is {context:.0%} full and will soon be summed up: put what must not be lost into {SCRATCH}.)"
+        )
+    return "\n\n".join(parts)

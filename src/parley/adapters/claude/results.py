@@ -1,0 +1,108 @@
+"""What the CLI's results say: how a turn ended, what it cost, how full the context is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LONGEST = 300  # characters of a fault
+PARK_SECONDS = 30.0  # where the API does not say how long; doubled each time
+PARK_LONGEST = 900.0
+_REFUSED = {401, 403}
+_UNPAID = 402
+_UNKNOWN = 404
+_LIMITED = 429
+_SERVER = 500
+
+_COUNTS = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_tokens": "cacheReadInputTokens",
+    "cache_creation_tokens": "cacheCreationInputTokens",
+    "cost_usd": "costUSD",
+}
+_CONTEXT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How a turn was lost."""
+
+    text: str
+    hard: bool = False
+    parked_seconds: float = 0.0
+    too_long: bool = False
+
+
+def fault_of(result: Mapping[str, Any], wait_seconds: float | None, parked_before: int) -> Fault | None:
+    """What a result says that went wrong. `wait_seconds` is what the API asked for, if it was heard."""
+    if not result.get("is_error"):
+        return None
+    said = _said(result)
+    status = result.get("api_error_status")
+    if result.get("terminal_reason") == "prompt_too_long" or said.startswith("Prompt is too long"):
+        return Fault(f"its context is longer than the model takes, also when it is summed up: {said}"[:LONGEST], too_long=True)
+    if status in _REFUSED:
+        return Fault(
+            f"the API refused the login ({status}): {said}; check ANTHROPIC_API_KEY, or log in again"[:LONGEST], hard=True
+        )
+    if status == _UNPAID or "credit balance" in said.lower():
+        return Fault(f"the API wants to be paid first: {said}"[:LONGEST], hard=True)
+    if status == _UNKNOWN:
+        return Fault(f"the API does not know the model: {said}; set another: [claude] model in parley.toml"[:LONGEST], hard=True)
+    if isinstance(status, int) and (status == _LIMITED or status >= _SERVER):
+        what = "a rate limit is reached" if status == _LIMITED else "the API is overloaded or down"
+        seconds = wait_seconds if wait_seconds else min(PARK_LONGEST, PARK_SECONDS * 2 ** min(parked_before, 10))
+        return Fault(f"{what} ({status}): {said}"[:LONGEST], parked_seconds=seconds)
+    return Fault(f"Claude Code could not go on: {said}"[:LONGEST])
+
+
+def _said(result: Mapping[str, Any]) -> str:
+    errors = result.get("errors")
+    said = "; ".join(str(error) for error in errors) if isinstance(errors, list) and errors else result.get("result")
+    return " ".join(str(said or result.get("subtype") or "no reason given").split())
+
+
+def usage_of(results: Iterable[Mapping[str, Any]], context: float) -> dict[str, float]:
+    """What a turn's results used up together: each counts what came since the one before."""
+    used = dict.fromkeys(_COUNTS, 0.0)
+    for result in results:
+        for model in _documents(result.get("model_usage_since_last_result")):
+            for name, key in _COUNTS.items():
+                used[name] += _number(model.get(key))
+    return {"turns": 1.0, **used, "context_used": round(context, 4)}
+
+
+def tokens_of(usage: Mapping[str, Any] | None) -> float:
+    """How many tokens the context held when a response came, the response included."""
+    return sum(_number((usage or {}).get(key)) for key in _CONTEXT)
+
+
+def window_of(result: Mapping[str, Any], model: str) -> float:
+    """How many tokens the context of a model may hold; 0 if it is not said."""
+    models = result.get("modelUsage")
+    if not isinstance(models, dict):
+        return 0.0
+    found = models.get(model) or next(iter(models.values()), None)
+    return _number(found.get("contextWindow")) if isinstance(found, dict) else 0.0
+
+
+def limit_of(message: Mapping[str, Any]) -> float | None:
+    """How many seconds a limit lasts that the CLI tells of, by a retry or by a subscription's window."""
+    if message.get("type") == "system" and message.get("subtype") == "api_retry":
+        return _number(message.get("retry_delay_ms")) / 1000 if message.get("error_status") == _LIMITED else None
+    if message.get("type") == "rate_limit_event":
+        info = message.get("rate_limit_info")
+        if isinstance(info, dict) and info.get("status") == "rejected" and info.get("resetsAt"):
+            return max(1.0, _number(info["resetsAt"]) - time.time())
+    return None
+
+
+def _documents(value: Any) -> Iterable[Mapping[str, Any]]:
+    return [one for one in value.values() if isinstance(one, dict)] if isinstance(value, dict) else []
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

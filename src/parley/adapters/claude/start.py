@@ -1,0 +1,80 @@
+"""How Claude Code is started: what it is told on its command line, and all of its environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from parley.adapters.claude.guard import HOME
+from parley.adapters.claude.login import Login
+from parley.adapters.claude.program import Program
+from parley.adapters.claude.tools import SERVER
+from parley.config import ClaudeSettings
+
+GATEWAY = "http://127.0.0.1:3128"
+
+SWITCHES = {
+    # nothing is fetched, sent or kept that the turn does not need
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING": "1",
+    "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",
+    # what a role does not have is not described to it either: this halves the first request
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
+    "CLAUDE_CODE_SIMPLE_SYSTEM_PROMPT": "1",
+    "ENABLE_TOOL_SEARCH": "false",
+    "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+}
+
+
+def environment(settings: ClaudeSettings, login: Login) -> dict[str, str]:
+    """All of it: nothing of Parley's own environment gets in, and no secret is in it."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": HOME,
+        "CLAUDE_CONFIG_DIR": f"{HOME}/.claude",
+        "ANTHROPIC_BASE_URL": GATEWAY,
+        "CLAUDE_CODE_MAX_RETRIES": str(settings.max_retries),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "SHELL": "/bin/bash",
+        **SWITCHES,
+        **login.inside,
+    }
+
+
+def arguments(
+    program: Program,
+    settings: ClaudeSettings,
+    role: Mapping[str, Any],
+    prompt: str,
+    tools: tuple[str, ...],
+    session: str,
+    *,
+    resume: bool,
+) -> tuple[str, ...]:
+    """The command line.
+
+    No settings are read: a file in the workspace could switch the pre-tool check off. In the mode `dontAsk` only what
+    that check allows is done, so that nothing is done where it is not asked.
+    """
+    wanted = role.get("model")
+    model = wanted if isinstance(wanted, str) and wanted not in {"", "inherit"} else settings.model
+    return (
+        *program.command,
+        *("--output-format", "stream-json", "--input-format", "stream-json", "--verbose", "--include-partial-messages"),
+        *("--system-prompt", prompt),
+        *("--tools", ",".join(tools)),
+        *("--permission-mode", "dontAsk", "--permission-prompts", "none"),
+        "--setting-sources=",
+        *("--strict-mcp-config", "--mcp-config", json.dumps({"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}})),
+        *((f"--model={model}",) if model else ()),
+        f"--resume={session}" if resume else f"--session-id={session}",
+    )

@@ -1,0 +1,109 @@
+"""One turn while it runs: what it tells, the calls that wait for a reply, and what it has used up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parley.adapters.claude.results import Fault, usage_of
+from parley.ports import Called, Ended, Order, Progress, TurnEvent
+
+PROGRESS_LIMIT = 500  # characters of a line that is told
+REFUSALS = 20
+OVER = "your turn is over; nothing that you do now counts"
+
+
+class Turn:
+    """Lives on the runner's loop; only `silence` and what it guards may be touched from elsewhere."""
+
+    def __init__(self, order: Order, tell: Callable[[TurnEvent], None]) -> None:
+        self.order = order
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._silent = False
+        self._calls: dict[int, asyncio.Future[tuple[bool, str]]] = {}
+        self._count = 0
+        self.over = False
+        self.results: list[Mapping[str, Any]] = []
+        self.refusals: list[str] = []
+        self.wait_seconds: float | None = None
+        self.last = ""  # the entry of the session that the turn came to
+        self.tokens = 0.0
+        self.model = ""
+
+    @property
+    def silent(self) -> bool:
+        """Whether the turn was ended from outside."""
+        return self._silent
+
+    def silence(self) -> None:
+        """Tell nothing more, from now on."""
+        with self._lock:
+            self._silent = True
+
+    def tell(self, event: TurnEvent) -> None:
+        """Tell the engine, unless the turn was ended from outside."""
+        with self._lock:
+            if not self._silent:
+                self._tell(event)
+
+    def progress(self, text: str) -> None:
+        """A sign of life, on one line."""
+        line = " ".join(text.split())
+        if line:
+            self.tell(Progress(self.order.job, self.order.turn, line[:PROGRESS_LIMIT]))
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+        """A call of the protocol's: whether it was taken, and what the agent is told."""
+        if self.over or self._silent:
+            return False, OVER
+        self._count += 1
+        number = self._count
+        waiting: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
+        self._calls[number] = waiting
+        order = self.order
+        self.tell(Called(order.job, order.turn, order.token, number, tool, dict(arguments)))
+        try:
+            return await waiting
+        finally:
+            self._calls.pop(number, None)
+
+    def answer(self, number: int, ok: bool, text: str) -> None:
+        """A call's reply has come."""
+        waiting = self._calls.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result((ok, text))
+
+    def finish(self) -> None:
+        """No call counts from now on; whoever still waits is told so."""
+        self.over = True
+        for waiting in self._calls.values():
+            if not waiting.done():
+                waiting.set_result((False, OVER))
+
+    def refuse(self, text: str) -> None:
+        """Remember what the pre-tool check refused."""
+        self.progress(f"refused: {text}")
+        if len(self.refusals) < REFUSALS:
+            self.refusals.append(text[:PROGRESS_LIMIT])
+
+    def ended(
+        self, *, text: str = "", handle: str = "", context: float = 0.0, fault: Fault | None = None, boundary: Mapping[str, Any]
+    ) -> Ended:
+        """How the turn ended."""
+        order = self.order
+        return Ended(
+            order.job,
+            order.turn,
+            order.epoch,
+            text=text,
+            handle=handle,
+            usage=usage_of(self.results, context),
+            fault=fault.text if fault else "",
+            refusals=tuple(self.refusals),
+            boundary=boundary,
+            hard=fault.hard if fault else False,
+            parked_seconds=fault.parked_seconds if fault else 0.0,
+        )

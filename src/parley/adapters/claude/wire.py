@@ -1,0 +1,112 @@
+"""The SDK's transport over the pipes of a caged process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from typing import IO, Any, cast
+
+from claude_agent_sdk import CLIConnectionError, Transport
+
+LINE_LIMIT = 64 << 20  # bytes; what is longer is no message of the CLI's
+STDERR_TAIL = 2000
+
+
+class Wire(Transport):
+    """Lines of JSON to and from one process. Its end is its owner's to bring about."""
+
+    def __init__(self, process: subprocess.Popen[bytes], overhear: Callable[[dict[str, Any]], None]) -> None:
+        self._process = process
+        self._overhear = overhear
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._errors: asyncio.Task[None] | None = None
+        self._transports: list[asyncio.BaseTransport] = []
+        self._lock = asyncio.Lock()
+        self.stderr = b""
+        self.ended = asyncio.Event()
+
+    async def connect(self) -> None:
+        """Take the pipes over."""
+        loop = asyncio.get_running_loop()
+        self._reader = await self._reading(loop, self._process.stdout)
+        errors = await self._reading(loop, self._process.stderr)
+        self._errors = loop.create_task(self._listen(errors))
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.streams.FlowControlMixin(loop), cast("IO[bytes]", self._process.stdin)
+        )
+        self._transports.append(transport)
+        self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
+
+    async def _reading(self, loop: asyncio.AbstractEventLoop, pipe: IO[bytes] | None) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(LINE_LIMIT, loop)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader, loop=loop), cast("IO[bytes]", pipe)
+        )
+        self._transports.append(transport)
+        return reader
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        while chunk := await reader.read(1 << 16):
+            self.stderr = (self.stderr + chunk)[-STDERR_TAIL:]
+
+    async def write(self, data: str) -> None:
+        """Send what the SDK has to say."""
+        async with self._lock:
+            if self._writer is None or self.ended.is_set():
+                raise CLIConnectionError("Claude Code is gone")
+            try:
+                self._writer.write(data.encode("utf-8", "replace"))
+                await self._writer.drain()
+            except OSError as error:
+                raise CLIConnectionError("Claude Code is gone") from error
+
+    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        """What the CLI says, until it ends."""
+        reader = cast("asyncio.StreamReader", self._reader)
+        try:
+            while line := await self._line(reader):
+                if not line.lstrip().startswith(b"{"):
+                    continue
+                try:
+                    message = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise CLIConnectionError(f"Claude Code said what is no JSON: {line[:80]!r}") from error
+                self._overhear(message)
+                yield message
+        finally:
+            self.ended.set()
+
+    @staticmethod
+    async def _line(reader: asyncio.StreamReader) -> bytes:
+        try:
+            return await reader.readline()
+        except ValueError as error:
+            raise CLIConnectionError("Claude Code wrote a line that was too long") from error
+
+    async def close(self) -> None:
+        """Let the pipes go."""
+        self.ended.set()
+        if self._errors is not None:
+            self._errors.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._errors
+        for transport in self._transports:
+            transport.close()
+
+    def is_ready(self) -> bool:
+        """Whether it can be written to."""
+        return self._writer is not None and not self.ended.is_set()
+
+    async def end_input(self) -> None:
+        """Say no more."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def last_words(self) -> str:
+        """The last line that it wrote to its standard error."""
+        said = self.stderr.decode("utf-8", "replace").strip().splitlines()
+        return said[-1][:300] if said else ""
