@@ -46,6 +46,17 @@ class WorkspaceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaudeSettings:
+    """How Claude Code is used."""
+
+    path: str = ""  # which program; empty: one on the PATH that fits, else the SDK's own
+    subscription: bool = False  # whether the login of a subscription may be used
+    model: str = ""  # empty: Claude Code's own choice; a role's model goes before it
+    warm: int = 4  # processes kept ready between turns
+    max_retries: int = 3  # of a request, before its instance is parked
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, with their defaults."""
 
@@ -60,6 +71,7 @@ class Settings:
     boundary: BoundarySettings = field(default_factory=BoundarySettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     agents: Mapping[str, Any] = field(default_factory=dict)  # programs that may be run as agents, as they are written
+    claude: ClaudeSettings = field(default_factory=ClaudeSettings)
 
 
 def read(root: Path) -> Settings:
@@ -117,7 +129,8 @@ class _Reader:
                 raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
-        self.check("", document, ("policy", "limits", "bus", "boundary", "workspace", "agents", "roles"))
+        known = ("policy", "limits", "bus", "boundary", "workspace", "claude", "agents", "roles")
+        self.check("", document, known)
         default = Settings()
         policy = self.table(document, "policy", STATES)
         limits = self.table(
@@ -140,6 +153,7 @@ class _Reader:
             self.boundary(document),
             self.workspace(document),
             self.table(document, "agents", None),
+            self.claude(document),
         )
 
     def workspace(self, document: Mapping[str, Any]) -> WorkspaceSettings:
@@ -162,6 +176,24 @@ class _Reader:
             bounds["quota_mb"],
             bounds["files"],
             self.word(table, "workspace", "dirty", DIRTY, default.dirty),
+        )
+
+    def claude(self, document: Mapping[str, Any]) -> ClaudeSettings:
+        default = ClaudeSettings()
+        table = self.table(document, "claude", ("path", "subscription", "model", "warm", "max_retries"))
+        for key in ("path", "model"):
+            text = table.get(key, "")
+            if not isinstance(text, str) or not text.isprintable() or text.startswith("-"):
+                raise self.fail(f"[claude] {key}", "it must be a text", f'write {key} = "…"')
+        subscription = table.get("subscription", default.subscription)
+        if not isinstance(subscription, bool):
+            raise self.fail("[claude] subscription", "it must be true or false", "write subscription = true")
+        return ClaudeSettings(
+            table.get("path", default.path),
+            subscription,
+            table.get("model", default.model),
+            self.count(table, "warm", default.warm, "claude", 64),
+            self.count(table, "max_retries", default.max_retries, "claude", 10),
         )
 
     def boundary(self, document: Mapping[str, Any]) -> BoundarySettings:

@@ -419,13 +419,19 @@ class _Handler(BaseHTTPRequestHandler):
                     self._fail(trouble)
                     return
                 case Drop():
-                    self._begin(usage or Usage())
+                    if request.document.get("stream"):
+                        self._begin(usage or Usage())
                     self._abort()
+                    return
+                case Malformed() if not request.document.get("stream"):
+                    self._send(200, b'{"type": "message", "content": [')
                     return
                 case Malformed():
                     self._begin(usage or Usage())
                     self.wfile.write(b'event: content_block_start\ndata: {"type": "content_block_sta\n\n')
                     return
+                case Slow(seconds=seconds) if not request.document.get("stream"):
+                    self.api.closing.wait(seconds)
                 case Slow(seconds=seconds):
                     self._begin(usage or Usage())
                     if not self._wait(seconds):
@@ -449,8 +455,8 @@ class _Handler(BaseHTTPRequestHandler):
         document = {"type": "error", "error": {"type": kind, "message": fail.message or message}}
         self._send(fail.status, document, headers)
 
-    def _send(self, status: int, document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
-        data = json.dumps(document).encode()
+    def _send(self, status: int, document: Mapping[str, Any] | bytes, headers: Mapping[str, str] | None = None) -> None:
+        data = document if isinstance(document, bytes) else json.dumps(document).encode()
         with contextlib.suppress(OSError):
             self.send_response(status)
             self.send_header("content-type", "application/json")
@@ -477,44 +483,54 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("request-id", f"req_{next(_ids)}")
         self.end_headers()
-        message: dict[str, Any] = {
-            "id": f"msg_{next(_ids)}",
-            "type": "message",
-            "role": "assistant",
-            "model": model,
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": usage.document() | {"output_tokens": 1},
-        }
-        self._event("message_start", {"message": message})
+        self._event("message_start", {"message": _message(model, [], None, usage.document() | {"output_tokens": 1})})
 
     def _stream(
         self, request: Request, blocks: Sequence[Say | Use], usage: Usage | None, *, begun: bool = False
     ) -> None:
         reckoned = usage or Usage(input_tokens=len(request.body) // 4)
+        model = str(request.document.get("model", ""))
+        content = [_block(block, request) for block in blocks]
+        reason = "tool_use" if any(isinstance(block, Use) for block in blocks) else "end_turn"
+        if not request.document.get("stream"):
+            self._send(200, _message(model, content, reason, reckoned.document()))
+            return
         if not begun:
-            self._begin(reckoned, str(request.document.get("model", "")))
-        for index, block in enumerate(blocks):
-            if isinstance(block, Say):
-                start: dict[str, Any] = {"type": "text", "text": ""}
-                delta = {"type": "text_delta", "text": block.text}
+            self._begin(reckoned, model)
+        for index, block in enumerate(content):
+            if block["type"] == "text":
+                start, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
             else:
-                arguments = (
-                    block.arguments(_exchange(_talks(request.document["messages"])))
-                    if callable(block.arguments)
-                    else block.arguments
-                )
-                name = _full_name(block.tool, request.tools)
-                start = {"type": "tool_use", "id": f"toolu_{next(_ids)}", "name": name, "input": {}}
-                delta = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
+                start = {**block, "input": {}}
+                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
             self._event("content_block_start", {"index": index, "content_block": start})
             self._event("content_block_delta", {"index": index, "delta": delta})
             self._event("content_block_stop", {"index": index})
-        reason = "tool_use" if any(isinstance(block, Use) for block in blocks) else "end_turn"
         ending = {"delta": {"stop_reason": reason, "stop_sequence": None}, "usage": reckoned.document()}
         self._event("message_delta", ending)
         self._event("message_stop", {})
+
+
+def _message(model: str, content: list[dict[str, Any]], reason: str | None, usage: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "id": f"msg_{next(_ids)}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": dict(usage),
+    }
+
+
+def _block(block: Say | Use, request: Request) -> dict[str, Any]:
+    if isinstance(block, Say):
+        return {"type": "text", "text": block.text}
+    given = block.arguments
+    arguments = given(_exchange(_talks(request.document["messages"]))) if callable(given) else given
+    name = _full_name(block.tool, request.tools)
+    return {"type": "tool_use", "id": f"toolu_{next(_ids)}", "name": name, "input": dict(arguments)}
 
 
 def _full_name(tool: str, offered: Sequence[str]) -> str:

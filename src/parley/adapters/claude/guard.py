@@ -26,7 +26,7 @@ PREFIX = "mcp__p__"  # how the CLI names the tools of the server `p`
 BUILT_IN = ("Read", "Edit", "Write", "Bash", "Glob", "Grep", "NotebookEdit")
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, not a fault
+class Refused(Exception):
     """A tool's call is not allowed: the text is what the agent is told."""
 
 
@@ -102,7 +102,7 @@ def _link(path: str | None) -> str | None:
     if path is None:
         return None
     try:
-        return os.readlink(path) if stat.S_ISLNK(os.lstat(path).st_mode) else None
+        return os.readlink(path) if stat.S_ISLNK(os.lstat(path).st_mode) else None  # noqa: PTH115 - as it is written
     except (FileNotFoundError, NotADirectoryError):
         return None
 

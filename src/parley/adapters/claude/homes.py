@@ -7,11 +7,13 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 PROJECTS = (".claude", "projects")
 INTERRUPTED = "interrupted.json"
 SCRATCH = "scratch.md"
+FOLDERS = 1000  # the CLI makes one
 TAIL = 4 << 20  # no line of a session that is looked for is longer
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -57,7 +59,9 @@ class Home:
                 folder = _opened(stack, self.path, _FOLDER)
                 for name in PROJECTS:
                     folder = _opened(stack, name, _FOLDER, folder)
-                file = next((f for name in sorted(os.listdir(folder)) if (f := _in(stack, folder, name, session, flags))), None)
+                names = sorted(entry.name for entry in islice(os.scandir(folder), FOLDERS))
+                found = (_in(stack, folder, name, session, flags) for name in names)
+                file = next((one for one in found if one is not None), None)
             except OSError:
                 file = None
             yield file

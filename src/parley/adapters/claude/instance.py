@@ -62,7 +62,7 @@ COMPACT_MESSAGE = {"type": "user", "message": {"role": "user", "content": "/comp
 CHECK_FAILED = "the check of this call failed, so the answer is no"
 
 
-class Lost(Exception):  # noqa: N818 - it is how a turn ended
+class Lost(Exception):
     """A turn can't go on."""
 
     def __init__(self, fault: Fault) -> None:
@@ -439,5 +439,7 @@ def _default_tools(order: Order) -> tuple[str, ...]:
 def _doing(block: ToolUseBlock) -> str:
     """A tool's use, in a line."""
     given = block.input
-    subject = next((given[key] for key in ("command", "file_path", "path", "pattern", "to", "thread") if key in given), "")
+    subject = next(
+        (given[key] for key in ("command", "file_path", "path", "pattern", "to", "thread") if key in given), ""
+    )
     return f"{block.name.rpartition('__')[2]} {subject}"

@@ -67,7 +67,9 @@ def _read(workspace: str, name: str, limit: int) -> bytes:
     return b""
 
 
-def composed(message: str, *, interrupted: str = "", context: float = 0.0, compacted: str | None = None, lost: bool = False) -> str:
+def composed(
+    message: str, *, interrupted: str = "", context: float = 0.0, compacted: str | None = None, lost: bool = False
+) -> str:
     """A message with what the runner has to add behind it: its beginning stays the protocol's."""
     parts = [message]
     if lost:
@@ -75,9 +77,11 @@ def composed(message: str, *, interrupted: str = "", context: float = 0.0, compa
     if interrupted:
         parts.append(f"(You were interrupted while you worked on this:)\n{interrupted}")
     if compacted is not None:
-        parts.append(f"(Your conversation was summed up just now. Your scratch file {SCRATCH} holds:)\n{compacted or '(nothing)'}")
+        parts.append(
+            f"(Your conversation was summed up. Your scratch file {SCRATCH} holds:)\n{compacted or '(nothing)'}"
+        )
     elif context >= WARN:
         parts.append(
-            f"(Your context is {context:.0%} full and will soon be summed up: put what must not be lost into {SCRATCH}.)"
+            f"(Your context is {context:.0%} full and will be summed up soon: put what must not be lost into {SCRATCH})"
         )
     return "\n\n".join(parts)

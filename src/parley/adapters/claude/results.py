@@ -43,18 +43,23 @@ def fault_of(result: Mapping[str, Any], wait_seconds: float | None, parked_befor
     said = _said(result)
     status = result.get("api_error_status")
     if result.get("terminal_reason") == "prompt_too_long" or said.startswith("Prompt is too long"):
-        return Fault(f"its context is longer than the model takes, also when it is summed up: {said}"[:LONGEST], too_long=True)
+        return Fault(
+            f"its context is longer than the model takes, also when it is summed up: {said}"[:LONGEST], too_long=True
+        )
     if status in _REFUSED:
         return Fault(
-            f"the API refused the login ({status}): {said}; check ANTHROPIC_API_KEY, or log in again"[:LONGEST], hard=True
+            f"the API refused the login ({status}): {said}; check ANTHROPIC_API_KEY, or log in again"[:LONGEST],
+            hard=True,
         )
     if status == _UNPAID or "credit balance" in said.lower():
         return Fault(f"the API wants to be paid first: {said}"[:LONGEST], hard=True)
     if status == _UNKNOWN:
-        return Fault(f"the API does not know the model: {said}; set another: [claude] model in parley.toml"[:LONGEST], hard=True)
+        return Fault(
+            f"the API does not know the model: {said}; set another: [claude] model in parley.toml"[:LONGEST], hard=True
+        )
     if isinstance(status, int) and (status == _LIMITED or status >= _SERVER):
         what = "a rate limit is reached" if status == _LIMITED else "the API is overloaded or down"
-        seconds = wait_seconds if wait_seconds else min(PARK_LONGEST, PARK_SECONDS * 2 ** min(parked_before, 10))
+        seconds = wait_seconds or min(PARK_LONGEST, PARK_SECONDS * 2 ** min(parked_before, 10))
         return Fault(f"{what} ({status}): {said}"[:LONGEST], parked_seconds=seconds)
     return Fault(f"Claude Code could not go on: {said}"[:LONGEST])
 

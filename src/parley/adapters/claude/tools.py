@@ -16,8 +16,7 @@ _STRING: dict[str, Any] = {"type": "string"}
 
 TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Send": (
-        "Send a message: `to` a role opens a conversation, `thread` goes on with one. Say all that the recipient needs,"
-        " and name files for the rest.",
+        "Send a message: `to` a role opens a conversation, `thread` goes on with one. Say what is needed, name files.",
         _text("text", to=_STRING, thread=_STRING, text=_STRING),
     ),
     "CloseConversation": ("End a conversation that you opened.", _text("thread", thread=_STRING)),

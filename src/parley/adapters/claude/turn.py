@@ -90,7 +90,13 @@ class Turn:
             self.refusals.append(text[:PROGRESS_LIMIT])
 
     def ended(
-        self, *, text: str = "", handle: str = "", context: float = 0.0, fault: Fault | None = None, boundary: Mapping[str, Any]
+        self,
+        *,
+        text: str = "",
+        handle: str = "",
+        context: float = 0.0,
+        fault: Fault | None = None,
+        boundary: Mapping[str, Any],
     ) -> Ended:
         """How the turn ended."""
         order = self.order

@@ -1,0 +1,147 @@
+"""A workspace, a scripted API and the runner between them: the real CLI behind the real boundary."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from parley.adapters.boundary import Boundary
+from parley.adapters.claude import claude_runner
+from parley.config import ClaudeSettings
+from parley.ports import Called, Ended, Order, Progress, Runner, Site, TurnEvent
+from tests.apis.messages import MessagesAPI, Script
+
+KEY = "sk-planted-0123456789"
+TOOLS = ("Send", "CloseConversation", "AskQuestion")
+ROLE = {
+    "name": "coder",
+    "prompt": "You write code.",
+    "tools": ["Read", "Edit", "Write", "Bash", *TOOLS],
+}
+SECONDS = 30.0
+
+
+class Stage:
+    """One instance and its runner."""
+
+    def __init__(self, root: Path, api: MessagesAPI, boundary: Boundary, **settings: Any) -> None:
+        self.api = api
+        self.boundary = boundary
+        self.settings = ClaudeSettings(**{"max_retries": 1, **settings})
+        self.workspace = root / "work"
+        self.home = root / "home"
+        for folder in (self.workspace, self.home):
+            folder.mkdir(parents=True, exist_ok=True)
+            boundary.hand_over(folder)
+        self.environment = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}
+        self.runner: Runner = self.new_runner()
+        self.events: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
+        self.told: list[TurnEvent] = []
+        self.handle = ""
+        self.count = 0
+
+    def new_runner(self) -> Runner:
+        return claude_runner(self.settings, self.boundary, self.environment)
+
+    def order(self, message: str, **changes: Any) -> Order:
+        self.count += 1
+        order = Order(
+            turn=f"t{self.count}",
+            job="j1",
+            epoch=1,
+            token=f"token{self.count}",
+            agent="coder",
+            thread="dispatch:d1",
+            message=message,
+            sender="project-lead",
+            state="EXECUTE",
+            visit=1,
+            site=Site(str(self.workspace)),
+            home=str(self.home),
+            handle=self.handle,
+            may_ask=False,
+            time_limit_seconds=SECONDS,
+            tools=TOOLS,
+            runner="claude",
+            role=json.dumps(ROLE),
+        )
+        return replace(order, **changes)
+
+    def start(self, message: str, **changes: Any) -> Order:
+        order = self.order(message, **changes)
+        self.runner.start(order, self.events.put)
+        return order
+
+    def next(self) -> TurnEvent:
+        event = self.events.get(timeout=SECONDS)
+        self.told.append(event)
+        return event
+
+    def play(
+        self, message: str, answer: Callable[[Called], tuple[bool, str]] = lambda _: (True, "taken"), **changes: Any
+    ) -> Ended:
+        """Run a turn to its end and keep its handle, as the engine does."""
+        self.start(message, **changes)
+        while not isinstance(event := self.next(), Ended):
+            if isinstance(event, Called):
+                ok, text = answer(event)
+                self.runner.reply(event.job, event.turn, event.number, ok, text, {})
+        if not event.fault:
+            self.handle = event.handle
+        return event
+
+    @property
+    def calls(self) -> list[Called]:
+        return [event for event in self.told if isinstance(event, Called)]
+
+    @property
+    def progress(self) -> list[str]:
+        return [event.text for event in self.told if isinstance(event, Progress)]
+
+    def results(self) -> list[str]:
+        """What the tools answered, as the model got it in its last request."""
+        found = []
+        for message in self.api.requests[-1].document["messages"]:
+            content = message["content"]
+            for block in content if isinstance(content, list) else ():
+                if block["type"] == "tool_result":
+                    inner = block.get("content", "")
+                    found.append(inner if isinstance(inner, str) else "\n".join(part.get("text", "") for part in inner))
+        return found
+
+
+@contextlib.contextmanager
+def staged(root: Path, boundary: Boundary, script: Script, **settings: Any) -> Iterator[Stage]:
+    with MessagesAPI(script, key=KEY) as api:
+        stage = Stage(root, api, boundary, **settings)
+        try:
+            yield stage
+        finally:
+            stage.runner.close()
+
+
+def processes(mark: str) -> list[int]:
+    """The living processes whose command line holds a text."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def until(true: Callable[[], object], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
+
+
+def usage(ended: Ended) -> Mapping[str, float]:
+    return ended.usage
