@@ -318,6 +318,10 @@ class MessagesAPI:
         """An agent's requests, in order."""
         return [request for request in self.requests if request.agent == agent]
 
+    def prompts(self, number: int = -1) -> list[str]:
+        """The messages to the agent in the conversation of a request, the last one's unless said otherwise."""
+        return [talk.prompt for talk in _talks(self.requests[number].document["messages"])]
+
     def plan(self, request: Request) -> tuple[_Step, Usage | None, tuple[object, ...]]:
         """What is to be answered; the last value names this place in the script."""
         talks = _talks(request.document["messages"])

@@ -6,7 +6,7 @@ import contextlib
 import json
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,13 @@ SECONDS = 30.0
 class Stage:
     """One instance and its runner."""
 
-    def __init__(self, root: Path, api: MessagesAPI, boundary: Boundary, **settings: Any) -> None:
+    def __init__(
+        self, root: Path, api: MessagesAPI, boundary: Boundary, idle_seconds: float = 600.0, **settings: Any
+    ) -> None:
         self.api = api
         self.boundary = boundary
+        self.root = root
+        self.idle_seconds = idle_seconds
         self.settings = ClaudeSettings(**{"max_retries": 1, **settings})
         self.workspace = root / "work"
         self.home = root / "home"
@@ -47,7 +51,13 @@ class Stage:
         self.count = 0
 
     def new_runner(self) -> Runner:
-        return claude_runner(self.settings, self.boundary, self.environment)
+        return claude_runner(self.settings, self.boundary, self.environment, idle_seconds=self.idle_seconds)
+
+    def another_home(self) -> Path:
+        home = self.root / f"home{self.count}"
+        home.mkdir()
+        self.boundary.hand_over(home)
+        return home
 
     def order(self, message: str, **changes: Any) -> Order:
         self.count += 1
@@ -141,7 +151,3 @@ def until(true: Callable[[], object], seconds: float = 10.0) -> None:
     while not true():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.01)
-
-
-def usage(ended: Ended) -> Mapping[str, float]:
-    return ended.usage

@@ -1,7 +1,14 @@
 """Turns of the real CLI behind the real boundary."""
 
-from tests.apis.messages import Say, Turn, Use
+import json
+
+from tests.apis.messages import Say, Together, Turn, Use
 from tests.claude.conftest import Perform
+from tests.claude.stage import ROLE, Stage, processes, until
+
+
+def session(stage: Stage) -> str:
+    return str(json.loads(stage.handle)["session"])
 
 
 def test_a_turn_writes_runs_sends_and_ends_with_its_text(perform: Perform) -> None:
@@ -29,3 +36,138 @@ def test_a_turn_writes_runs_sends_and_ends_with_its_text(perform: Perform) -> No
     assert shown.splitlines()[:2] == ["one", str(stage.workspace)]
     assert sent == "Send taken on dispatch:d9"
     assert ended.boundary["ok"] is True
+
+
+def test_the_next_turn_goes_on_in_the_process_that_is_there(perform: Perform) -> None:
+    stage = perform(Turn("first", [Say("one")]), Turn("second", [Say("two")]))
+    stage.play("first")
+    before = processes(f"--session-id={session(stage)}")
+
+    ended = stage.play("second")
+
+    assert (ended.fault, ended.text) == ("", "two")
+    assert len(before) >= 1
+    assert processes(f"--session-id={session(stage)}") == before
+    assert stage.api.prompts() == ["first", "second"]
+    assert json.loads(ended.handle)["turns"] == 2
+
+
+def test_a_role_that_changed_gets_a_process_of_its_own_with_the_same_session(perform: Perform) -> None:
+    stage = perform(Turn("first", [Say("one")]), Turn("second", [Say("two")]))
+    stage.play("first")
+
+    ended = stage.play("second", role=json.dumps({**ROLE, "prompt": "You write poems."}))
+
+    assert (ended.fault, ended.text) == ("", "two")
+    assert "You write poems." in stage.api.requests[-1].system
+    assert "You write code." not in stage.api.requests[-1].system
+    assert stage.api.prompts() == ["first", "second"]
+
+
+def test_no_more_processes_wait_than_are_wanted_and_none_after_rest(perform: Perform) -> None:
+    stage = perform(Turn(".", [Say("hello")], repeat=True), warm=1)
+    stage.play("one", thread="dispatch:d1", handle="")
+    first = session(stage)
+    stage.play("two", thread="dispatch:d2", handle="", home=str(stage.another_home()))
+
+    assert processes(first) == []
+    assert processes(session(stage)) != []
+
+    stage.runner.rest("j1")
+
+    assert processes(session(stage)) == []
+
+
+def test_a_process_that_nobody_uses_is_ended(perform: Perform) -> None:
+    stage = perform(Turn(".", [Say("hello")], repeat=True), idle_seconds=0.2)
+    stage.play("one")
+
+    until(lambda: not processes(session(stage)))
+    assert stage.play("two").fault == ""
+    assert stage.api.prompts() == ["one", "two"]
+
+
+def test_a_new_runner_goes_on_from_the_handle_and_forgets_what_was_not_committed(perform: Perform) -> None:
+    stage = perform(Turn("first", [Say("one")]), Turn("lost", [Say("never committed")]), Turn("second", [Say("two")]))
+    committed = stage.play("first").handle
+    stage.play("lost")
+    stage.runner.close()
+    stage.runner = stage.new_runner()
+    stage.handle = committed
+
+    ended = stage.play("second")
+
+    assert (ended.fault, ended.text) == ("", "two")
+    assert stage.api.prompts() == ["first", "second"]
+    assert "never committed" not in json.dumps(stage.api.requests[-1].document)
+    assert json.loads(ended.handle)["session"] == json.loads(committed)["session"]
+
+
+def test_a_session_that_is_gone_is_begun_anew_and_the_agent_is_told(perform: Perform) -> None:
+    stage = perform(Turn("first", [Use("Bash", {"command": "true"}), Say("one")]), Turn("second", [Say("two")]))
+    stage.play("first")
+    stage.runner.rest("j1")
+    for file in stage.home.rglob("*.jsonl"):
+        file.unlink()
+
+    ended = stage.play("second")
+
+    assert (ended.fault, ended.text) == ("", "two")
+    assert "could not be restored" in stage.api.prompts()[-1]
+
+
+def test_calls_are_refused_as_the_engine_says_and_arguments_are_checked(perform: Perform) -> None:
+    stage = perform(
+        Turn("go", [Use("Send", {"to": "nobody", "text": "x"}), Use("CloseConversation", {"thread": 7}), Say("end")])
+    )
+
+    ended = stage.play("go", lambda _: (False, "nobody is not in your team"))
+
+    assert ended.text == "end"
+    assert stage.results()[0] == "nobody is not in your team"
+    assert "7 is not of type 'string'" in stage.results()[1]
+    assert [call.tool for call in stage.calls] == ["Send"]
+
+
+def test_two_calls_in_one_response_have_numbers_of_their_own(perform: Perform) -> None:
+    both = Together(Use("Send", {"to": "a", "text": "1"}), Use("Send", {"to": "b", "text": "2"}))
+    stage = perform(Turn("go", [both, Say("end")]))
+
+    stage.play("go", lambda call: (True, f"number {call.number}"))
+
+    assert sorted(call.number for call in stage.calls) == [1, 2]
+    assert sorted(stage.results()) == ["number 1", "number 2"]
+
+
+def test_a_message_is_taken_as_it_is_written(perform: Perform) -> None:
+    stage = perform(Turn("compact", [Say("fine")]))
+    (stage.workspace / "notes.txt").write_text("SECRET OF THE FILE")
+
+    ended = stage.play("/compact @notes.txt")
+
+    assert ended.text == "fine"
+    assert stage.api.prompts() == ["/compact @notes.txt"]
+    assert "SECRET OF THE FILE" not in json.dumps(stage.api.requests[-1].document)
+
+
+def test_the_project_notes_are_honoured_as_text_and_settings_are_not(perform: Perform) -> None:
+    stage = perform(Turn("go", [Use("Bash", {"command": "echo ran"}), Say("end")]))
+    (stage.workspace / "CLAUDE.md").write_text("Tabs, never spaces.\n" + "x" * 30_000)
+    (stage.workspace / ".claude").mkdir()
+    planted = {"disableAllHooks": True, "permissions": {"deny": ["Bash"]}, "env": {"PLANTED": "1"}}
+    (stage.workspace / ".claude/settings.json").write_text(json.dumps(planted))
+
+    stage.play("go")
+
+    system = stage.api.requests[0].system
+    assert "Tabs, never spaces." in system
+    assert 20_000 < len(system) < 21_500
+    assert stage.results() == ["ran"]
+
+
+def test_work_and_tool_use_are_told_while_it_goes_on(perform: Perform) -> None:
+    stage = perform(Turn("go", [Say("looking"), Use("Bash", {"command": "echo hi"}), Say("end")]))
+
+    stage.play("go")
+
+    assert stage.progress == ["looking", "Bash echo hi", "end"]

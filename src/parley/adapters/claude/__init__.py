@@ -26,6 +26,7 @@ def claude_runner(
     *,
     prompt: RolePrompt = bare_prompt,
     binds: Callable[[Order], tuple[Bind, ...]] = lambda _: (),
+    idle_seconds: float = 600.0,
 ) -> Runner:
     """A runner for Claude Code, or a ClaudeError in one line.
 
@@ -40,4 +41,12 @@ def claude_runner(
     if problem := lacking(settings, given):
         raise ClaudeError(problem)
     program = find_program(settings, given)
-    return ClaudeRunner(settings, boundary, program, lambda: find_login(settings, given), prompt=prompt, binds=binds)
+    return ClaudeRunner(
+        settings,
+        boundary,
+        program,
+        lambda: find_login(settings, given),
+        prompt=prompt,
+        binds=binds,
+        idle_seconds=idle_seconds,
+    )

@@ -22,7 +22,6 @@ from parley.adapters.claude.turn import Turn
 from parley.config import ClaudeSettings
 from parley.ports import Bind, BoundaryError, Order, TurnEvent
 
-IDLE_SECONDS = 600.0
 LOOK_SECONDS = 5.0
 END_SECONDS = 30.0
 
@@ -49,7 +48,7 @@ class ClaudeRunner:
         *,
         prompt: RolePrompt = bare_prompt,
         binds: Callable[[Order], tuple[Bind, ...]] = lambda _: (),
-        idle_seconds: float = IDLE_SECONDS,
+        idle_seconds: float = 600.0,
     ) -> None:
         self._means = Means(settings, boundary, program, login, prompt, binds)
         self._warm = settings.warm
