@@ -183,7 +183,7 @@ class Request:
     @property
     def compacts(self) -> bool:
         """Whether it asks for a summary of the conversation."""
-        return "create a detailed summary" in (texts_of(self.document["messages"][-1]) or [""])[-1]
+        return "create a detailed summary" in (_texts_of(self.document["messages"][-1]) or [""])[-1]
 
 
 @dataclass(frozen=True)
@@ -203,12 +203,12 @@ class Exchange:
         raise LookupError(f"{pattern} is nowhere in this conversation")
 
 
-def texts_of(message: Mapping[str, Any]) -> list[str]:
+def _texts_of(message: Mapping[str, Any]) -> list[str]:
     """A message's texts, without what the client itself reminds the model of."""
     content = message.get("content") or ""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     texts = [_REMINDER.sub("", block.get("text", "")) for block in blocks if block.get("type") == "text"]
-    return [text for text in texts if text.strip() and not _INTERRUPTED.search(text)]
+    return [text.strip() for text in texts if text.strip()]
 
 
 def _results_of(message: Mapping[str, Any]) -> Iterator[str]:
@@ -230,20 +230,27 @@ class _Talk:
 
 def _talks(messages: Sequence[Mapping[str, Any]]) -> list[_Talk]:
     talks: list[_Talk] = []
+    over = True  # what comes next is another message, and not more of the same
     for message in messages:
         if message.get("role") == "assistant":
+            over = True
             if talks:
                 talks[-1].answers += 1
         elif message.get("role") == "user":
             results = list(_results_of(message))
-            texts = texts_of(message)
             if results and talks:
                 talks[-1].results += results
-            elif texts:
-                if talks and not talks[-1].answers:
-                    talks[-1].prompt += "\n" + "\n".join(texts)
+            remarks = bool(results)
+            for text in _texts_of(message):
+                if _INTERRUPTED.search(text):
+                    over, remarks = True, False
+                elif remarks:
+                    continue  # a remark of the client's on what its tools gave
+                elif over:
+                    talks.append(_Talk(text))
+                    over = False
                 else:
-                    talks.append(_Talk("\n".join(texts)))
+                    talks[-1].prompt += f"\n{text}"
     return talks
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import queue
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,7 @@ class Stage:
         self.told: list[TurnEvent] = []
         self.handle = ""
         self.count = 0
+        self.job = f"j{uuid.uuid4().hex}"
 
     def new_runner(self) -> Runner:
         return claude_runner(self.settings, self.boundary, self.environment, idle_seconds=self.idle_seconds)
@@ -63,7 +65,7 @@ class Stage:
         self.count += 1
         order = Order(
             turn=f"t{self.count}",
-            job="j1",
+            job=self.job,
             epoch=1,
             token=f"token{self.count}",
             agent="coder",
@@ -106,6 +108,17 @@ class Stage:
             self.handle = event.handle
         return event
 
+    def processes(self, mark: str = "") -> list[int]:
+        """The living processes of this stage's cages, whose command line holds a text."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"PARLEY_TURN={self.job}/".encode() not in (entry / "environ").read_bytes():
+                    continue
+                if mark.encode() in (entry / "cmdline").read_bytes().replace(b"\0", b" "):
+                    found.append(int(entry.name))
+        return found
+
     @property
     def calls(self) -> list[Called]:
         return [event for event in self.told if isinstance(event, Called)]
@@ -134,16 +147,6 @@ def staged(root: Path, boundary: Boundary, script: Script, **settings: Any) -> I
             yield stage
         finally:
             stage.runner.close()
-
-
-def processes(mark: str) -> list[int]:
-    """The living processes whose command line holds a text."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
 
 
 def until(true: Callable[[], object], seconds: float = 10.0) -> None:

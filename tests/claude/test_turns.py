@@ -4,7 +4,7 @@ import json
 
 from tests.apis.messages import Say, Together, Turn, Use
 from tests.claude.conftest import Perform
-from tests.claude.stage import ROLE, Stage, processes, until
+from tests.claude.stage import ROLE, Stage, until
 
 
 def session(stage: Stage) -> str:
@@ -41,13 +41,13 @@ def test_a_turn_writes_runs_sends_and_ends_with_its_text(perform: Perform) -> No
 def test_the_next_turn_goes_on_in_the_process_that_is_there(perform: Perform) -> None:
     stage = perform(Turn("first", [Say("one")]), Turn("second", [Say("two")]))
     stage.play("first")
-    before = processes(f"--session-id={session(stage)}")
+    before = stage.processes(f"--session-id={session(stage)}")
 
     ended = stage.play("second")
 
     assert (ended.fault, ended.text) == ("", "two")
     assert len(before) >= 1
-    assert processes(f"--session-id={session(stage)}") == before
+    assert stage.processes(f"--session-id={session(stage)}") == before
     assert stage.api.prompts() == ["first", "second"]
     assert json.loads(ended.handle)["turns"] == 2
 
@@ -70,19 +70,19 @@ def test_no_more_processes_wait_than_are_wanted_and_none_after_rest(perform: Per
     first = session(stage)
     stage.play("two", thread="dispatch:d2", handle="", home=str(stage.another_home()))
 
-    assert processes(first) == []
-    assert processes(session(stage)) != []
+    assert stage.processes(first) == []
+    assert stage.processes(session(stage)) != []
 
-    stage.runner.rest("j1")
+    stage.runner.rest(stage.job)
 
-    assert processes(session(stage)) == []
+    assert stage.processes(session(stage)) == []
 
 
 def test_a_process_that_nobody_uses_is_ended(perform: Perform) -> None:
     stage = perform(Turn(".", [Say("hello")], repeat=True), idle_seconds=0.2)
     stage.play("one")
 
-    until(lambda: not processes(session(stage)))
+    until(lambda: not stage.processes(session(stage)))
     assert stage.play("two").fault == ""
     assert stage.api.prompts() == ["one", "two"]
 
@@ -106,7 +106,7 @@ def test_a_new_runner_goes_on_from_the_handle_and_forgets_what_was_not_committed
 def test_a_session_that_is_gone_is_begun_anew_and_the_agent_is_told(perform: Perform) -> None:
     stage = perform(Turn("first", [Use("Bash", {"command": "true"}), Say("one")]), Turn("second", [Say("two")]))
     stage.play("first")
-    stage.runner.rest("j1")
+    stage.runner.rest(stage.job)
     for file in stage.home.rglob("*.jsonl"):
         file.unlink()
 

@@ -44,7 +44,7 @@ from parley.adapters.claude.prompt import (
     role_of,
     system_prompt,
 )
-from parley.adapters.claude.results import Fault, fault_of, limit_of, tokens_of, window_of
+from parley.adapters.claude.results import Fault, fault_of, limit_of, tokens_of, wait_of, window_of
 from parley.adapters.claude.start import arguments, environment
 from parley.adapters.claude.tools import SERVER, described
 from parley.adapters.claude.turn import OVER, Turn
@@ -102,7 +102,8 @@ class Instance:
         self._wire: Wire | None = None
         self._shape: tuple[object, ...] = ()
         self._ground: Ground | None = None
-        self._handle = Handle()  # what the session of the running process goes on from
+        self._handle = Handle()  # the session of the process that is there
+        self._base = Handle()  # what the bus names of it
         self._window = 0.0
         self._turn: Turn | None = None
         self._parked = 0
@@ -181,7 +182,9 @@ class Instance:
         return await self._conclude(turn, caged, home, result)
 
     def _fault(self, turn: Turn, result: Mapping[str, Any]) -> Fault | None:
-        return fault_of(result, turn.wait_seconds, self._parked)
+        heard = [request.retry_after for request in self._caged.requests[-1:]] if self._caged is not None else []
+        wait = wait_of(heard[0]) if heard else None
+        return fault_of(result, wait or turn.wait_seconds, self._parked)
 
     async def _conclude(self, turn: Turn, caged: Caged, home: Home, result: Mapping[str, Any]) -> Ended:
         turn.finish()
@@ -191,7 +194,7 @@ class Instance:
         except BoundaryError:
             await self.end()  # what would not end by itself ends with its cage
         context = self._context(turn, result)
-        self._handle = self._handle.after(turn.last, size, context)
+        self._handle = self._base = self._handle.after(turn.last, size, context)
         text = result.get("result")
         return turn.ended(
             text=text if isinstance(text, str) else "",
@@ -335,7 +338,7 @@ class Instance:
             and wire is not None
             and wire.is_ready()
             and self._shape == self._shape_of(order)
-            and self._handle == handle
+            and self._base == handle
         )
 
     def _shape_of(self, order: Order) -> tuple[object, ...]:
@@ -354,6 +357,7 @@ class Instance:
             home.put_back, handle.session, handle.last, handle.size
         )
         self._handle = handle if resumed else Handle.new(order.thread)
+        self._base = handle
         tools = built_in(role.get("tools") or _default_tools(order), order.tools)
         self._ground = Ground(order.site, order.home, frozenset(tools), frozenset(order.tools))
         prompt = await asyncio.to_thread(system_prompt, order, role, means.prompt)

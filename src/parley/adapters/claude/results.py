@@ -10,6 +10,7 @@ from typing import Any
 LONGEST = 300  # characters of a fault
 PARK_SECONDS = 30.0  # where the API does not say how long; doubled each time
 PARK_LONGEST = 900.0
+WAIT_LONGEST = 7 * 86400.0  # nobody asks for more
 _REFUSED = {401, 403}
 _UNPAID = 402
 _UNKNOWN = 404
@@ -103,6 +104,15 @@ def limit_of(message: Mapping[str, Any]) -> float | None:
         if isinstance(info, dict) and info.get("status") == "rejected" and info.get("resetsAt"):
             return max(1.0, _number(info["resetsAt"]) - time.time())
     return None
+
+
+def wait_of(retry_after: str) -> float | None:
+    """How many seconds a `retry-after` header asks for; None where it is absent or a date."""
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        return None
+    return seconds if 0 < seconds <= WAIT_LONGEST else None
 
 
 def _documents(value: Any) -> Iterable[Mapping[str, Any]]:
