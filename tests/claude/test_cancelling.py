@@ -90,6 +90,19 @@ def test_an_interrupted_turn_is_told_to_the_next_process_too(perform: Perform) -
     assert stage.api.prompts()[1].endswith("a long piece of work")
 
 
+def test_a_message_that_is_given_again_finds_the_session_put_back(perform: Perform) -> None:
+    stage = perform(
+        Turn("first", [Say("one")]), Turn("again", [Say("two")]), Turn("work", [Say("begun"), Slow(30), Say("never")])
+    )
+    stage.play("first")
+    order = stage.start("work")
+    until(lambda: len(stage.api.requests) == 2)
+    stage.runner.cancel(stage.job, order.turn)
+
+    assert stage.play("work again").text == "two"
+    assert stage.api.prompts() == ["first", "work again"]
+
+
 def test_what_is_not_there_can_be_cancelled_and_closing_twice_is_fine(perform: Perform) -> None:
     stage = perform(Turn("go", [Say("hello")]))
 

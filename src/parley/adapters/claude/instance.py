@@ -44,7 +44,7 @@ from parley.adapters.claude.prompt import (
     role_of,
     system_prompt,
 )
-from parley.adapters.claude.results import Fault, fault_of, limit_of, tokens_of, wait_of, window_of
+from parley.adapters.claude.results import Fault, fault_of, limit_of, tokens_of, wait_of, window_of, written_of
 from parley.adapters.claude.start import arguments, environment
 from parley.adapters.claude.tools import SERVER, described
 from parley.adapters.claude.turn import OVER, Turn
@@ -104,6 +104,7 @@ class Instance:
         self._ground: Ground | None = None
         self._handle = Handle()  # the session of the process that is there
         self._base = Handle()  # what the bus names of it
+        self._interrupted = ""  # the message of a turn that was cut short in it
         self._window = 0.0
         self._turn: Turn | None = None
         self._parked = 0
@@ -146,9 +147,13 @@ class Instance:
 
     async def _take(self, turn: Turn, handle: Handle, boundary: dict[str, Any]) -> Ended | None:
         order = turn.order
+        await asyncio.to_thread(self._prepare, order)
         home = Home(order.home)
         warm = self._fits(order, handle)
+        self._interrupted = ""
         interrupted = await asyncio.to_thread(home.interrupted, handle.document(), INTERRUPTED_LIMIT)
+        if order.message.startswith(interrupted):
+            interrupted = ""  # it is given again
         lost = False
         if not warm:
             resumed = await self._start(order, handle)
@@ -175,6 +180,7 @@ class Instance:
             fault = self._fault(turn, result)
         if turn.silent:
             turn.finish()
+            self._interrupted = order.message
             await asyncio.to_thread(caged.tidy)
             return None
         if fault:
@@ -205,7 +211,7 @@ class Instance:
 
     def _context(self, turn: Turn, result: Mapping[str, Any]) -> float:
         self._window = window_of(result, turn.model) or self._window
-        return min(1.0, turn.tokens / self._window) if self._window else 0.0
+        return min(1.0, (turn.tokens + turn.written) / self._window) if self._window else 0.0
 
     async def _written(self, home: Home, last: str) -> int:
         """Wait until the session's file holds the end of the turn; how long it is then."""
@@ -281,6 +287,7 @@ class Instance:
             return
         if message.get("type") == "result":
             turn.results.append(message)
+        turn.written = written_of(message) or turn.written
         wait = limit_of(message)
         if wait is not None:
             turn.wait_seconds = wait
@@ -331,7 +338,11 @@ class Instance:
     # ---- the process -----------------------------------------------------------------------------
 
     def _fits(self, order: Order, handle: Handle) -> bool:
-        """Whether the process that is there can go on: the same role and place, and the session that the bus names."""
+        """Whether the process that is there can go on: the same role and place, and the session that the bus names.
+
+        One that was interrupted remembers what it was at, which is well for whatever comes next. But a message that is
+        given again means that the turn was lost and its files were put back, and so must be what it remembers.
+        """
         wire = self._wire
         return (
             self._caged is not None
@@ -339,6 +350,7 @@ class Instance:
             and wire.is_ready()
             and self._shape == self._shape_of(order)
             and self._base == handle
+            and not (self._interrupted and order.message.startswith(self._interrupted))
         )
 
     def _shape_of(self, order: Order) -> tuple[object, ...]:
@@ -351,7 +363,6 @@ class Instance:
         login = await asyncio.to_thread(means.login)
         if login is None:
             raise Lost(Fault("Claude Code has no login any more; log in again and resume the job", hard=True))
-        await asyncio.to_thread(self._prepare_home, order)
         home = Home(order.home)
         resumed = bool(handle.session) and await asyncio.to_thread(
             home.put_back, handle.session, handle.last, handle.size
@@ -386,9 +397,11 @@ class Instance:
             raise Lost(Fault(f"Claude Code did not start: {self._why(str(error))}")) from error
         return resumed
 
-    def _prepare_home(self, order: Order) -> None:
+    def _prepare(self, order: Order) -> None:
+        """Give the agent what is its own: others have written there since its last turn."""
         Path(order.home).mkdir(parents=True, exist_ok=True)
-        self._means.boundary.hand_over(order.home)
+        for folder in (order.home, order.site.workspace):
+            self._means.boundary.hand_over(folder)
 
     async def _launch(self, cage: Cage) -> Caged:
         """Start it in a thread; whoever is cancelled meanwhile waits, and ends what was started."""

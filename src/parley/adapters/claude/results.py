@@ -24,7 +24,7 @@ _COUNTS = {
     "cache_creation_tokens": "cacheCreationInputTokens",
     "cost_usd": "costUSD",
 }
-_CONTEXT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+_CONTEXT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def usage_of(results: Iterable[Mapping[str, Any]], context: float) -> dict[str, 
 
 
 def tokens_of(usage: Mapping[str, Any] | None) -> float:
-    """How many tokens the context held when a response came, the response included."""
+    """How many tokens the context held when a response came."""
     return sum(_number((usage or {}).get(key)) for key in _CONTEXT)
 
 
@@ -104,6 +104,15 @@ def limit_of(message: Mapping[str, Any]) -> float | None:
         if isinstance(info, dict) and info.get("status") == "rejected" and info.get("resetsAt"):
             return max(1.0, _number(info["resetsAt"]) - time.time())
     return None
+
+
+def written_of(message: Mapping[str, Any]) -> float | None:
+    """How many tokens a response has, which is only said at its end."""
+    event = message.get("event") if message.get("type") == "stream_event" else None
+    if not isinstance(event, dict) or event.get("type") != "message_delta":
+        return None
+    usage = event.get("usage")
+    return _number(usage.get("output_tokens")) if isinstance(usage, dict) else None
 
 
 def wait_of(retry_after: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ SWITCHES = {
 def environment(settings: ClaudeSettings, login: Login) -> dict[str, str]:
     """All of it: nothing of Parley's own environment gets in, and no secret is in it."""
     return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"/usr/local/bin:/usr/bin:/bin:{sys.base_prefix}/bin",  # with the interpreter that runs Parley
         "HOME": HOME,
         "CLAUDE_CONFIG_DIR": f"{HOME}/.claude",
         "ANTHROPIC_BASE_URL": GATEWAY,

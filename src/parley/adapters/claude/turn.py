@@ -30,7 +30,8 @@ class Turn:
         self.refusals: list[str] = []
         self.wait_seconds: float | None = None
         self.last = ""  # the entry of the session that the turn came to
-        self.tokens = 0.0
+        self.tokens = 0.0  # in the context before the last response
+        self.written = 0.0  # in that response
         self.model = ""
 
     @property
