@@ -131,7 +131,7 @@ def _own(ground: Ground, path: str) -> bool:
     workspace = ground.site.workspace
     if within(path, workspace) or within(path, HOME):
         return True
-    if not within(path, SCRATCH):
+    if not path.startswith(f"{SCRATCH}/"):
         return False
     # Where the workspace itself lies in /tmp, what is beside it is not scratch.
     return not (within(workspace, SCRATCH) and within(path, "/".join(workspace.split("/")[:3])))

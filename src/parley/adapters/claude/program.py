@@ -75,16 +75,18 @@ def _own(path: Path, environment: Mapping[str, str]) -> Program | None:
     real = path.resolve()
     try:
         with real.open("rb") as file:
-            head = file.read(4)
+            head = file.readline(200)
     except OSError:
+        return None
+    if not head.startswith((b"\x7fELF", b"#!")):
         return None
     version = _version(str(real), environment.get("PATH", os.defpath))
     if version is None or version < OLDEST or version[:2] != LINE:
         return None
-    if head == b"\x7fELF":
+    if head.startswith(b"\x7fELF"):
         return _native(real, version, str(path))
     node = shutil.which("node", path="/usr/bin:/usr/local/bin")
-    if head[:2] == b"#!" and node is not None:
+    if head.startswith(b"#!") and b"node" in head and node is not None:
         folder = str(real.parent)
         return Program((node, str(real)), (Bind(folder, folder),), version, str(path))
     return None

@@ -1,0 +1,284 @@
+"""Logins, programs, handles, and what results say: no process is needed for these."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parley.adapters.claude import ClaudeError, available, find_login, find_program, lacking
+from parley.adapters.claude.handle import Handle
+from parley.adapters.claude.homes import Home
+from parley.adapters.claude.program import OLDEST
+from parley.adapters.claude.results import fault_of, limit_of, usage_of, wait_of
+from parley.config import ClaudeSettings, ConfigError, read
+from parley.ports import Order, Site
+
+NONE = ClaudeSettings()
+SUBSCRIPTION = ClaudeSettings(subscription=True)
+
+
+def order(handle: str, thread: str = "dispatch:d1") -> Order:
+    return Order("t", "j", 1, "k", "coder", thread, "m", "s", "EXECUTE", 1, Site("/w"), "/h", handle, False, 1.0, ())
+
+
+# ---- the login -----------------------------------------------------------------------------------
+
+
+def test_a_key_stays_outside_and_goes_to_the_user_s_own_address() -> None:
+    login = find_login(NONE, {"ANTHROPIC_API_KEY": " sk-1 ", "ANTHROPIC_BASE_URL": "https://gate.example/"})
+
+    assert login is not None
+    assert (login.upstream, dict(login.headers)) == ("https://gate.example", {"x-api-key": "sk-1"})
+    assert dict(login.inside) == {"ANTHROPIC_API_KEY": "outside"}
+    assert "sk-1" not in repr(login)
+
+
+def test_a_token_for_a_gateway_is_a_login_too() -> None:
+    login = find_login(NONE, {"ANTHROPIC_AUTH_TOKEN": "tok"})
+
+    assert login is not None
+    assert (login.upstream, dict(login.headers)) == ("https://api.anthropic.com", {"authorization": "Bearer tok"})
+    assert "tok" not in login.inside.values()
+
+
+def test_a_subscription_counts_only_where_the_user_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude"
+    folder.mkdir()
+    file = folder / ".credentials.json"
+    later, before = (time.time() + 3600) * 1000, (time.time() - 1) * 1000
+    environment = {"HOME": str(tmp_path)}
+
+    file.write_text(json.dumps({"claudeAiOauth": {"accessToken": "sk-oat", "expiresAt": later}}))
+    assert find_login(NONE, environment) is None
+    login = find_login(SUBSCRIPTION, environment)
+    assert login is not None
+    assert dict(login.headers) == {"authorization": "Bearer sk-oat"}
+    assert dict(login.inside) == {"CLAUDE_CODE_OAUTH_TOKEN": "outside"}
+    assert find_login(NONE, {"CLAUDE_CODE_OAUTH_TOKEN": "sk-oat"}) is None
+    assert find_login(SUBSCRIPTION, {"CLAUDE_CODE_OAUTH_TOKEN": "sk-oat"}) is not None
+
+    file.write_text(json.dumps({"claudeAiOauth": {"accessToken": "sk-oat", "expiresAt": before}}))
+    assert find_login(SUBSCRIPTION, environment) is None
+    file.write_text("{not json")
+    assert find_login(SUBSCRIPTION, environment) is None
+
+
+def test_without_a_login_there_is_one_clear_line() -> None:
+    assert available(NONE, {}) is None
+    assert find_login(NONE, {"ANTHROPIC_API_KEY": "a\nb"}) is None
+    assert lacking(NONE, {}).startswith("Claude Code has no login: set ANTHROPIC_API_KEY")
+    assert "\n" not in lacking(NONE, {})
+    assert lacking(NONE, {"ANTHROPIC_API_KEY": "k"}) == ""
+
+
+def test_asking_whether_it_is_available_loads_nothing_of_the_sdk() -> None:
+    code = (
+        "import sys; from parley.adapters.claude import available; from parley.config import ClaudeSettings;"
+        "assert available(ClaudeSettings(), {'ANTHROPIC_API_KEY': 'k'}) is not None;"
+        "print(sorted(name for name in sys.modules if name.startswith(('claude_agent', 'mcp', 'anyio', 'asyncio'))))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+def test_a_missing_extra_is_one_clear_line() -> None:
+    code = (
+        "import sys; sys.modules['claude_agent_sdk'] = None\n"
+        "from parley.adapters.claude import claude_runner, lacking, ClaudeError\n"
+        "from parley.config import ClaudeSettings\n"
+        "print(lacking(ClaudeSettings(), {}))\n"
+        "try: claude_runner(ClaudeSettings(), None, {})\n"
+        "except ClaudeError as error: print(error)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines() == ['Claude Code needs the extra `claude`: pip install "parley[claude]"'] * 2
+
+
+# ---- the program ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["2.0.9", "2.2.0", "3.1.400", "nonsense"])
+def test_the_sdk_s_own_program_is_run_where_the_path_has_none_that_fits(tmp_path: Path, version: str) -> None:
+    fake = tmp_path / "claude"
+    fake.write_text(f"#!/bin/sh\n# node\necho '{version} (Claude Code)'\n")
+    fake.chmod(0o755)
+
+    found = find_program(NONE, {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+    assert (found.origin, found.version) == ("the SDK's own", OLDEST)
+    assert found.command == ("/opt/claude/claude",)
+    assert [(bind.target, bind.writable) for bind in found.binds] == [("/opt/claude/claude", False)]
+
+
+def test_a_script_for_node_is_run_by_the_machine_s_node(tmp_path: Path) -> None:
+    if shutil.which("node", path="/usr/bin:/usr/local/bin") is None:
+        pytest.skip("there is no node; the program that comes with the SDK needs none")
+    fake = tmp_path / "claude"
+    fake.write_text("#!/usr/bin/env node\nconsole.log('2.1.400 (Claude Code)')\n")
+    fake.chmod(0o755)
+
+    found = find_program(NONE, {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+    assert found.version == (2, 1, 400)
+    assert found.command[0].endswith("/node")
+    assert found.command[1] == str(fake)
+    assert [bind.source for bind in found.binds] == [str(tmp_path)]
+
+
+def test_a_program_on_the_path_is_run_where_its_version_fits(tmp_path: Path) -> None:
+    bundled = find_program(NONE, {"PATH": ""}).binds[0].source
+    (tmp_path / "claude").symlink_to(bundled)
+
+    found = find_program(NONE, {"PATH": str(tmp_path)})
+
+    assert found.origin == str(tmp_path / "claude")
+    assert found.binds[0].source == os.path.realpath(bundled)
+
+
+def test_a_program_that_was_named_has_to_fit(tmp_path: Path) -> None:
+    with pytest.raises(ClaudeError, match=r"\[claude\] path: .* is no Claude Code that can be used; give one of 2.1"):
+        find_program(ClaudeSettings(path=str(tmp_path / "absent")), {})
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+def test_settings_are_read(tmp_path: Path) -> None:
+    (tmp_path / "parley.toml").write_text(
+        '[claude]\npath = "/opt/x"\nsubscription = true\nmodel = "opus"\nwarm = 2\nmax_retries = 5\n'
+    )
+
+    assert read(tmp_path).claude == ClaudeSettings("/opt/x", True, "opus", 2, 5)
+
+
+@pytest.mark.parametrize(
+    "line", ['subscription = "yes"', "path = 1", 'model = "-x"', "warm = 0", "max_retries = 99", "other = 1"]
+)
+def test_settings_that_can_t_be_used_are_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "parley.toml").write_text(f"[claude]\n{line}\n")
+
+    with pytest.raises(ConfigError, match=rf"\[claude\] {line.split(maxsplit=1)[0]}: "):
+        read(tmp_path)
+
+
+# ---- handles and sessions ------------------------------------------------------------------------
+
+
+def test_a_handle_comes_back_as_it_went() -> None:
+    handle = Handle.new("dispatch:d1").after("6427428c-580f-4955-846e-ce6c11427295", 100, 0.5)
+
+    assert Handle.of(order(handle.text())) == handle
+    assert Handle.of(order(handle.text(), "dispatch:d2")) == Handle()
+
+
+@settings(max_examples=50)
+@given(
+    st.text(max_size=20)
+    | st.dictionaries(st.sampled_from(list(Handle().document())), st.none() | st.text(max_size=5)).map(json.dumps)
+)
+def test_a_handle_that_is_not_understood_is_none(text: str) -> None:
+    assert Handle.of(order(text)) == Handle()
+
+
+@pytest.mark.parametrize(
+    "change", [{"session": "../../x"}, {"session": 7}, {"size": -1}, {"last": "x"}, {"context": 2.0}, {"size": "x"}]
+)
+def test_a_handle_with_something_odd_in_it_is_none(change: dict[str, Any]) -> None:
+    good = Handle.new("dispatch:d1").after("6427428c-580f-4955-846e-ce6c11427295", 100, 0.5)
+
+    assert Handle.of(order(json.dumps(good.document() | change))) == Handle()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.data())
+def test_a_session_is_put_back_to_any_entry(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], data: st.DataObject
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    folder = home / ".claude/projects/-w"
+    folder.mkdir(parents=True)
+    session, file = "s1", folder / "s1.jsonl"
+    lines = [
+        json.dumps({"parentUuid": f"u{n - 1}", "uuid": f"u{n}", "x": "y" * size}, separators=(",", ":"))
+        for n, size in enumerate(sizes)
+    ]
+    chosen = data.draw(st.integers(0, len(lines) - 1))
+    marks = []
+    for number, line in enumerate(lines):
+        with file.open("a") as stream:
+            stream.write(line + "\n")
+        marks.append(Home(str(home)).mark(session, f"u{number}"))
+    assert Home(str(home)).mark(session, "u99") is None
+
+    assert Home(str(home)).put_back(session, f"u{chosen}", marks[chosen] or 0)
+
+    assert file.read_text().splitlines() == lines[: chosen + 1]
+    assert not Home(str(home)).put_back(session, "u99", marks[chosen] or 0)
+    assert not Home(str(home)).put_back(session, f"u{chosen}", 10_000)
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "result, wait, before, hard, parked",
+    [
+        ({"api_error_status": 429}, None, 0, False, 30.0),
+        ({"api_error_status": 429}, 12.0, 3, False, 12.0),
+        ({"api_error_status": 529}, None, 2, False, 120.0),
+        ({"api_error_status": 503}, None, 99, False, 900.0),
+        ({"api_error_status": 500}, None, 0, False, 30.0),
+        ({"api_error_status": 401}, None, 0, True, 0.0),
+        ({"api_error_status": 403}, None, 0, True, 0.0),
+        ({"api_error_status": 402}, None, 0, True, 0.0),
+        ({"api_error_status": 404}, None, 0, True, 0.0),
+        ({"api_error_status": 400, "result": "Your credit balance is too low"}, None, 0, True, 0.0),
+        ({"api_error_status": 400}, None, 0, False, 0.0),
+        ({"terminal_reason": "prompt_too_long"}, None, 0, False, 0.0),
+        ({"subtype": "error_during_execution", "errors": ["a", "b\nc"]}, None, 0, False, 0.0),
+        ({"result": ["odd"]}, None, 0, False, 0.0),
+    ],
+)
+def test_what_a_result_that_is_an_error_means(
+    result: dict[str, Any], wait: float | None, before: int, hard: bool, parked: float
+) -> None:
+    fault = fault_of({"is_error": True, **result}, wait, before)
+
+    assert fault is not None
+    assert (fault.hard, fault.parked_seconds) == (hard, parked)
+    assert "\n" not in fault.text
+    assert fault_of({**result, "is_error": False}, wait, before) is None
+
+
+def test_usage_survives_whatever_is_in_it() -> None:
+    odd: list[dict[str, Any]] = [
+        {},
+        {"model_usage_since_last_result": 3},
+        {"model_usage_since_last_result": {"m": {"costUSD": "x"}}},
+    ]
+
+    assert set(usage_of(odd, 0.1).values()) == {0.0, 0.1, 1.0}
+
+
+def test_how_long_a_limit_lasts() -> None:
+    rejected = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": time.time() + 100}}
+
+    assert limit_of(rejected) == pytest.approx(100, abs=2)
+    assert limit_of({"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}}) is None
+    assert [wait_of(text) for text in ("2", "0.5", "", "-1", "nan", "Wed, 21 Oct 2026 07:28:00 GMT")] == [
+        2,
+        0.5,
+        *[None] * 4,
+    ]
