@@ -28,6 +28,30 @@ ROLE = {
 SECONDS = 30.0
 
 
+def order_of(job: str, turn: str, message: str, workspace: str, home: str, handle: str) -> Order:
+    """A coder's turn."""
+    return Order(
+        turn=turn,
+        job=job,
+        epoch=1,
+        token=turn.replace("t", "token"),
+        agent="coder",
+        thread="dispatch:d1",
+        message=message,
+        sender="project-lead",
+        state="EXECUTE",
+        visit=1,
+        site=Site(workspace),
+        home=home,
+        handle=handle,
+        may_ask=False,
+        time_limit_seconds=SECONDS,
+        tools=TOOLS,
+        runner="claude",
+        role=json.dumps(ROLE),
+    )
+
+
 class Stage:
     """One instance and its runner."""
 
@@ -63,26 +87,7 @@ class Stage:
 
     def order(self, message: str, **changes: Any) -> Order:
         self.count += 1
-        order = Order(
-            turn=f"t{self.count}",
-            job=self.job,
-            epoch=1,
-            token=f"token{self.count}",
-            agent="coder",
-            thread="dispatch:d1",
-            message=message,
-            sender="project-lead",
-            state="EXECUTE",
-            visit=1,
-            site=Site(str(self.workspace)),
-            home=str(self.home),
-            handle=self.handle,
-            may_ask=False,
-            time_limit_seconds=SECONDS,
-            tools=TOOLS,
-            runner="claude",
-            role=json.dumps(ROLE),
-        )
+        order = order_of(self.job, f"t{self.count}", message, str(self.workspace), str(self.home), self.handle)
         return replace(order, **changes)
 
     def start(self, message: str, **changes: Any) -> Order:

@@ -1,7 +1,11 @@
 """A turn is ended from outside within a second, and nothing of it is told afterwards."""
 
 import json
+import subprocess
+import sys
 import time
+from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
@@ -10,6 +14,7 @@ from tests.apis.messages import Block, Say, Slow, Turn, Use
 from tests.claude.conftest import Perform
 from tests.claude.stage import Stage, until
 
+ROOT = Path(__file__).resolve().parents[2]
 ENDLESS = "tail -f /dev/null -s 61.25"
 
 
@@ -70,7 +75,8 @@ def test_a_turn_cancelled_at_once_leaves_no_process(perform: Perform) -> None:
     ended = stage.play("next")
     assert ended.text == "fine"
     assert "interrupted while you worked on this:)\ngo" in stage.api.prompts()[-1]
-    assert not (stage.home / "interrupted.json").exists()
+    assert stage.play("next again").fault == ""
+    assert stage.api.prompts()[-1] == "next again"
 
 
 def test_an_interrupted_turn_is_told_to_the_next_process_too(perform: Perform) -> None:
@@ -101,6 +107,28 @@ def test_a_message_that_is_given_again_finds_the_session_put_back(perform: Perfo
 
     assert stage.play("work again").text == "two"
     assert stage.api.prompts() == ["first", "work again"]
+
+
+def test_a_killed_engine_leaves_no_process_and_another_goes_on_from_its_handle(perform: Perform) -> None:
+    stage = perform(
+        Turn("first", [Say("one")]),
+        Turn("endless", [Use("Bash", {"command": ENDLESS}), Say("never")]),
+        Turn("second", [Say("two")]),
+    )
+    words = [stage.api.url, str(stage.workspace), str(stage.home), stage.job]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.claude.owner", *words], cwd=ROOT, stdout=subprocess.PIPE
+    ) as owner:
+        handle = cast("IO[bytes]", owner.stdout).readline().decode()
+        until(lambda: stage.processes(ENDLESS))
+        owner.kill()
+    until(lambda: not stage.processes())
+
+    ended = stage.play("second", handle=handle)
+
+    assert (ended.fault, ended.text) == ("", "two")
+    assert stage.api.prompts() == ["first", "second"]
+    assert json.loads(ended.handle)["turns"] == 2
 
 
 def test_what_is_not_there_can_be_cancelled_and_closing_twice_is_fine(perform: Perform) -> None:

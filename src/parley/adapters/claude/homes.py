@@ -12,6 +12,8 @@ from typing import Any
 
 PROJECTS = (".claude", "projects")
 INTERRUPTED = "interrupted.json"
+INTERRUPTED_LIMIT = 4000  # characters of a message that are kept
+INTERRUPTED_MOST = 3
 SCRATCH = "scratch.md"
 FOLDERS = 1000  # the CLI makes one
 TAIL = 4 << 20  # no line of a session that is looked for is longer
@@ -74,7 +76,8 @@ class Home:
 
     def note_interrupted(self, handle: dict[str, Any], message: str) -> None:
         """Keep what an interrupted turn was about: its message is in no session that outlives its process."""
-        text = json.dumps({"handle": handle, "message": message})
+        messages = [*self.interrupted(handle), message[:INTERRUPTED_LIMIT]][-INTERRUPTED_MOST:]
+        text = json.dumps({"handle": handle, "messages": messages})
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             folder = _opened(stack, self.path, _FOLDER)
             with contextlib.suppress(FileNotFoundError):
@@ -83,16 +86,14 @@ class Home:
             with os.fdopen(file, "w", encoding="utf-8") as stream:
                 stream.write(text)
 
-    def interrupted(self, handle: dict[str, Any], limit: int) -> str:
-        """What was being worked on when this session was interrupted; forgotten by being asked."""
-        data = self._read(INTERRUPTED, 8 * limit)
-        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            os.unlink(INTERRUPTED, dir_fd=_opened(stack, self.path, _FOLDER))
+    def interrupted(self, handle: dict[str, Any]) -> list[str]:
+        """What was being worked on when turns were cut short since this handle was committed."""
         try:
-            document = json.loads(data)
-            return str(document["message"])[:limit] if document["handle"] == handle else ""
+            document = json.loads(self._read(INTERRUPTED, 8 * INTERRUPTED_LIMIT * INTERRUPTED_MOST))
+            messages = document["messages"] if document["handle"] == handle else []
         except (ValueError, KeyError, TypeError, RecursionError):
-            return ""
+            return []
+        return [str(message)[:INTERRUPTED_LIMIT] for message in list(messages)[-INTERRUPTED_MOST:]]
 
     def _read(self, name: str, limit: int) -> bytes:
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:

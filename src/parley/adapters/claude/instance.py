@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,6 @@ from parley.adapters.claude.login import PATHS, Login
 from parley.adapters.claude.program import Program
 from parley.adapters.claude.prompt import (
     COMPACT,
-    INTERRUPTED_LIMIT,
     SCRATCH_LIMIT,
     RolePrompt,
     composed,
@@ -53,6 +52,7 @@ from parley.config import ClaudeSettings
 from parley.ports import Bind, BoundaryError, Ended, Order
 
 CHECK_SECONDS = 20.0
+PROMPT_LIMIT = 120_000  # bytes; a command line takes no longer word
 INTERRUPT_SECONDS = 0.35
 WIND_DOWN_SECONDS = 0.35
 WRITTEN_SECONDS = 2.0
@@ -151,9 +151,8 @@ class Instance:
         home = Home(order.home)
         warm = self._fits(order, handle)
         self._interrupted = ""
-        interrupted = await asyncio.to_thread(home.interrupted, handle.document(), INTERRUPTED_LIMIT)
-        if order.message.startswith(interrupted):
-            interrupted = ""  # it is given again
+        cut_short = await asyncio.to_thread(home.interrupted, handle.document())
+        interrupted = "\n\n".join(message for message in cut_short if not order.message.startswith(message))
         lost = False
         if not warm:
             resumed = await self._start(order, handle)
@@ -369,9 +368,13 @@ class Instance:
         )
         self._handle = handle if resumed else Handle.new(order.thread)
         self._base = handle
-        tools = built_in(role.get("tools") or _default_tools(order), order.tools)
+        tools = built_in(_tools(role, order), order.tools)
         self._ground = Ground(order.site, order.home, frozenset(tools), frozenset(order.tools))
         prompt = await asyncio.to_thread(system_prompt, order, role, means.prompt)
+        if len(prompt.encode()) > PROMPT_LIMIT:
+            raise Lost(
+                Fault(f"the prompt of {order.agent} has more than {PROMPT_LIMIT} bytes; shorten its role", hard=True)
+            )
         cage = Cage(
             site=order.site,
             home=Path(order.home),
@@ -449,7 +452,11 @@ class Instance:
         return " ".join((words or said).split())[:300]
 
 
-def _default_tools(order: Order) -> tuple[str, ...]:
+def _tools(role: Mapping[str, Any], order: Order) -> Sequence[str]:
+    """The tools that a role names; what is enough for work where it names none."""
+    named = role.get("tools")
+    if isinstance(named, list) and named:
+        return [name for name in named if isinstance(name, str)]
     return ("Read", "Edit", "Write", "Bash") if order.site.writable else ("Read", "Bash")
 
 

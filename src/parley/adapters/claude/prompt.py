@@ -16,7 +16,6 @@ NOTES = "CLAUDE.md"
 NOTES_LIMIT = 20_000  # bytes of the user's own notes
 SCRATCH = f"{HOME}/scratch.md"
 SCRATCH_LIMIT = 8_000  # bytes of it that are shown again after a compaction
-INTERRUPTED_LIMIT = 4_000
 WARN = 0.70
 COMPACT = 0.78
 

@@ -128,17 +128,19 @@ class ClaudeRunner:
                 self._running.pop((order.job, order.turn), None)
         if ended is not None:
             turn.tell(ended)
+        await self._make_room()
 
-    async def _make_room(self, wanted: Instance) -> None:
-        """End those that have waited longest, where more are kept ready than there should be."""
+    async def _make_room(self, wanted: Instance | None = None) -> None:
+        """End those that have waited longest, where more are there than should be kept ready."""
         waiting = sorted(
             (one for one in self._instances.values() if one.alive and one is not wanted and not one.lock.locked()),
             key=lambda one: one.used,
         )
-        alive = sum(one.alive for one in self._instances.values()) + (not wanted.alive)
+        alive = sum(one.alive for one in self._instances.values()) + (wanted is not None and not wanted.alive)
         for one in waiting[: max(0, alive - self._warm)]:
-            async with one.lock:
-                await one.end()
+            if not one.lock.locked():
+                async with one.lock:
+                    await one.end()
 
     async def _cancel(self, job: str, name: str) -> None:
         running = self._running.pop((job, name), None)
@@ -176,3 +178,5 @@ class ClaudeRunner:
         for job, name in list(self._running):
             await self._cancel(job, name)
         await self._rest(lambda _: True)
+        await self._loop.shutdown_asyncgens()
+        await self._loop.shutdown_default_executor()
