@@ -96,7 +96,7 @@ def test_arguments_that_make_no_sense_are_refused(tool: str, value: Any) -> None
         ("/", False),
         ("/etc/passwd", False),
         (f"{HOME}/../x", False),
-        ("/home/agentx", False),
+        (f"{HOME}x", False),
         ("/proc/self/environ", False),
         (".git", False),
         (".git/config", False),

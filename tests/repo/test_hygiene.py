@@ -80,6 +80,13 @@ def test_the_package_requires_what_is_locked() -> None:
     assert project["project"]["dependencies"] == [line for line in lines if not line.startswith("#")]
 
 
+def test_tests_run_with_the_extras_that_users_get() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = {line for lines in project["project"]["optional-dependencies"].values() for line in lines}
+
+    assert extras <= pins(ROOT / "requirements-dev.lock").keys()
+
+
 def test_readme_is_short_and_begins_with_something_to_run() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     commands = [line for line in lines[:30] if re.match(r"\s*(\$ )?(make|parley|pip|pipx|git) \w", line)]

@@ -1,0 +1,122 @@
+"""What the first request of a doer holds, beside plain Claude Code's on the same repository and message.
+
+Both talk to a scripted API on loopback: no key is needed. The first request is what every later one of the
+conversation repeats, so its size is paid for again and again.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from parley.adapters.boundary import Boundary
+from parley.adapters.claude import claude_runner, find_program
+from parley.adapters.claude.prompt import RolePrompt, bare_prompt
+from parley.config import ClaudeSettings
+from parley.ports import Ended, Order, Site, TurnEvent
+from tests.apis.messages import MessagesAPI, Request, Script
+
+MESSAGE = "Give `greet` in hello.py a parameter for the name, and test it.\n"
+NOTES = "# Notes\nPython 3.11, no dependencies. Run the tests with `python -m unittest`.\n"
+FILES = {"CLAUDE.md": NOTES, "hello.py": 'def greet() -> str:\n    return "hello"\n'}
+PROTOCOL = ("Send", "CloseConversation", "AskQuestion")
+DOER: Mapping[str, Any] = {
+    "name": "coder",
+    "prompt": "You write or change code for one task, with the tests that prove it.",
+    "tools": ["Read", "Edit", "Write", "Bash", *PROTOCOL],
+}
+SECONDS = 60.0
+
+
+def measure(role: Mapping[str, Any] = DOER, prompt: RolePrompt = bare_prompt) -> dict[str, Any]:
+    """The bytes of both first requests: all of them, and those beyond the user's own content."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        repository = root / "repository"
+        repository.mkdir()
+        for name, text in FILES.items():
+            (repository / name).write_text(text, encoding="utf-8")
+        subprocess.run(["git", "init", "-q", str(repository)], check=True)
+        ours = _figures(_doer(root, repository, role, prompt))
+        plain = _figures(_plain(root, repository))
+    return {"doer": ours, "plain": plain, "ratio": round(plain["bytes"] / ours["bytes"], 1)}
+
+
+def _doer(root: Path, repository: Path, role: Mapping[str, Any], prompt: RolePrompt) -> Request:
+    home = root / "home"
+    events: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
+    boundary = Boundary()
+    with MessagesAPI(Script({})) as api:
+        environment = {"PATH": "", "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": api.url}
+        runner = claude_runner(ClaudeSettings(), boundary, environment, prompt=prompt)
+        try:
+            runner.start(_order(repository, home, role), events.put)
+            while not isinstance(event := events.get(timeout=2 * SECONDS), Ended):
+                pass
+        finally:
+            runner.close()
+            boundary.close()
+        if event.fault:
+            raise RuntimeError(event.fault)
+        return api.requests[0]
+
+
+def _order(repository: Path, home: Path, role: Mapping[str, Any]) -> Order:
+    return Order(
+        turn="t1",
+        job="bench",
+        epoch=1,
+        token="",
+        agent=str(role["name"]),
+        thread="dispatch:d1",
+        message=MESSAGE,
+        sender="project-lead",
+        state="EXECUTE",
+        visit=1,
+        site=Site(str(repository)),
+        home=str(home),
+        handle="",
+        may_ask=False,
+        time_limit_seconds=SECONDS,
+        tools=PROTOCOL,
+        runner="claude",
+        role=json.dumps(role),
+    )
+
+
+def _plain(root: Path, repository: Path) -> Request:
+    """The same program as its users start it, without anything of Parley's."""
+    program = find_program(ClaudeSettings(), {"PATH": ""}).binds[0].source
+    with MessagesAPI(Script({})) as api:
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(root / "plain"),
+            "ANTHROPIC_API_KEY": "none",
+            "ANTHROPIC_BASE_URL": api.url,
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+        subprocess.run(
+            [program, "--print", MESSAGE],
+            cwd=repository,
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+        return api.requests[0]
+
+
+def _figures(request: Request) -> dict[str, Any]:
+    own = sum(len(json.dumps(text)) - 2 for text in (MESSAGE.strip(), NOTES.strip()))
+    return {"bytes": len(request.body), "beyond": len(request.body) - own, "tools": len(request.tools)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(), indent=2))
