@@ -63,7 +63,13 @@ def change_mode_beside(): os.chmod(secret, 0)
 @tries
 def change_time_beside(): os.utime(secret, (0, 0))
 @tries
-def see_processes(): return [p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid() and b"canary-mark" in open(f"/proc/{p}/cmdline", "rb").read()][0]
+def see_processes():
+    for p in os.listdir("/proc"):
+        if p.isdigit() and int(p) != os.getpid() and os.path.exists("/proc/" + p):
+            try:
+                if b"canary-mark" in open(f"/proc/{p}/cmdline", "rb").read(): return p
+            except OSError: pass
+    raise ProcessLookupError
 @tries
 def signal_by_number(): os.kill(pid, signal.SIGKILL); return open("/nowhere")
 @tries

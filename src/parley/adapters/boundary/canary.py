@@ -58,7 +58,6 @@ class Canary:
             "tcp": self._listeners[2].getsockname()[1],
             "udp": self._mailbox.getsockname()[1],
             "namespaces": {kind: _namespace(kind) for kind in NAMESPACES if _namespace(kind)},
-            "real_home": str(Path.home()),
         }
 
     def _look(self) -> list[Any]:

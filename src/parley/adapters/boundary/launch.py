@@ -177,7 +177,8 @@ class Boundary:
             "sealed": sealed if site.writable else [*sealed, site.workspace],
             "visible": drawn.visible,
             "variables": [MARK, "PWD", "LC_CTYPE"],
-            "repositories": links.repositories(site.workspace),
+            "repositories": profile.hidden(drawn, links.repositories(site.workspace)),
+            "real_home": profile.hidden(drawn, _real_home()),
             "route": cage.route is not None,
             "wall": drawn.wall,
             "readable": readable,
@@ -232,6 +233,13 @@ def _free_uid() -> int:
         except KeyError:
             return uid
     return UID
+
+
+def _real_home() -> list[str]:
+    try:
+        return [str(Path.home())]
+    except RuntimeError:
+        return []  # a user without any
 
 
 def _readable(settings: BoundarySettings) -> list[str]:

@@ -80,9 +80,12 @@ def list_around(scene: Scene) -> str:
 
 def real_home(scene: Scene) -> str:
     """List the home of the person who runs Parley."""
-    allowed = scene.visible.get(scene.real_home, [])
-    extra = [name for name in posix.listdir(scene.real_home) if name not in allowed]
-    return f"{scene.real_home} shows {extra[0]}" if extra else ""
+    for home in scene.real_home:
+        allowed = scene.visible.get(home, [])
+        extra = [name for name in posix.listdir(home) if name not in allowed]
+        if extra:
+            return f"{home} shows {extra[0]}"
+    return ""
 
 
 def write_beside(scene: Scene) -> str:
@@ -94,7 +97,7 @@ def write_beside(scene: Scene) -> str:
 
 
 def write_system(scene: Scene) -> str:
-    """Write to the root, to /usr, /etc, /home and the interpreter."""
+    """Write to the root, to /usr, /etc and /home; see that they are mounted read-only."""
     for folder in ("", "/usr", "/usr/bin", "/usr/lib", "/etc", "/home", "/proc", "/sys"):
         name = f"{folder}/.probe-{scene.token}"
         try:

@@ -31,7 +31,7 @@ def environment(scene: Scene) -> str:
 
 
 def descriptors(scene: Scene) -> str:
-    """Look for open files that were passed on by mistake, here and in the first process."""
+    """Look for open files that were passed on by mistake."""
     for name in posix.listdir("/proc/self/fd"):
         if int(name) not in scene.descriptors:
             try:

@@ -39,6 +39,7 @@ class Profile:
     last: list[str]
     data: dict[str, bytes]  # files that are made up: target -> content
     visible: dict[str, list[str]] = field(default_factory=dict)
+    targets: list[str] = field(default_factory=list)  # what is meant to be bound
     filter: bytes = b""
     wall: bool = True  # Landlock
     environment: dict[str, str] = field(default_factory=dict)  # of bubblewrap, and so of the first process
@@ -78,7 +79,20 @@ def draw(cage: Cage, uid: int, readable: Iterable[str]) -> Profile:
     for way in ways:
         system += ["--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", way]
     sealed = [word for way in (*ways, "/dev", "/") for word in ("--remount-ro", way)]
-    return Profile(list(_WALLS), system, binds, [*sealed, "--chdir", workspace], data, visible)
+    return Profile(
+        list(_WALLS),
+        system,
+        binds,
+        [*sealed, "--chdir", workspace],
+        data,
+        visible,
+        [*shown, *(bind.target for bind in extra)],
+    )
+
+
+def hidden(profile: Profile, paths: Iterable[str]) -> list[str]:
+    """Those of some paths that nothing of the cage lies over: they are the host's own, and not to be seen."""
+    return [path for path in paths if not _within(path, profile.targets)]
 
 
 def landlock_lists(profile: Profile) -> tuple[list[str], list[str], list[str]]:

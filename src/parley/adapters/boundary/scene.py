@@ -18,7 +18,7 @@ class Scene:
         self.token: str = words["token"]
         self.workspace: str = words["workspace"]
         self.home: str = words["home"]
-        self.real_home: str = words["real_home"]
+        self.real_home: list[str] = words["real_home"]
         self.sealed: list[str] = words["sealed"]
         self.visible: dict[str, list[str]] = words["visible"]
         self.namespaces: dict[str, str] = words["namespaces"]

@@ -44,32 +44,42 @@ class Stage:
         self._count += 1
         folder = STAGE / str(self._count)
         folder.mkdir()
-        shown: dict[str, str] = {}
-        for number, source in enumerate(sources):
-            target = folder / str(number)
-            place = os.open(source, os.O_PATH | os.O_CLOEXEC)
-            try:
-                if stat.S_ISDIR(os.fstat(place).st_mode):
-                    target.mkdir()
-                else:
-                    target.touch()
-                _mount(f"/proc/self/fd/{place}".encode(), target, b"", _BIND | _RECURSIVE, b"")
-            finally:
-                os.close(place)
-            shown[source] = str(target)
-        return shown
+        try:
+            return {source: _bind(source, folder / str(number)) for number, source in enumerate(sources)}
+        except OSError:
+            _clear(folder)
+            raise
 
     def clear(self, shown: dict[str, str]) -> None:
         """Take it all away again: whoever was built of it has it in a namespace of their own."""
-        for target in map(Path, shown.values()):
-            with contextlib.suppress(OSError):
-                call("umount2", os.fsencode(target) + b"\0", _DETACH)
-                if target.is_dir():
-                    target.rmdir()
-                else:
-                    target.unlink()
-        with contextlib.suppress(OSError, StopIteration):
-            Path(next(iter(shown.values()))).parent.rmdir()
+        for folder in {Path(target).parent for target in shown.values()}:
+            _clear(folder)
+
+
+def _bind(source: str, target: Path) -> str:
+    place = os.open(source, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if stat.S_ISDIR(os.fstat(place).st_mode):
+            target.mkdir()
+        else:
+            target.touch()
+        _mount(f"/proc/self/fd/{place}".encode(), target, b"", _BIND | _RECURSIVE, b"")
+    finally:
+        os.close(place)
+    return str(target)
+
+
+def _clear(folder: Path) -> None:
+    for target in list(folder.iterdir()):
+        with contextlib.suppress(OSError):
+            call("umount2", os.fsencode(target) + b"\0", _DETACH)
+        with contextlib.suppress(OSError):
+            if target.is_dir():
+                target.rmdir()
+            else:
+                target.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _mount(source: bytes, target: Path, kind: bytes, flags: int, options: bytes) -> None:
