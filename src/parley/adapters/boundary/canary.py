@@ -1,4 +1,4 @@
-"""Things outside that no cage may reach. They are open to everybody, so that only the cage itself can be in the way."""
+"""Things outside that no cage may reach. They are the agents' user's own, so that only the cage can be in the way."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+PREFIX = "parley-canary-"
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 
@@ -22,7 +23,8 @@ class Canary:
     """A folder, sockets, ports and a process, kept for as long as the boundary lives."""
 
     def __init__(self, uid: int | None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="parley-canary-"))
+        _sweep()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self._uid = uid
         self._lock = threading.Lock()
         self._datagrams: set[bytes] = set()
@@ -30,14 +32,14 @@ class Canary:
             (self.folder / name).mkdir()
         for name in ("secret", ".git/config", ".git/HEAD"):
             (self.folder / name).write_text(secrets.token_hex(8), encoding="ascii")
-        for path in (self.folder, *self.folder.rglob("*")):
-            path.chmod(0o777 if path.is_dir() else 0o666)
         self._listeners = [
             _listen(socket.AF_UNIX, f"{self.folder}/socket"),
             _listen(socket.AF_UNIX, f"\0parley-canary-{self.folder}"),
             _listen(socket.AF_INET, ("127.0.0.1", 0)),
         ]
-        (self.folder / "socket").chmod(0o777)
+        if uid is not None:
+            for path in (self.folder, *self.folder.rglob("*")):
+                os.chown(path, uid, uid)
         self._mailbox = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._mailbox.bind(("127.0.0.1", 0))
         self._mailbox.setblocking(False)
@@ -106,6 +108,14 @@ class Canary:
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._finalizer()
+
+
+def _sweep() -> None:
+    """Clear away what a Parley that was killed has left."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _listen(family: int, address: Any) -> socket.socket:

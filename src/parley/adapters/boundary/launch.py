@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, cast
 
-from parley.adapters.boundary import attempts, bundle, family, launcher, links, profile, report, seccomp
+from parley.adapters.boundary import attempts, bundle, family, launcher, links, places, profile, report, seccomp
 from parley.adapters.boundary.cage import GATEWAY, HOME, Cage, Verdict
 from parley.adapters.boundary.caged import Caged
 from parley.adapters.boundary.calls import MACHINE
@@ -24,7 +24,7 @@ from parley.adapters.boundary.canary import Canary
 from parley.adapters.boundary.gateway import Gateway
 from parley.adapters.boundary.spawner import Spawner, popen
 from parley.config import BoundarySettings
-from parley.ports import BoundaryError
+from parley.ports import Bind, BoundaryError
 
 MARK = "PARLEY_TURN"
 UID = 64417  # an ordinary user that no machine has, where Parley itself is root
@@ -82,6 +82,8 @@ class Boundary:
         self._check_exemptions()
         program = self._program()
         unlinked, nested = links.part(self._known, cage.site.workspace, self.uid)
+        grounds = (Bind(cage.site.workspace, cage.site.workspace), Bind(str(cage.home), HOME))
+        unlinked += places.make_ready(grounds, (*cage.site.binds, *cage.binds), self.uid)
         drawn = self.draw(cage)
         token = secrets.token_hex(8)
         canary, spawner = self._company()

@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parley.ports import BoundaryError
+
 FRESH_NS = 50_000_000  # a folder changed this lately may change again within the same tick of the kernel's clock
+DEEPEST = 200
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -154,7 +157,11 @@ def hand_over(path: str, uid: int) -> None:
         os.close(top)
 
 
-def _give(folder: int, status: os.stat_result, uid: int) -> None:
+def _give(folder: int, status: os.stat_result, uid: int, depth: int = 0) -> None:
+    if depth > DEEPEST:
+        raise BoundaryError(
+            f"folders lie more than {DEEPEST} deep in each other: no workspace for an agent; flatten them"
+        )
     if status.st_uid != uid or status.st_gid != uid:
         os.fchown(folder, uid, uid)
     with os.scandir(folder) as entries:
@@ -165,7 +172,7 @@ def _give(folder: int, status: os.stat_result, uid: int) -> None:
                     with contextlib.suppress(NotADirectoryError):
                         below = os.open(entry.name, _FOLDER, dir_fd=folder)
                         try:
-                            _give(below, found, uid)
+                            _give(below, found, uid, depth + 1)
                         finally:
                             os.close(below)
                 elif found.st_uid == uid and found.st_gid == uid:

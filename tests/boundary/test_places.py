@@ -1,0 +1,97 @@
+"""An agent that was here before leaves traps where something is to be sealed next time."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from parley.adapters.boundary import Boundary, links
+from parley.ports import Bind, BoundaryError, Site
+from tests.boundary.yard import Yard, finish, run
+
+
+def sealing(yard: Yard, *names: str) -> Site:
+    """A site over which a file is sealed at some places."""
+    seal = yard.root / "approved"
+    seal.write_text("approved", encoding="utf-8")
+    return Site(str(yard.workspace), binds=tuple(Bind(str(seal), str(yard.workspace / name)) for name in names))
+
+
+@pytest.mark.parametrize("leads", ["secret", "planted", "/oldroot{root}/planted", "{root}/planted", "other", ".."])
+def test_a_link_in_the_place_of_a_seal_leads_nowhere(boundary: Boundary, yard: Yard, leads: str) -> None:
+    (yard.workspace / "PLAN.md").symlink_to(leads.format(root=yard.root))
+    before = sorted(yard.root.iterdir())
+    cage = yard.cage("sh", "-c", "cat PLAN.md; echo forged > PLAN.md; rm -f PLAN.md", site=sealing(yard, "PLAN.md"))
+    caged = boundary.launch(cage)
+    done = finish(caged)
+
+    assert done.out == "approved"
+    assert str(yard.workspace / "PLAN.md") in caged.verdict.unlinked
+    assert sorted(path for path in yard.root.iterdir() if path.name != "approved") == before
+    assert yard.secret.read_text("utf-8") == "outside"
+
+
+def test_a_link_on_the_way_to_a_seal_is_refused(boundary: Boundary, yard: Yard) -> None:
+    (yard.workspace / "docs").symlink_to("..")
+    with pytest.raises(BoundaryError, match="docs is no folder"):
+        boundary.launch(yard.cage(site=sealing(yard, "docs/PLAN.md")))
+    assert not (yard.root / "PLAN.md").exists()
+
+
+def test_something_of_another_kind_is_refused(boundary: Boundary, yard: Yard) -> None:
+    (yard.workspace / "PLAN.md").mkdir()
+    with pytest.raises(BoundaryError, match=r"PLAN.md must be a file"):
+        boundary.launch(yard.cage(site=sealing(yard, "PLAN.md")))
+
+
+def test_places_are_made_where_there_are_none(boundary: Boundary, yard: Yard) -> None:
+    done = run(boundary, yard.cage("cat", "a/b/PLAN.md", site=sealing(yard, "a/b/PLAN.md")))
+    assert done.out == "approved"
+
+
+def test_a_seal_lies_in_the_home_too(boundary: Boundary, yard: Yard) -> None:
+    (yard.home / ".claude").symlink_to("/oldroot/tmp")
+    role = yard.root / "role"
+    role.mkdir()
+    (role / "CLAUDE.md").write_text("be good", encoding="utf-8")
+    binds = (Bind(str(role), "/home/agent/.claude"),)
+    done = run(boundary, yard.cage("sh", "-c", "cat ~/.claude/CLAUDE.md; touch ~/.claude/x", binds=binds))
+
+    assert done.out == "be good"
+    assert "Read-only" in done.err
+
+
+def test_a_writable_bind_in_a_bind_is_ground_as_well(boundary: Boundary, yard: Yard) -> None:
+    private = yard.root / "private"
+    private.mkdir()
+    boundary.hand_over(private)
+    (private / "objects").symlink_to("/oldroot/tmp")
+    pack = yard.root / "pack"
+    pack.mkdir()
+    gitdir = yard.workspace / "gitdir"
+    binds = (Bind(str(private), str(gitdir), writable=True), Bind(str(pack), f"{gitdir}/objects"))
+    done = run(boundary, yard.cage("sh", "-c", "touch gitdir/x && touch gitdir/objects/y", binds=binds))
+
+    assert "Read-only" in done.err
+    assert (private / "x").exists()
+
+
+def test_an_agent_that_shuts_itself_out_is_let_in_again(boundary: Boundary, yard: Yard) -> None:
+    run(boundary, yard.cage("sh", "-c", "chmod 0 . ~"))
+    assert run(boundary, yard.cage("sh", "-c", "touch x ~/y && echo in")).out == "in\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands anything over")
+def test_a_tree_without_a_bottom_is_refused(boundary: Boundary, yard: Yard) -> None:
+    program = "import os\nfor _ in range(600):\n    os.mkdir('d'); os.chdir('d')\n"
+    assert run(boundary, yard.python(program)).status == 0
+    with pytest.raises(BoundaryError, match="deep in each other"):
+        boundary.hand_over(yard.workspace)
+
+
+def test_handing_over_does_not_follow_a_folder_that_became_a_link(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/sub").symlink_to(tmp_path)
+    if os.geteuid() == 0:
+        links.hand_over(str(tmp_path / "tree"), 64000)
+    assert tmp_path.stat().st_uid == os.geteuid()
