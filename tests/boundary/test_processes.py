@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.boundary import Boundary, Caged, family
+from parley.config import BoundarySettings
 from parley.ports import BoundaryError
 from tests.boundary.yard import PATIENCE_SECONDS, Yard, close, finish, line, marked, run
 
@@ -200,6 +201,20 @@ def test_nothing_of_the_launcher_is_left_for_the_agent(boundary: Boundary, yard:
     assert set(files) <= {0, 1, 2, 3}
     assert Path(first).name == "bwrap"
     assert folder == str(yard.workspace)
+
+
+def test_the_streams_can_be_opened_by_their_names(boundary: Boundary, yard: Yard) -> None:
+    done = run(boundary, yard.cage("sh", "-c", "cat < /dev/stdin > /dev/stdout; echo e > /dev/stderr"), b"given")
+    assert (done.out, done.err) == ("given", "e\n")
+
+
+def test_a_debugger_works_only_where_it_is_exempt(boundary: Boundary, yard: Yard) -> None:
+    """ptrace(TRACEME), as the child of a debugger does it."""
+    program = "import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))"
+    assert run(boundary, yard.python(program)).out == "-1\n"
+    lenient = Boundary(BoundarySettings(exempt=("trace",)))
+    assert run(lenient, yard.python(program)).out == "0\n"
+    lenient.close()
 
 
 def test_a_program_that_is_not_there_is_told(boundary: Boundary, yard: Yard) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import subprocess
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any, cast
 
 from parley.adapters.boundary.stage import Stage
 
@@ -78,7 +79,7 @@ def popen(
 ) -> subprocess.Popen[bytes]:
     """A process in a session of its own, spoken to by pipes; as another user where one is named."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command,
         stdin=pipe,
         stdout=pipe,
@@ -91,3 +92,8 @@ def popen(
         group=uid,
         extra_groups=None if uid is None else [],
     )
+    if uid is not None:
+        for stream in (process.stdin, process.stdout, process.stderr):
+            # a pipe has an owner too, who alone may open /dev/stdout and its like
+            os.fchown(cast("IO[bytes]", stream).fileno(), uid, uid)
+    return process
