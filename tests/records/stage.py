@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from parley.adapters.files import JobFiles
-from parley.adapters.worktrees import Worktrees
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.adapters.playbook import parse
 from parley.adapters.player import Call, Crash, Effect, Ending, Reply, Sleep, Write, play
 from parley.adapters.player import Order as ScriptedOrder
 from parley.adapters.sqlite import SqliteStore
+from parley.adapters.worktrees import Worktrees
 from parley.core.terms import AskHuman, Surface
 from parley.engine.audit import Report, audit, read_anchor
 from parley.engine.engine import Engine

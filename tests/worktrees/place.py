@@ -25,7 +25,7 @@ def git(folder: Path, *words: str, fine: bool = True, **more: Any) -> str:
     words = (*identity, "-c", "protocol.file.allow=always", *words)
     done = subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True, check=False, **more)
     assert not fine or done.returncode == 0, done.stderr.decode("utf-8", "replace")
-    return done.stdout.decode("utf-8", "surrogateescape")
+    return str(done.stdout.decode("utf-8", "surrogateescape"))
 
 
 def write(folder: Path, files: dict[str, str | bytes]) -> None:

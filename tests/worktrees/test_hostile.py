@@ -9,8 +9,9 @@ from parley.config import WorkspaceSettings
 from tests.worktrees.place import CHILD, JOB, ROOT, Place, fingerprint, git, repository, write
 
 HOOKS = (
-    "pre-commit", "post-commit", "post-checkout", "reference-transaction", "post-index-change", "post-merge", "pre-auto-gc",
-    "fsmonitor-watchman", "post-rewrite", "commit-msg", "prepare-commit-msg", "pre-merge-commit", "update",
+    "pre-commit", "post-commit", "post-checkout", "reference-transaction", "post-index-change", "post-merge",
+    "pre-auto-gc", "fsmonitor-watchman", "post-rewrite", "commit-msg", "prepare-commit-msg", "pre-merge-commit",
+    "update",
 )  # fmt: skip
 
 
@@ -27,7 +28,8 @@ def config_of(traps: Path) -> str:
     """A git configuration that runs something wherever git can be made to."""
     run = trap(traps, "program")
     lines = [
-        f"[core]\n\thooksPath = {traps}/hooks\n\tfsmonitor = {run}\n\tsshCommand = {run}\n\tpager = {run}\n\teditor = {run}",
+        f"[core]\n\thooksPath = {traps}/hooks\n\tfsmonitor = {run}\n\tsshCommand = {run}",
+        f"\tpager = {run}\n\teditor = {run}",
         f"\taskPass = {run}\n\talternateRefsCommand = {run}\n\tgitProxy = {run}\n\tattributesFile = {traps}/attributes",
         f'[filter "evil"]\n\tclean = {run}\n\tsmudge = {run}\n\tprocess = {run}\n\trequired = true',
         f'[filter "lfs"]\n\tclean = {run}\n\tsmudge = {run}\n\tprocess = {run}\n\trequired = true',
@@ -35,7 +37,7 @@ def config_of(traps: Path) -> str:
         f'[merge "evil"]\n\tdriver = {run} %A\n[merge]\n\tdefault = evil',
         f"[credential]\n\thelper = {run}\n[gpg]\n\tprogram = {run}\n[commit]\n\tgpgSign = true",
         "[submodule]\n\trecurse = true\n[gc]\n\tauto = 1",
-        f'[remote "origin"]\n\turl = ext::{run}\n\tpromisor = true\n\tpartialclonefilter = blob:none\n\tuploadpack = {run}',
+        f'[remote "origin"]\n\turl = ext::{run}\n\tpromisor = true\n\tuploadpack = {run}',
         f'[includeIf "gitdir:/"]\n\tpath = {traps}/more',
         f"[uploadpack]\n\tpackObjectsHook = {run}\n[protocol]\n\tallow = always",
     ]
@@ -52,7 +54,7 @@ def trapped(tmp_path: Path) -> Place:
     """A user's repository in which everything is a trap."""
     traps = tmp_path / "traps"
     place = repository(
-        tmp_path / "repo", {".gitattributes": ATTRIBUTES, "a.txt": "a\r\n", "p.big": "version lfs\n"}, "-q"
+        tmp_path / "repo", {".gitattributes": ATTRIBUTES, "a.txt": "a\n", "p.big": "version lfs\n"}, "-q"
     )
     for name in HOOKS:
         trap(traps, f"hooks/{name}")

@@ -179,7 +179,7 @@ def test_a_repository_without_a_work_tree_is_refused(tmp_path: Path) -> None:
 
     place = repository(tmp_path / "odd")
     git(place.root, "config", "core.bare", "true")
-    with pytest.raises(WorkspaceError, match="core.bare"):
+    with pytest.raises(WorkspaceError, match="core\\.bare"):
         place.prepare()
 
     write(tmp_path / "broken", {".git": "gitdir: /nowhere/at/all\n"})

@@ -62,13 +62,13 @@ def committed(history: History, *, whole: bool = False) -> str:
     return history.commit(result(history, whole=whole), () if nothing else (start,), text, seconds)
 
 
-def source_of(history: History) -> Source | None:
+def source_of(history: History, root: Path | None) -> Source | None:
     """The repository that a job started from, as it is now; None if it started in a folder without one."""
-    if not history.beginning.git_dir:
+    if root is None or not history.beginning.repository:
         return None
-    found = find_source(Path(history.beginning.root))
+    found = find_source(root)
     if found is None:
-        raise WorkspaceError(f"{history.beginning.root} is no repository any more; put it back, and try again")
+        raise WorkspaceError(f"{root} is no repository any more; put it back, and try again")
     return found
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from parley.adapters.git import Git, GitError, Objects, create, quoted
+from parley.adapters.git import Git, GitError, Objects, create
 from parley.adapters.worktrees.source import Source, freeze
 from parley.ports import WorkspaceError
 
@@ -37,8 +37,7 @@ class Beginning:
     branch: str
     title: str = ""
     object_format: str = "sha1"
-    root: str = ""  # the user's folder
-    git_dir: str = ""  # of the user's work tree; empty if the folder has no repository
+    repository: bool = False  # whether the user's folder had one
     base: str = ""  # the commit that was checked out; empty if there was none
     aside: tuple[str, ...] = ()  # the user's own files with names that the protocol needs
     gitlinks: tuple[str, ...] = ()
@@ -213,7 +212,9 @@ def begin(
     if source and base:
         frozen = freeze(source, base, bases)
         (draft / "objects/info").mkdir(exist_ok=True)
-        (draft / "objects/info/alternates").write_text(f"{quoted(frozen / 'objects')}\n", encoding="ascii")
+        # from here, so that the home may be moved
+        there = os.path.relpath(frozen / "objects", draft / "objects")
+        (draft / "objects/info/alternates").write_text(f"{there}\n", encoding="ascii")
         if (frozen / "shallow").is_file():
             (draft / "shallow").write_bytes((frozen / "shallow").read_bytes())
     if source:
@@ -242,8 +243,7 @@ def begin(
         branch_of(job, title),
         " ".join(title.split())[:TITLE_LENGTH],
         object_format,
-        str(source.root) if source else "",
-        str(source.git_dir) if source else "",
+        source is not None,
         base,
         aside,
         links,

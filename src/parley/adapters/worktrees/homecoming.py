@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import subprocess
@@ -34,13 +35,13 @@ class Homecoming:
 
 def bring_home(history: History, root: Path, *, whole: bool = False) -> Homecoming:
     """Merge a job's result into what the user has checked out."""
-    source = delivery.source_of(history)
+    source = delivery.source_of(history, root)
     return _merge(history, source, whole=whole) if source else _copy(history, root, whole=whole)
 
 
-def is_home(history: History) -> bool:
+def is_home(history: History, root: Path) -> bool:
     """Whether the result is in what the user has checked out."""
-    source = delivery.source_of(history)
+    source = delivery.source_of(history, root)
     if source is None:
         return history.ref(delivery.HOME) != ""
     there, head = history.ref(delivery.DELIVERED), source.head()
@@ -70,10 +71,11 @@ def _merge(history: History, source: Source, *, whole: bool) -> Homecoming:
         before = head or git.text("hash-object", "-t", "tree", "-w", "--stdin")
         listed = os.fsdecode(git("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, tree))
         paths = tuple(path for path in listed.split("\0") if path)
-    in_the_way = sorted(set(paths) & set(delivery.uncommitted(source)))
+    user = _User(source)
+    in_the_way = sorted(set(paths) & user.dirty())
     if in_the_way:
         raise WontMerge(f"you have changes of your own in {_some(in_the_way)}; commit or stash them, then merge again")
-    _by_the_user(source, found, head)
+    user.merge(found, head)
     return Homecoming(found.branch, found.commit, paths)
 
 
@@ -82,33 +84,46 @@ def _some(paths: list[str]) -> str:
     return ", ".join(paths[:SHOWN]) + more
 
 
-def _by_the_user(source: Source, found: delivery.Delivered, head: str) -> None:
+class _User:
     """The user's own git, with the user's own identity, hooks and settings: it is the user who merges."""
-    owner = source.common.stat().st_uid
-    drop = owner if os.geteuid() == 0 and owner != 0 else None
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    if drop is not None:
-        environment["HOME"] = pwd.getpwuid(drop).pw_dir
-    how = ("--no-ff", "-m", f"Merge {found.branch}") if head else ()
 
-    def git(*words: str) -> subprocess.CompletedProcess[bytes]:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        owner = source.common.stat()
+        self._owner = owner if os.geteuid() == 0 and owner.st_uid != 0 else None
+
+    def dirty(self) -> set[str]:
+        """The paths that are not committed."""
+        done = self._git("--no-optional-locks", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        if done.returncode:
+            raise WontMerge(f"git can't tell what you have changed: {last_line(done)}")
+        return {line[3:] for line in os.fsdecode(done.stdout).split("\0") if line}
+
+    def merge(self, found: delivery.Delivered, head: str) -> None:
+        """Merge a commit; nothing is changed where that fails."""
+        how = ("--no-ff", "-m", f"Merge {found.branch}") if head else ()
+        done = self._git("merge", "--quiet", "--no-edit", *how, found.commit)
+        if done.returncode:
+            if (self._source.git_dir / "MERGE_HEAD").exists():
+                self._git("merge", "--abort")
+            raise WontMerge(f"git would not merge {found.branch}: {last_line(done)}; nothing was changed")
+
+    def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        if self._owner is not None:
+            with contextlib.suppress(KeyError):
+                environment["HOME"] = pwd.getpwuid(self._owner.st_uid).pw_dir
         return subprocess.run(
             ["git", *words],
-            cwd=source.root,
+            cwd=self._source.root,
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            user=drop,
-            group=source.common.stat().st_gid if drop is not None else None,
-            extra_groups=[] if drop is not None else None,
+            user=self._owner.st_uid if self._owner else None,
+            group=self._owner.st_gid if self._owner else None,
+            extra_groups=[] if self._owner else None,
             check=False,
         )
-
-    done = git("merge", "--quiet", "--no-edit", *how, found.commit)
-    if done.returncode:
-        if (source.git_dir / "MERGE_HEAD").exists():
-            git("merge", "--abort")
-        raise WontMerge(f"git would not merge {found.branch}: {last_line(done)}; nothing was changed")
 
 
 # ---- a folder without a repository -------------------------------------------------------------------

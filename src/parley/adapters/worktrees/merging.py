@@ -80,9 +80,9 @@ class _Settling:
             self._changes[path] = marked
             self._signs[path] = self._label()
         elif name != path:
-            self._changes[path] = None
-            self._changes[self._beside(name)] = merged
-            self._signs[name] = f"beside:{self._beside(name)}"
+            beside = self._beside(name)
+            self._changes |= {path: None, beside: merged}
+            self._signs[name] = f"beside:{beside}"
         else:
             self._changes[path] = ours
             if theirs is not None:

@@ -174,7 +174,7 @@ def leaves(path: str, target: str) -> bool:
 
 
 def refuse_name(path: str, *, users_own: bool = False) -> None:
-    """Refuse a name that would be git's own, on this or another filesystem, and what tells where submodules come from."""
+    """Refuse a name that would be git's own, here or on another filesystem, and what says where submodules are from."""
     for part in re.split(r"[/\\]", path):
         plain = part.partition(":")[0].rstrip(". ").lower()
         if plain in (".git", "git~1"):

@@ -27,11 +27,11 @@ class Waste:
     kept: str = ""  # why it stays; empty: it may go
 
 
-def find_waste(history: History, job: str, *, unmerged: bool) -> list[Waste]:
+def find_waste(history: History, root: Path, job: str, *, unmerged: bool) -> list[Waste]:
     """What a finished job has left. `unmerged`: also the only copy of work that was never merged."""
     if not history.exists:
         return [_waste(history, job, name) for name in FOLDERS if (history.folder / name).exists()]
-    why = "" if unmerged else _only_copy(history)
+    why = "" if unmerged else _only_copy(history, root)
     names = [name for name in (*FOLDERS, REPOSITORY) if (history.folder / name).exists()]
     return [_waste(history, job, name, why) for name in names]
 
@@ -42,10 +42,10 @@ def _waste(history: History, job: str, name: str, kept: str = "") -> Waste:
     return Waste(job, path, size_of(path), what.get(name, "its repository and records of worktrees"), kept)
 
 
-def _only_copy(history: History) -> str:
+def _only_copy(history: History, root: Path) -> str:
     """Why what a job holds is not to be deleted; empty if the user has it."""
     try:
-        if homecoming.is_home(history):
+        if homecoming.is_home(history, root):
             return ""
     except WorkspaceError as error:
         return str(error)
@@ -70,10 +70,10 @@ def find_bases(home: Path, going: Iterable[Path]) -> list[Waste]:
     return [Waste("", path, size_of(path), "a base that no job needs") for path in bases]
 
 
-def remove(history: History | None, waste: Waste) -> None:
+def remove(history: History, root: Path, waste: Waste) -> None:
     """Delete what may go, and let the user's repository go of what it held for the job."""
-    if history is not None and waste.path.name == REPOSITORY:
-        source = delivery.source_of(history)
+    if waste.job and waste.path.name == REPOSITORY:
+        source = delivery.source_of(history, root)
         if source is not None:
             for kind in ("base", "whole"):
                 source.drop_ref(f"refs/parley/{kind}/{history.beginning.job}")

@@ -260,7 +260,7 @@ class Worktrees:
     def deliver(self, job: str) -> delivery.Delivered | None:
         """Make the result a branch of the user's repository, if there is one."""
         history = self.history(job)
-        source = delivery.source_of(history) if history.exists else None
+        source = delivery.source_of(history, self.root) if history.exists else None
         return delivery.deliver(history, source) if source else None
 
     def bring_home(self, job: str, *, whole: bool = False) -> Homecoming:

@@ -31,14 +31,14 @@ def run(words: argparse.Namespace) -> int:
         found: list[Waste] = []
         for row in rows:
             if row.state in TERMINAL and not store.owner_lives(row.job) and now - row.updated >= age:
-                found += find_waste(trees.history(row.job), row.job, unmerged=words.unmerged)
+                found += find_waste(trees.history(row.job), place.root, row.job, unmerged=words.unmerged)
         found += find_drafts(place.home, now)
         going = [waste for waste in found if not waste.kept]
         if words.job is None:
             going += find_bases(place.home, [waste.path for waste in going])
         if not words.dry_run:
             for waste in going:
-                remove(trees.history(waste.job) if waste.job else None, waste)
+                remove(trees.history(waste.job), place.root, waste)
     _tell(words, going, [waste for waste in found if waste.kept])
     return OK
 

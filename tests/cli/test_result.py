@@ -1,0 +1,220 @@
+"""`parley diff`, `parley merge` and `parley gc`: the result comes home, and what is left over goes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.home import APPROVES, LEADS, Home
+from tests.worktrees.place import fingerprint, git, write
+
+EFFECTS = "{write: {path: hello.txt, text: 'hello'}}, {write: {path: a.txt, text: 'changed'}}"
+SUMMARY = "{write: {path: WORK_SUMMARY.md"
+WORKS = APPROVES + LEADS.replace(f"do: [{SUMMARY}", f"do: [{EFFECTS}, {SUMMARY}")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A user's repository, with a job that is done."""
+    home = Home(tmp_path_factory.mktemp("result") / "work")
+    home.folder.mkdir()
+    git(home.folder, "init", "-q")
+    for key, value in (("user.name", "ada"), ("user.email", "ada@example.org")):
+        git(home.folder, "config", key, value)
+    write(home.folder, {"a.txt": "a", "PLAN.md": "my own plan"})
+    git(home.folder, "add", "-A")
+    git(home.folder, "commit", "-qm", "first")
+    home.write("../p.yaml", WORKS)
+    done = home.run("run", "Say hello", "--playbook", "../p.yaml", "--json")
+    assert done.code == 0, done
+    home.environment["JOB"] = done.document["id"]
+    return home
+
+
+@pytest.fixture
+def user(finished: Home, tmp_path: Path) -> Home:
+    """The same for each test: a home can be moved along with its repository."""
+    shutil.copytree(finished.folder.parent, tmp_path / "moved", symlinks=True)
+    return Home(tmp_path / "moved" / "work", dict(finished.environment))
+
+
+def job_of(home: Home) -> str:
+    return home.environment["JOB"]
+
+
+def test_a_job_that_is_done_is_a_branch_of_the_users_repository(user: Home) -> None:
+    branch = f"parley/say-hello-{job_of(user)}"
+
+    assert git(user.folder, "diff", "--name-status", f"main...{branch}") == "M\ta.txt\nA\thello.txt\n"
+    assert git(user.folder, "log", "--format=%an %s", branch) == "parley Say hello\nada first\n"
+    assert "hello.txt" in git(user.folder, "log", "--stat", f"refs/parley/jobs/{job_of(user)}")
+    assert git(user.folder, "status", "--porcelain") == ""
+    assert git(user.folder, "fsck", "--no-dangling") == ""
+
+
+def test_diff_shows_the_work_and_with_all_the_protocols_files_too(user: Home) -> None:
+    done = user.run("diff", job_of(user))
+    assert done.code == 0
+    assert "+++ b/hello.txt" in done.out
+    assert "PLAN.md" not in done.out
+
+    whole = user.here("diff", job_of(user)[:4], "--all", "--stat").out
+    assert [name for name in ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", "hello.txt") if name not in whole] == []
+    document = user.here("diff", job_of(user), "--json").document
+    assert document["changes"] == [
+        {"path": "a.txt", "added": 1, "removed": 1},
+        {"path": "hello.txt", "added": 1, "removed": 0},
+    ]
+    assert (document["id"], document["state"]) == (job_of(user), "DONE")
+
+
+def test_merge_brings_the_work_into_the_users_branch_once(user: Home) -> None:
+    done = user.run("merge", job_of(user))
+
+    assert (done.code, done.out) == (0, f"parley/say-hello-{job_of(user)} is merged: 2 files\n")
+    assert (user.folder / "hello.txt").read_text() == "hello"
+    assert (user.folder / "PLAN.md").read_text() == "my own plan"
+    assert git(user.folder, "status", "--porcelain") == ""
+    assert git(user.folder, "log", "-1", "--format=%an %P").split()[0] == "ada"
+    again = user.run("merge", job_of(user), "--json").document
+    assert (again["before"], again["paths"]) == (True, [])
+
+
+def test_merge_goes_on_top_of_what_the_user_has_done_meanwhile(user: Home) -> None:
+    write(user.folder, {"mine": "mine"})
+    git(user.folder, "add", "-A")
+    git(user.folder, "commit", "-qm", "mine")
+    write(user.folder, {"mine": "dirty, and not in the way", "untracked": "x"})
+
+    assert user.run("merge", job_of(user), "--all").code == 0
+    assert (user.folder / "mine").read_text() == "dirty, and not in the way"
+    assert (user.folder / "INTENT.md").read_text() == "intent"
+    assert (user.folder / "PLAN.md").read_text() == "plan"
+
+
+@pytest.mark.parametrize(
+    "how, said",
+    [
+        ("conflict", "conflicts with what is checked out in a.txt; merge parley/say-hello-"),
+        ("dirty", "changes of your own in a.txt; commit or stash"),
+        ("untracked", "changes of your own in hello.txt; commit or stash"),
+        ("hook", "git would not merge"),
+        ("strange", "nothing in common"),
+    ],
+)
+def test_what_would_not_merge_is_refused_and_nothing_is_changed(user: Home, how: str, said: str) -> None:
+    if how == "conflict":
+        write(user.folder, {"a.txt": "mine"})
+        git(user.folder, "commit", "-qam", "mine")
+    elif how == "dirty":
+        write(user.folder, {"a.txt": "mine"})
+    elif how == "untracked":
+        write(user.folder, {"hello.txt": "mine"})
+    elif how == "hook":
+        write(user.folder, {".git/hooks/pre-merge-commit": "#!/bin/sh\necho no; exit 1\n"})
+        (user.folder / ".git/hooks/pre-merge-commit").chmod(0o755)
+    else:
+        git(user.folder, "checkout", "-q", "--orphan", "strange")
+        git(user.folder, "commit", "-qm", "strange")
+    git(user.folder, "status")
+    before, head = fingerprint(user.folder), git(user.folder, "rev-parse", "HEAD")
+
+    line = user.fails("merge", job_of(user), code=1)
+
+    assert said in line
+    after = fingerprint(user.folder)
+    unrelated = {".git/ORIG_HEAD", ".git/index", ".git/logs/HEAD"}  # what git notes down when it takes a merge back
+    assert {name: data for name, data in after.items() if name not in unrelated} == {
+        name: data for name, data in before.items() if name not in unrelated
+    }
+    assert git(user.folder, "rev-parse", "HEAD") == head
+
+
+def test_only_what_is_done_can_be_merged(home: Home) -> None:
+    job = home.start()
+
+    assert "it is not done yet" in home.refuses("merge", job)
+    home.here("withdraw", job)
+    assert "it was withdrawn" in home.refuses("merge", job)
+
+
+def test_a_folder_without_a_repository_gets_the_files_where_none_differ(home: Home) -> None:
+    home.write("../p.yaml", WORKS)
+    job = home.run("run", "Say hello", "--playbook", "../p.yaml", "--json").document["id"]
+    home.write("a.txt", "mine")
+
+    assert "a.txt" in home.fails("merge", job, code=1)
+    assert not (home.folder / "hello.txt").exists()
+    (home.folder / "a.txt").unlink()
+    assert home.run("merge", job).out == f"2 files of {job} copied into {home.folder}\n"
+    assert (home.folder / "hello.txt").read_text() == "hello"
+    assert "already" in home.run("merge", job).out
+
+
+def test_gc_lists_and_frees_what_is_merged_and_keeps_what_is_not(user: Home) -> None:
+    job, folder = job_of(user), user.job_file(job_of(user), "work")
+    assert user.here("gc").out == "there is nothing to free\n"
+
+    kept = user.here("gc", "--older", "0s")
+    assert f"{job} stays" in kept.out
+    assert "its result is not merged" in kept.out
+    assert folder.is_dir()
+    user.run("merge", job)
+    dry = user.here("gc", "--older", "0s", "--dry-run", "--json").document
+    assert dry["bytes"] == sum(item["bytes"] for item in dry["items"]) > 0
+    assert folder.is_dir()
+    assert "were freed" in user.here("gc", "--older", "0s").out
+
+    assert not folder.exists()
+    assert not user.job_file(job, "snapshots.git").exists()
+    assert list((user.folder / ".parley/bases").iterdir()) == []
+    assert user.run("audit", job).code == 0
+    assert git(user.folder, "for-each-ref", "refs/parley/base") == ""
+    assert git(user.folder, "fsck", "--no-dangling") == ""
+
+
+def test_gc_gives_up_unmerged_work_only_when_told_to_and_live_jobs_never(user: Home) -> None:
+    user.write("../wait.yaml", LEADS)
+    waiting = user.run("run", "wait", "--playbook", "../wait.yaml", "--json").document["id"]
+
+    assert user.here("gc", "--older", "0s", "--unmerged").code == 0
+
+    assert not user.job_file(job_of(user), "work").exists()
+    assert user.job_file(waiting, "work").is_dir()
+    assert "is not finished" in user.refuses("gc", waiting)
+    assert "no age" in user.refuses("gc", "--older", "soon")
+    assert user.run("diff", waiting, "--json").code == 0
+
+
+def test_what_is_not_committed_is_told_of_in_one_line(user: Home) -> None:
+    write(user.folder, {"b.txt": "new"})
+    done = user.run("run", "x", "--playbook", "../p.yaml", "--policy", "never")
+
+    assert done.err.startswith("parley: not committed, so not part of the job: b.txt")
+
+
+def test_settings_that_can_not_be_used_are_told_with_their_place(home: Home) -> None:
+    playbook = home.write("p.yaml", WORKS)
+    for line, said in (
+        ('copy = "x"', "[workspace] copy: it must be a list of paths"),
+        ("setup = 1", "[workspace] setup: it must be a command"),
+        ("quota_mb = 0", "[workspace] quota_mb: it must be a whole number"),
+        ('dirty = "yes"', "[workspace] dirty: 'yes' is not known"),
+        ("unknown = 1", "[workspace] unknown: there is no such setting"),
+    ):
+        home.write("parley.toml", f"[workspace]\n{line}\n")
+        assert said in home.refuses("run", "x", "--playbook", playbook)
+
+
+def test_a_diff_can_be_applied_elsewhere(user: Home, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    git(tmp_path, "clone", "-q", str(user.folder), "elsewhere")
+    patch = user.run("diff", job_of(user)).out
+    git(elsewhere, "apply", input=patch.encode())
+
+    assert (elsewhere / "hello.txt").read_text() == "hello"
+    assert json.loads(user.here("show", job_of(user), "--json").out)["exits"][:2] == [
+        f"parley diff {job_of(user)}",
+        f"parley merge {job_of(user)}",
+    ]

@@ -1,0 +1,226 @@
+"""What a child committed comes into its parent's tree, and nothing of either side gets lost."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.worktrees.place import CHILD, JOB, OTHER, ROOT, Place, read, repository, write
+
+
+@pytest.fixture
+def family(place: Place) -> Place:
+    place.prepare()
+    place.turn(ROOT, {"text": "one\ntwo\nthree\n", "bin": b"\0one", "gone": "gone\n", "INTENT.md": "intent"})
+    for name in (CHILD, OTHER):
+        place.prepare(name, ROOT)
+    return place
+
+
+def test_clean_changes_come_into_the_parents_tree_and_folder(family: Place) -> None:
+    family.turn(CHILD, {"text": "ONE\ntwo\nthree\n", "new/file": "new"}, gone=("gone",))
+    family.turn(ROOT, {"text": "one\ntwo\nTHREE\n"})
+
+    merged = family.trees.merge(JOB, CHILD, ROOT)
+
+    assert (merged.paths, merged.conflicts, merged.left_out) == (("gone", "new/file", "text"), (), ())
+    expected = {"text": b"ONE\ntwo\nTHREE\n", "new/file": b"new", "bin": b"\0one", "INTENT.md": b"intent"}
+    assert family.committed().items() >= expected.items()
+    assert read(family.trees.path(JOB, ROOT)) == family.committed()
+    assert family.trees.unresolved(JOB, ROOT) == []
+
+
+def test_the_protocols_own_files_stay_the_parents(family: Place) -> None:
+    family.turn(CHILD, {"INTENT.md": "hacked", "PLAN.md": "mine", "orchestration/x": "x", "work": "work"})
+
+    assert family.trees.merge(JOB, CHILD, ROOT).paths == ("work",)
+    family.turn(CHILD, {"INTENT.md": "hacked again", "work": "more"})
+    assert family.trees.merge(JOB, CHILD, ROOT).paths == ("work",)
+    assert family.committed()["INTENT.md"] == b"intent"
+    assert "PLAN.md" not in family.committed()
+
+
+def test_merging_again_brings_only_what_is_new(family: Place) -> None:
+    family.turn(CHILD, {"text": "child\n"})
+    family.trees.merge(JOB, CHILD, ROOT)
+    family.turn(ROOT, {"text": "parent's last word\n"})
+
+    assert family.trees.merge(JOB, CHILD, ROOT).paths == ()
+    family.turn(CHILD, {"new": "new"})
+    assert family.trees.merge(JOB, CHILD, ROOT).paths == ("new",)
+    assert family.committed()["text"] == b"parent's last word\n"
+
+
+def test_what_the_parent_had_not_committed_is_not_lost(family: Place) -> None:
+    family.turn(CHILD, {"text": "ONE\ntwo\nthree\n"})
+    work = family.trees.path(JOB, ROOT)
+    write(work, {"text": "one\ntwo\nTHREE\n", "uncommitted": "x"})
+    (work / "new").symlink_to("/etc")
+    family.turn(CHILD, {"new": "in the way"})
+
+    family.trees.merge(JOB, CHILD, ROOT)
+
+    assert family.committed()["text"] == b"ONE\ntwo\nTHREE\n"
+    assert family.committed()["uncommitted"] == b"x"
+    assert (work / "new").read_text() == "in the way"
+    assert "new" in family.own("ls-tree", "--name-only", "refs/parley/left/j1/job").split()
+
+
+def test_what_the_child_had_not_committed_is_told(family: Place) -> None:
+    family.turn(CHILD, {"done": "done"})
+    write(family.trees.path(JOB, CHILD), {"undone": "x", "done": "more"})
+
+    merged = family.trees.merge(JOB, CHILD, ROOT)
+
+    assert merged.paths == ("done",)
+    assert merged.left_out == ("done: its last turn did not commit it", "undone: its last turn did not commit it")
+
+
+def test_a_conflict_in_a_text_shows_both_sides_and_waits_until_it_is_settled(family: Place) -> None:
+    family.turn(CHILD, {"text": "one\nchild\nthree\n"})
+    family.turn(ROOT, {"text": "one\nparent\nthree\n"})
+
+    merged = family.trees.merge(JOB, CHILD, ROOT)
+
+    (conflict,) = merged.conflicts
+    assert (conflict.path, conflict.ours, conflict.theirs) == (
+        "text",
+        "one\nparent\nthree\n",
+        "one\nchild\nthree\n",
+    )
+    marked = "one\n<<<<<<< parent\nparent\n=======\nchild\n>>>>>>> dispatch:c1\nthree\n"
+    assert family.committed()["text"].decode() == marked
+    family.again()
+    assert family.trees.unresolved(JOB, ROOT) == ["text"]
+    family.turn(ROOT, {"text": "one\nboth\nthree\n"})
+    assert family.trees.unresolved(JOB, ROOT) == []
+    family.turn(CHILD, {"more": "x"})
+    assert family.trees.merge(JOB, CHILD, ROOT).conflicts == ()
+
+
+def test_conflicts_that_are_no_text_keep_the_parents_and_lay_the_other_beside(family: Place) -> None:
+    family.turn(CHILD, {"bin": b"\0child", "text": "changed\n", "x": "child's file"}, gone=("gone",))
+    family.turn(ROOT, {"bin": b"\0parent", "gone": "changed\n", "x/y": "parent's folder"}, gone=("text",))
+    before = family.committed()
+
+    merged = family.trees.merge(JOB, CHILD, ROOT)
+
+    assert {conflict.path for conflict in merged.conflicts} == {"bin", "text", "gone", "x.theirs"}
+    by_path = {conflict.path: conflict for conflict in merged.conflicts}
+    assert (by_path["text"].ours, by_path["text"].theirs) == (None, "changed\n")
+    assert (by_path["gone"].ours, by_path["gone"].theirs) == ("changed\n", None)
+    assert by_path["bin"].theirs == "(6 bytes that are no text)"
+    beside = {"bin.theirs": b"\0child", "text.theirs": b"changed\n", "x.theirs": b"child's file"}
+    assert family.committed() == {**before, **beside}
+    assert family.trees.unresolved(JOB, ROOT) == ["bin", "text", "x.theirs"]
+    family.turn(ROOT, {}, gone=tuple(beside))
+    assert family.trees.unresolved(JOB, ROOT) == []
+
+
+def test_a_merge_that_a_crash_takes_back_is_done_again(family: Place) -> None:
+    family.turn(CHILD, {"text": "child\n", "new": "new"})
+    tree = family.turn(ROOT, {"text": "parent\n"}).tree
+    once = family.trees.merge(JOB, CHILD, ROOT)
+    after = family.committed()
+
+    family.again()
+    family.trees.restore(JOB, ROOT, tree, "epoch-2")
+    assert family.trees.unresolved(JOB, ROOT) == []
+    assert family.committed()["text"] == b"parent\n"
+    again = family.trees.merge(JOB, CHILD, ROOT)
+
+    assert again == once
+    assert family.committed() == after
+    kept = family.turn(ROOT, {}).tree
+    family.turn(ROOT, {"text": "settled"})
+    family.trees.restore(JOB, ROOT, kept, "epoch-3")
+    assert family.trees.unresolved(JOB, ROOT) == ["text"]
+
+
+def test_two_children_and_a_grandchild_come_up_one_after_the_other(family: Place) -> None:
+    grandchild = "dispatch:g1"
+    family.turn(CHILD, {"a": "child\n"})
+    family.prepare(grandchild, CHILD)
+    family.turn(grandchild, {"a": "child\ngrandchild\n"})
+    family.turn(OTHER, {"b": "other\n"})
+
+    for name, parent in ((grandchild, CHILD), (CHILD, ROOT), (OTHER, ROOT)):
+        assert family.trees.merge(JOB, name, parent).conflicts == ()
+
+    assert family.committed().items() >= {"a": b"child\ngrandchild\n", "b": b"other\n"}.items()
+
+
+def test_long_sides_are_shown_as_far_as_there_is_room(family: Place) -> None:
+    family.turn(CHILD, {"text": "child\n" * 2000})
+    family.turn(ROOT, {"text": "parent\n" * 2000})
+
+    (conflict,) = family.trees.merge(JOB, CHILD, ROOT).conflicts
+
+    assert conflict.ours is not None
+    assert len(conflict.ours) < 4100
+    assert conflict.ours.endswith("(14000 characters in all)")
+
+
+# ---- any edits -----------------------------------------------------------------------------------
+
+NUMBERS = itertools.count()
+START = [f"line {number}" for number in range(8)]
+Edit = st.tuples(st.integers(0, 8), st.sampled_from(["insert", "change", "delete"]), st.integers(0, 99))
+Side = st.dictionaries(st.sampled_from(["f", "g", "new"]), st.lists(Edit, max_size=4), max_size=3)
+
+
+def edited(side: dict[str, list[tuple[int, str, int]]], who: str) -> dict[str, list[str]]:
+    files = {"f": list(START), "g": list(START)}
+    for name, edits in side.items():
+        lines = files.setdefault(name, [])
+        for number, (at, how, what) in enumerate(edits):
+            place = min(at, len(lines))
+            if how == "insert" or place == len(lines):
+                lines.insert(place, f"{who} {number} {what}")
+            elif how == "change":
+                lines[place] = f"{who} {number} {what}"
+            else:
+                del lines[place]
+    return files
+
+
+@pytest.fixture(scope="module")
+def rooted(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    made = repository(tmp_path_factory.mktemp("merge") / "repo", {"f": text(START), "g": text(START)})
+    made.prepare()
+    return made
+
+
+def text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ours=Side, theirs=Side)
+def test_every_line_that_a_side_wrote_survives_or_is_in_a_conflict(
+    rooted: Place,
+    ours: dict[str, list[tuple[int, str, int]]],
+    theirs: dict[str, list[tuple[int, str, int]]],
+) -> None:
+    number = next(NUMBERS)  # a family of its own for each example
+    parent, child = f"dispatch:p{number}", f"dispatch:c{number}"
+    rooted.prepare(parent, ROOT)
+    rooted.prepare(child, parent)
+    mine, other = edited(ours, "parent"), edited(theirs, "child")
+    rooted.turn(parent, {name: text(lines) for name, lines in mine.items()})
+    rooted.turn(child, {name: text(lines) for name, lines in other.items()})
+
+    merged = rooted.trees.merge(JOB, child, parent)
+
+    files = {path: data.decode().splitlines() for path, data in rooted.committed(parent).items()}
+    for name in {*mine, *other}:
+        here = set(files.get(name, []))
+        written = {line for line in (*mine.get(name, []), *other.get(name, [])) if not line.startswith("line")}
+        assert written <= here
+        assert {line for line in mine.get(name, []) if line in other.get(name, [])} <= here
+    conflicted = {conflict.path for conflict in merged.conflicts}
+    assert set(rooted.trees.unresolved(JOB, parent)) == conflicted
+    assert {path for path, lines in files.items() if "<<<<<<< parent" in lines} == conflicted
+    assert read(Path(rooted.trees.path(JOB, parent))) == rooted.committed(parent)
