@@ -352,6 +352,17 @@ def test_a_commit_that_the_bus_does_not_know_is_taken_back_and_kept(place: Place
     assert after in place.own("log", "--format=%T", "refs/parley/lost/j1/job/epoch-3-branch")
 
 
+def test_a_first_turn_that_is_lost_leaves_the_workspace_as_it_began(place: Place) -> None:
+    place.prepare()
+    child = place.prepare(CHILD, ROOT)
+    place.turn(CHILD, {"asserted": "in the middle of its turn"})
+    write(child, {"after": "x"})
+
+    place.trees.restore(JOB, CHILD, "", "t7")
+
+    assert sorted(read(child)) == ["a.txt", "sub/b.txt"]
+
+
 def test_restoring_twice_changes_nothing_and_loses_nothing(place: Place) -> None:
     work = place.prepare()
     tree = place.turn(ROOT, {"f": "one"}).tree
@@ -476,6 +487,6 @@ def test_files_are_handed_over_whenever_they_were_made_here(tmp_path: Path) -> N
     work = place.prepare()
 
     assert work in handed
-    assert [path.suffix for path in handed if path != work] == [".git"]
+    assert [path.suffix for path in handed if path != work] == [".git", ".file"]
     for path in handed:
         assert stat.S_ISDIR(path.lstat().st_mode)

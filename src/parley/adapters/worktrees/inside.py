@@ -31,7 +31,7 @@ class Inside:
         self._history = history
         self._slug = slug
         self._own = place / f"{slug or 'job'}.git"
-        self._file = place / f"{slug or 'job'}.file"
+        self._file = place / f"{slug or 'job'}.file" / "git"
         self._turns = place / f"{slug or 'job'}.turns"
         self._hand_over = hand_over
 
@@ -48,7 +48,8 @@ class Inside:
             aside(self._own)
             self._refresh(tip, marks)
         if self._hand_over is not None:
-            self._hand_over(self._own)
+            for path in (self._own, self._file.parent):  # git obeys no repository that is somebody else's
+                self._hand_over(path)
         base = self._base()
         found = [Bind(str(self._file), str(folder / ".git")), Bind(str(self._own), GIT, writable=True)]
         found.append(Bind(str(self._turns / "objects"), TURNS))

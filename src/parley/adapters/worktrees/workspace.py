@@ -28,6 +28,7 @@ from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
 from parley.ports import Change, Kept, Merge, Outcome, OverQuota, Site, WorkspaceError
 
+SEED = "refs/parley/seed"  # what each workspace began with
 UNCOMMITTED = "its last turn did not commit it"
 
 
@@ -125,6 +126,7 @@ class Worktrees:
             self._set_up(Site(str(here.folder), binds=tuple(here.binds(above, marks))), self.settings.setup)
             marks.hidden = sorted({*marks.hidden, *here.new_paths()})
         marks.write()
+        history.set_ref(f"{SEED}/{here.name}", above)
         history.set_tip(here.slug, above)
 
     def _bring(self, here: Worktree, marks: Marks) -> None:
@@ -181,11 +183,15 @@ class Worktrees:
         return self.settings.files, limit - others - here.history.objects.written_bytes
 
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
-        """Put back what a tree holds; what was there instead stays under a ref, or aside where no ref can hold it."""
+        """Put back what a tree holds; what was there instead stays under a ref, or aside where no ref can hold it.
+
+        Without a tree it is put back to how it began.
+        """
         here = self.tree(job, name)
         history, tip = here.history, here.tip
         if not tip:
             return
+        tree = tree or history.tree(history.ref(f"{SEED}/{here.name}"))
         if not history.has(f"{tree}^{{tree}}"):
             raise unknown_tree(tree, job)
         now = here.lose(lost, self._limits(here)) if here.folder.is_dir() else ""

@@ -113,7 +113,7 @@ class Worktree:
             self.aside(path)
         path.write_bytes(data)
         if self._hand_over is not None:
-            self._hand_over(path)
+            self._hand_over(path.parent)
 
     # ---- looking and keeping -------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from parley.adapters.command import agents
 from parley.adapters.command.runner import CommandRunner
 from parley.adapters.files import JobFiles
 from parley.adapters.playing import Playing
-from parley.adapters.setup import SetUp
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
@@ -31,6 +30,7 @@ from parley.engine.world import World
 from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import job_document
+from parley.faces.cli.preparing import Preparing
 from parley.faces.plain import PlainView, SilentView
 from parley.ports import Runner, WorkspaceError
 
@@ -70,7 +70,7 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
         settings.workspace,
         title=lambda job: store.load(job).row.request,
         hand_over=boundary.hand_over,
-        set_up=SetUp(boundary, place.home / "set-up"),
+        set_up=Preparing(boundary, settings, place.home),
     )
     world = World(store, turns, trees, JobFiles(place.home), SystemClock(), RandomIds())
     try:
