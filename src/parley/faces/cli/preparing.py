@@ -9,7 +9,6 @@ from pathlib import Path
 
 from parley.adapters.boundary import Boundary, Cage, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
-from parley.adapters.playing import search_path
 from parley.config import Settings
 from parley.ports import BoundaryError, Site, WorkspaceError
 
@@ -41,7 +40,7 @@ class Preparing:
             site,
             folder,
             ("/bin/sh", "-c", command),
-            {"PATH": search_path(), "LANG": "C.UTF-8", "HOME": HOME, **proxy},
+            {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8", "HOME": HOME, **proxy},
             route=Route(hosts=hosts) if hosts else None,
             mark=f"set-up/{Path(site.workspace).name}",
         )
