@@ -1,11 +1,16 @@
-"""`make docs`: refreshes the blocks of the docs that are made from the code's own tables."""
+"""`make docs`: refreshes what the pages show of the code: the rules' tables, the escapes, the help of every command."""
 
 from __future__ import annotations
 
+import io
+import os
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from parley.adapters.boundary.attempts import ATTEMPTS
 from parley.core.catalogue import BLOCK, fill
+from parley.faces.cli import MODULES
+from parley.faces.cli import main as parley
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -21,11 +26,28 @@ def fill_boundary(text: str) -> str:
     return BLOCK.sub(lambda found: f"{found[1]}\n{attempts_table()}\n\n{found[3]}", text)
 
 
-PAGES = {"rules.md": fill, "boundary.md": fill_boundary}
+def fill_help(text: str) -> str:
+    """The page with the help of each command as it is; a command that it lacks comes at the end."""
+    for command in ("", *MODULES):
+        words = [command, "--help"] if command else ["--help"]
+        start = f"$ parley {' '.join(words)}\n"
+        said = io.StringIO()
+        with redirect_stdout(said):
+            parley(words)
+        if start not in text:
+            text = f"{text.rstrip()}\n\n### {command}\n\n```\n{start}```\n"
+        before, _, rest = text.partition(start)
+        shown = said.getvalue().replace("-o FILE, --output FILE", "-o, --output FILE")  # newer Pythons: once
+        text = f"{before}{start}{shown}```{rest.partition('```')[2]}"
+    return text
+
+
+PAGES = {"rules.md": fill, "boundary.md": fill_boundary, "cli.md": fill_help}
 
 
 def main() -> None:
     """Write the pages anew."""
+    os.environ.pop("COLUMNS", None)
     for name, refresh in PAGES.items():
         page = DOCS / name
         page.write_text(refresh(page.read_text(encoding="utf-8")), encoding="utf-8")

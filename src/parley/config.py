@@ -67,7 +67,7 @@ class Settings:
     time_limit_seconds: float = 1800.0
     parallel: int = 8
     durability: str = "full"
-    teams: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    roles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what is said of each role, key by key
     boundary: BoundarySettings = field(default_factory=BoundarySettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     agents: Mapping[str, Any] = field(default_factory=dict)  # programs that may be run as agents, as they are written
@@ -149,7 +149,7 @@ class _Reader:
             self.seconds(limits, "time_limit_seconds", default.time_limit_seconds),
             self.count(limits, "parallel", default.parallel),
             self.word(bus, "bus", "durability", DURABILITIES, default.durability),
-            self.teams(self.table(document, "roles", None)),
+            {name: self.role(name, given) for name, given in self.table(document, "roles", None).items()},
             self.boundary(document),
             self.workspace(document),
             self.table(document, "agents", None),
@@ -239,18 +239,28 @@ class _Reader:
             raise self.fail(f"[{name}] {key}", "it must be a whole number", f"write one from 1 to {most}")
         return value
 
-    def seconds(self, table: Mapping[str, Any], key: str, default: float) -> float:
+    def seconds(self, table: Mapping[str, Any], key: str, default: float, where: str = "[limits]") -> float:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e9:  # noqa: PLR2004 - the text below names the bounds
-            raise self.fail(f"[limits] {key}", "it must be a number of seconds", "write one above 0")
+            raise self.fail(f"{where} {key}", "it must be a number of seconds", "write one above 0")
         return float(value)
 
-    def teams(self, roles: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-        found = {}
-        for name in roles:
-            role = self.table(roles, name, ("team",))
-            team = role.get("team", [])
-            if not isinstance(team, list) or not all(isinstance(member, str) and member for member in team):
-                raise self.fail(f"[roles.{name}] team", "it must be a list of names", 'write team = ["coder"]')
-            found[name] = tuple(team)
+    def role(self, name: str, given: Any) -> dict[str, Any]:
+        where = f"[roles.{name}]"
+        if not isinstance(given, dict):
+            raise self.fail(where, "it must be a table", f"write {where} on a line of its own")
+        self.check(f"{where} ", given, ("team", "tools", "model", "runner", "prompt", "limits"))
+        found: dict[str, Any] = {}
+        for key, value in given.items():
+            if key in ("team", "tools"):
+                if not isinstance(value, list) or not all(isinstance(word, str) and word for word in value):
+                    raise self.fail(f"{where} {key}", "it must be a list of names", f'write {key} = ["one", "two"]')
+                found[key] = tuple(dict.fromkeys(value))
+            elif key == "limits":
+                self.check(f"{where} limits ", self.table(given, "limits", None), ("turn_seconds",))
+                found[key] = {name: self.seconds(value, name, 0.0, f"{where} limits") for name in value}
+            elif not isinstance(value, str) or not value.isprintable() or not value.strip():
+                raise self.fail(f"{where} {key}", "it must be a text", f'write {key} = "…"')
+            else:
+                found[key] = value.strip()
         return found

@@ -16,6 +16,7 @@ from typing import Any
 
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.adapters.playbook import Playbook
+from parley.adapters.roles import shipped, to_json
 from parley.core.invariants import check
 from parley.core.soup import Soup
 from parley.core.states import Record
@@ -41,6 +42,8 @@ from simulator.world import (
     SimTurns,
     SimWorkspace,
 )
+
+SHIPPED = {name: to_json(role) for name, role in shipped().items()}
 
 JOB = "j1"
 ROOT = f"job:{JOB}"
@@ -212,7 +215,10 @@ class Stage:
         self.boot()
         read = Playbook.from_json({name: rules for name, rules in play.items() if rules is not None})
         self.settings: dict[str, Any] = {
-            "roles": roles({}, {name: read.recipients(name) for name in read.agents}),
+            "roles": roles(
+                {name: to_json(role) for name, role in shipped().items()},
+                {name: read.recipients(name) for name in read.agents},
+            ),
             "policies": [policies] * 3 if isinstance(policies, str) else list(policies),
             "fan_out": 3,
             "crash_budget": 3,

@@ -11,6 +11,7 @@ from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.adapters.playbook import parse
 from parley.adapters.player import Call, Crash, Effect, Ending, Reply, Sleep, Write, play
 from parley.adapters.player import Order as ScriptedOrder
+from parley.adapters.roles import shipped, to_json
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.worktrees import Worktrees
 from parley.core.terms import AskHuman, Surface
@@ -20,6 +21,8 @@ from parley.engine.live import LiveJob
 from parley.engine.roster import charter_of, roles
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Store, TurnEvent
+
+SHIPPED = {name: to_json(role) for name, role in shipped().items()}
 
 Turn = Generator[Effect, Reply, Ending]
 
@@ -184,7 +187,10 @@ class Theatre:
         book = parse(playbook, "playbook")
         data = book.to_json()
         settings = {
-            "roles": roles({}, {agent: book.recipients(agent) for agent in book.agents}),
+            "roles": roles(
+                {name: to_json(role) for name, role in shipped().items()},
+                {agent: book.recipients(agent) for agent in book.agents},
+            ),
             "policies": ["always"] * 3,
             "fan_out": 3,
             "crash_budget": 3,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from parley.core.anatomy import EDGES, ENDS, STEPS
 from parley.core.invariants import INVARIANTS
 from parley.core.laws import LAWS, LIFE
 from parley.core.rules import RULES
@@ -48,6 +49,14 @@ def actions() -> str:
         for action, who in available_actions(state)
     ]
     return _table(("in", "action", "leads to", "emitted by", "backtrack"), rows)
+
+
+def anatomy() -> str:
+    """What a phase skill goes through, as a Mermaid diagram; the steps at which the human is engaged stand out."""
+    lines = ["flowchart TB"]
+    lines += [f"    {step}([{step}])" if step in ("START", *ENDS) else f"    {step}[{step}]" for step in STEPS]
+    lines += [f"    {source} -->|{when}| {target}" for (source, target), when in EDGES.items()]
+    return _mermaid([*lines, "    classDef human fill:#ea580c,color:#fff", "    class ASK,ASSERT human"])
 
 
 def lifecycle() -> str:
@@ -95,7 +104,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 BLOCKS: Mapping[str, Callable[[], str]] = MappingProxyType(
-    {block.__name__: block for block in (states, actions, lifecycle, rules, invariants, laws)}
+    {block.__name__: block for block in (states, actions, anatomy, lifecycle, rules, invariants, laws)}
 )
 
 

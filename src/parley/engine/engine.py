@@ -33,7 +33,7 @@ from parley.engine.live import LiveJob, Turn, handle_slot, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.records import quote
 from parley.engine.reduce import acknowledge, message, terminate
-from parley.engine.roster import charter_of
+from parley.engine.roster import charter_of, time_limit
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, TurnEvent
 
@@ -399,7 +399,7 @@ class Engine:
                 f"{live.homes}/{records.home_of(turn.agent, turn.thread)}",
                 live.kept.get(handle_slot(turn.agent, turn.thread), ""),
                 may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
-                float(live.settings.get("time_limit_seconds", 1800)),
+                time_limit(live.settings, turn.agent),
                 surface.tools,
                 live.rules_for(turn.agent),
                 live.role(turn.agent).get("runner") or live.row.agent,

@@ -1,31 +1,24 @@
-"""Who takes part in a job: the roles that ship, those that the user defines, those that a playbook names."""
+"""Who takes part in a job: the roles that are defined, and those that only a playbook names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from parley.core.states import PHASES
 from parley.core.terms import ORCHESTRATOR, PROXY, Charter, Policy, Role
 
-WORKERS = ("coder", "tester", "researcher", "writer", "reviewer")
 LEADS = tuple(dict.fromkeys(phase.lead for phase in PHASES.values()))
 TOOLS = ("Send", "CloseConversation", "AskQuestion")
 
-SHIPPED: Mapping[str, frozenset[str]] = {
-    "intent-lead": frozenset({"researcher", "writer"}),
-    "project-lead": frozenset(WORKERS),
-    **{name: frozenset() for name in WORKERS},
-}
 
-
-def teams(defined: Mapping[str, Iterable[str]], sends: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Each agent's team. `defined` are the user's own roles; `sends` is whom each agent of a playbook sends to.
+def teams(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Each agent's team. `defined` are the roles by name; `sends` is whom each agent of a playbook sends to.
 
     A role that is defined, shipped or the user's, has the team that it says. An agent that only the
     playbook knows belongs to whoever sends to it there, and its own team is whom it sends to.
     """
-    known: dict[str, frozenset[str]] = {**SHIPPED, **{name: frozenset(team) for name, team in defined.items()}}
+    known = {name: frozenset(role["team"]) for name, role in defined.items()}
     unknown = {name for name in sends if name not in known}
     for name in unknown:
         known[name] = frozenset(to for to in sends[name] if to in known or to in sends)
@@ -34,14 +27,35 @@ def teams(defined: Mapping[str, Iterable[str]], sends: Mapping[str, frozenset[st
     return known
 
 
-def roles(defined: Mapping[str, Iterable[str]], sends: Mapping[str, frozenset[str]]) -> list[dict[str, Any]]:
-    """The roles of a job, as its snapshot keeps them."""
-    return [{"name": name, "team": sorted(team)} for name, team in sorted(teams(defined, sends).items())]
+def roles(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozenset[str]]) -> list[dict[str, Any]]:
+    """The roles of a job, as its snapshot keeps them: each with what its team's members are there for."""
+    blank: dict[str, Any] = {
+        "tools": list(TOOLS), "description": "", "prompt": "", "model": "", "runner": "", "limits": {},
+    }  # fmt: skip
+    found = []
+    for name, team in sorted(teams(defined, sends).items()):
+        members = {member: defined[member]["description"] if member in defined else "" for member in sorted(team)}
+        found.append({**blank, **defined.get(name, {}), "name": name, "team": sorted(team), "members": members})
+    return found
+
+
+def role_of(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A role as a job's snapshot has it; one that it does not know has its name alone."""
+    found: dict[str, Any] = next((role for role in settings.get("roles", ()) if role["name"] == name), {"name": name})
+    return found
+
+
+def time_limit(settings: Mapping[str, Any], name: str) -> float:
+    """How many seconds a turn of a role may take: its own limit, or the job's."""
+    own = role_of(settings, name).get("limits", {}).get("turn_seconds")
+    return float(own or settings.get("time_limit_seconds", 1800))
 
 
 def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
     """The charter that a job's snapshot of settings gives it."""
-    given = tuple(Role(role["name"], frozenset(role["team"]), TOOLS) for role in settings["roles"])
+    given = tuple(
+        Role(role["name"], frozenset(role["team"]), TOOLS) for role in settings["roles"] if role["name"] != PROXY
+    )
     own = (
         Role(ORCHESTRATOR, frozenset(LEADS), ()),
         Role(PROXY, frozenset(), ("Answer", "AskHuman"), ("question", "human")),

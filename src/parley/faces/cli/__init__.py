@@ -34,6 +34,7 @@ MODULES = {
     "diff": "diff",
     "merge": "merge",
     "gc": "gc",
+    "roles": "roles",
     "doctor": "doctor",
     "tool": "tool",
 }
@@ -107,6 +108,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("diff", "show what a job changed", _add_diff)
     add("merge", "bring a job's result into what you have checked out", _add_merge)
     add("gc", "free the disk of what finished jobs have left", _add_gc)
+    add("roles", "list the roles of a new job, or show what one is told", _add_roles)
     add("doctor", "check this machine and this home", _add_nothing)
     add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
     return top
@@ -150,6 +152,10 @@ def _add_gc(gc: argparse.ArgumentParser) -> None:
     gc.add_argument("--dry-run", action="store_true", help="list what would go, and its size")
     gc.add_argument("--older", metavar="AGE", default="30d", help="only jobs that ended so long ago (default: 30d)")
     gc.add_argument("--unmerged", action="store_true", help="also the only copy of work that was never merged")
+
+
+def _add_roles(roles: argparse.ArgumentParser) -> None:
+    roles.add_argument("name", metavar="NAME", nargs="?", help="one role, with its prompt (default: all)")
 
 
 def _add_run(run: argparse.ArgumentParser) -> None:

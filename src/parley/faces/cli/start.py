@@ -70,11 +70,12 @@ def warn_of_uncommitted(place: Place, settings: config.Settings) -> None:
 
 def snapshot_of(root: Path, settings: config.Settings, playbook: Playbook, *, yes: bool = False) -> dict[str, Any]:
     """All that a job is to know of its settings, as they are now."""
-    defined = {name: role.team for name, role in role_files.read(root).items()}
+    gathered = role_files.gather(root, settings, playbook.agents)
+    defined = {name: role_files.to_json(role) for name, role in gathered.items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}
     document = playbook.to_json()
     return {
-        "roles": roles({**defined, **settings.teams}, sends),
+        "roles": roles(defined, sends),
         "policies": list(settings.policies),
         "fan_out": settings.fan_out,
         "crash_budget": settings.crash_budget,

@@ -1,0 +1,20 @@
+"""Roles and skills: what an agent is told to be, where that comes from, and the folder that it finds it in."""
+
+from parley.adapters.roles.dress import dress, shared_text, skill_text, system_prompt
+from parley.adapters.roles.files import FOLDER, RoleError, RoleFile, parse, to_json
+from parley.adapters.roles.sources import gather, read, shipped
+
+__all__ = [
+    "FOLDER",
+    "RoleError",
+    "RoleFile",
+    "dress",
+    "gather",
+    "parse",
+    "read",
+    "shared_text",
+    "shipped",
+    "skill_text",
+    "system_prompt",
+    "to_json",
+]

@@ -1,0 +1,112 @@
+"""What an instance is given of its role: its system prompt, and a `.claude` folder that it can only read.
+
+The folder is made from the role and its skills alone, the same bytes each time. It is a plugin folder of Claude
+Code's as well, so that its skills can be loaded without trusting any settings in the workspace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+PLUGIN = "parley"
+
+
+@cache
+def shared_text() -> str:
+    """How everybody works here."""
+    return files("parley").joinpath("roles/_shared.md").read_text(encoding="utf-8").strip()
+
+
+@cache
+def skill_text(name: str) -> str:
+    """A skill's file."""
+    return files("parley").joinpath("skills", name, "SKILL.md").read_text(encoding="utf-8")
+
+
+def system_prompt(role: Mapping[str, Any], skill: str = "") -> str:
+    """All that an instance of a role is told before its first message. `role` is as the job's snapshot has it."""
+    parts = [str(role.get("prompt", ""))]
+    members: Mapping[str, str] = role.get("members") or {}
+    if members:
+        lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in sorted(members.items())]
+        parts.append("\n".join(("# Your team", *lines)))
+    parts.append(shared_text())
+    if skill:
+        parts.append(skill_text(skill).split("---\n", 2)[2].strip())
+    return "\n\n".join(part for part in parts if part)
+
+
+def dress(folder: Path, role: Mapping[str, Any], skills: Iterable[str] = ()) -> Path:
+    """Make `folder` the `.claude` of a role, whatever was there. Every file and folder in it is read-only.
+
+    It must lie where no agent can write: the instance sees it bound over its own.
+    """
+    wanted = _contents(role, skills)
+    if _holds(folder) == wanted:
+        return folder
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove(draft)
+    for name, data in wanted.items():
+        path = draft / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o444)
+    for here, _, _ in os.walk(draft, topdown=False):
+        Path(here).chmod(0o555)
+    _remove(folder)
+    draft.rename(folder)
+    return folder
+
+
+def _contents(role: Mapping[str, Any], skills: Iterable[str]) -> dict[str, bytes]:
+    name = str(role["name"])
+    about = json.dumps(
+        {"name": PLUGIN, "version": "1.0.0", "description": "The role and the skills of this instance."}, indent=2
+    )
+    found = {".claude-plugin/plugin.json": f"{about}\n".encode(), f"agents/{name}.md": _agent(role).encode()}
+    found.update({f"skills/{skill}/SKILL.md": skill_text(skill).encode() for skill in skills if skill})
+    return found
+
+
+def _agent(role: Mapping[str, Any]) -> str:
+    """The role in Claude Code's own format."""
+    matter = [
+        f"name: {role['name']}",
+        f"description: {json.dumps(role.get('description', ''), ensure_ascii=False)}",
+        f"tools: {', '.join(role.get('tools', ()))}",
+        f"model: {role.get('model') or 'inherit'}",
+    ]
+    return "\n".join(("---", *matter, "---", system_prompt(role), ""))
+
+
+def _holds(folder: Path) -> dict[str, bytes] | None:
+    """What a folder holds, if it is one that `dress` made; None where anything about it is odd."""
+    if folder.is_symlink() or not folder.is_dir():
+        return None
+    found: dict[str, bytes] = {}
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            return None
+        if path.stat().st_mode & 0o222:
+            return None
+        if path.is_file():
+            found[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return found
+
+
+def _remove(path: Path) -> None:
+    """Take away whatever is there, also what is read-only; a link's target is left alone."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        for here, _, _ in os.walk(path):
+            Path(here).chmod(0o700)
+        shutil.rmtree(path)

@@ -1,0 +1,62 @@
+"""The anatomy that the three phase skills share: their steps, the ways between them, and the marks that steer them.
+
+The skills are prose for agents; a test holds each against these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from parley.core.states import BACKTRACK, LIVE, State, skill_outcomes
+
+SKILLS: Mapping[State, str] = MappingProxyType(
+    {State.INTENT: "intent-alignment", State.PLAN: "planning", State.EXECUTE: "execute"}
+)
+"""The skill that the lead of a state follows."""
+
+STEPS = ("START", "DRAFT", "ALIGN", "ASK", "REVISE", "ASSERT", "APPROVE", "BACKTRACK", "WITHDRAW")
+ENDS = ("APPROVE", "BACKTRACK", "WITHDRAW")  # they write the outcome record
+
+EDGES: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("START", "ALIGN"): "the artifact is there",
+        ("START", "DRAFT"): "the artifact is absent",
+        ("DRAFT", "ASSERT"): "ready",
+        ("DRAFT", "ASK"): "questions remain",
+        ("ALIGN", "ASSERT"): "ready",
+        ("ALIGN", "ASK"): "questions remain",
+        ("ASK", "REVISE"): "questions resolved",
+        ("ASK", "BACKTRACK"): "backtrack needed",
+        ("ASK", "WITHDRAW"): "the human gives up",
+        ("REVISE", "ASSERT"): "ready",
+        ("REVISE", "ASK"): "questions remain",
+        ("ASSERT", "APPROVE"): "approved",
+        ("ASSERT", "REVISE"): "needs revision",
+        ("ASSERT", "BACKTRACK"): "backtrack needed",
+        ("ASSERT", "WITHDRAW"): "the human gives up",
+    }
+)
+
+_ALWAYS = (
+    "ANSWER",
+    "ANSWER approve",
+    "ANSWER revise",
+    "WITHDRAW",
+    "PENDING",
+    "VIOLATION",
+    "INTERVENE advisory",
+    "INTERVENE authoritative",
+    "MERGE clean",
+    "MERGE conflict",
+    "FAILED",
+    "STALLED",
+    "RECOVERED",
+)
+
+
+def marks(state: State) -> tuple[str, ...]:
+    """The marks that a lead may find on its messages in a state."""
+    outcomes = skill_outcomes(state)
+    back = [f"ANSWER backtrack {target.lower()}" for target in LIVE if BACKTRACK.get(target) in outcomes]
+    return (str(state), *_ALWAYS, *back)

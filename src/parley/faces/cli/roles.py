@@ -1,0 +1,63 @@
+"""`parley roles`: who could work on a job that starts now, and what each is told."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from parley import config
+from parley.adapters.roles import RoleFile, gather, system_prompt, to_json
+from parley.engine.roster import roles as listed
+from parley.faces.cli import OK
+from parley.faces.cli.bus import pick
+from parley.faces.cli.desk import columns, one_line, place_of, print_json, safe
+
+
+def run(words: argparse.Namespace) -> int:
+    """List the roles, or show one."""
+    root = place_of(words.repo).root
+    found = gather(root, config.read(root))
+    documents = {entry["name"]: entry for entry in listed({name: to_json(role) for name, role in found.items()}, {})}
+    if words.name is None:
+        entries = [_entry(documents[name], role, root) for name, role in found.items()]
+        if words.json:
+            print_json({"roles": entries})
+        else:
+            for entry in entries:
+                _print(entry)
+        return OK
+    name = pick(words.name, found, "role", "`parley roles` lists them")
+    entry = {**_entry(documents[name], found[name], root), "prompt": system_prompt(documents[name])}
+    if words.json:
+        print_json(entry)
+    else:
+        _print(entry)
+        print()
+        print(safe(entry["prompt"]))
+    return OK
+
+
+def _entry(document: dict[str, Any], role: RoleFile, root: Path) -> dict[str, Any]:
+    keys = ("name", "description", "runner", "model", "team", "tools", "limits")
+    return {
+        **{key: document[key] if document[key] != "" else None for key in keys},
+        "from": role.source.removeprefix(f"{root}/"),
+    }
+
+
+def _print(entry: dict[str, Any]) -> None:
+    print(f"{entry['name']}  ({entry['from']})")
+    limits = {name: f"{value:g}" for name, value in entry["limits"].items()}
+    rows = {
+        "": entry["description"],
+        "runner": entry["runner"],
+        "model": entry["model"],
+        "team": ", ".join(entry["team"]),
+        "tools": ", ".join(entry["tools"]),
+        "limits": json.dumps(limits).strip("{}").replace('"', "") if limits else "",
+    }
+    for name, value in rows.items():
+        if value:
+            print(f"  {name:<{8 if name else 0}}{one_line(value, max(columns(), 60) * 2)}")

@@ -1,0 +1,274 @@
+"""Where roles come from, which goes before which, and what an instance gets of them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley import config
+from parley.adapters.roles import (
+    RoleError,
+    RoleFile,
+    dress,
+    gather,
+    parse,
+    shared_text,
+    shipped,
+    skill_text,
+    system_prompt,
+    to_json,
+)
+from parley.core.anatomy import SKILLS
+from parley.core.states import PHASES
+from parley.core.terms import PROXY
+from parley.engine.roster import TOOLS, charter_of, role_of, roles, time_limit
+
+DOERS = ("coder", "tester", "researcher", "writer", "reviewer")
+PROMPT_BYTES = 900
+SHARED_BYTES = 800
+
+
+def write(root: Path, name: str, text: str) -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def gathered(root: Path, *also: str) -> dict[str, RoleFile]:
+    return gather(root, config.read(root), also)
+
+
+# ---- what ships ----------------------------------------------------------------------------------
+
+
+def test_the_leads_a_team_and_the_proxy_ship() -> None:
+    found = shipped()
+
+    assert set(found) == {*(phase.lead for phase in PHASES.values()), *DOERS, PROXY}
+    assert found["intent-lead"].team == ("researcher", "writer")
+    assert set(found["project-lead"].team) == set(DOERS)
+    assert [found[name].team for name in DOERS] == [()] * len(DOERS)
+    assert {"Edit", "Write"}.isdisjoint(found["reviewer"].tools)
+    assert "Edit" not in found["researcher"].tools
+    for name, role in found.items():
+        assert role.description
+        assert set(("Answer", "AskHuman") if name == PROXY else TOOLS) <= set(role.tools)
+
+
+@pytest.mark.parametrize("name", DOERS)
+def test_a_doers_prompt_leaves_room_in_its_first_request(name: str) -> None:
+    assert len(shipped()[name].prompt.encode()) <= PROMPT_BYTES
+    assert len(shared_text().encode()) <= SHARED_BYTES
+    assert len(system_prompt(to_json(shipped()[name])).encode()) <= PROMPT_BYTES + SHARED_BYTES + 2
+
+
+def test_a_leads_prompt_names_its_skill_and_lists_its_team() -> None:
+    entries = {entry["name"]: entry for entry in roles({n: to_json(r) for n, r in shipped().items()}, {})}
+    for state, phase in PHASES.items():
+        text = system_prompt(entries[phase.lead], SKILLS[state])
+        assert f"`{SKILLS[state]}`" in text
+        assert f"- researcher: {shipped()['researcher'].description}" in text
+        assert text.endswith(skill_text(SKILLS[state]).strip()[-200:])
+        assert "---\nname:" not in text
+
+
+# ---- the user's own ------------------------------------------------------------------------------
+
+
+def test_a_users_file_goes_before_the_package_and_settings_before_both(tmp_path: Path) -> None:
+    write(tmp_path, ".claude/agents/coder.md", "---\nname: coder\nmodel: opus\ncolor: red\n---\nYou code Rust.\n")
+    write(tmp_path, "prompts/tests.md", "You test everything.\n")
+    write(
+        tmp_path,
+        "parley.toml",
+        '[roles.coder]\nmodel = "haiku"\nrunner = "codex"\nlimits = {turn_seconds = 60}\n'
+        '[roles.tester]\nprompt = "prompts/tests.md"\ntools = ["Read"]\nteam = ["coder"]\n',
+    )
+
+    found = gathered(tmp_path)
+
+    coder, tester = found["coder"], found["tester"]
+    assert (coder.prompt, coder.model, coder.runner, coder.limits) == (
+        "You code Rust.", "haiku", "codex", {"turn_seconds": 60.0},
+    )  # fmt: skip
+    assert coder.description == shipped()["coder"].description
+    assert coder.source == f"{tmp_path}/.claude/agents/coder.md + parley.toml"
+    assert (tester.prompt, tester.tools, tester.team) == ("You test everything.", ("Read", *TOOLS), ("coder",))
+    assert found["writer"] == shipped()["writer"]
+
+
+def test_a_users_file_keeps_what_it_does_not_say_of_a_shipped_role(tmp_path: Path) -> None:
+    write(tmp_path, ".claude/agents/project-lead.md", "---\ndescription: leads\n---\nLead well.\n")
+    assert gathered(tmp_path)["project-lead"].team == shipped()["project-lead"].team
+
+    write(tmp_path, ".claude/agents/project-lead.md", "---\nteam: []\n---\nLead alone.\n")
+    assert gathered(tmp_path)["project-lead"].team == ()
+
+
+def test_an_agent_file_of_claude_code_is_read_as_it_is(tmp_path: Path) -> None:
+    text = (
+        "---\nname: db-expert\n"
+        "description: Use this when: a query is slow. Examples: <example>user: \"why?\" - answer: 'look'</example>\n"
+        "tools: Read, Grep, Bash\nmodel: inherit\ncolor: blue\npermissionMode: plan\n---\n\nYou know databases.\n"
+    )
+    write(tmp_path, ".claude/agents/db-expert.md", text)
+
+    role = gathered(tmp_path)["db-expert"]
+
+    assert role.tools == ("Read", "Grep", "Bash", *TOOLS)
+    assert role.description.startswith("Use this when: a query is slow. Examples:")
+    assert (role.model, role.team, role.prompt) == ("", (), "You know databases.")
+
+
+@pytest.mark.parametrize(
+    "text, line, problem",
+    [
+        ("---\nteam: coder, ghost\n---\n", 2, "the team of 'x' has 'ghost', and there is no such role to send to"),
+        ("---\nteam: [proxy]\n---\n", 2, "'proxy', and there is no such role to send to"),
+        ("---\nname: x\nmodel: [a]\n---\n", 3, "`model` must be one name"),
+        ("---\nname: x\nrunner: two words\n---\n", 3, "`runner` must be one name"),
+        ("---\nlimits: 5\n---\n", 2, "`limits`: it must be a table"),
+        ("---\nlimits: {turns: 5}\n---\n", 2, "there is no limit 'turns'"),
+        ("---\nlimits: {turn_seconds: 0}\n---\n", 2, "turn_seconds must be a number of seconds"),
+        ("---\nlimits: {turn_seconds: true}\n---\n", 2, "turn_seconds must be a number of seconds"),
+        ("---\nname: human\n---\n", 1, "'human' is the protocol's own name"),
+        ("---\ntools: {a: b}\n---\n", 2, "`tools` must be names"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_line(tmp_path: Path, text: str, line: int, problem: str) -> None:
+    path = write(tmp_path, ".claude/agents/x.md", text)
+
+    with pytest.raises(RoleError) as error:
+        gathered(tmp_path)
+
+    assert str(error.value).startswith(f"{path}:{line}: ")
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ('[roles.coder]\nteam = ["ghost"]\n', "[roles.coder] team: the team of 'coder' has 'ghost'"),
+        ('[roles.coder]\nprompt = "nowhere.md"\n', "nowhere.md:1: No such file"),
+        ("[roles.'A b']\nteam = []\n", "'A b' can't be a role's name"),
+        ("[roles]\ncoder = 5\n", "[roles.coder]: it must be a table"),
+        ("[roles.coder]\ncolour = 5\n", "[roles.coder] colour: there is no such setting"),
+        ("[roles.coder]\nmodel = 5\n", "[roles.coder] model: it must be a text"),
+        ("[roles.coder]\ntools = [5]\n", "[roles.coder] tools: it must be a list of names"),
+        ("[roles.coder.limits]\nturns = 5\n", "[roles.coder] limits turns: there is no such setting"),
+        ("[roles.coder.limits]\nturn_seconds = -1\n", "[roles.coder] limits turn_seconds: it must be a number"),
+    ],
+)
+def test_what_is_wrong_with_the_settings_is_told(tmp_path: Path, text: str, problem: str) -> None:
+    write(tmp_path, "parley.toml", text)
+
+    with pytest.raises((RoleError, config.ConfigError)) as error:
+        gathered(tmp_path)
+
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_team_may_name_an_agent_that_only_the_playbook_knows(tmp_path: Path) -> None:
+    write(tmp_path, "parley.toml", '[roles.coder]\nteam = ["helper"]\n')
+
+    assert gathered(tmp_path, "helper")["coder"].team == ("helper",)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_role_or_one_clear_line(text: str) -> None:
+    for given_ in (text, f"---\n{text}\n---\nbody"):
+        said = _said(given_)
+        assert re.fullmatch(r"x\.md:\d+: [^\n]+|\{.+\}", said), said
+
+
+def _said(text: str) -> str:
+    """The role as JSON, or the error."""
+    try:
+        return json.dumps(to_json(parse(text, Path("x.md"))))
+    except RoleError as error:
+        return str(error)
+
+
+# ---- the job's snapshot --------------------------------------------------------------------------
+
+
+def snapshot(tmp_path: Path) -> dict[str, Any]:
+    defined = {name: to_json(role) for name, role in gathered(tmp_path).items()}
+    sends = {"coder": frozenset({"helper"}), "helper": frozenset[str]()}
+    return {
+        "roles": roles(defined, sends), "policies": ["always"] * 3, "fan_out": 3, "crash_budget": 3, "retry_budget": 3,
+        "time_limit_seconds": 100,
+    }  # fmt: skip
+
+
+def test_the_snapshot_has_every_role_with_all_that_a_runner_needs(tmp_path: Path) -> None:
+    write(tmp_path, "parley.toml", "[roles.tester.limits]\nturn_seconds = 7\n")
+    settings = snapshot(tmp_path)
+
+    for entry in settings["roles"]:
+        assert {"name", "team", "tools", "description", "prompt", "model", "runner", "limits", "members"} == set(entry)
+    assert role_of(settings, "coder")["prompt"] == shipped()["coder"].prompt
+    assert role_of(settings, "coder")["team"] == ["helper"]
+    assert role_of(settings, "helper")["prompt"] == ""
+    assert role_of(settings, "nobody") == {"name": "nobody"}
+    assert (time_limit(settings, "tester"), time_limit(settings, "coder"), time_limit({}, "x")) == (7, 100, 1800)
+
+
+def test_the_charter_has_the_proxy_once_with_its_own_tools(tmp_path: Path) -> None:
+    charter = charter_of("j", snapshot(tmp_path))
+
+    assert [role.tools for role in charter.roles if role.name == PROXY] == [("Answer", "AskHuman")]
+    assert all(role.tools == TOOLS for role in charter.roles if role.name in DOERS)
+
+
+# ---- the instance's folder -----------------------------------------------------------------------
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_folder_holds_the_role_and_its_skills_and_can_only_be_read(tmp_path: Path) -> None:
+    role = to_json(shipped()["project-lead"])
+    one, two = (dress(tmp_path / name / "claude", role, ["planning", "execute"]) for name in ("one", "two"))
+
+    assert bytes_of(one) == bytes_of(two)
+    assert set(bytes_of(one)) == {
+        ".claude-plugin/plugin.json", "agents/project-lead.md", "skills/planning/SKILL.md", "skills/execute/SKILL.md",
+    }  # fmt: skip
+    assert json.loads((one / ".claude-plugin/plugin.json").read_text())["name"] == "parley"
+    for path in (one, *one.rglob("*")):
+        assert not path.stat().st_mode & 0o222, path
+    again = parse((one / "agents/project-lead.md").read_text(), Path("project-lead.md"))
+    assert (again.name, again.description, list(again.tools)) == (role["name"], role["description"], role["tools"])
+
+
+def test_a_folder_that_was_meddled_with_is_made_anew(tmp_path: Path) -> None:
+    role, outside = to_json(shipped()["coder"]), tmp_path / "outside"
+    folder = dress(tmp_path / "claude", role)
+    good, number = bytes_of(folder), folder.stat().st_ino
+    assert dress(folder, role).stat().st_ino == number
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+
+    folder.chmod(0o700)
+    (folder / "settings.json").write_text("{}")
+    assert bytes_of(dress(folder, role)) == good
+    folder.chmod(0o700)
+    (folder / "skills").symlink_to(outside)
+    assert bytes_of(dress(folder, role)) == good
+    folder.rename(tmp_path / "aside")
+    folder.symlink_to(outside)
+    assert bytes_of(dress(folder, role)) == good
+    assert not folder.is_symlink()
+    assert (outside / "kept").read_text() == "kept"
+    assert set(bytes_of(dress(folder, to_json(shipped()["tester"])))) == {
+        ".claude-plugin/plugin.json", "agents/tester.md",
+    }  # fmt: skip
