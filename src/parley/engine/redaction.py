@@ -1,0 +1,265 @@
+"""Secrets are left out of whatever is written for people to read: `[redacted NAME]` stands in their place.
+
+Known values are found as they are and in the forms that they take on their way: JSON escapes, percent-encoding,
+base 64, hexadecimal. Keys of well-known shapes are found without being known. The time that it takes grows with the
+text alone, and redacting twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LONG = 8  # characters from which on a value is looked for anywhere, in every form
+SHORT = 4  # shorter than LONG: only as a word of its own; shorter than this: never, it would blot out half of a text
+LINE = 16  # characters from which on a line of a longer secret is one by itself
+NAME_LENGTH = 60
+PREFIX = 6  # characters of each form that are looked for first, all at once
+
+Span = tuple[int, int, str]
+
+
+# ---- what looks like a key -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Keys that are known by how they look. Where the pattern has a group, only that is the secret."""
+
+    name: str
+    anchors: tuple[str, ...]  # without any of these there is no such key in a text
+    pattern: re.Pattern[str]
+
+
+def _shape(name: str, anchors: str, pattern: str, flags: int = 0) -> Shape:
+    return Shape(name, tuple(anchors.split("|")), re.compile(pattern, flags))
+
+
+# Every pattern begins where a word does and takes it to its end: what one leaves is no beginning for another.
+_START = r"(?<![A-Za-z0-9_-])"
+_WORD = r"[A-Za-z0-9_-]"
+_BEARER = r"[A-Za-z0-9._~+/=-]"
+_QUOTES = r"[\"'\\]{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\"'\\]{0,3}"
+
+SHAPES = (
+    _shape("anthropic-key", "sk-ant-", rf"{_START}sk-ant-{_WORD}{{8,}}"),
+    _shape("api-key", "sk-", rf"{_START}sk-(?={_WORD}{{0,80}}[0-9A-Z]|{_WORD}{{0,80}}?[a-z]{{20}}){_WORD}{{20,}}"),
+    _shape("payment-key", "sk_live_|sk_test_|rk_live_|rk_test_", rf"{_START}[rs]k_(?:live|test)_{_WORD}{{10,}}"),
+    _shape(
+        "github-token", "gho_|ghp_|ghr_|ghs_|ghu_|github_pat_", rf"{_START}(?:gh[oprsu]_|github_pat_){_WORD}{{20,}}"
+    ),
+    _shape("gitlab-token", "glpat-", rf"{_START}glpat-{_WORD}{{16,}}"),
+    _shape("aws-key", "AKIA|ASIA", rf"{_START}(?:AKIA|ASIA)[A-Z0-9]{{12,}}{_WORD}*"),
+    _shape("slack-token", "xox|xapp-", rf"{_START}(?:xox[a-z]|xapp)-{_WORD}{{8,}}"),
+    _shape("google-key", "AIza", rf"{_START}AIza{_WORD}{{30,}}"),
+    _shape("package-token", "npm_|pypi-|hf_", rf"{_START}(?:npm_|pypi-|hf_){_WORD}{{30,}}"),
+    _shape("jwt", "eyJ", rf"{_START}eyJ{_WORD}{{8,}}\.{_WORD}{{8,}}\.{_WORD}*"),
+    _shape(
+        "private-key",
+        "PRIVATE KEY",
+        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:[^\"]{0,16384}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[^\"]{0,8192})",
+    ),
+    _shape(
+        "authorization",
+        "authorization|Authorization|AUTHORIZATION",
+        rf"authorization{_QUOTES}(?:bearer|basic|token)[ \t]{{1,4}}({_BEARER}{{8,}})",
+        re.IGNORECASE,
+    ),
+    _shape(
+        "bearer",
+        "bearer|Bearer|BEARER",
+        rf"\bbearer[ \t]{{1,4}}(?={_BEARER}{{0,300}}[0-9])({_BEARER}{{12,}})",
+        re.IGNORECASE,
+    ),
+    _shape(
+        "api-key-header",
+        "x-api-key|X-Api-Key|X-API-Key|X-API-KEY",
+        rf"x-api-key{_QUOTES}({_BEARER}{{8,}})",
+        re.IGNORECASE,
+    ),
+    _shape("url-password", "://", r"://[^\s/:@\"'<>\\]{1,100}:([^\s/@\"'<>\\]{3,200})@"),
+)
+
+
+# ---- the ways in which a text may be escaped -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A text with its escapes undone, and the way back from each place in it."""
+
+    text: str
+    back: Callable[[int], int]
+
+
+_JSON = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\"\\/bfnrt]")
+_PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
+_PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _unjson(escape: str) -> str:
+    if len(escape) == 12:  # noqa: PLR2004 - two halves of one character
+        return chr(0x10000 + ((int(escape[2:6], 16) - 0xD800) << 10) + int(escape[8:12], 16) - 0xDC00)
+    return chr(int(escape.removeprefix("\\u"), 16)) if escape[1] == "u" else _PLAIN.get(escape[1], escape[1])
+
+
+def _unpercent(escape: str) -> str:
+    """One byte, as the character of that number: values are looked for as bytes there."""
+    return chr(int(escape[1:], 16))
+
+
+def _undone(outer: _View, escapes: re.Pattern[str], undo: Callable[[str], str]) -> _View:
+    pieces: list[str] = []
+    here, there = [0], [0]  # where each piece begins, undone and before
+    length = at = 0
+    for found in escapes.finditer(outer.text):
+        pieces += [outer.text[at : found.start()], undo(found[0])]
+        length += found.start() - at
+        here += [length, length + 1]
+        there += [found.start(), found.end()]
+        length, at = length + 1, found.end()
+    pieces.append(outer.text[at:])
+
+    def back(place: int) -> int:
+        piece = bisect_right(here, place) - 1
+        return outer.back(there[piece] + place - here[piece])
+
+    return _View("".join(pieces), back)
+
+
+def _views(text: str) -> Iterator[_View]:
+    """The text as it is, with JSON escapes undone once and twice, and each of these with %41 undone."""
+    view = _View(text, lambda place: place)
+    for _ in range(3):
+        yield view
+        if "%" in view.text:
+            yield _undone(view, _PERCENT, _unpercent)
+        if "\\" not in view.text:
+            return
+        view = _undone(view, _JSON, _unjson)
+
+
+# ---- secrets -------------------------------------------------------------------------------------
+
+
+class Secrets:
+    """Known secrets, each with a name for its place. Without any, keys are still found by their shapes."""
+
+    def __init__(self, values: Iterable[tuple[str, str]] = ()) -> None:
+        named: dict[str, str] = {}
+        for name, value in values:
+            for part in (value, *(line.strip() for line in value.splitlines() if len(line.strip()) >= LINE)):
+                if len(part.strip()) >= SHORT:
+                    named.setdefault(part.strip(), re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:NAME_LENGTH] or "secret")
+        self._names = {*named.values(), *(shape.name for shape in SHAPES)}
+        markers = [_marker(name) for name in self._names]
+        # a value that is part of a marker is no secret that could be kept
+        kept = {value: name for value, name in named.items() if not any(value in marker for marker in markers)}
+        forms = {form: name for value, name in kept.items() if len(value) >= LONG for form in _forms(value)}
+        self._forms = sorted(forms.items(), key=lambda pair: -len(pair[0]))
+        self._words = [
+            (value, name, re.compile(rf"(?<!\w){re.escape(value)}(?!\w)"))
+            for value, name in kept.items()
+            if len(value) < LONG
+        ]
+        first = {
+            *(form[:PREFIX] for form, _ in self._forms),
+            *(value for value, *_ in self._words),
+            *(anchor for shape in SHAPES for anchor in shape.anchors),
+        }
+        self._quick = re.compile("|".join(re.escape(text) for text in sorted(first)))
+
+    def redact(self, text: str) -> str:
+        """The text without secrets; the very same text where there are none."""
+        while spans := self._spans(text):
+            pieces, at = [], 0
+            for start, end, name in spans:
+                pieces += [text[at:start], _marker(name)]
+                at = end
+            text = "".join((*pieces, text[at:]))
+        return text
+
+    def document(self, value: Any) -> Any:
+        """A JSON value with every text in it redacted; keys stay."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return {key: self.document(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.document(item) for item in value]
+        return value
+
+    def _spans(self, text: str) -> list[Span]:
+        """What is to be replaced, in order and apart from each other."""
+        found = [
+            (view.back(start), view.back(end), name)
+            for view in _views(text)
+            for start, end, name in self._found(view.text)
+        ]
+        if not found:
+            return []
+        markers = self._markers(text) if _MARKED in text else []
+        found = [span for span in found if not _inside(span, markers)]
+        if not found:
+            return []
+        merged: list[Span] = []
+        for start, end, name in sorted((*found, *markers)):
+            if merged and start < merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]), merged[-1][2])
+            else:
+                merged.append((start, end, name))
+        kept = set(markers)
+        return [span for span in merged if span not in kept]
+
+    def _found(self, text: str) -> Iterator[Span]:
+        if self._quick.search(text) is None:
+            return  # so it is with nearly every text
+        for form, name in self._forms:
+            start = text.find(form)
+            while start >= 0:
+                yield start, start + len(form), name
+                start = text.find(form, start + len(form))
+        for value, name, pattern in self._words:
+            if value in text:
+                yield from ((found.start(), found.end(), name) for found in pattern.finditer(text))
+        for shape in SHAPES:
+            if any(anchor in text for anchor in shape.anchors):
+                for found in shape.pattern.finditer(text):
+                    yield (*found.span(found.re.groups), shape.name)
+
+    def _markers(self, text: str) -> list[Span]:
+        return [(m.start(), m.end(), m[1]) for m in _MARKER.finditer(text) if m[1] in self._names]
+
+
+_MARKED = "[redacted "
+_MARKER = re.compile(rf"\[redacted ([A-Za-z0-9_.-]{{1,{NAME_LENGTH}}})\]")
+
+
+def _marker(name: str) -> str:
+    return f"{_MARKED}{name}]"
+
+
+def _inside(span: Span, markers: list[Span]) -> bool:
+    """Whether a span lies within a marker; they are in order and apart."""
+    at = bisect_right(markers, (span[0], span[1] + 2 * NAME_LENGTH, "")) - 1
+    return at >= 0 and markers[at][0] <= span[0] and span[1] <= markers[at][1]
+
+
+def _forms(value: str) -> Iterator[str]:
+    """How a value may be written."""
+    data = value.encode("utf-8", "surrogatepass")
+    yield value
+    if not value.isascii():
+        yield data.decode("latin-1")  # as percent-encoding has it
+    if " " in value:
+        yield value.replace(" ", "+")
+    yield from (data.hex(), data.hex().upper())
+    for before in range(3):  # as a part of something longer it may begin at any of three places
+        packed = base64.b64encode(bytes(before) + data).decode("ascii").rstrip("=")
+        whole = packed[(0, 2, 3)[before] : len(packed) - (1 if (before + len(data)) % 3 else 0)]
+        yield from {whole, whole.replace("+", "-").replace("/", "_")}
