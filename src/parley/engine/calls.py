@@ -27,6 +27,7 @@ from parley.engine.live import LiveJob, Turn
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.world import World
 
+BRIEF_OF = 2000  # characters of a text that its beginning is made from
 NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
 
 
@@ -47,9 +48,9 @@ def call(
         case "AskQuestion":
             return _ask(live, world, turn, arguments)
         case "AskHuman":
-            return _ask_human(live, turn, arguments)
+            return _ask_human(live, world, turn, arguments)
         case "Answer":
-            return _answer(live, turn, arguments)
+            return _answer(live, world, turn, arguments)
         case _:
             if len(json.dumps(dict(arguments))) > TEXT_LIMIT:
                 raise Refused("the note is too long; put it into a file")
@@ -75,6 +76,11 @@ def _name(arguments: Mapping[str, Any], key: str) -> str:
     return name
 
 
+def _brief(world: World, text: str) -> str:
+    """What a call is remembered by. Redacted before it is cut: half a secret is one too."""
+    return excerpt(world.secrets.redact(text[:BRIEF_OF]), 80)
+
+
 def _admit(live: LiveJob, turn: Turn, payload: Payload) -> None:
     if isinstance(payload, Deliver) and live.soup.dying(payload.thread):
         raise Refused(f"{payload.thread} is closed")
@@ -94,7 +100,7 @@ def _send(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any])
     provisional = f"?{len(turn.texts)}"
     _admit(live, turn, Deliver(agent, thread, provisional))
     turn.texts[provisional] = text
-    turn.calls.append(f"Send to {agent} on {thread}: {excerpt(text, 80)}")
+    turn.calls.append(f"Send to {agent} on {thread}: {_brief(world, text)}")
     return f"will be sent to {agent} on {thread} when your turn ends", {"thread": thread}
 
 
@@ -140,7 +146,7 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
     question = Question(world.ids.new(), "?", Kind(kind), artifact, there.get(artifact, ""))
     refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
     turn.questions.append((question, text))
-    turn.calls.append(f"AskQuestion {artifact or question.id}: {excerpt(text, 80)}")
+    turn.calls.append(f"AskQuestion {artifact or question.id}: {_brief(world, text)}")
     return "asked; your turn ends, and the answer comes as your next message", {"question": question.id}
 
 
@@ -153,16 +159,16 @@ def _proxy(live: LiveJob, turn: Turn) -> Proxy:
     return proxy
 
 
-def _ask_human(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _ask_human(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _text(arguments)
     if _proxy(live, turn).policy is Policy.NEVER:
         raise Refused("the policy never asks the human here; answer from what you know")
     turn.said = {"ask": text}
-    turn.calls.append(f"AskHuman: {excerpt(text, 80)}")
+    turn.calls.append(f"AskHuman: {_brief(world, text)}")
     return "the human is asked when your turn ends; the reply comes as your next message", {}
 
 
-def _answer(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _text(arguments)
     proxy = _proxy(live, turn)
     ruling = arguments.get("verdict") or None
@@ -174,7 +180,7 @@ def _answer(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[st
         raise Refused(f"the human said '{proxy.said}'; pass that on")
     confidence = arguments.get("confidence")
     turn.said = {"answer": text, "ruling": ruling, "confidence": confidence}
-    turn.calls.append(f"Answer {ruling or ''}: {excerpt(text, 80)}")
+    turn.calls.append(f"Answer {ruling or ''}: {_brief(world, text)}")
     return "answered", {}
 
 

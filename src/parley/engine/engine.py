@@ -235,7 +235,8 @@ class Engine:
             self._log(live, turn, "lost", f'"fault":{quote(event.fault)}')
         else:
             usage = records.dumps(dict(event.usage)) if event.usage else "{}"
-            self._log(live, turn, "end", f'"text":{quote(texts.excerpt(event.text))},"usage":{usage}')
+            said = texts.excerpt(self.world.secrets.redact(event.text))  # in this order: half a secret is one too
+            self._log(live, turn, "end", f'"text":{quote(said)},"usage":{usage}')
 
     def _take_inputs(self) -> bool:
         taken = False
@@ -409,7 +410,7 @@ class Engine:
         )
 
     def _log(self, live: LiveJob, turn: Turn, event: str, rest: str) -> None:
-        entry = records.line(self.world.clock.now(), turn.turn, event, rest)
+        entry = records.line(self.world.clock.now(), turn.turn, event, self.world.secrets.redact(rest))
         self._lines.setdefault((live.job, turn.stream), []).append(entry)
         self._logged += 1
 

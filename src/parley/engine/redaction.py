@@ -11,13 +11,14 @@ import base64
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 LONG = 8  # characters from which on a value is looked for anywhere, in every form
 SHORT = 4  # shorter than LONG: only as a word of its own; shorter than this: never, it would blot out half of a text
 LINE = 16  # characters from which on a line of a longer secret is one by itself
 NAME_LENGTH = 60
+OFTEN = 100  # texts after which making one pattern of all that is looked for pays
 PREFIX = 6  # characters of each form that are looked for first, all at once
 
 Span = tuple[int, int, str]
@@ -26,17 +27,20 @@ Span = tuple[int, int, str]
 # ---- what looks like a key -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """Keys that are known by how they look. Where the pattern has a group, only that is the secret."""
 
     name: str
     anchors: tuple[str, ...]  # without any of these there is no such key in a text
-    pattern: re.Pattern[str]
+    pattern: str
+    flags: int = 0
 
 
 def _shape(name: str, anchors: str, pattern: str, flags: int = 0) -> Shape:
-    return Shape(name, tuple(anchors.split("|")), re.compile(pattern, flags))
+    return Shape(name, tuple(anchors.split("|")), pattern, flags)
+
+
+_compiled = cache(re.compile)  # when one is first needed: a listing needs none, and starts faster
 
 
 # Every pattern begins where a word does and takes it to its end: what one leaves is no beginning for another.
@@ -89,16 +93,15 @@ SHAPES = (
 # ---- the ways in which a text may be escaped -----------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(NamedTuple):
     """A text with its escapes undone, and the way back from each place in it."""
 
     text: str
     back: Callable[[int], int]
 
 
-_JSON = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\"\\/bfnrt]")
-_PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
+_JSON = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\"\\/bfnrt]"
+_PERCENT = r"%[0-9a-fA-F]{2}"
 _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -113,11 +116,11 @@ def _unpercent(escape: str) -> str:
     return chr(int(escape[1:], 16))
 
 
-def _undone(outer: _View, escapes: re.Pattern[str], undo: Callable[[str], str]) -> _View:
+def _undone(outer: _View, escapes: str, undo: Callable[[str], str]) -> _View:
     pieces: list[str] = []
     here, there = [0], [0]  # where each piece begins, undone and before
     length = at = 0
-    for found in escapes.finditer(outer.text):
+    for found in _compiled(escapes).finditer(outer.text):
         pieces += [outer.text[at : found.start()], undo(found[0])]
         length += found.start() - at
         here += [length, length + 1]
@@ -163,19 +166,20 @@ class Secrets:
         forms = {form: name for value, name in kept.items() if len(value) >= LONG for form in _forms(value)}
         self._forms = sorted(forms.items(), key=lambda pair: -len(pair[0]))
         self._words = [
-            (value, name, re.compile(rf"(?<!\w){re.escape(value)}(?!\w)"))
-            for value, name in kept.items()
-            if len(value) < LONG
+            (value, name, rf"(?<!\w){re.escape(value)}(?!\w)") for value, name in kept.items() if len(value) < LONG
         ]
-        first = {
+        self._first = {
             *(form[:PREFIX] for form, _ in self._forms),
             *(value for value, *_ in self._words),
             *(anchor for shape in SHAPES for anchor in shape.anchors),
         }
-        self._quick = re.compile("|".join(re.escape(text) for text in sorted(first)))
+        self._asked = 0
+        self._quick: re.Pattern[str] | None = None
 
     def redact(self, text: str) -> str:
         """The text without secrets; the very same text where there are none."""
+        if "\\" not in text and "%" not in text and self._clear(text):
+            return text
         while spans := self._spans(text):
             pieces, at = [], 0
             for start, end, name in spans:
@@ -217,8 +221,8 @@ class Secrets:
         return [span for span in merged if span not in kept]
 
     def _found(self, text: str) -> Iterator[Span]:
-        if self._quick.search(text) is None:
-            return  # so it is with nearly every text
+        if self._clear(text):
+            return
         for form, name in self._forms:
             start = text.find(form)
             while start >= 0:
@@ -226,18 +230,27 @@ class Secrets:
                 start = text.find(form, start + len(form))
         for value, name, pattern in self._words:
             if value in text:
-                yield from ((found.start(), found.end(), name) for found in pattern.finditer(text))
+                yield from ((found.start(), found.end(), name) for found in _compiled(pattern).finditer(text))
         for shape in SHAPES:
             if any(anchor in text for anchor in shape.anchors):
-                for found in shape.pattern.finditer(text):
+                for found in _compiled(shape.pattern, shape.flags).finditer(text):
                     yield (*found.span(found.re.groups), shape.name)
 
+    def _clear(self, text: str) -> bool:
+        """Whether nothing in a text even begins like a secret: so it is with nearly every one."""
+        if self._quick is None:
+            self._asked += 1
+            if self._asked < OFTEN:
+                return not any(first in text for first in self._first)
+            self._quick = re.compile("|".join(re.escape(first) for first in sorted(self._first)))
+        return self._quick.search(text) is None
+
     def _markers(self, text: str) -> list[Span]:
-        return [(m.start(), m.end(), m[1]) for m in _MARKER.finditer(text) if m[1] in self._names]
+        return [(m.start(), m.end(), m[1]) for m in _compiled(_MARKER).finditer(text) if m[1] in self._names]
 
 
 _MARKED = "[redacted "
-_MARKER = re.compile(rf"\[redacted ([A-Za-z0-9_.-]{{1,{NAME_LENGTH}}})\]")
+_MARKER = rf"\[redacted ([A-Za-z0-9_.-]{{1,{NAME_LENGTH}}})\]"
 
 
 def _marker(name: str) -> str:
@@ -253,11 +266,8 @@ def _inside(span: Span, markers: list[Span]) -> bool:
 def _forms(value: str) -> Iterator[str]:
     """How a value may be written."""
     data = value.encode("utf-8", "surrogatepass")
-    yield value
-    if not value.isascii():
-        yield data.decode("latin-1")  # as percent-encoding has it
-    if " " in value:
-        yield value.replace(" ", "+")
+    for plain in {value, data.decode("latin-1")}:  # as it is, and as percent-encoding has it
+        yield from {plain, plain.replace(" ", "+")}
     yield from (data.hex(), data.hex().upper())
     for before in range(3):  # as a part of something longer it may begin at any of three places
         packed = base64.b64encode(bytes(before) + data).decode("ascii").rstrip("=")

@@ -11,19 +11,17 @@ from parley.engine.redaction import LONG, Secrets
 FILE_BYTES = 256 * 1024
 PLAIN_LETTERS = 12  # a short word of letters alone, under a name that promises no secret, is none: `production`
 
-_SECRET = re.compile(
-    r"(?:key|token|secret|password|passwd|passphrase|passwort|pwd|pass|credential|auth|cookie|dsn)s?\d*(?=_|$)"
-)
-_PLACE = re.compile(r"_(?:file|path|dir|sock|socket|host|port|user|name|id|type|url|uri)$")
+_WORDS = ("key", "token", "secret", "passw", "pass", "pwd", "credential", "auth", "cookie", "dsn")
+_PROMISES = r"(?:key|token|secret|password|passwd|passphrase|pwd|pass|credential|auth|cookie|dsn)s?\d*(?=_|$)"
+_PLACE = r"_(?:file|path|dir|sock|socket|host|port|user|name|id|type|url|uri)$"
 _NOT = frozenset({"pwd", "oldpwd", "gpg_agent_info", "ssh_auth_sock"})
 _TRIVIAL = frozenset({"true", "false", "none", "null", "default", "undefined"})
 _SAMPLES = (".example", ".sample", ".template", ".dist", ".defaults")
-_LINE = re.compile(
-    r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=[ \t]*"
-    r"(?:\"((?:[^\"\\]|\\.){0,16384})\"|'([^']{0,16384})'|([^\n]*))",
-    re.MULTILINE | re.DOTALL,
+_LINE = (
+    r"(?ms)^[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=[ \t]*"
+    r"(?:\"((?:[^\"\\]|\\.){0,16384})\"|'([^']{0,16384})'|([^\n]*))"
 )
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = r"(?s)\\(.)"
 
 
 def secrets_of(root: Path, environment: Mapping[str, str], copied: Iterable[str] = ()) -> Secrets:
@@ -36,8 +34,10 @@ def secrets_of(root: Path, environment: Mapping[str, str], copied: Iterable[str]
 
 def names_a_secret(name: str) -> bool:
     """Whether a variable's name says that its value is secret, as that of `API_KEY` or `DB_PASSWORD` does."""
+    if not any(word in name.lower() for word in _WORDS):
+        return False
     low = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()).strip("_")
-    return low not in _NOT and not _PLACE.search(low) and _SECRET.search(low) is not None
+    return low not in _NOT and not re.search(_PLACE, low) and re.search(_PROMISES, low) is not None
 
 
 def from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -60,7 +60,7 @@ def from_files(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 def from_text(text: str) -> Iterator[tuple[str, str]]:
     """The secrets in `NAME=value` lines: all values that are long, and short ones whose name says so."""
-    for name, double, single, bare in _LINE.findall(text):
+    for name, double, single, bare in re.findall(_LINE, text):
         plain = re.split(r"\s#", bare, maxsplit=1)[0].strip()
         for value in dict.fromkeys((_unescaped(double), double, single, plain)):
             if value and _counts(name, value):
@@ -76,7 +76,7 @@ def _counts(name: str, value: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: {"n": "\n", "r": "\r", "t": "\t"}.get(found[1], found[1]), text)
+    return re.sub(_ESCAPE, lambda found: {"n": "\n", "r": "\r", "t": "\t"}.get(found[1], found[1]), text)
 
 
 def _files(root: Path, copied: Iterable[str]) -> Iterator[Path]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from parley.engine.redaction import Secrets
 from parley.ports import Clock, Files, Ids, Store, Turns, Workspace
 
 
@@ -17,3 +18,4 @@ class World:
     files: Files
     clock: Clock
     ids: Ids
+    secrets: Secrets = field(default_factory=Secrets)

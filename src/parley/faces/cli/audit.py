@@ -38,7 +38,7 @@ def _audit(words: argparse.Namespace) -> Report:
     if os.sep in words.job:
         raise Trouble(f"{path}: there is no such file; name an export, or a job")
     place = place_of(words.repo)
-    with bus(place) as store:
+    with bus(place, true=True) as store:
         return audited(store, place, find_job(store.jobs(), words.job).job)
 
 
@@ -59,7 +59,7 @@ def _text(path: Path) -> str | None:
 
 def _export(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
-    with bus(place) as store:
+    with bus(place, true=True) as store:
         job = find_job(store.jobs(), words.job).job
         lines = export(store, JobFiles(place.home).home(job), job)
         if words.output is None:

@@ -2,24 +2,71 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from parley.adapters.sqlite import SqliteStore
+from parley.engine import discretion
+from parley.engine.redaction import Secrets
+from parley.engine.vault import secrets_of
 from parley.faces.cli import BAD_USE, Trouble
 from parley.faces.cli.desk import Place, shield
-from parley.ports import JobRow
+from parley.ports import InputRow, JobRow, Loaded, MessageRow, StepRow
 
 _SHOWN = 8  # candidates for an ambiguous id
 
 
+class ShownStore(SqliteStore):
+    """The bus as people are shown it: without secrets. Nothing is run or proved from it."""
+
+    def __init__(self, place: Place, durability: str = "full") -> None:
+        super().__init__(place.home, durability=durability)
+        self.secrets = known_secrets(place)
+
+    def load(self, job: str) -> Loaded:
+        """The job, with its request and the reasons in its records redacted."""
+        found = super().load(job)
+        molecules = {
+            slot: discretion.words(body, self.secrets) if slot.startswith("record ") else body
+            for slot, body in found.molecules.items()
+        }
+        return replace(found, row=discretion.job_row(found.row, self.secrets), molecules=molecules)
+
+    def jobs(self) -> list[JobRow]:
+        """Every job."""
+        return [discretion.job_row(row, self.secrets) for row in super().jobs()]
+
+    def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
+        """The job's steps, in order."""
+        return (discretion.step_row(row, self.secrets) for row in super().steps(job, after))
+
+    def messages(self, job: str, after: int = 0) -> Iterator[MessageRow]:
+        """The job's messages, in order."""
+        return (discretion.message_row(row, self.secrets) for row in super().messages(job, after))
+
+    def message(self, job: str, number: int) -> MessageRow:
+        """One message."""
+        return discretion.message_row(super().message(job, number), self.secrets)
+
+    def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
+        """The job's inputs, in order."""
+        return [discretion.input_row(row, self.secrets) for row in super().inputs(job, waiting=waiting)]
+
+
+def known_secrets(place: Place) -> Secrets:
+    """What must not be shown of this machine and this repository."""
+    return secrets_of(place.root, os.environ)
+
+
 @contextmanager
-def bus(place: Place, durability: str = "full") -> Iterator[SqliteStore]:
-    """The bus of an existing home."""
+def bus(place: Place, durability: str = "full", *, true: bool = False) -> Iterator[SqliteStore]:
+    """The bus of an existing home, as it may be shown; the true one for whoever proves it."""
     if not SqliteStore.exists(place.home):
         raise Trouble(f"there is no job in {place.home} yet; start one with `parley run`")
     shield(place.home)
-    store = SqliteStore(place.home, durability=durability)
+    store = SqliteStore(place.home, durability=durability) if true else ShownStore(place, durability)
     try:
         yield store
     finally:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sqlite3
 import time
 from importlib import import_module
 
 from parley.adapters.glance import Glimpse, glance, is_owned
+from parley.engine.vault import secrets_of
 from parley.faces.cli import OK
 from parley.faces.cli.desk import Place, columns, lasting, one_line, place_of, print_json
 
@@ -28,7 +30,9 @@ def run(words: argparse.Namespace) -> int:
         print(f"no jobs in {place.home} yet; start one with `parley run`")
         return OK
     groups: dict[str, list[Glimpse]] = {name: [] for name in GROUPS}
-    for seen in _look(place):
+    secrets = secrets_of(place.root, os.environ)
+    for glimpse in _look(place):
+        seen = glimpse._replace(request=secrets.redact(glimpse.request))
         owned = seen.state not in FINISHED and is_owned(place.home, seen.job)
         groups[group_of(seen, owned=owned)].append(seen)
     _print(groups)

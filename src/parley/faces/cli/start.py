@@ -19,6 +19,7 @@ from parley.adapters.system import RandomIds
 from parley.adapters.worktrees import Worktrees
 from parley.engine.roster import charter_of, roles
 from parley.faces.cli import FAILED, OK, Trouble
+from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json
 from parley.faces.cli.documents import listed
 from parley.faces.cli.workshop import conduct, engine_of
@@ -103,7 +104,7 @@ def detach(
 ) -> int:
     """Make the job known, and leave it to a process of its own session; nothing is lost if that fails."""
     make_home(place)
-    store = SqliteStore(place.home, durability=settings.durability)
+    store = ShownStore(place, settings.durability)
     try:
         row = new_row(RandomIds().new(), request, words.agent, snapshot)
         store.create(row)

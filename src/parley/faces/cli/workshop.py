@@ -28,6 +28,7 @@ from parley.engine.projections import Asked, Present
 from parley.engine.session import Pause, View, drive
 from parley.engine.world import World
 from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
+from parley.faces.cli.bus import ShownStore, known_secrets
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import job_document
 from parley.faces.cli.preparing import Preparing
@@ -72,7 +73,7 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
         hand_over=boundary.hand_over,
         set_up=Preparing(boundary, settings, place.home),
     )
-    world = World(store, turns, trees, JobFiles(place.home), SystemClock(), RandomIds())
+    world = World(store, turns, trees, JobFiles(place.home), SystemClock(), RandomIds(), known_secrets(place))
     try:
         yield Engine(world)
     finally:
@@ -93,7 +94,7 @@ def conduct(
     beside: View | None = None,
 ) -> int:
     """See jobs through, with the view that fits; the exit code. `beside` is called along with the view."""
-    looking = SqliteStore(place.home)  # of its own: what it writes is seen by the engine as another process's
+    looking = ShownStore(place)  # of its own: what it writes is seen by the engine as another process's
     screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
     try:
         if screen:
@@ -106,6 +107,7 @@ def conduct(
                 me(),
                 lambda asked: file_of(paths, asked),
                 hands_off=beside is not None,
+                redact=looking.secrets.redact,
             ) as view:
                 ends = drive(engine, jobs, Both(view, beside), stay=True)
         else:

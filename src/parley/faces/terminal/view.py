@@ -69,8 +69,10 @@ class TerminalView:
         place: Callable[[Asked], Path],
         *,
         hands_off: bool = False,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._hands_off = hands_off
+        self._redact = redact
         self._store, self._files, self._job, self._by, self._place = store, files, job, by, place
         self._follower = Follower(store, job)
         self._lines: deque[Text] = deque(maxlen=MESSAGES)
@@ -201,7 +203,8 @@ class TerminalView:
             path = self._place(asked)
             try:
                 with path.open(encoding="utf-8", errors="replace") as file:
-                    lines += [f"{path}:", "", *file.read(READ_LIMIT).splitlines()]
+                    # redacted before it is cut: half a secret is one too
+                    lines += [f"{path}:", "", *self._redact(file.read(2 * READ_LIMIT))[:READ_LIMIT].splitlines()]
             except OSError as error:
                 lines.append(f"{path}: {error.strerror}")
         return lines

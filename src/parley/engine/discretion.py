@@ -1,0 +1,84 @@
+"""Rows of the bus without the secrets in their words.
+
+What the protocol itself reads in them stays as it is: names, threads, states and numbers are never touched,
+whatever value somebody calls a secret.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from parley.engine.records import dumps
+from parley.engine.redaction import Secrets
+from parley.ports import InputRow, JobRow, MessageRow, StepRow
+
+# Members of JSON objects that hold words of a person or an agent.
+WORDS = frozenset(
+    {
+        "text",
+        "reason",
+        "fault",
+        "problem",
+        "framing",
+        "failure",
+        "prompt",
+        "description",
+        "match",
+        "shell",
+        "say",
+        "notes",
+    }
+)
+# Terms that hold such words, and at which place.
+TERMS = {"Passage": 3, "Entry": 4}
+
+
+def job_row(row: JobRow, secrets: Secrets) -> JobRow:
+    """A job's row: its request, and the words in its settings."""
+    return replace(row, request=secrets.redact(row.request), settings=words(row.settings, secrets))
+
+
+def message_row(row: MessageRow, secrets: Secrets) -> MessageRow:
+    """A message: its body, and the words in what is known about it."""
+    return replace(row, body=secrets.redact(row.body), meta=words(row.meta, secrets))
+
+
+def step_row(row: StepRow, secrets: Secrets) -> StepRow:
+    """A step: the words in what was chosen and in what its turn left behind."""
+    return replace(row, choice=words(row.choice, secrets), extra=words(row.extra, secrets))
+
+
+def input_row(row: InputRow, secrets: Secrets) -> InputRow:
+    """An input: the words in it, and the note on it."""
+    return replace(row, body=words(row.body, secrets), note=secrets.redact(row.note))
+
+
+def words(text: str, secrets: Secrets) -> str:
+    """A JSON text with the words in it redacted; to the letter the same where there is nothing to redact."""
+    if secrets.redact(text) == text:
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return secrets.redact(text)
+    redacted = _walk(value, secrets)
+    return text if redacted == value else dumps(redacted)
+
+
+def _walk(value: Any, secrets: Secrets) -> Any:
+    if isinstance(value, list):
+        return [_walk(item, secrets) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        if key in WORDS:
+            found[key] = secrets.document(item)
+        elif key in TERMS and isinstance(item, list) and len(item) > TERMS[key]:
+            at = TERMS[key]
+            found[key] = [*_walk(item[:at], secrets), secrets.document(item[at]), *_walk(item[at + 1 :], secrets)]
+        else:
+            found[key] = _walk(item, secrets)
+    return found
