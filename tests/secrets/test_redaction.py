@@ -166,7 +166,8 @@ def test_nobody_hides_a_secret_in_a_marker_or_makes_one_up() -> None:
 @pytest.mark.parametrize(
     "piece",
     ["-----BEGIN PRIVATE KEY-----", "AKIA", "sk-", "sk-a", "%41", "\\u0041", "\\\\", "://a:", "eyJ",
-     "eyJaaaaaaaa.aaaaaaaa", "authorization: bearer ", "[redacted K]", "planted-secret", "aB1-", 'bearer "', "x-api-key=\\"],
+     "eyJaaaaaaaa.aaaaaaaa", "authorization: bearer ", "[redacted K]", "planted-secret", "aB1-",
+     'bearer "', "x-api-key=\\"],
 )  # fmt: skip
 def test_its_time_grows_with_the_text_alone(piece: str) -> None:
     secrets = Secrets([("K", "planted-secret")])
