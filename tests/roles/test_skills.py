@@ -10,6 +10,7 @@ from parley.core.anatomy import EDGES, SKILLS, STEPS, marks
 from parley.core.states import APPROVAL, BACKTRACK, LIVE, PHASES, Action, State, make_initial_state, skill_outcomes
 from parley.core.terms import Ruling
 from parley.engine import texts
+from parley.ports import Conflict, Merge
 
 FOLDER = Path(texts.__file__).parents[1] / "skills"
 
@@ -97,6 +98,8 @@ def made(state: State) -> list[str]:
         texts.violation("why"),
         texts.failed("coder", "dispatch:a", "it died", 3),
         texts.dead_letter("coder", "dispatch:a", "text"),
+        texts.merged("coder", "dispatch:a", Merge(("a.py",))),
+        texts.merged("coder", "dispatch:a", Merge((), (Conflict("a.py", "one", None),))),
         texts.recovered("", ["Send"]).strip(),
         texts.withdrawn("why"),
         *(texts.intervene("text", authoritative=authority) for authority in (True, False)),

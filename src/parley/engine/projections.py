@@ -38,6 +38,7 @@ from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, Loaded, MessageRow, StepRow, Store, TurnRow
 
 TERMINAL = ("DONE", "WITHDRAWN", "FAILURE")
+GAUGES = ("context_used",)  # of what a turn reports: how full something was, which does not add up
 
 
 # ---- the present ---------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ def past(store: Store, job: str) -> Past:
             left = json.loads(step.extra)
             lost += "fault" in left
             for name, value in left.get("usage", {}).items():
-                usage[name] = usage.get(name, 0) + value
+                usage[name] = max(usage.get(name, 0), value) if name in GAUGES else usage.get(name, 0) + value
         for line in step.produced.splitlines() if "Terminate " in step.produced else ():
             kind, _, rest = line.partition(" ")
             if kind == "Terminate":

@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 from parley.adapters.files import JobFiles
+from parley.adapters.folder import FolderWorkspace
 from parley.adapters.glance import Glimpse
 from parley.engine import records
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
-from parley.faces.cli.bus import bus
+from parley.faces.cli.bus import ShownStore, bus
+from parley.faces.cli.delivered import delivered
 from parley.faces.cli.desk import Place
 from parley.faces.cli.listing import FINISHED, group_of
 from parley.ports import JobRow, Store
@@ -84,8 +86,18 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "policies": dict(zip(("intent", "plan", "execute"), settings["policies"], strict=True)),
         "result": str(files.home(present.job) / "work"),
         "folder": str(files.home(present.job)),
+        "delivery": deliver(store, present, files),
         "exits": exits(store, present),
     }
+
+
+def deliver(store: Store, present: Present, files: JobFiles) -> dict[str, Any] | None:
+    """What the job hands over; None while it is not done."""
+    if present.row.state != "DONE":
+        return None
+    home = files.home(present.job)
+    redact = store.secrets.redact if isinstance(store, ShownStore) else str
+    return delivered(store, FolderWorkspace(home.parents[1]), present.job, home / "work", redact)
 
 
 def everyone(present: Present, behind: Past, files: JobFiles) -> list[tuple[int, Thread]]:

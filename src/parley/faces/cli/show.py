@@ -10,6 +10,7 @@ from parley.adapters.files import JobFiles
 from parley.engine.projections import Present, past
 from parley.faces.cli import OK
 from parley.faces.cli.bus import bus, find_job
+from parley.faces.cli.delivered import cost_words, lines
 from parley.faces.cli.desk import clock, lasting, one_line, place_of, print_json, safe
 from parley.faces.cli.documents import everyone, job_document
 from parley.faces.cli.workshop import print_question
@@ -39,6 +40,10 @@ def run(words: argparse.Namespace) -> int:
         for asked in present.questions():
             print()
             print_question(asked, place)
+    if document["delivery"]:
+        print()
+        for line in lines(document["delivery"]):
+            print(line)
     print("\nwhat you can do now")
     for command in document["exits"]:
         print(f"  {command}")
@@ -51,7 +56,7 @@ def _print_job(document: dict[str, Any]) -> None:
     print(f"  phase      {document['phase']}, visit {document['visit']}, backtracks {document['backtracks']}")
     took = lasting(document["seconds"])
     print(f"  started    {clock(document['created'])} by {document['decider']}, took {took}")
-    cost = ", ".join(f"{value:g} {name}" for name, value in document["cost"].items())
+    cost = cost_words(document["cost"])
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
     print(f"  cost       {cost}{lost}; {document['messages']} messages, {document['steps']} steps")
     policies = ", ".join(f"{state} {policy}" for state, policy in document["policies"].items())

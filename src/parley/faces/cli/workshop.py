@@ -29,8 +29,9 @@ from parley.engine.session import Pause, View, drive
 from parley.engine.world import World
 from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
 from parley.faces.cli.bus import ShownStore, known_secrets
+from parley.faces.cli.delivered import lines
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
-from parley.faces.cli.documents import job_document
+from parley.faces.cli.documents import deliver, job_document
 from parley.faces.cli.preparing import Preparing
 from parley.faces.plain import PlainView, SilentView
 from parley.ports import Runner, WorkspaceError
@@ -158,12 +159,12 @@ def report(store: SqliteStore, place: Place, ends: dict[str, Pause], words: argp
         print_json(documents[0] if len(documents) == 1 else {"jobs": documents})
     else:
         for present in presents:
-            _tell(present, ends[present.job], place)
+            _tell(store, present, ends[present.job], place)
     codes = [STATE_CODES.get(present.row.state, WAITING) for present in presents]
     return max(codes, key=(OK, WITHDRAWN, WAITING, FAILED).index)
 
 
-def _tell(present: Present, how: Pause, place: Place) -> None:
+def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> None:
     job, row = present.job, present.row
     if how is Pause.PAUSED:
         print(f"{job} is paused; go on with: parley resume {job}")
@@ -176,7 +177,8 @@ def _tell(present: Present, how: Pause, place: Place) -> None:
         print(f"{job} {row.state}{f': {safe(reason)}' if reason else ''}")
         if row.state == "DONE":
             print(f"the result: {result_of(place, job)}")
-            print(f"look at it with: parley diff {job}; take it with: parley merge {job}")
+            for line in lines(deliver(store, present, JobFiles(place.home)) or {}):
+                print(line)
 
 
 def _deliver(place: Place, job: str) -> None:

@@ -1,0 +1,97 @@
+"""What a job that is done hands over: what it changed, what it cost, and what was assumed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parley.core.states import PHASES, State
+from parley.engine.projections import past
+from parley.engine.texts import excerpt
+from parley.ports import Change, Store, Workspace
+
+SUMMARY = PHASES[State.EXECUTE].artifact
+SUMMARY_BYTES = 256 * 1024
+MOST, LONGEST = 50, 300  # assumptions that are told, and characters of each
+_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*")
+_BULLET = re.compile(r"([-*+]|\d{1,3}[.)])\s+(.*)")
+_NOTHING = re.compile(r"(none|nothing|n/a|-)[.!]?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The result of a job."""
+
+    changes: tuple[Change, ...]
+    cost: Mapping[str, float]
+    assumptions: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The delivery as `--json` gives it."""
+        return {
+            "changes": [{"path": one.path, "added": one.added, "removed": one.removed} for one in self.changes],
+            "added": sum(one.added or 0 for one in self.changes),
+            "removed": sum(one.removed or 0 for one in self.changes),
+            "cost": dict(self.cost),
+            "assumptions": list(self.assumptions),
+        }
+
+
+def delivery(store: Store, workspace: Workspace, job: str, work: Path, redact: Callable[[str], str] = str) -> Delivery:
+    """What a job hands over. `work` is the folder of its own tree; nothing in it is trusted."""
+    found = tuple(assumptions(redact(_text(work / SUMMARY)))) or tuple(_noted(store, job))
+    return Delivery(tuple(workspace.changes(job)), past(store, job).usage, found[:MOST])
+
+
+def assumptions(summary: str) -> Iterator[str]:
+    """What stands under the heading `Assumptions`: each item of its lists, or each paragraph, on one line."""
+    level, fenced, open_ = 0, False, list[str]()
+    for line in (*summary.splitlines(), ""):
+        bare = line.strip()
+        fenced ^= bare.startswith(("```", "~~~"))
+        heading = None if fenced else _HEADING.fullmatch(bare)
+        bullet = _BULLET.fullmatch(bare)
+        if (heading or bullet or not bare) and open_:
+            yield from _item(open_)
+            open_ = []
+        if heading:
+            depth = len(heading[1])
+            if not level and re.match(r"assumptions?\b", heading[2], re.IGNORECASE):
+                level = depth
+            elif level and depth <= level:
+                return
+        elif level and bare:
+            open_.append(bullet[2] if bullet else bare)
+
+
+def _item(lines: list[str]) -> Iterator[str]:
+    text = excerpt(" ".join(lines), LONGEST)
+    if not _NOTHING.fullmatch(text):
+        yield text
+
+
+def _noted(store: Store, job: str) -> Iterator[str]:
+    """The assumptions that agents noted while they worked."""
+    for step in store.steps(job):
+        if '"notes"' in step.extra:
+            for note in json.loads(step.extra).get("notes", ()):
+                said = note.get("assumption") if isinstance(note, dict) else None
+                if isinstance(said, str) and said.strip():
+                    yield excerpt(said, LONGEST)
+
+
+def _text(path: Path) -> str:
+    """A file that an agent wrote: read if it is an ordinary one, and no link to something else."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
+            return file.read(SUMMARY_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

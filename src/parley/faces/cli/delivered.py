@@ -1,0 +1,67 @@
+"""What a finished job hands over, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from parley.engine.delivery import delivery
+from parley.faces.cli import MODULES
+from parley.faces.cli.desk import one_line
+from parley.ports import Store, Workspace
+
+SHOWN = 20  # files that are named
+COMMANDS = {"diff": "look at it", "merge": "take it home"}
+_TOKENS = {
+    "input_tokens": "in",
+    "output_tokens": "out",
+    "cache_read_tokens": "from the cache",
+    "cache_creation_tokens": "to the cache",
+}
+
+
+def delivered(store: Store, workspace: Workspace, job: str, work: Path, redact: Callable[[str], str]) -> dict[str, Any]:
+    """The delivery as a document, with the commands that go on from here."""
+    commands = [f"parley {command} {job}" for command in COMMANDS if command in MODULES]
+    return {**delivery(store, workspace, job, work, redact).document(), "commands": commands}
+
+
+def lines(document: dict[str, Any]) -> list[str]:
+    """The delivery as people read it."""
+    found: list[str] = []
+    changes = document["changes"]
+    if changes:
+        found.append("what changed")
+        found += [f"  {one_line(change['path'], 60):<60} {_count(change)}" for change in changes[:SHOWN]]
+        if len(changes) > SHOWN:
+            found.append(f"  … and {len(changes) - SHOWN} more")
+        files = "1 file" if len(changes) == 1 else f"{len(changes)} files"
+        found.append(f"  {files}, {document['added']} lines added, {document['removed']} removed")
+    found += ["what it cost", f"  {cost_words(document['cost'])}"]
+    if document["assumptions"]:
+        found.append("what was assumed")
+        found += [f"  - {one_line(text, 300)}" for text in document["assumptions"]]
+    words = list(COMMANDS.values())
+    found += [f"{words[at]}: {command}" for at, command in enumerate(document["commands"])]
+    return found
+
+
+def _count(change: dict[str, Any]) -> str:
+    if change["added"] is None or change["removed"] is None:
+        return "not text"
+    return f"+{change['added']} -{change['removed']}"
+
+
+def cost_words(cost: dict[str, float]) -> str:
+    """What turns used up, in the order in which people ask."""
+    left = dict(cost)
+    turns, money = left.pop("turns", 0), left.pop("cost_usd", None)
+    left.pop("context_used", None)  # how full it was, not what it took
+    tokens = {words: left.pop(name) for name, words in _TOKENS.items() if name in left}
+    parts = [f"{turns:g} {'turn' if turns == 1 else 'turns'}"]
+    if any(tokens.values()):
+        parts.append(f"tokens {', '.join(f'{value:,.0f} {words}' for words, value in tokens.items() if value)}")
+    if money is not None:
+        parts.append(f"{money:.2f} USD")
+    return "; ".join([*parts, *(f"{value:g} {name.replace('_', ' ')}" for name, value in left.items())])
