@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.adapters.boundary import Boundary, Request, Route
+from parley.adapters.boundary import Boundary, Route
 from parley.adapters.boundary.gateway import CONNECTIONS, Gateway
 from parley.adapters.boundary.messages import Bad, Head, body_length
 from parley.adapters.boundary.upstream import parse_upstream, path_allowed

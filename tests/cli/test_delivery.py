@@ -5,8 +5,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.adapters.folder import FolderWorkspace
 from parley.adapters.sqlite import SqliteStore
+from parley.adapters.worktrees import Worktrees
 from parley.engine.delivery import assumptions, delivery
 from parley.faces.cli.delivered import cost_words, delivered, lines
 from parley.ports import Change
@@ -38,7 +38,7 @@ def test_a_job_that_is_not_done_hands_nothing_over(waiting: Home) -> None:
     assert waiting.here("show", waiting.jobs()[0]["id"], "--json").document["delivery"] is None
 
 
-class Changed(FolderWorkspace):
+class Changed(Worktrees):
     """A workspace whose job has changed files."""
 
     def changes(self, job: str) -> list[Change]:
@@ -67,7 +67,7 @@ def test_a_summary_that_is_no_ordinary_file_is_not_read(home: Home, tmp_path: Pa
     (tmp_path / "WORK_SUMMARY.md").symlink_to(tmp_path / "secret.md")
     store = SqliteStore(home.folder / ".parley")
     try:
-        assert delivery(store, FolderWorkspace(tmp_path), job, tmp_path).assumptions == ()
+        assert delivery(store, Worktrees(tmp_path), job, tmp_path).assumptions == ()
     finally:
         store.close()
 

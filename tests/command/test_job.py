@@ -15,11 +15,11 @@ from parley.adapters.command import codex
 from parley.adapters.command.agents import read
 from parley.adapters.command.runner import CommandRunner
 from parley.adapters.files import JobFiles
-from parley.adapters.folder import FolderWorkspace
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.adapters.playing import Playing
 from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
+from parley.adapters.worktrees import Worktrees
 from parley.engine.audit import audit
 from parley.engine.engine import Engine
 from parley.engine.roster import charter_of
@@ -98,7 +98,7 @@ def _play(folder: Path, tables: dict[str, object]) -> tuple[MemoryStore, JobFile
     runner = CommandRunner(boundary, read(tables, folder))
     turns = LocalTurns({"scripted": Playing(boundary), **dict.fromkeys(runner.agents, runner)})
     store, files = MemoryStore(MemoryBus(), "one"), JobFiles(folder / "home")
-    engine = Engine(World(store, turns, FolderWorkspace(folder / "home"), files, SystemClock(), RandomIds()))
+    engine = Engine(World(store, turns, Worktrees(folder / "home"), files, SystemClock(), RandomIds()))
     roles = [
         {"name": "intent-lead", "team": []},
         {"name": "project-lead", "team": ["coder", "counter"]},

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from parley.adapters.files import JobFiles
-from parley.adapters.folder import FolderWorkspace
 from parley.adapters.glance import Glimpse
+from parley.adapters.worktrees import Worktrees
 from parley.engine import records
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
 from parley.faces.cli.bus import ShownStore, bus
@@ -97,7 +97,7 @@ def deliver(store: Store, present: Present, files: JobFiles) -> dict[str, Any] |
         return None
     home = files.home(present.job)
     redact = store.secrets.redact if isinstance(store, ShownStore) else str
-    return delivered(store, FolderWorkspace(home.parents[1]), present.job, home / "work", redact)
+    return delivered(store, Worktrees(home.parents[1]), present.job, home / "work", redact)
 
 
 def everyone(present: Present, behind: Past, files: JobFiles) -> list[tuple[int, Thread]]:
