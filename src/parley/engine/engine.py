@@ -400,7 +400,7 @@ class Engine:
                 f"{live.homes}/{records.home_of(turn.agent, turn.thread)}",
                 live.kept.get(handle_slot(turn.agent, turn.thread), ""),
                 may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
-                time_limit(live.settings, turn.agent),
+                time_limit(live.settings, live.role(turn.agent)),
                 surface.tools,
                 live.rules_for(turn.agent),
                 live.role(turn.agent).get("runner") or live.row.agent,

@@ -39,15 +39,9 @@ def roles(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozense
     return found
 
 
-def role_of(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A role as a job's snapshot has it; one that it does not know has its name alone."""
-    found: dict[str, Any] = next((role for role in settings.get("roles", ()) if role["name"] == name), {"name": name})
-    return found
-
-
-def time_limit(settings: Mapping[str, Any], name: str) -> float:
+def time_limit(settings: Mapping[str, Any], role: Mapping[str, Any]) -> float:
     """How many seconds a turn of a role may take: its own limit, or the job's."""
-    own = role_of(settings, name).get("limits", {}).get("turn_seconds")
+    own = role.get("limits", {}).get("turn_seconds")
     return float(own or settings.get("time_limit_seconds", 1800))
 
 

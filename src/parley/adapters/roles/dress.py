@@ -30,6 +30,12 @@ def skill_text(name: str) -> str:
     return files("parley").joinpath("skills", name, "SKILL.md").read_text(encoding="utf-8")
 
 
+def from_text(text: str) -> dict[str, Any]:
+    """A role as an order carries it."""
+    role: dict[str, Any] = json.loads(text or "{}")
+    return role
+
+
 def system_prompt(role: Mapping[str, Any], skill: str = "") -> str:
     """All that an instance of a role is told before its first message. `role` is as the job's snapshot has it."""
     parts = [str(role.get("prompt", ""))]

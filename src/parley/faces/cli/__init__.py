@@ -160,7 +160,12 @@ def _add_roles(roles: argparse.ArgumentParser) -> None:
 
 def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("request", metavar="REQUEST", help="what is to be done, in your words")
-    run.add_argument("--agent", metavar="NAME", default="scripted", help="who plays the agents (default: scripted)")
+    run.add_argument(
+        "--agent",
+        metavar="NAME",
+        help="who the agents are: claude, scripted, codex, or one of parley.toml"
+        " (default: scripted with a playbook, else claude)",
+    )
     run.add_argument("--playbook", metavar="FILE", help="what the scripted agents do")
     run.add_argument(
         "--policy",

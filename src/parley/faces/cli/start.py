@@ -17,15 +17,16 @@ from parley.adapters.playbook import Playbook, load
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.adapters.worktrees import Worktrees
+from parley.core.terms import PROXY
 from parley.engine.roster import charter_of, roles
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json
 from parley.faces.cli.documents import listed
+from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose
 from parley.faces.cli.workshop import conduct, engine_of
 from parley.ports import JobRow
 
-AGENTS = ("scripted",)
 DETACH_SECONDS = 20.0
 POLL_SECONDS = 0.02
 
@@ -33,20 +34,21 @@ POLL_SECONDS = 0.02
 def run(words: argparse.Namespace) -> int:
     """Start a job."""
     request = check_request(words.request)
-    if words.agent not in AGENTS:
-        raise Trouble(f"there is no agent {words.agent!r}; use one of: {', '.join(AGENTS)}")
-    if words.playbook is None:
-        raise Trouble("the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`")
     place = place_of(words.repo)
     settings = config.read(place.root)
+    agent = choose(words.agent, settings, place, playbook=words.playbook is not None)
     for policy in words.policy:
         settings = config.with_policy(settings, policy)
-    snapshot = snapshot_of(place.root, settings, load(Path(words.playbook)), yes=words.yes)
+    playbook = load(Path(words.playbook)) if words.playbook is not None else Playbook()
+    snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes)
+    check(snapshot["roles"], settings, place)
+    if said := announced(agent, settings):
+        print(f"parley: {said}", file=sys.stderr)
     warn_of_uncommitted(place, settings)
     if words.detach:
-        return detach(place, request, words, snapshot, settings)
+        return detach(place, request, agent, words, snapshot, settings)
     with engine_of(place, settings) as engine:
-        row = new_row(engine.world.ids.new(), request, words.agent, snapshot)
+        row = new_row(engine.world.ids.new(), request, agent, snapshot)
         engine.start(row, charter_of(row.job, snapshot))
         return conduct(engine, place, [row.job], words)
 
@@ -69,14 +71,18 @@ def warn_of_uncommitted(place: Place, settings: config.Settings) -> None:
         )
 
 
-def snapshot_of(root: Path, settings: config.Settings, playbook: Playbook, *, yes: bool = False) -> dict[str, Any]:
+def snapshot_of(
+    root: Path, settings: config.Settings, playbook: Playbook, agent: str = SCRIPTED, *, yes: bool = False
+) -> dict[str, Any]:
     """All that a job is to know of its settings, as they are now."""
     gathered = role_files.gather(root, settings, playbook.agents)
     defined = {name: role_files.to_json(role) for name, role in gathered.items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}
     document = playbook.to_json()
+    crew = roles(defined, sends)
+    assign(crew, agent, [*playbook.agents, *([PROXY] if playbook.proxy is not None else [])])
     return {
-        "roles": roles(defined, sends),
+        "roles": crew,
         "policies": list(settings.policies),
         "fan_out": settings.fan_out,
         "crash_budget": settings.crash_budget,
@@ -100,13 +106,18 @@ def new_row(job: str, request: str, agent: str, snapshot: dict[str, Any]) -> Job
 
 
 def detach(
-    place: Place, request: str, words: argparse.Namespace, snapshot: dict[str, Any], settings: config.Settings
+    place: Place,
+    request: str,
+    agent: str,
+    words: argparse.Namespace,
+    snapshot: dict[str, Any],
+    settings: config.Settings,
 ) -> int:
     """Make the job known, and leave it to a process of its own session; nothing is lost if that fails."""
     make_home(place)
     store = ShownStore(place, settings.durability)
     try:
-        row = new_row(RandomIds().new(), request, words.agent, snapshot)
+        row = new_row(RandomIds().new(), request, agent, snapshot)
         store.create(row)
         folder = place.home / "jobs" / row.job
         folder.mkdir(parents=True, exist_ok=True)

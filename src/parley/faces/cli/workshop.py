@@ -14,10 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 from parley.adapters.boundary import Boundary
-from parley.adapters.command import agents
-from parley.adapters.command.runner import CommandRunner
 from parley.adapters.files import JobFiles
-from parley.adapters.playing import Playing
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
@@ -33,8 +30,9 @@ from parley.faces.cli.delivered import lines
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import deliver, job_document
 from parley.faces.cli.preparing import Preparing
+from parley.faces.cli.runners import runners
 from parley.faces.plain import PlainView, SilentView
-from parley.ports import Runner, WorkspaceError
+from parley.ports import WorkspaceError
 
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
@@ -55,13 +53,10 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 @contextmanager
 def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     """An engine at a place. When it is let go of, no process of a turn is left."""
-    known = agents.read(settings.agents, place.root)
     make_home(place)
     store = SqliteStore(place.home, durability=settings.durability)
     boundary = Boundary(settings.boundary)
-    runners: dict[str, Runner] = {"scripted": Playing(boundary)}
-    runners |= dict.fromkeys(known, CommandRunner(boundary, known))
-    turns = LocalTurns(runners, settings.parallel)
+    turns = LocalTurns(runners(place, settings, boundary), settings.parallel)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():
         if handler == signal.SIG_DFL:  # nohup and the like are left as they are

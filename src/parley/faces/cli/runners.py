@@ -1,0 +1,136 @@
+"""Who runs the agents of a job here: the scripted player, Claude Code, and the programs of the settings."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from parley.adapters import roles as role_files
+from parley.adapters.boundary import Boundary
+from parley.adapters.claude import ClaudeError, available, claude_runner, lacking
+from parley.adapters.command import agents as programs
+from parley.adapters.command.runner import CommandRunner
+from parley.adapters.playing import Playing
+from parley.config import Settings
+from parley.faces.cli import Trouble
+from parley.faces.cli.desk import Place
+from parley.ports import Bind, Ended, Order, Runner, TurnEvent
+
+SCRIPTED, CLAUDE = "scripted", "claude"
+
+
+class Late:
+    """A runner that is made when its first turn comes: what it needs may be missing, and nobody may need it."""
+
+    def __init__(self, make: Callable[[], Runner]) -> None:
+        self._make = make
+        self._made: Runner | None = None
+        self._lock = threading.Lock()
+
+    def start(self, order: Order, tell: Callable[[TurnEvent], None]) -> None:
+        """Begin a turn, or tell what is missing."""
+        try:
+            with self._lock:
+                self._made = self._made or self._make()
+        except ClaudeError as error:
+            tell(Ended(order.job, order.turn, order.epoch, fault=str(error), hard=True))
+            return
+        self._made.start(order, tell)
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call."""
+        if self._made is not None:
+            self._made.reply(job, turn, number, ok, text, data)
+
+    def cancel(self, job: str, turn: str) -> None:
+        """End a turn."""
+        if self._made is not None:
+            self._made.cancel(job, turn)
+
+    def rest(self, job: str) -> None:
+        """End what is kept ready."""
+        if self._made is not None:
+            self._made.rest(job)
+
+    def close(self) -> None:
+        """End everything."""
+        if self._made is not None:
+            self._made.close()
+
+
+def runners(place: Place, settings: Settings, boundary: Boundary) -> dict[str, Runner]:
+    """Every runner, by the name that a role gives it."""
+    known = programs.read(settings.agents, place.root)
+
+    def claude() -> Runner:
+        return claude_runner(
+            settings.claude, boundary, prompt=role_files.system_prompt, binds=lambda order: dressed(place, order)
+        )
+
+    made: dict[str, Runner] = {SCRIPTED: Playing(boundary), CLAUDE: Late(claude)}
+    command = CommandRunner(boundary, known, instruct=told)
+    return made | dict.fromkeys(known, command)
+
+
+def told(order: Order) -> str:
+    """What a program that knows no roles of its own is told of its role and of the protocol."""
+    return f"You are {order.agent}.\n\n{role_files.system_prompt(role_files.from_text(order.role), order.skill)}"
+
+
+def dressed(place: Place, order: Order) -> tuple[Bind, ...]:
+    """The instance's `.claude`, made of its role and bound over the workspace's: it sees it, and can't change it."""
+    role = role_files.from_text(order.role)
+    folder = place.home / "jobs" / order.job / "dress" / f"{order.agent}-{order.skill or 'none'}"
+    made = role_files.dress(folder, {**role, "name": order.agent}, [order.skill] if order.skill else [])
+    return (Bind(str(made), f"{order.site.workspace}/.claude"),)
+
+
+# ---- who it is to be -------------------------------------------------------------------------------
+
+
+def choose(wanted: str | None, settings: Settings, place: Place, *, playbook: bool) -> str:
+    """The agent of a new job: the one that was named, else a playbook's, else Claude Code where it is logged in."""
+    names = (SCRIPTED, CLAUDE, *programs.read(settings.agents, place.root))
+    if wanted is not None and wanted not in names:
+        raise Trouble(f"there is no agent {wanted!r}; use one of: {', '.join(names)}")
+    agent = wanted or (SCRIPTED if playbook else CLAUDE)
+    if agent == SCRIPTED and not playbook:
+        raise Trouble("the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`")
+    if agent == CLAUDE and (problem := lacking(settings.claude, os.environ)):
+        hint = "" if wanted else "; or let scripted agents play: --playbook FILE, or `parley demo`"
+        raise Trouble(f"{problem}{hint}")
+    return agent
+
+
+def assign(roles: Iterable[dict[str, Any]], agent: str, played: Iterable[str]) -> None:
+    """Give each role its runner: its own, the player where the playbook knows it, else the job's."""
+    known = set(played)
+    for role in roles:
+        role["runner"] = role.get("runner") or (SCRIPTED if role["name"] in known else agent)
+
+
+def check(roles: Iterable[Mapping[str, Any]], settings: Settings, place: Place) -> None:
+    """Refuse in one line what some role's runner lacks, before anything starts."""
+    known = programs.read(settings.agents, place.root)
+    for role in roles:
+        runner = role["runner"]
+        if runner == SCRIPTED:
+            continue
+        if runner == CLAUDE:
+            problem = lacking(settings.claude, os.environ)
+        elif runner in known:
+            problem = programs.problem(known[runner])
+        else:
+            problem = f"there is no runner {runner!r}; use one of: {', '.join((SCRIPTED, CLAUDE, *known))}"
+        if problem:
+            raise Trouble(f"the role {role['name']}: {problem}")
+
+
+def announced(agent: str, settings: Settings) -> str:
+    """Who does the work, for people."""
+    login = available(settings.claude, os.environ) if agent == CLAUDE else None
+    if login is not None:
+        return f"the agents are Claude Code, logged in by {login.origin}"
+    return "" if agent == SCRIPTED else f"the agents are {agent}"
