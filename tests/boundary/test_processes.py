@@ -1,12 +1,12 @@
 """Whatever a caged agent starts ends with it, with its turn, or with Parley."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -166,11 +166,23 @@ def _lives(pid: int) -> bool:
     return stat[stat.rindex(b")") + 2 :][:1] != b"Z"
 
 
-def test_a_launcher_whose_parley_died_before_the_go_ends(yard: Yard, boundary: Boundary) -> None:
-    """The word to go on is waited for on a socket: its end is no word."""
-    program = "import sys; print('started')"
-    caged = boundary.launch(yard.python(program))
-    assert finish(caged).out == "started\n"
+INTERRUPTED = r"""
+import os, signal, sys
+from pathlib import Path
+from parley.adapters.boundary import Boundary, report
+from tests.boundary.yard import Yard
+report.insist = lambda verdict: os.kill(os.getpid(), signal.SIGKILL)
+Boundary().launch(Yard(Path(sys.argv[1])).cage("sh", "-c", "touch started; sleep 600", mark="job/interrupted-1"))
+"""
+
+
+def test_no_agent_starts_where_parley_died_before_the_word(yard: Yard) -> None:
+    words = [sys.executable, "-c", INTERRUPTED, str(yard.root)]
+    done = subprocess.run(words, cwd=Path(__file__).parents[2], check=False)
+
+    assert done.returncode == -signal.SIGKILL
+    until(lambda: marked("job/interrupted-1") == [])
+    assert not (yard.workspace / "started").exists()
 
 
 def test_the_exit_status_is_the_agents(boundary: Boundary, yard: Yard) -> None:
@@ -233,10 +245,7 @@ def test_a_module_of_parley_runs_inside_with_the_standard_library_alone(boundary
 
 
 def test_many_may_launch_at_once(boundary: Boundary, yard: Yard) -> None:
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - used here only
-
     with ThreadPoolExecutor(6) as pool:
         done = list(pool.map(lambda n: run(boundary, yard.cage("echo", str(n))), range(12)))
 
     assert [one.out.strip() for one in done] == [str(n) for n in range(12)]
-    assert os.getpid() not in marked("nobody")
