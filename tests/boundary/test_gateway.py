@@ -14,6 +14,7 @@ from parley.adapters.boundary import Boundary, Route
 from parley.adapters.boundary.gateway import CONNECTIONS, Gateway
 from parley.adapters.boundary.messages import Bad, Head, body_length
 from parley.adapters.boundary.upstream import parse_upstream, path_allowed
+from parley.config import BoundarySettings
 from tests.boundary.upstream import Api, serve
 from tests.boundary.yard import Yard, close, finish, line, run
 
@@ -158,6 +159,24 @@ print(json.dumps(results))
     assert allowed == '{"ok": true}'
     assert len(others) == 3
     assert all("403 Forbidden" in other for other in others)
+
+
+def test_hosts_that_the_user_lists_can_be_reached_from_every_cage(yard: Yard, api: Api) -> None:
+    boundary = Boundary(BoundarySettings(hosts=(f"127.0.0.1:{api.port}",)))
+    program = r"""
+import http.client, os, sys, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+connection = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=20)
+connection.set_tunnel("127.0.0.1", int(sys.argv[1]))
+connection.request("GET", "/any")
+print(connection.getresponse().status)
+"""
+    caged = boundary.launch(yard.python(program, str(api.port)))
+    done = finish(caged)
+    boundary.close()
+
+    assert done.out == "200\n"
+    assert caged.verdict.exemptions == (f"host 127.0.0.1:{api.port}",)
 
 
 def test_without_a_route_there_is_nobody_to_ask(boundary: Boundary, yard: Yard) -> None:

@@ -20,7 +20,7 @@ from parley.ports import Bind, BoundaryError, Site
 from tests.boundary.yard import PATH, Yard, as_user, close, finish, lay_out, run
 
 ROOT = os.geteuid() == 0
-LAUNCHER_KB = 10_000
+LAUNCHER_KB = 10 * 1024
 PACKAGE = Path(profile.PACKAGE)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from parley.adapters.boundary import attempts, bundle, family, launcher, links, places, profile, report, seccomp
-from parley.adapters.boundary.cage import GATEWAY, HOME, Cage, Verdict
+from parley.adapters.boundary.cage import GATEWAY, HOME, Cage, Route, Verdict
 from parley.adapters.boundary.caged import Caged
 from parley.adapters.boundary.calls import MACHINE
 from parley.adapters.boundary.canary import Canary
@@ -77,6 +77,7 @@ class Boundary:
     def launch(self, cage: Cage) -> Caged:
         """Start an agent, in a cage that held; a BoundaryError if it did not."""
         begun = time.monotonic()
+        cage = self._connected(cage)
         if self.settings.accept == "none":
             return self._plain(cage)
         self._check_exemptions()
@@ -125,6 +126,13 @@ class Boundary:
                 one.close()
             for place in files:
                 os.close(place)
+
+    def _connected(self, cage: Cage) -> Cage:
+        """Where the user lists hosts, every cage has the way to them, and says so to its programs."""
+        if not self.settings.hosts:
+            return cage
+        named = {"HTTPS_PROXY": f"http://{GATEWAY}", "https_proxy": f"http://{GATEWAY}"}
+        return replace(cage, route=cage.route or Route(), environment={**named, **cage.environment})
 
     def draw(self, cage: Cage) -> profile.Profile:
         """The profile of a cage."""

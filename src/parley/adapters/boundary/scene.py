@@ -68,7 +68,7 @@ def read(path: str) -> bytes:
     place = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     try:
         parts = []
-        while part := posix.read(place, 65536):
+        while part := posix.read(place, 4096):
             parts.append(part)
         return b"".join(parts)
     finally:
