@@ -107,6 +107,18 @@ def test_a_sparse_checkout_gives_a_job_all_files_and_is_not_dirty(tmp_path: Path
     assert job(place) == {"in/a": b"1", "new": b"new", "out/b": b"2"}
 
 
+def test_an_index_in_two_files(tmp_path: Path) -> None:
+    place = repository(tmp_path / "repo", {"a": "1", "b": "2"})
+    git(place.root, "update-index", "--split-index")
+    write(place.root, {"a": "changed"})
+    git(place.root, "add", "a")
+
+    assert place.trees.uncommitted() == ["a"]
+    place.settings = WorkspaceSettings(dirty="include")
+    place.again()
+    assert job(place) == {"a": b"changed", "b": b"2", "new": b"new"}
+
+
 def test_a_work_tree_of_the_users_own(tmp_path: Path) -> None:
     main = repository(tmp_path / "main", {"a": "1"})
     git(main.root, "worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")

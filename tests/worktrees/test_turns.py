@@ -1,6 +1,7 @@
 """A workspace through its turns: made, committed, lost, put back, retired."""
 
 import os
+import shutil
 import socket
 import stat
 import time
@@ -249,7 +250,7 @@ def test_odd_names_and_contents_are_kept_byte_for_byte(place: Place) -> None:
     assert {os.fsencode(path) for path in committed} >= set(names)
     assert committed["crlf.txt"] == b"a\r\nb\n"
     place.again()
-    place.trees.retire(JOB, ROOT)
+    shutil.rmtree(work)
     assert {os.fsencode(path): data for path, data in read(place.prepare()).items()} == {
         os.fsencode(path): data for path, data in committed.items()
     }
@@ -411,6 +412,16 @@ def test_a_retired_workspace_is_under_a_ref_and_can_come_back(place: Place) -> N
         time.sleep(0.01)
     assert list((child.parents[1] / "aside").iterdir()) == []
     assert (place.prepare(CHILD, ROOT) / "work").read_text() == "work"
+
+
+def test_the_jobs_own_workspace_stays_to_be_looked_at(place: Place) -> None:
+    work = place.prepare()
+    write(work, {"uncommitted": "x"})
+
+    place.trees.retire(JOB, ROOT)
+
+    assert (work / "uncommitted").is_file()
+    assert "uncommitted" in place.own("ls-tree", "--name-only", "refs/parley/retired/j1/job").split()
 
 
 # ---- preparing -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 import zlib
@@ -71,6 +72,7 @@ _ENVIRONMENT = {
     "HOME": os.devnull,
     "LC_ALL": "C.UTF-8",
 }
+OLDEST = (2, 38)  # the first whose merge-tree writes trees
 CHUNK = 1 << 20
 ABSENT = 128  # what git ends with when it can't do what was asked
 
@@ -148,6 +150,17 @@ def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
     """The last thing that git said, or how it ended."""
     said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     return said[-1].strip() if said else f"it ended with {done.returncode}"
+
+
+def check_version() -> None:
+    """Refuse a git that can't merge without a work tree."""
+    said = execute(["git", "--version"], None, b"", {}).stdout.decode("utf-8", "replace")
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise WorkspaceError(
+            f"git {wanted} or newer is needed, and this is {said.strip() or 'none'}; install a newer one"
+        )
 
 
 def create(folder: Path, object_format: str) -> Git:

@@ -115,10 +115,16 @@ def uncommitted(source: Source) -> list[str]:
     """The paths of the user's checkout that differ from the last commit, new ones included."""
     with source.beside() as git:
         index = git.folder / "index"
-        if (source.git_dir / "index").is_file():
-            shutil.copyfile(source.git_dir / "index", index)
+        _copy_index(source, index)
         (git.folder / "info" / "exclude").write_text(source.excludes(), encoding="utf-8", errors="surrogateescape")
         return _differing(git, source.root, index, source.head())
+
+
+def _copy_index(source: Source, index: Path) -> None:
+    """The user's index, to look at; also where it lies in two files."""
+    for path in (source.git_dir / "index", *source.git_dir.glob("sharedindex.*")):
+        if path.is_file():
+            shutil.copyfile(path, index if path.name == "index" else index.with_name(path.name))
 
 
 def _differing(git: Git, root: Path, index: Path, head: str) -> list[str]:
@@ -135,8 +141,7 @@ def found_tree(source: Source) -> Callable[[History], str]:
 
     def take(history: History) -> str:
         index, head = history.git.folder / "index-found", source.head()
-        if (source.git_dir / "index").is_file():
-            shutil.copyfile(source.git_dir / "index", index)
+        _copy_index(source, index)
         links = {path for path, (mode, _) in history.entries(head).items() if mode == GITLINK} if head else set()
         entries: dict[str, tuple[str, str] | None] = {}
         with opened(source.root) as root:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from parley.adapters.git import Git, GitError, Objects, create
+from parley.adapters.git import Git, GitError, Objects, check_version, create
 from parley.adapters.worktrees.source import Source, freeze
 from parley.ports import WorkspaceError
 
@@ -206,6 +207,8 @@ def begin(
     """Make a job's repository. `found`: takes a tree of the user's, from which it starts instead of the last commit."""
     draft = history.folder / f"{REPOSITORY}.{os.getpid()}"
     history.folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(draft, ignore_errors=True)
+    check_version()
     object_format = source.object_format if source else "sha1"
     git = create(draft, object_format)
     base = source.head() if source else ""

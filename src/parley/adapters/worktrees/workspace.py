@@ -207,7 +207,7 @@ class Worktrees:
         here.marks.go_back(tree)
 
     def retire(self, job: str, name: str) -> None:
-        """Keep what a workspace holds under a ref, and take its folder away."""
+        """Keep what a workspace holds under a ref, and take its folder away. The job's own stays: people look at it."""
         here = self.tree(job, name)
         history, tip = here.history, here.tip
         if not tip or not here.folder.is_dir():
@@ -216,10 +216,13 @@ class Worktrees:
             _, left = here.look(*self._limits(here))
             tree = here.take(left, here.index)
         except (OverQuota, GitError):
-            here.aside(here.folder)
+            if here.slug:
+                here.aside(here.folder)
             return
         kept = tip if tree == history.tree(tip) else history.commit(tree, (tip,), "retired")
         history.set_ref(f"refs/parley/retired/{job}/{here.name}", kept)
+        if not here.slug:
+            return
         gone = here.aside(here.folder)
         self._sizes.get(job, {}).pop(here.name, None)
         if not left:  # all of it is under the ref: it may go, in its own time
