@@ -233,12 +233,15 @@ def test_a_session_that_is_gone_is_begun_anew(stage: Make, serve: Serve) -> None
     assert ended.usage["input_tokens"] == 1000
 
 
-def test_codex_that_was_cancelled_goes_on_from_its_session(stage: Make, serve: Serve) -> None:
+def test_codex_that_was_cancelled_goes_on_from_where_its_last_turn_ended(stage: Make, serve: Serve) -> None:
     api = serve(
         {
             "coder": [
                 Turn("first", [Say("one")]),
-                Turn("second", [Use("exec_command", {"cmd": "sleep 1000", "yield_time_ms": 30000}), Say("never")]),
+                Turn(
+                    "second",
+                    [Use("exec_command", {"cmd": "echo was-lost; sleep 1000", "yield_time_ms": 30000}), Say("never")],
+                ),
                 Turn("third", [Say("three")]),
             ]
         }
@@ -254,6 +257,8 @@ def test_codex_that_was_cancelled_goes_on_from_its_session(stage: Make, serve: S
     third = here.play(here.order("codex", "third", handle=first.handle))
 
     assert (third.fault, third.text) == ("", "three")
+    assert [b"was-lost" in request.body for request in api.requests] == [False] * 3
+    assert b'"first"' in api.requests[-1].body
 
 
 def test_codex_without_a_key_or_a_program_says_what_to_do(

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import selectors
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
 from parley.adapters.boundary import Boundary, Cage, Caged, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
-from parley.adapters.command import caller, codex, room
+from parley.adapters.command import caller, codex, rollout, room
 from parley.adapters.command.agents import Agent, AgentError, filled, program
 from parley.adapters.command.hatch import Hatch
 from parley.adapters.command.output import PARK_SECONDS, SHOWN, CodexJson, Text, parked, seconds_of
@@ -33,7 +32,6 @@ STDERR_TAIL = 64 * 1024
 ARGUMENT_LIMIT = 100_000  # bytes; Linux takes no single argument above 128 KiB
 DRAIN_LIMIT = 64 << 20
 _CHUNK = 1 << 16
-_SESSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 
 
 class Turn:
@@ -56,8 +54,7 @@ class Turn:
         self._lines = 0
         self._hatch: Hatch | None = None
         self._wake, self._woken = socket.socketpair()
-        before = _handle(order.handle, agent.name)
-        self._session, self._used = before
+        self._before = _Handle.read(order.handle, agent.name)
         self._output = CodexJson(self._progress) if agent.output == "codex-json" else Text(agent.handle)
         self._thread = threading.Thread(target=self._run, name=f"parley-turn-{order.turn}", daemon=True)
 
@@ -144,13 +141,15 @@ class Turn:
         finally:
             status = caged.kill()
             said = stream.close(self._output.take)
-        usage, totals = self._output.usage(self._used)
+        usage, totals = self._output.usage(self._before.used)
+        session = self._output.session or self._before.session
+        size = rollout.size(self.order.home, session) if self.agent.preset == codex.NAME else -1
         ended = replace(
             ended,
             text=self._output.text(),
             usage=usage,
             boundary=caged.verdict.summary(),
-            handle=_new_handle(self.agent.name, self._output.session or self._session, totals or self._used),
+            handle=_Handle(session, totals or self._before.used, size).text(self.agent.name),
         )
         last = caged.requests[-1:]
         limited = bool(last and last[0].status in LIMITS)
@@ -222,25 +221,25 @@ class Turn:
     def _words(self, found: str, home: str) -> list[str]:
         agent, model = self.agent, self._model()
         if agent.preset == codex.NAME:
-            session = self._session if _kept(self.order.home, self._session) else ""
-            if not session:
-                self._used = {}
+            # a session that is gone would lose turn after turn: it is begun anew
+            if not rollout.put_back(self.order.home, self._before.session, self._before.size):
+                self._before = _Handle()
             bridge = self._boundary.python(BRIDGE)
             variables = (caller.SOCKET, caller.TOKEN, caller.NAMES)
             told = self._instructions
             if len(told.encode()) > ARGUMENT_LIMIT:
                 file = f"{home}/{room.FOLDER}/{room.ROLE}"
                 told = f"You are `{self.order.agent}`. What that means is in {file}: read it first."
-            return codex.words(found, session, GATEWAY, bridge, variables, model, told)
+            return codex.words(found, self._before.session, GATEWAY, bridge, variables, model, told)
         values = {
             "{message_file}": f"{home}/{room.FOLDER}/{room.MESSAGE}",
             "{role_file}": f"{home}/{room.FOLDER}/{room.ROLE}",
-            "{handle}": self._session,
+            "{handle}": self._before.session,
             "{home}": home,
             "{workspace}": self.order.site.workspace,
             "{model}": model,
         }
-        words = list(agent.resume) if agent.resume and self._session else list(agent.command)
+        words = list(agent.resume) if agent.resume and self._before.session else list(agent.command)
         for name, value in values.items():
             words = [word.replace(name, value) for word in words]
         return [found if word == agent.command[0] and not at else word for at, word in enumerate(words)]
@@ -348,24 +347,34 @@ def _shown(line: bytes | bytearray) -> str:
     return line.decode("utf-8", "replace").strip().replace("\0", "\ufffd")[:SHOWN]
 
 
-def _handle(text: str, name: str) -> tuple[str, dict[str, float]]:
-    """The session, and what it had used: if the handle is this agent's own."""
-    try:
-        handle = json.loads(text or "{}")
-    except ValueError:
-        return "", {}
-    if not isinstance(handle, dict) or handle.get("agent") != name:
-        return "", {}
-    used = handle.get("used")
-    return str(handle.get("session", "")), dict(used) if isinstance(used, dict) else {}
+@dataclass(frozen=True, slots=True)
+class _Handle:
+    """What is kept of an instance between its turns."""
 
+    session: str = ""
+    used: Mapping[str, float] = field(default_factory=dict)  # by the session, from its beginning
+    size: int = -1  # of the session's file, when the turn ended
 
-def _new_handle(name: str, session: str, used: Mapping[str, float]) -> str:
-    return json.dumps({"agent": name, "session": session, "used": dict(used)}, sort_keys=True) if session else ""
+    @classmethod
+    def read(cls, text: str, name: str) -> _Handle:
+        """A handle, if it is this agent's own."""
+        try:
+            told = json.loads(text or "{}")
+        except ValueError:
+            return cls()
+        if not isinstance(told, dict) or told.get("agent") != name:
+            return cls()
+        used, size = told.get("used"), told.get("size")
+        return cls(
+            str(told.get("session", "")),
+            dict(used) if isinstance(used, dict) else {},
+            size if isinstance(size, int) else -1,
+        )
 
-
-def _kept(home: str, session: str) -> bool:
-    """Whether Codex still has a session: resuming one that is gone would lose turn after turn."""
-    if not _SESSION.fullmatch(session):
-        return False
-    return any(True for _ in Path(home, ".codex", "sessions").rglob(f"*{session}*"))
+    def text(self, name: str) -> str:
+        """As the bus keeps it."""
+        if not self.session:
+            return ""
+        return json.dumps(
+            {"agent": name, "session": self.session, "used": dict(self.used), "size": self.size}, sort_keys=True
+        )
