@@ -72,7 +72,7 @@ def test_a_job_with_codex_and_a_script_among_its_workers_reaches_done(
             "paths": ["/v1/responses"],
         }
         tables = {"codex": {"folder": str(FOLDER), "route": route}, "notes": {"command": ["./notes.sh"]}}
-        store, files = _play(tmp_path, tables)
+        store, files, trees = _play(tmp_path, tables)
 
     bodies = [row.body for row in store.messages("j1")]
     assert store.load("j1").row.state == "DONE", bodies
@@ -85,20 +85,19 @@ def test_a_job_with_codex_and_a_script_among_its_workers_reaches_done(
     ]
     assert any("refused: " in request.body.decode() for request in api.of("coder"))
     assert audit(store, "j1", json.loads((files.home("j1") / "state.json").read_text())["head"]).ok
-    work = files.home("j1") / "work"
-    assert (work / "double.py").read_text().startswith("def double")
-    assert (work / "counts.txt").read_text() == "3 words\n"
+    assert {change.path: change.added for change in trees.changes("j1")} == {"counts.txt": 1, "double.py": 2}
     left = [json.loads(step.extra) for step in store.steps("j1") if "input_tokens" in step.extra]
     assert sum(one["usage"]["input_tokens"] for one in left) == 1000 * len(api.of("coder"))
 
 
-def _play(folder: Path, tables: dict[str, object]) -> tuple[MemoryStore, JobFiles]:
+def _play(folder: Path, tables: dict[str, object]) -> tuple[MemoryStore, JobFiles, Worktrees]:
     """Run the job to its end."""
     boundary = Boundary()
     runner = CommandRunner(boundary, read(tables, folder))
     turns = LocalTurns({"scripted": Playing(boundary), **dict.fromkeys(runner.agents, runner)})
     store, files = MemoryStore(MemoryBus(), "one"), JobFiles(folder / "home")
-    engine = Engine(World(store, turns, Worktrees(folder / "home"), files, SystemClock(), RandomIds()))
+    trees = Worktrees(folder / "home", hand_over=boundary.hand_over)
+    engine = Engine(World(store, turns, trees, files, SystemClock(), RandomIds()))
     roles = [
         {"name": "intent-lead", "team": []},
         {"name": "project-lead", "team": ["coder", "counter"]},
@@ -126,4 +125,4 @@ def _play(folder: Path, tables: dict[str, object]) -> tuple[MemoryStore, JobFile
     finally:
         turns.close()
         boundary.close()
-    return store, files
+    return store, files, trees
