@@ -30,7 +30,7 @@ from tests.command.test_codex import FOLDER, KEY
 from tests.engine.stage import EXECUTE, INTENT, PLAN, YES, asserts, close, on, send, tell, write
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 60.0
+SECONDS = 120.0
 WRITE = """printf 'def double(x):\\n    return 2 * x\\n' > double.py"""
 
 WORK = [
