@@ -409,7 +409,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.api.asides.append(request)
             self._send(200, {"input_tokens": len(body) // 4})
             return
-        if self.api.key and self.api.key not in (headers.get("x-api-key"), headers.get("authorization")):
+        if self.api.key and self.api.key not in {headers.get("x-api-key"), headers.get("authorization", "")[7:]}:
             self.api.refused.append(request)
             self._fail(Fail(401))
             return

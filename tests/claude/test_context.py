@@ -77,7 +77,7 @@ def test_a_context_that_fills_up_is_warned_of_then_summed_up_at_the_turn_boundar
     assert stage.api.prompts()[-1] == "fifth"
 
 
-@pytest.mark.parametrize("model", ["", "sonnet", "haiku"])
+@pytest.mark.parametrize("model", ["", "sonnet"])
 def test_a_doer_s_first_request_is_small(perform: Perform, model: str) -> None:
     stage = perform(Turn("hello", [Say("done")]), model=model)
     notes, message = "Tabs, never spaces.\n" * 100, "hello, please write a file\n" * 20

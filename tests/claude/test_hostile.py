@@ -130,6 +130,19 @@ def test_the_key_is_nowhere_inside_and_the_gateway_tells_nothing(perform: Perfor
     assert not any(KEY in path.read_text(errors="replace") for path in stage.home.rglob("*") if path.is_file())
 
 
+def test_a_subscription_s_token_stays_outside_too(perform: Perform) -> None:
+    stage = perform(Turn("go", [Use("Bash", {"command": "env"}), Say("end")]), subscription=True)
+    del stage.environment["ANTHROPIC_API_KEY"]
+    stage.environment["CLAUDE_CODE_OAUTH_TOKEN"] = KEY
+
+    ended = stage.play("go")
+
+    assert (ended.fault, ended.text) == ("", "end")
+    assert KEY not in stage.results()[0]
+    assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in stage.api.requests)
+    assert all("oauth" in request.headers["anthropic-beta"] for request in stage.api.requests)
+
+
 def test_what_a_turn_leaves_running_is_gone_when_it_ends(perform: Perform) -> None:
     command = f"(setsid {ENDLESS} >/dev/null 2>&1 &); nohup {ENDLESS} >/dev/null 2>&1 & disown; echo left"
     stage = perform(Turn("go", [Use("Bash", {"command": command}), Say("end")]), Turn("on", [Say("still here")]))

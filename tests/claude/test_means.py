@@ -134,7 +134,7 @@ def test_a_script_for_node_is_run_by_the_machine_s_node(tmp_path: Path) -> None:
     assert found.version == (2, 1, 400)
     assert found.command[0].endswith("/node")
     assert found.command[1] == str(fake)
-    assert [bind.source for bind in found.binds] == [str(tmp_path)]
+    assert [bind.source for bind in found.binds] == [str(fake)]
 
 
 def test_a_program_on_the_path_is_run_where_its_version_fits(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """Turns of the real CLI behind the real boundary."""
 
 import json
+from pathlib import Path
 
-from tests.apis.messages import Say, Together, Turn, Use
+from parley.adapters.boundary import Boundary
+from parley.config import BoundarySettings
+from tests.apis.messages import Say, Script, Together, Turn, Use
 from tests.claude.conftest import Perform
-from tests.claude.stage import ROLE, Stage, until
+from tests.claude.stage import ROLE, Stage, staged, until
 
 
 def session(stage: Stage) -> str:
@@ -117,26 +120,16 @@ def test_a_session_that_is_gone_is_begun_anew_and_the_agent_is_told(perform: Per
 
 
 def test_calls_are_refused_as_the_engine_says_and_arguments_are_checked(perform: Perform) -> None:
-    stage = perform(
-        Turn("go", [Use("Send", {"to": "nobody", "text": "x"}), Use("CloseConversation", {"thread": 7}), Say("end")])
-    )
+    both = Together(Use("Send", {"to": "a", "text": "1"}), Use("Send", {"to": "b", "text": "2"}))
+    stage = perform(Turn("go", [Say("looking"), both, Use("CloseConversation", {"thread": 7}), Say("end")]))
 
-    ended = stage.play("go", lambda _: (False, "nobody is not in your team"))
+    ended = stage.play("go", lambda call: (call.arguments["to"] == "a", f"number {call.number}"))
 
     assert ended.text == "end"
-    assert stage.results()[0] == "nobody is not in your team"
-    assert "7 is not of type 'string'" in stage.results()[1]
-    assert [call.tool for call in stage.calls] == ["Send"]
-
-
-def test_two_calls_in_one_response_have_numbers_of_their_own(perform: Perform) -> None:
-    both = Together(Use("Send", {"to": "a", "text": "1"}), Use("Send", {"to": "b", "text": "2"}))
-    stage = perform(Turn("go", [both, Say("end")]))
-
-    stage.play("go", lambda call: (True, f"number {call.number}"))
-
-    assert sorted(call.number for call in stage.calls) == [1, 2]
-    assert sorted(stage.results()) == ["number 1", "number 2"]
+    assert sorted(stage.results()[:2]) == ["number 1", "number 2"]
+    assert "7 is not of type 'string'" in stage.results()[2]
+    assert sorted((call.tool, call.number) for call in stage.calls) == [("Send", 1), ("Send", 2)]
+    assert stage.progress == ["looking", "Send a", "Send b", "CloseConversation 7", "end"]
 
 
 def test_a_message_is_taken_as_it_is_written(perform: Perform) -> None:
@@ -165,9 +158,14 @@ def test_the_project_notes_are_honoured_as_text_and_settings_are_not(perform: Pe
     assert stage.results() == ["ran"]
 
 
-def test_work_and_tool_use_are_told_while_it_goes_on(perform: Perform) -> None:
-    stage = perform(Turn("go", [Say("looking"), Use("Bash", {"command": "echo hi"}), Say("end")]))
+def test_it_works_without_a_boundary_where_the_user_accepts_that(tmp_path: Path) -> None:
+    turn = Turn("go", [Use("Bash", {"command": "echo $HOME; echo kept > ~/scratch.md"}), Say("end")])
+    boundary = Boundary(BoundarySettings(accept="none"))
+    with staged(tmp_path, boundary, Script({"coder": [turn]})) as stage:
+        ended = stage.play("go")
 
-    stage.play("go")
-
-    assert stage.progress == ["looking", "Bash echo hi", "end"]
+        assert (ended.fault, ended.text) == ("", "end")
+        assert ended.boundary["accepted"] == "none"
+        assert stage.results() == [str(stage.home)]
+        assert (stage.home / "scratch.md").read_text() == "kept\n"
+    boundary.close()

@@ -35,16 +35,17 @@ class Ground:
     """Where an instance stands, and what it has."""
 
     site: Site
-    home: str  # outside; the agent knows it as HOME
+    home: str  # outside
     tools: frozenset[str]  # of the CLI's own
     protocol: frozenset[str]  # of the protocol's
+    seen: str = HOME  # its home, as the agent knows it
 
     def outside(self, path: str) -> str | None:
         """Where a path of the agent's lies outside; None if it lies nowhere that can be looked at from here."""
         if within(path, self.site.workspace):
             return path
-        if within(path, HOME):
-            return self.home + path[len(HOME) :]
+        if within(path, self.seen):
+            return self.home + path[len(self.seen) :]
         return None
 
 
@@ -69,7 +70,7 @@ def resolve(ground: Ground, path: Any, folder: str) -> str:
     if not isinstance(path, str) or not path or "\0" in path:
         raise Refused("the path must be a text")
     if path == "~" or path.startswith("~/"):
-        path = HOME + path[1:]
+        path = ground.seen + path[1:]
     links = 0
     done = "/"
     left = _parts(posixpath.join(folder, path))
@@ -110,13 +111,13 @@ def _link(path: str | None) -> str | None:
 def _reads(ground: Ground, path: Any, folder: str) -> None:
     where = resolve(ground, path, folder)
     if not _own(ground, where) and not any(within(where, root) for root in READABLE):
-        raise Refused(_elsewhere(path, where))
+        raise Refused(_elsewhere(ground, path, where))
 
 
 def _writes(ground: Ground, path: Any, folder: str) -> None:
     where = resolve(ground, path, folder)
     if not _own(ground, where):
-        raise Refused(_elsewhere(path, where))
+        raise Refused(_elsewhere(ground, path, where))
     if within(where, ground.site.workspace) and not ground.site.writable:
         raise Refused("you may only read in this workspace")
     for bind in ground.site.binds:
@@ -129,7 +130,7 @@ def _writes(ground: Ground, path: Any, folder: str) -> None:
 
 def _own(ground: Ground, path: str) -> bool:
     workspace = ground.site.workspace
-    if within(path, workspace) or within(path, HOME):
+    if within(path, workspace) or within(path, ground.seen):
         return True
     if not path.startswith(f"{SCRATCH}/"):
         return False
@@ -137,9 +138,9 @@ def _own(ground: Ground, path: str) -> bool:
     return not (within(workspace, SCRATCH) and within(path, "/".join(workspace.split("/")[:3])))
 
 
-def _elsewhere(path: str, where: str) -> str:
+def _elsewhere(ground: Ground, path: str, where: str) -> str:
     leads = "" if posixpath.normpath(path) == where else f" (it leads to {where})"
-    return f"{path}{leads} is outside your workspace; use the workspace, {HOME} or {SCRATCH}"
+    return f"{path}{leads} is outside your workspace; use the workspace, {ground.seen} or {SCRATCH}"
 
 
 def _file(effect: Callable[[Ground, Any, str], None], key: str) -> Callable[[Ground, Mapping[str, Any], str], None]:

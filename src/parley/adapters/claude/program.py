@@ -37,6 +37,11 @@ class Program:
     version: tuple[int, int, int]
     origin: str
 
+    def outside(self) -> tuple[str, ...]:
+        """How it is started where there is no boundary."""
+        sources = {bind.target: bind.source for bind in self.binds}
+        return tuple(sources.get(word, word) for word in self.command)
+
 
 def find_program(settings: ClaudeSettings, environment: Mapping[str, str]) -> Program:
     """The one to run. One that the user named has to fit; one that is only on the PATH is passed over."""
@@ -87,8 +92,8 @@ def _own(path: Path, environment: Mapping[str, str]) -> Program | None:
         return _native(real, version, str(path))
     node = shutil.which("node", path="/usr/bin:/usr/local/bin")
     if head.startswith(b"#!") and b"node" in head and node is not None:
-        folder = str(real.parent)
-        return Program((node, str(real)), (Bind(folder, folder),), version, str(path))
+        seen = str(real.parent if (real.parent / "package.json").is_file() else real)
+        return Program((node, str(real)), (Bind(seen, seen),), version, str(path))
     return None
 
 

@@ -9,12 +9,10 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from parley.adapters.claude.guard import HOME
 from parley.ports import Order
 
 NOTES = "CLAUDE.md"
 NOTES_LIMIT = 20_000  # bytes of the user's own notes
-SCRATCH = f"{HOME}/scratch.md"
 SCRATCH_LIMIT = 8_000  # bytes of it that are shown again after a compaction
 WARN = 0.70
 COMPACT = 0.78
@@ -67,20 +65,25 @@ def _read(workspace: str, name: str, limit: int) -> bytes:
 
 
 def composed(
-    message: str, *, interrupted: str = "", context: float = 0.0, compacted: str | None = None, lost: bool = False
+    message: str,
+    home: str,
+    *,
+    interrupted: str = "",
+    context: float = 0.0,
+    compacted: str | None = None,
+    lost: bool = False,
 ) -> str:
     """A message with what the runner has to add behind it: its beginning stays the protocol's."""
+    scratch = f"{home}/scratch.md"
     parts = [message]
     if lost:
         parts.append("(Your earlier conversation could not be restored: look at the files before you go on.)")
     if interrupted:
         parts.append(f"(You were interrupted while you worked on this:)\n{interrupted}")
     if compacted is not None:
-        parts.append(
-            f"(Your conversation was summed up. Your scratch file {SCRATCH} holds:)\n{compacted or '(nothing)'}"
-        )
+        parts.append(f"(Your conversation was summed up. Your file {scratch} holds:)\n{compacted or '(nothing)'}")
     elif context >= WARN:
         parts.append(
-            f"(Your context is {context:.0%} full and will be summed up soon: put what must not be lost into {SCRATCH})"
+            f"(Your context is {context:.0%} full and will be summed up soon: put what must not be lost into {scratch})"
         )
     return "\n\n".join(parts)

@@ -37,6 +37,14 @@ class Fault:
     too_long: bool = False
 
 
+class Lost(Exception):
+    """A turn can't go on."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
+
+
 def fault_of(result: Mapping[str, Any], wait_seconds: float | None, parked_before: int) -> Fault | None:
     """What a result says that went wrong. `wait_seconds` is what the API asked for, if it was heard."""
     if not result.get("is_error"):

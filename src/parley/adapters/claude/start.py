@@ -7,9 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from parley.adapters.claude.guard import HOME
 from parley.adapters.claude.login import Login
-from parley.adapters.claude.program import Program
 from parley.adapters.claude.tools import SERVER
 from parley.config import ClaudeSettings
 
@@ -35,12 +33,12 @@ SWITCHES = {
 }
 
 
-def environment(settings: ClaudeSettings, login: Login) -> dict[str, str]:
+def environment(settings: ClaudeSettings, login: Login, home: str) -> dict[str, str]:
     """All of it: nothing of Parley's own environment gets in, and no secret is in it."""
     return {
         "PATH": f"/usr/local/bin:/usr/bin:/bin:{sys.base_prefix}/bin",  # with the interpreter that runs Parley
-        "HOME": HOME,
-        "CLAUDE_CONFIG_DIR": f"{HOME}/.claude",
+        "HOME": home,
+        "CLAUDE_CONFIG_DIR": f"{home}/.claude",
         "ANTHROPIC_BASE_URL": GATEWAY,
         "CLAUDE_CODE_MAX_RETRIES": str(settings.max_retries),
         "LANG": "C.UTF-8",
@@ -52,7 +50,7 @@ def environment(settings: ClaudeSettings, login: Login) -> dict[str, str]:
 
 
 def arguments(
-    program: Program,
+    command: tuple[str, ...],
     settings: ClaudeSettings,
     role: Mapping[str, Any],
     prompt: str,
@@ -69,7 +67,7 @@ def arguments(
     wanted = role.get("model")
     model = wanted if isinstance(wanted, str) and wanted not in {"", "inherit"} else settings.model
     return (
-        *program.command,
+        *command,
         *("--output-format", "stream-json", "--input-format", "stream-json", "--verbose", "--include-partial-messages"),
         *("--system-prompt", prompt),
         *("--tools", ",".join(tools)),

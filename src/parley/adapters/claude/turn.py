@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from parley.adapters.claude.results import Fault, usage_of
+from claude_agent_sdk import AssistantMessage, Message, StreamEvent, SystemMessage, TextBlock, ToolUseBlock
+
+from parley.adapters.claude.results import Fault, Lost, limit_of, tokens_of, usage_of, written_of
+from parley.adapters.claude.tools import SERVER
 from parley.ports import Called, Ended, Order, Progress, TurnEvent
 
 PROGRESS_LIMIT = 500  # characters of a line that is told
 REFUSALS = 20
+SIGN_SECONDS = 15.0  # between two signs of life while a response is being written
+SYNTHETIC = "<synthetic>"  # the model of what the CLI says in its own name
 OVER = "your turn is over; nothing that you do now counts"
 
 
@@ -33,6 +39,7 @@ class Turn:
         self.tokens = 0.0  # in the context before the last response
         self.written = 0.0  # in that response
         self.model = ""
+        self._signed = time.monotonic()
 
     @property
     def silent(self) -> bool:
@@ -90,6 +97,42 @@ class Turn:
         if len(self.refusals) < REFUSALS:
             self.refusals.append(text[:PROGRESS_LIMIT])
 
+    # ---- what the CLI says -----------------------------------------------------------------------
+
+    def take_in(self, message: Message) -> None:
+        """Make something of a message of the SDK's."""
+        match message:
+            case AssistantMessage(parent_tool_use_id=None):
+                self.last = message.uuid or self.last
+                if message.model != SYNTHETIC:
+                    self.tokens, self.model = tokens_of(message.usage), message.model
+                for block in message.content:
+                    if isinstance(block, TextBlock):
+                        self.progress(block.text)
+                    elif isinstance(block, ToolUseBlock):
+                        self.progress(_doing(block))
+            case StreamEvent() if time.monotonic() - self._signed > SIGN_SECONDS:
+                self._signed = time.monotonic()
+                self.progress("writing")
+            case SystemMessage(subtype="init", data=data):
+                servers = {server.get("name"): server.get("status") for server in data.get("mcp_servers") or ()}
+                if servers.get(SERVER) == "failed":
+                    raise Lost(Fault("Claude Code could not reach the protocol's tools"))
+            case SystemMessage(subtype="api_retry", data=data):
+                seconds = float(data.get("retry_delay_ms") or 0) / 1000
+                self.progress(f"the API answered {data.get('error_status')}; trying again in {seconds:.1f} s")
+            case _:
+                pass
+
+    def overhear(self, message: dict[str, Any]) -> None:
+        """What the SDK's own messages leave out."""
+        if message.get("type") == "result":
+            self.results.append(message)
+        self.written = written_of(message) or self.written
+        wait = limit_of(message)
+        if wait is not None:
+            self.wait_seconds = wait
+
     def ended(
         self,
         *,
@@ -114,3 +157,12 @@ class Turn:
             hard=fault.hard if fault else False,
             parked_seconds=fault.parked_seconds if fault else 0.0,
         )
+
+
+def _doing(block: ToolUseBlock) -> str:
+    """A tool's use, in a line."""
+    given = block.input
+    subject = next(
+        (given[key] for key in ("command", "file_path", "path", "pattern", "to", "thread") if key in given), ""
+    )
+    return f"{block.name.rpartition('__')[2]} {subject}"
