@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 from parley.core.rule import RuleSet
@@ -18,12 +19,13 @@ from parley.core.rules import RULES
 from parley.core.states import Record
 from parley.core.terms import AskHuman, Hold, job_thread
 from parley.core.wire import encode
-from parley.engine.chain import origin
+from parley.engine.chain import Sealed, origin
 from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
 from parley.engine.live import slot
 from parley.engine.replay import Replay, Rows
 from parley.ports import BusError, InputRow, JobRow, Loaded, Store, TransactionRow, TurnRow
 
+SETTINGS = ("jobs", 0)  # what stands for the settings in a job's row where an export shows them without secrets
 BEFORE_ALL = -(1 << 63)  # a row may bear any number: none is left out because its number is not positive
 LOOKS = 50  # how often a job that runs is looked at until it stands still for a moment
 
@@ -45,6 +47,7 @@ class Report:
     head: str
     anchored: int | None  # the transaction that the anchor names: what comes after it may be cut off unseen
     findings: tuple[Finding, ...] = ()
+    redacted: int = 0  # rows of an export that are shown without the secrets in them
 
     @property
     def ok(self) -> bool:
@@ -62,6 +65,7 @@ class Report:
             "transitions": self.transitions,
             "head": self.head,
             "anchored": self.anchored,
+            "redacted": self.redacted,
             "findings": [{"table": f.table, "number": f.number, "what": f.what} for f in self.findings],
         }
 
@@ -90,8 +94,14 @@ def render(report: Report) -> list[str]:
         f"job {report.job}: the record is sound",
         f"  {counts} were replayed from nothing",
         f"  {tail}",
+        *((f"  {_redacted(report.redacted)}",) if report.redacted else ()),
         f"  head {report.head or '(none)'}",
     ]
+
+
+def _redacted(count: int) -> str:
+    rows = "1 row is" if count == 1 else f"{count} rows are"
+    return f"{rows} redacted: covered by the chain as they were, shown without the secrets in them"
 
 
 def read_anchor(text: str | None) -> dict[str, Any] | None:
@@ -111,9 +121,10 @@ def audit(
     anchor: Mapping[str, Any] | None,
     rules: RuleSet = RULES,
     witnesses: Sequence[Mapping[str, Any]] = (),
+    sealed: Sealed = MappingProxyType({}),
 ) -> Report:
     """Replay the job and compare. A BusError is raised only where a running job does not stand still."""
-    replay = Replay(job, rules)
+    replay = Replay(job, rules, sealed=sealed)
     anchored = anchor.get("transaction") if anchor else None
     findings: tuple[Finding, ...] = ()
     try:
@@ -129,6 +140,7 @@ def audit(
         replay.head,
         anchored if isinstance(anchored, int) else None,
         findings,
+        len(sealed),
     )
 
 
@@ -293,7 +305,10 @@ def _compare_job(replay: Replay, loaded: Loaded) -> None:
             "held": len(replay.soup.all(Hold, job_thread(replay.soup.charter.job))),
         }
         opened = read_object("steps", 1, replay.origin)
-        for name, value in read_object("jobs", 0, _origin(row)).items():
+        known = read_object("jobs", 0, _origin(row))
+        if SETTINGS in replay.sealed:
+            known["settings"] = replay.sealed[SETTINGS]
+        for name, value in known.items():
             if opened.get(name) != value:
                 wrong("jobs", replay.job, f"its {name} is not the one that the job was opened with")
     for name, value in said.items():

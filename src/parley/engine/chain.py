@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 
 from parley.ports import InputRow, JobRow, MessageRow, StepRow
 
@@ -18,55 +19,76 @@ def origin(row: JobRow) -> str:
     return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
 
 
+Sealed = Mapping[tuple[str, int], str]
+"""The digests of rows that are shown without the secrets in them, by table and number."""
+
+
 def link(
     head: str,
     transaction: int,
     time: float,
     epoch: int,
     steps: Sequence[StepRow],
-    messages: Iterable[MessageRow],
-    taken: Iterable[InputRow] = (),
+    messages: Sequence[MessageRow],
+    taken: Sequence[InputRow] = (),
     *,
     digested: bool = True,
+    sealed: Sealed = MappingProxyType({}),
 ) -> tuple[str, str]:
     """The head after a transaction, and its digests. Any change to any column of any row gives another head.
 
     An input is covered from the moment that a transaction takes it, with what was noted of it.
 
-    Texts that somebody else chose go in with their lengths, so that nothing can be moved from one
-    column to the next unseen.
-
-    The digests say how the hash stands after the transaction's own columns and after each row: the first that
-    differs names the row that was changed. Transactions of the first two schemas have none.
+    The head covers the digest of each row, so that a row can be left unread and its digest taken for it. What is
+    kept of each, and of the transaction's own columns, is enough to name the row that was changed. Transactions of
+    the first two schemas have none: their heads cover the rows themselves.
     """
-    rows = [
+    rows = [_step(row) for row in steps]
+    rows += [_message(row) for row in messages]
+    rows += [_input(row) for row in taken]
+    own = f"{head} {transaction} {time!r} {epoch}".encode()
+    if not digested:
+        return sha256(own + "".join(rows).encode("utf-8", "surrogatepass")).hexdigest(), ""
+    each = [sha256(row.encode("utf-8", "surrogatepass")).digest() for row in rows]
+    if sealed:
+        names = [("steps", row.number) for row in steps]
+        names += [("messages", row.number) for row in messages]
+        names += [("inputs", row.number) for row in taken]
+        each = [bytes.fromhex(sealed[name]) if name in sealed else made for name, made in zip(names, each, strict=True)]
+    each.insert(0, sha256(own).digest())
+    return sha256(b"".join(each)).hexdigest(), b"".join([digest[:DIGEST_BYTES] for digest in each]).hex()
+
+
+def digest_of(row: StepRow | MessageRow | InputRow) -> str:
+    """What a head covers of a row."""
+    text = _step(row) if isinstance(row, StepRow) else _message(row) if isinstance(row, MessageRow) else _input(row)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# Texts that somebody else chose go in with their lengths: nothing moves from one column to the next unseen.
+
+
+def _step(s: StepRow) -> str:
+    return (
         f"\ns {s.number} {s.transaction} {s.rule} {s.time!r} {len(s.who)} {len(s.at)} {len(s.choice)}"
         f" {len(s.consumed)} {len(s.produced)} {len(s.extra)}"
         f" {s.who}{s.at}{s.choice}{s.consumed}{s.produced}{s.extra}"
-        for s in steps
-    ]
-    rows += [
+    )
+
+
+def _message(m: MessageRow) -> str:
+    return (
         f"\nm {m.number} {m.transaction} {m.seq} {m.time!r} {len(m.sender)} {len(m.sender_thread)} {len(m.agent)}"
         f" {len(m.thread)} {len(m.key)} {len(m.body)} {len(m.meta)}"
         f" {m.sender}{m.sender_thread}{m.agent}{m.thread}{m.key}{m.body}{m.meta}"
-        for m in messages
-    ]
-    rows += [
+    )
+
+
+def _input(i: InputRow) -> str:
+    return (
         f"\ni {i.number} {i.taken} {i.time!r} {len(i.kind)} {len(i.key)} {len(i.by)} {len(i.body)} {len(i.note)}"
         f" {i.kind}{i.key}{i.by}{i.body}{i.note}"
-        for i in taken
-    ]
-    covered = sha256(f"{head} {transaction} {time!r} {epoch}".encode())
-    if not digested:
-        covered.update("".join(rows).encode("utf-8", "surrogatepass"))
-        return covered.hexdigest(), ""
-    stands = [covered.digest()[:DIGEST_BYTES]]
-    for row in rows:
-        covered.update(row.encode("utf-8", "surrogatepass"))
-        stands.append(covered.digest()[:DIGEST_BYTES])
-    digests = b"".join(stands).hex()
-    covered.update(digests.encode())
-    return covered.hexdigest(), digests
+    )
 
 
 def parts(digests: str) -> list[str]:

@@ -7,9 +7,11 @@ whatever value somebody calls a secret.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
+from parley.engine.live import HANDLE
 from parley.engine.records import dumps
 from parley.engine.redaction import Secrets
 from parley.ports import InputRow, JobRow, MessageRow, StepRow
@@ -33,6 +35,14 @@ WORDS = frozenset(
 )
 # Terms that hold such words, and at which place.
 TERMS = {"Passage": 3, "Entry": 4}
+# What the protocol itself puts before a message's words.
+_MARK = re.compile(
+    r"\[(?:INTENT|PLAN|EXECUTE|PENDING|VIOLATION|FAILED|STALLED|RECOVERED|WITHDRAW|QUESTION|MERGE (?:clean|conflict)"
+    r"|INTERVENE (?:advisory|authoritative)"
+    r"|(?:ANSWER|HUMAN)(?: (?:approve|revise|withdraw|backtrack (?:intent|plan)))?)\]"
+)
+# Slots of the derived table that hold words as they are.
+KEPT = (f"{HANDLE} said ", f"{HANDLE} retry ")
 
 
 def job_row(row: JobRow, secrets: Secrets) -> JobRow:
@@ -42,7 +52,9 @@ def job_row(row: JobRow, secrets: Secrets) -> JobRow:
 
 def message_row(row: MessageRow, secrets: Secrets) -> MessageRow:
     """A message: its body, and the words in what is known about it."""
-    return replace(row, body=secrets.redact(row.body), meta=words(row.meta, secrets))
+    mark = _MARK.match(row.body)
+    start = mark.end() if mark else 0
+    return replace(row, body=row.body[:start] + secrets.redact(row.body[start:]), meta=words(row.meta, secrets))
 
 
 def step_row(row: StepRow, secrets: Secrets) -> StepRow:
@@ -53,6 +65,18 @@ def step_row(row: StepRow, secrets: Secrets) -> StepRow:
 def input_row(row: InputRow, secrets: Secrets) -> InputRow:
     """An input: the words in it, and the note on it."""
     return replace(row, body=words(row.body, secrets), note=secrets.redact(row.note))
+
+
+def molecule(where: str, body: str, secrets: Secrets) -> str:
+    """A derived row: a term, or words that are kept beside the soup."""
+    return secrets.redact(body) if where.startswith(KEPT) else words(body, secrets)
+
+
+def file(name: str, data: bytes, secrets: Secrets) -> bytes:
+    """One of a job's files; to the byte the same where there is nothing to redact."""
+    text = data.decode("utf-8", "surrogateescape")
+    redacted = words(text, secrets) if name.endswith(".json") else secrets.redact(text)
+    return data if redacted == text else redacted.encode("utf-8", "surrogateescape")
 
 
 def words(text: str, secrets: Secrets) -> str:

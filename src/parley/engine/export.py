@@ -10,8 +10,9 @@ import base64
 import gzip
 import json
 import os
+import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from hashlib import sha256
 from itertools import chain
@@ -19,7 +20,10 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from parley.core.states import Action, State
-from parley.engine.audit import BEFORE_ALL, Moment, moment
+from parley.engine import discretion
+from parley.engine.audit import BEFORE_ALL, SETTINGS, Moment, moment
+from parley.engine.chain import Sealed, digest_of
+from parley.engine.redaction import MARKED, Secrets
 from parley.ports import (
     BusError,
     Commit,
@@ -59,10 +63,13 @@ Row = TypeVar("Row")
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def export(store: Store, files_home: Path, job: str) -> Iterator[bytes]:
-    """The lines of a job's export. `files_home` is the folder of this job's files."""
+def export(store: Store, files_home: Path, job: str, secrets: Secrets | None = None) -> Iterator[bytes]:
+    """The lines of a job's export. `files_home` is the folder of this job's files.
+
+    A row with a secret in it is shown without, and with the digest of what it was: the chain covers that.
+    """
     digest, count = sha256(), 0
-    for document in _documents(store, files_home, job):
+    for document in _documents(store, files_home, job, secrets):
         line = f"{_encode(document)}\n".encode("ascii")
         digest.update(line)
         count += 1
@@ -89,25 +96,52 @@ def write_export(path: Path, lines: Iterable[bytes]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _documents(store: Store, files_home: Path, job: str) -> Iterator[dict[str, Any]]:
+def _documents(store: Store, files_home: Path, job: str, secrets: Secrets | None) -> Iterator[dict[str, Any]]:
     # first of all: an anchor that was read after the rows might name a transaction that is not among them
     anchor = _read(files_home / STATE)
     now = moment(store, job)
     yield {"parley-export": FORMAT, "protocol": PROTOCOL, "job": job}
-    yield {"table": "jobs", "row": list(astuple(now.loaded.row))}
+    sealed = store.sealed if isinstance(store, Exported) else {}
+    yield _row("jobs", now.loaded.row, sealed, secrets)
     yield {"table": "owners", "row": [now.loaded.epoch]}
     for table, rows in _rows(store, job, now):
         for row in rows:
-            yield {"table": table, "row": list(astuple(row))}
+            yield _row(table, row, sealed, secrets)
     for where, body in now.loaded.molecules.items():
-        yield {"table": "molecules", "row": [where, body]}
+        yield {"table": "molecules", "row": [where, discretion.molecule(where, body, secrets) if secrets else body]}
     if anchor is not None:
-        yield from _pieces(STATE, anchor)
+        yield from _pieces(STATE, discretion.file(STATE, anchor, secrets) if secrets else anchor)
     for path in sorted({path for pattern in FILES for path in files_home.glob(pattern)}):
         name = path.relative_to(files_home).as_posix()
         data = _read(path)
         if data is not None:
-            yield from _pieces(name, data)
+            yield from _pieces(name, discretion.file(name, data, secrets) if secrets else data)
+
+
+_DISCREET: Mapping[str, Callable[[Any, Secrets], Any]] = {
+    "jobs": discretion.job_row,
+    "steps": discretion.step_row,
+    "messages": discretion.message_row,
+    "inputs": discretion.input_row,
+}
+
+
+def _row(table: str, row: Any, sealed: Sealed, secrets: Secrets | None) -> dict[str, Any]:
+    """A row's line; where it is redacted, with the digest that stands for what it was."""
+    shown, was = row, sealed.get(_name(table, row))
+    if secrets is not None and table in _DISCREET:
+        try:
+            shown = _DISCREET[table](row, secrets)
+        except (AttributeError, TypeError):
+            shown = row  # somebody has put what is no text into it: the audit will tell
+    line = {"table": table, "row": list(astuple(shown))}
+    if shown != row and was is None:
+        was = sha256(row.settings.encode("utf-8", "surrogatepass")).hexdigest() if table == "jobs" else digest_of(row)
+    return {**line, "digest": was} if was is not None else line
+
+
+def _name(table: str, row: Any) -> tuple[str, int]:
+    return SETTINGS if table == "jobs" else (table, getattr(row, "number", 0))
 
 
 def _rows(store: Store, job: str, now: Moment) -> Iterator[tuple[str, Iterable[Any]]]:
@@ -164,6 +198,7 @@ class Exported:
         self.epoch = 0
         self.molecules: dict[str, str] = {}
         self.rows: dict[str, list[Any]] = {table: [] for table in _TABLES}
+        self.sealed: dict[tuple[str, int], str] = {}  # the digests of rows that are redacted
 
     @property
     def state(self) -> str | None:
@@ -355,12 +390,23 @@ class _Reading:
             self._refuse("it is no row of a table that this Parley knows")
         if not all(value is None or isinstance(value, str | int | float) for value in row):
             self._refuse("it holds what no row holds")
+        if "digest" in document:
+            self._seal(exported, str(table), row, document["digest"])
         if kind is not None:
             exported.rows[table].append(kind(*row))
         elif table == "owners":
             exported.epoch = row[0] if isinstance(row[0], int) else 0
         else:
             exported.molecules[row[0]] = row[1]
+
+    def _seal(self, exported: Exported, table: str, row: list[Any], digest: Any) -> None:
+        """A row is shown without its secrets: its digest is taken for what it was."""
+        number = 0 if table == "jobs" else row[0]
+        if table not in _DISCREET or type(number) is not int or not re.fullmatch(r"[0-9a-f]{64}", str(digest)):
+            self._refuse("it is no row that could be redacted")
+        if not any(isinstance(value, str) and MARKED in value for value in row):
+            self._refuse("it says that it is redacted, and nothing in it is")
+        exported.sealed[table, number] = str(digest)
 
     def _file(self, exported: Exported, document: dict[str, Any]) -> None:
         name, text, packed = (document.get(key) for key in ("file", "text", "base64"))

@@ -207,7 +207,7 @@ class Secrets:
         ]
         if not found:
             return []
-        markers = self._markers(text) if _MARKED in text else []
+        markers = self._markers(text) if MARKED in text else []
         found = [span for span in found if not _inside(span, markers)]
         if not found:
             return []
@@ -249,12 +249,12 @@ class Secrets:
         return [(m.start(), m.end(), m[1]) for m in _compiled(_MARKER).finditer(text) if m[1] in self._names]
 
 
-_MARKED = "[redacted "
+MARKED = "[redacted "
 _MARKER = rf"\[redacted ([A-Za-z0-9_.-]{{1,{NAME_LENGTH}}})\]"
 
 
 def _marker(name: str) -> str:
-    return f"{_MARKED}{name}]"
+    return f"{MARKED}{name}]"
 
 
 def _inside(span: Span, markers: list[Span]) -> bool:

@@ -29,7 +29,7 @@ from parley.core.terms import (
     escalation_thread,
 )
 from parley.core.wire import decode
-from parley.engine.chain import link, parts
+from parley.engine.chain import Sealed, link, parts
 from parley.engine.evidence import (
     ODD,
     Finding,
@@ -45,7 +45,7 @@ from parley.engine.evidence import (
     wrong,
 )
 from parley.engine.live import HANDLE, handle_slot, said_slot, tree_slot
-from parley.ports import BusError, MessageRow, StepRow, TransactionRow, TurnRow
+from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
 
 # The invariants look at the whole soup. A small one is looked at after each transaction; a large one when as
 # many steps have gone by as a share of its size, so that the time of an audit grows with the steps alone.
@@ -120,6 +120,7 @@ class Replay:
     retries: dict[str, str] = field(default_factory=dict)  # the answer to a failure dialog -> what it uses up
     size: int = 0
     unseen: int = 0  # steps since the invariants were last looked at
+    sealed: Sealed = field(default_factory=dict)  # what stands for rows that an export shows without their secrets
 
     def take(self, part: Part) -> None:
         """Replay a transaction, or tell its first row that does not fit.
@@ -176,7 +177,10 @@ class Replay:
 
     def _link(self, part: Part) -> tuple[str, str]:
         commit, rows = part.commit, (part.steps, part.messages, part.inputs)
-        return link(self.head, commit.number, commit.time, commit.epoch, *rows, digested=bool(commit.digests))
+        digested = bool(commit.digests)
+        if not digested and any((table, row.number) in self.sealed for table, row in _named(part)):
+            return commit.head, ""  # of an earlier schema: its rows can't be told one by one
+        return link(self.head, commit.number, commit.time, commit.epoch, *rows, digested=digested, sealed=self.sealed)
 
     def _changed(self, part: Part) -> Finding | None:
         """The row that the digests name, if the transaction's rows are not those that it wrote."""
@@ -391,6 +395,13 @@ def _misplaced(
             wrong(table, after.number, f"it says transaction {after.transaction}, and {number} wrote it")
     if due == -1 and fits(own[:-1]):
         wrong(table, own[-1].number, f"it says transaction {number}, which did not write it")
+
+
+def _named(part: Part) -> Iterator[tuple[str, StepRow | MessageRow | InputRow]]:
+    """A transaction's rows, each with its table."""
+    for table, rows in (("steps", part.steps), ("messages", part.messages), ("inputs", part.inputs)):
+        for row in cast("Sequence[StepRow]", rows):
+            yield table, row
 
 
 def _rows(part: Part) -> str:

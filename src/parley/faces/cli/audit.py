@@ -12,7 +12,7 @@ from parley.adapters.worktrees import Worktrees
 from parley.engine.audit import Report, audit, read_anchor, render
 from parley.engine.export import STATE, export, load_export, write_export
 from parley.faces.cli import FAILED, OK, Trouble
-from parley.faces.cli.bus import bus, find_job
+from parley.faces.cli.bus import bus, find_job, known_secrets
 from parley.faces.cli.desk import Place, place_of, print_json
 from parley.ports import Store
 
@@ -34,7 +34,7 @@ def _audit(words: argparse.Namespace) -> Report:
     path = Path(words.job)
     if path.is_file():
         exported = load_export(path)
-        return audit(exported, exported.job, read_anchor(exported.state))
+        return audit(exported, exported.job, read_anchor(exported.state), sealed=exported.sealed)
     if os.sep in words.job:
         raise Trouble(f"{path}: there is no such file; name an export, or a job")
     place = place_of(words.repo)
@@ -61,7 +61,7 @@ def _export(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     with bus(place, true=True) as store:
         job = find_job(store.jobs(), words.job).job
-        lines = export(store, JobFiles(place.home).home(job), job)
+        lines = export(store, JobFiles(place.home).home(job), job, known_secrets(place))
         if words.output is None:
             sys.stdout.flush()
             for line in lines:
