@@ -1,5 +1,6 @@
 """The gateway: what it lets through, what it adds, and what it refuses."""
 
+import contextlib
 import re
 import socket
 import time
@@ -53,9 +54,10 @@ class Side:
 
     def say(self, raw: bytes) -> bytes:
         with self.open() as connection:
-            connection.sendall(raw)
-            connection.shutdown(socket.SHUT_WR)
             answer = b""
+            with contextlib.suppress(OSError):  # it may have refused before it had read everything
+                connection.sendall(raw)
+                connection.shutdown(socket.SHUT_WR)
             try:
                 while part := connection.recv(1 << 16):
                     answer += part
@@ -83,7 +85,7 @@ mine = {"x-api-key": "mine", "Authorization": "Bearer mine", "Cookie": "a=b", "a
 status, text, headers = ask("POST", "/v1/messages?beta=true", json.dumps({"a": 1}), mine)
 seen = [status, text, headers.get("retry-after")]
 for folder, _, names in list(os.walk("/proc/self")) + list(os.walk("/home/agent")) + list(os.walk(os.getcwd())):
-    for name in names:
+    for name in names if not folder.endswith("/fd") else ():  # its own pipes would be waited for
         try:
             with open(os.path.join(folder, name), "rb") as file:
                 if b"key-that-" + b"stays-outside" in file.read(1 << 20) and name != "mem":
