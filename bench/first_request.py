@@ -16,7 +16,7 @@ from typing import Any
 
 from parley.adapters.boundary import Boundary
 from parley.adapters.claude import claude_runner, find_program
-from parley.adapters.claude.prompt import RolePrompt, bare_prompt
+from parley.adapters.roles import shipped, system_prompt, to_json
 from parley.config import ClaudeSettings
 from parley.ports import Ended, Order, Site, TurnEvent
 from tests.apis.messages import MessagesAPI, Request, Script
@@ -25,35 +25,31 @@ MESSAGE = "Give `greet` in hello.py a parameter for the name, and test it.\n"
 NOTES = "# Notes\nPython 3.11, no dependencies. Run the tests with `python -m unittest`.\n"
 FILES = {"CLAUDE.md": NOTES, "hello.py": 'def greet() -> str:\n    return "hello"\n'}
 PROTOCOL = ("Send", "CloseConversation", "AskQuestion")
-DOER: Mapping[str, Any] = {
-    "name": "coder",
-    "prompt": "You write or change code for one task, with the tests that prove it.",
-    "tools": ["Read", "Edit", "Write", "Bash", *PROTOCOL],
-}
 SECONDS = 60.0
 
 
-def measure(role: Mapping[str, Any] = DOER, prompt: RolePrompt = bare_prompt) -> dict[str, Any]:
+def measure(name: str = "coder") -> dict[str, Any]:
     """The bytes of both first requests: all of them, and those beyond the user's own content."""
+    role = to_json(shipped()[name])
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         repository = root / "repository"
         repository.mkdir()
-        for name, text in FILES.items():
-            (repository / name).write_text(text, encoding="utf-8")
+        for file, text in FILES.items():
+            (repository / file).write_text(text, encoding="utf-8")
         subprocess.run(["git", "init", "-q", str(repository)], check=True)
-        ours = _figures(_doer(root, repository, role, prompt))
+        ours = _figures(_doer(root, repository, role))
         plain = _figures(_plain(root, repository))
     return {"doer": ours, "plain": plain, "ratio": round(plain["bytes"] / ours["bytes"], 1)}
 
 
-def _doer(root: Path, repository: Path, role: Mapping[str, Any], prompt: RolePrompt) -> Request:
+def _doer(root: Path, repository: Path, role: Mapping[str, Any]) -> Request:
     home = root / "home"
     events: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
     boundary = Boundary()
     with MessagesAPI(Script({})) as api:
         environment = {"PATH": "", "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": api.url}
-        runner = claude_runner(ClaudeSettings(), boundary, environment, prompt=prompt)
+        runner = claude_runner(ClaudeSettings(), boundary, environment, prompt=system_prompt)
         try:
             runner.start(_order(repository, home, role), events.put)
             while not isinstance(event := events.get(timeout=2 * SECONDS), Ended):

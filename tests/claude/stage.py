@@ -14,6 +14,7 @@ from typing import Any
 
 from parley.adapters.boundary import Boundary
 from parley.adapters.claude import claude_runner
+from parley.adapters.claude.prompt import RolePrompt, bare_prompt
 from parley.config import ClaudeSettings
 from parley.ports import Called, Ended, Order, Progress, Runner, Site, TurnEvent
 from tests.apis.messages import MessagesAPI, Script
@@ -56,8 +57,15 @@ class Stage:
     """One instance and its runner."""
 
     def __init__(
-        self, root: Path, api: MessagesAPI, boundary: Boundary, idle_seconds: float = 600.0, **settings: Any
+        self,
+        root: Path,
+        api: MessagesAPI,
+        boundary: Boundary,
+        idle_seconds: float = 600.0,
+        prompt: RolePrompt = bare_prompt,
+        **settings: Any,
     ) -> None:
+        self.prompt = prompt
         self.api = api
         self.boundary = boundary
         self.root = root
@@ -77,7 +85,9 @@ class Stage:
         self.job = f"j{uuid.uuid4().hex}"
 
     def new_runner(self) -> Runner:
-        return claude_runner(self.settings, self.boundary, self.environment, idle_seconds=self.idle_seconds)
+        return claude_runner(
+            self.settings, self.boundary, self.environment, prompt=self.prompt, idle_seconds=self.idle_seconds
+        )
 
     def another_home(self) -> Path:
         home = self.root / f"home{self.count}"

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from parley.adapters.roles import shipped, system_prompt, to_json
 from tests.apis.messages import Say, Turn, Usage, Use
 from tests.claude.conftest import Perform
-from tests.claude.stage import ROLE
+from tests.claude.stage import TOOLS
 
 LIMIT = 12_000  # bytes of a doer's first request, beyond the user's own content
 WINDOW = 1_000_000
@@ -77,19 +78,27 @@ def test_a_context_that_fills_up_is_warned_of_then_summed_up_at_the_turn_boundar
     assert stage.api.prompts()[-1] == "fifth"
 
 
-@pytest.mark.parametrize("model", ["", "sonnet"])
-def test_a_doer_s_first_request_is_small(perform: Perform, model: str) -> None:
-    stage = perform(Turn("hello", [Say("done")]), model=model)
+@pytest.mark.parametrize("model, name", [("", "coder"), ("sonnet", "reviewer")])
+def test_a_doer_s_first_request_is_small(perform: Perform, model: str, name: str) -> None:
+    stage = perform(Turn("hello", [Say("done")]), model=model, prompt=system_prompt)
     notes, message = "Tabs, never spaces.\n" * 100, "hello, please write a file\n" * 20
     (stage.workspace / "CLAUDE.md").write_text(notes)
+    role = to_json(shipped()[name])
 
-    stage.play(message, role=json.dumps({**ROLE, "prompt": "x" * 2000}))
+    ended = stage.play(message, agent=name, role=json.dumps(role))
 
+    assert ended.fault == ""
     (request,) = stage.api.requests
+    assert request.system.count(role["prompt"]) == 1
     assert len(request.body) - len(json.dumps(notes)) - len(json.dumps(message)) <= LIMIT
-    assert sorted(request.tools) == [
-        "Bash", "Edit", "Read", "Write", "mcp__p__AskQuestion", "mcp__p__CloseConversation", "mcp__p__Send",
-    ]  # fmt: skip
+    longest = max(
+        len(system_prompt(to_json(one))) for one in shipped().values() if not one.team and one.name != "proxy"
+    )
+    assert (
+        len(request.body) - len(system_prompt(role)) + longest - len(json.dumps(notes)) - len(json.dumps(message))
+        <= LIMIT
+    )
+    assert {tool.removeprefix("mcp__p__") for tool in request.tools} == {*role["tools"], *TOOLS}
     assert "run_in_background" not in request.body.decode()
     assert stage.api.asides == []
     assert stage.api.refused == []
