@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import dispatches, machine, report, scale, startup
+from bench import dispatches, first_request, machine, report, scale, spawn, startup
 from bench.report import Section
 
 ROOT = Path(__file__).parent.parent
@@ -68,6 +68,12 @@ and who waits for what. `bench/peers/raw_sqlite.py` has both.
 AIMS = """
 A share of what raw SQLite makes is stated against both floors. The one with rules is what the aim was set with; the
 lean one is the least that any durable round trip can do.
+"""
+
+
+CAGE = """
+What a verified cage adds to a plain start of the same command: at most 100 ms are aimed at. The launcher, which is gone
+when the agent runs, may take 10 MB.
 """
 
 
@@ -150,6 +156,8 @@ class Results:
     others: list[dict[str, Any]]
     job: dict[str, Any]
     starts: list[dict[str, Any]]
+    spawn: dict[str, Any]
+    request: dict[str, Any]
 
 
 def sections(found: Results) -> list[Section]:
@@ -188,7 +196,19 @@ def sections(found: Results) -> list[Section]:
         Section("What must not grow (CPU time for Parley, wall time for the others)", heads, costs),
         Section("Memory and recovery", ["", "measured"], _facts(*found.others)),
         Section("A job of three levels", ["", "measured"], _facts(found.job)),
+        Section("An agent behind the boundary", ["", "measured"], _facts(found.spawn), CAGE),
+        Section(
+            "The first request of a doer, in bytes", ["", "all", "beyond the user's content", "tools"], _asked(found)
+        ),
         Section("Start-up", ["", "ms", "ratio"], [[s["what"], s["ms"], _two(s["ratio"])] for s in found.starts]),
+    ]
+
+
+def _asked(found: Results) -> list[list[Any]]:
+    names = {"doer": "a coder of Parley's", "plain": "Claude Code by itself"}
+    return [
+        [text, found.request[name]["bytes"], found.request[name]["beyond"], found.request[name]["tools"]]
+        for name, text in names.items()
     ]
 
 
@@ -257,7 +277,16 @@ def main() -> int:
     spark, *others = scale.sparks(where)
     growth = [scale.late_turns(where), spark, *late_peers(where)]
     where.mkdir(parents=True, exist_ok=True)
-    found = Results(rates, ratios, growth, others, dispatches.measure(where), startup.measure())
+    found = Results(
+        rates,
+        ratios,
+        growth,
+        others,
+        dispatches.measure(where),
+        startup.measure(),
+        spawn.measure(),
+        first_request.measure(),
+    )
     facts = machine.facts(where)
     shutil.rmtree(where, ignore_errors=True)
     print(report.render_text(sections(found)))
