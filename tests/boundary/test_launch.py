@@ -326,3 +326,14 @@ def test_nothing_of_the_stage_is_seen_outside_or_left(boundary: Boundary, yard: 
     assert Path("/proc/self/mountinfo").read_text("utf-8") == before
     _, spawner = boundary._company()
     assert spawner._do(lambda: list(stage.STAGE.iterdir())) == []
+
+
+def test_a_long_path_for_temporary_files_is_no_trouble(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = yard.root / ("a long name " * 8)
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    boundary = Boundary()
+    try:
+        assert finish(boundary.launch(yard.cage())).status == 0
+    finally:
+        boundary.close()

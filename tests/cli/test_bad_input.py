@@ -76,7 +76,14 @@ def test_a_playbook_that_is_not_there(home: Home) -> None:
 
 
 def test_no_playbook(home: Home) -> None:
-    assert "the scripted agent needs a playbook" in home.fails("run", "x")
+    assert "the scripted agent needs a playbook" in home.fails("run", "x", "--agent", "scripted")
+
+
+def test_nobody_to_do_the_work(home: Home) -> None:
+    said = home.fails("run", "x")
+
+    assert "Claude Code has no login: set ANTHROPIC_API_KEY" in said
+    assert "--playbook FILE" in said
 
 
 def test_an_agent_that_is_not_known(home: Home) -> None:

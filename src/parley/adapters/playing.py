@@ -76,7 +76,12 @@ class Playing:
     # ---- in the turn's thread --------------------------------------------------------------------
 
     def _run(self, turn: _Turn) -> None:
-        ended = self._conduct(turn)
+        try:
+            ended = self._conduct(turn)
+        except Exception as error:  # noqa: BLE001 - a thread that ended without a word would leave its turn open
+            order = turn.order
+            fault = f"it can't be run: {type(error).__name__}: {error}"
+            ended = Ended(order.job, order.turn, order.epoch, fault=fault)
         if turn.caged is not None:
             turn.caged.kill()
             process = turn.caged.process

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 PREFIX = "parley-canary-"
+LONGEST = 50  # bytes of the path of a folder for temporary files
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 
@@ -24,7 +25,7 @@ class Canary:
 
     def __init__(self, uid: int | None) -> None:
         _sweep()
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=_roost()))
         self._uid = uid
         self._lock = threading.Lock()
         self._datagrams: set[bytes] = set()
@@ -110,9 +111,17 @@ class Canary:
         self._finalizer()
 
 
+def _roost() -> str:
+    """Where the canaries live: a place whose path leaves room for the name of a socket, 107 bytes in all."""
+    for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108 - mkdtemp makes the folder
+        if len(os.fsencode(place)) <= LONGEST and os.access(place, os.W_OK | os.X_OK):
+            return place
+    return tempfile.gettempdir()
+
+
 def _sweep() -> None:
     """Clear away what a Parley that was killed has left."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+    for folder in Path(_roost()).glob(f"{PREFIX}*-*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
             shutil.rmtree(folder, ignore_errors=True)
