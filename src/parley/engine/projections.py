@@ -7,6 +7,7 @@ threads that have ended and the conversation, is read from steps and messages.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -207,6 +208,10 @@ class Present:
                 state="waiting",
                 doing=f"waits for {len(below)} {'thread' if len(below) == 1 else 'threads'}",
             )
+        held = soup.get(Hold, thread)
+        if held is not None and thread != job_thread(self.job):
+            until = time.strftime("%H:%M:%S", time.localtime(float(held.cause.partition(" ")[2] or 0)))
+            return replace(base, state="waiting", doing=f"waits for its provider until {until}")
         if mail or soup.all(Interrupt, thread):
             return replace(base, doing="has mail")
         return replace(base, doing="waits for mail" if soup.get(Idle, thread, agent) else "")

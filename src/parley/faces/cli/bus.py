@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from parley import config
 from parley.adapters.sqlite import SqliteStore
 from parley.engine import discretion
 from parley.engine.redaction import Secrets
@@ -57,7 +58,11 @@ class ShownStore(SqliteStore):
 
 def known_secrets(place: Place) -> Secrets:
     """What must not be shown of this machine and this repository."""
-    return secrets_of(place.root, os.environ)
+    try:
+        copied = config.read(place.root).workspace.copy
+    except config.ConfigError:
+        copied = ()  # whoever needs the settings says what is wrong with them
+    return secrets_of(place.root, os.environ, copied)
 
 
 @contextmanager
