@@ -18,7 +18,6 @@ LONG = 8  # characters from which on a value is looked for anywhere, in every fo
 SHORT = 4  # shorter than LONG: only as a word of its own; shorter than this: never, it would blot out half of a text
 LINE = 16  # characters from which on a line of a longer secret is one by itself
 NAME_LENGTH = 60
-OFTEN = 100  # texts after which making one pattern of all that is looked for pays
 PREFIX = 6  # characters of each form that are looked for first, all at once
 
 Span = tuple[int, int, str]
@@ -168,13 +167,13 @@ class Secrets:
         self._words = [
             (value, name, rf"(?<!\w){re.escape(value)}(?!\w)") for value, name in kept.items() if len(value) < LONG
         ]
-        self._first = {
-            *(form[:PREFIX] for form, _ in self._forms),
-            *(value for value, *_ in self._words),
-            *(anchor for shape in SHAPES for anchor in shape.anchors),
-        }
-        self._asked = 0
-        self._quick: re.Pattern[str] | None = None
+        self._first = tuple(
+            {
+                *(form[:PREFIX] for form, _ in self._forms),
+                *(value for value, *_ in self._words),
+                *(anchor for shape in SHAPES for anchor in shape.anchors),
+            }
+        )
 
     def redact(self, text: str) -> str:
         """The text without secrets; the very same text where there are none."""
@@ -237,13 +236,12 @@ class Secrets:
                     yield (*found.span(found.re.groups), shape.name)
 
     def _clear(self, text: str) -> bool:
-        """Whether nothing in a text even begins like a secret: so it is with nearly every one."""
-        if self._quick is None:
-            self._asked += 1
-            if self._asked < OFTEN:
-                return not any(first in text for first in self._first)
-            self._quick = re.compile("|".join(re.escape(first) for first in sorted(self._first)))
-        return self._quick.search(text) is None
+        """Whether nothing in a text even begins like a secret: so it is with nearly every one.
+
+        Looking for one beginning after the other is ten times as fast as one pattern of all: that tries each at
+        every place, and a plain search skips.
+        """
+        return not any(first in text for first in self._first)
 
     def _markers(self, text: str) -> list[Span]:
         return [(m.start(), m.end(), m[1]) for m in _compiled(_MARKER).finditer(text) if m[1] in self._names]
