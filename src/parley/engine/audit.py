@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +20,7 @@ from parley.core.states import Record
 from parley.core.terms import AskHuman, Hold, job_thread
 from parley.core.wire import encode
 from parley.engine.chain import Sealed, origin
+from parley.engine.confinement import Confinement
 from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
 from parley.engine.live import slot
 from parley.engine.replay import Replay, Rows
@@ -48,6 +49,7 @@ class Report:
     anchored: int | None  # the transaction that the anchor names: what comes after it may be cut off unseen
     findings: tuple[Finding, ...] = ()
     redacted: int = 0  # rows of an export that are shown without the secrets in them
+    confinement: Confinement = field(default_factory=Confinement)
 
     @property
     def ok(self) -> bool:
@@ -66,6 +68,7 @@ class Report:
             "head": self.head,
             "anchored": self.anchored,
             "redacted": self.redacted,
+            "boundary": self.confinement.document(),
             "findings": [{"table": f.table, "number": f.number, "what": f.what} for f in self.findings],
         }
 
@@ -94,6 +97,7 @@ def render(report: Report) -> list[str]:
         f"job {report.job}: the record is sound",
         f"  {counts} were replayed from nothing",
         f"  {tail}",
+        *(f"  {line}" for line in report.confinement.lines()),
         *((f"  {_redacted(report.redacted)}",) if report.redacted else ()),
         f"  head {report.head or '(none)'}",
     ]
@@ -141,6 +145,7 @@ def audit(
         anchored if isinstance(anchored, int) else None,
         findings,
         len(sealed),
+        replay.confinement,
     )
 
 

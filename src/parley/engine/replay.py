@@ -30,6 +30,7 @@ from parley.core.terms import (
 )
 from parley.core.wire import decode
 from parley.engine.chain import Sealed, link, parts
+from parley.engine.confinement import Confinement
 from parley.engine.evidence import (
     ODD,
     Finding,
@@ -94,6 +95,7 @@ class Rows(Generic[Row]):
         return self._next
 
 
+_LOST = ("recover", "give-up")
 _ENDED = ("send-step", "ask-step", "nosend-step")  # the turn's own ends; in any other way it is lost
 
 
@@ -120,6 +122,7 @@ class Replay:
     retries: dict[str, str] = field(default_factory=dict)  # the answer to a failure dialog -> what it uses up
     size: int = 0
     unseen: int = 0  # steps since the invariants were last looked at
+    confinement: Confinement = field(default_factory=Confinement)
     sealed: Sealed = field(default_factory=dict)  # what stands for rows that an export shows without their secrets
 
     def take(self, part: Part) -> None:
@@ -339,6 +342,10 @@ class Replay:
     def _keep(self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow]) -> None:
         """Sessions, trees and words that are kept beside the molecules: each comes and goes with a step."""
         at = row.at.split(" ")
+        if row.rule in _LOST or row.rule in _ENDED:
+            left = _left(row)
+            if "boundary" in left:
+                self.confinement.take(left["boundary"])
         if row.rule in _ENDED and row.extra:
             self._leave(row, at[0], at[1])
         elif row.rule == "human-reply":

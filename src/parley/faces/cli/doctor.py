@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -22,6 +23,7 @@ from parley.faces.cli.workshop import on_terminal
 from parley.ports import BusError
 
 NEWEST_PYTHON = (3, 11)
+OLDEST_GIT = (2, 38)  # it can merge without a work tree
 OLDEST_SQLITE = (3, 35, 0)
 
 
@@ -67,7 +69,13 @@ def _git() -> Check:
     if found is None:
         return Check("git", ok=False, found="not found", remedy="install git")
     said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-    return Check("git", said.returncode == 0, f"{said.stdout.strip()} ({found})", "repair the git on the PATH")
+    version = tuple(map(int, re.findall(r"\d+", said.stdout)[:2]))
+    remedy = (
+        f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
+        if said.returncode == 0
+        else "repair the git on the PATH"
+    )
+    return Check("git", said.returncode == 0 and version >= OLDEST_GIT, f"{said.stdout.strip()} ({found})", remedy)
 
 
 def _sqlite() -> list[Check]:
