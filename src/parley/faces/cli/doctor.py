@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parley import config
+from parley.adapters.claude import ClaudeError, available, find_program, lacking
 from parley.adapters.mounts import filesystem, network_filesystem
 from parley.adapters.sqlite import SqliteStore
 from parley.faces.cli import FAILED, OK
@@ -41,7 +42,7 @@ def run(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     trial = _boundary(place)
     fence = Check("boundary", trial.ok, trial.found, trial.remedy)
-    checks = [_python(), _git(), *_sqlite(), *_home(place), _settings(place), _terminal(), fence]
+    checks = [_python(), _git(), *_sqlite(), *_home(place), _settings(place), _claude(place), _terminal(), fence]
     good = all(check.ok for check in checks)
     if words.json:
         told = [check._asdict() for check in checks]
@@ -142,6 +143,23 @@ def _boundary(place: Place) -> Trial:
     except config.ConfigError:
         settings = config.BoundarySettings()  # what is wrong with them is told above
     return hold(settings)
+
+
+def _claude(place: Place) -> Check:
+    """Whether Claude Code can be used; nobody has to, so that it is no fault if it can't."""
+    try:
+        settings = config.read(place.root).claude
+    except config.ConfigError:
+        return Check("claude", ok=True, found="not looked for: the settings can't be read")
+    if problem := lacking(settings, os.environ):
+        return Check("claude", ok=True, found=f"not used: {problem}")
+    try:
+        program = find_program(settings, os.environ)
+    except ClaudeError as error:
+        return Check("claude", ok=False, found=str(error), remedy="see above")
+    login = available(settings, os.environ)
+    version = ".".join(map(str, program.version))
+    return Check("claude", ok=True, found=f"{version} ({program.origin}), logged in by {login.origin if login else ''}")
 
 
 def _terminal() -> Check:
