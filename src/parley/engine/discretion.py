@@ -31,6 +31,8 @@ WORDS = frozenset(
         "shell",
         "say",
         "notes",
+        "refused",
+        "left_out",
     }
 )
 # Terms that hold such words, and at which place.

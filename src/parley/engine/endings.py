@@ -34,7 +34,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import texts
-from parley.engine.live import LiveJob, Turn, handle_slot, payload_message, tree_slot
+from parley.engine.live import LiveJob, Turn, handle_after, payload_message, tree_slot
 from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message, respond, to_human
 from parley.engine.world import World
@@ -59,7 +59,7 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
     if event.parked_seconds > 0:
         park(live, world, turn, event)
     elif event.fault:
-        lose(live, world, turn, event.fault, confined(event), hopeless=event.hard)
+        lose(live, world, turn, event.fault, confined(turn, event), hopeless=event.hard)
     elif turn.agent == PROXY:
         _end_proxy(live, world, turn, event)
     else:
@@ -70,9 +70,13 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
 # ---- a turn that was lost ------------------------------------------------------------------------
 
 
-def confined(event: Ended) -> dict[str, Any]:
-    """How the turn's agent was confined, for the step that ends it."""
-    return {"boundary": dict(event.boundary)} if event.boundary else {}
+def confined(turn: Turn, event: Ended) -> dict[str, Any]:
+    """How the turn's agent was confined and what it was refused, for the step that ends it."""
+    found: dict[str, Any] = {"boundary": dict(event.boundary)} if event.boundary else {}
+    told = (texts.fit(text) for text in event.refusals if not any(text in known for known in turn.refused))
+    if refused := [*turn.refused, *told]:
+        found["refused"] = refused
+    return found
 
 
 def lose(
@@ -99,7 +103,7 @@ def park(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     live.lost[turn.agent, turn.thread] = turn.calls
     live.put_back(turn)
     until = now + min(event.parked_seconds, LONGEST_PARKING_SECONDS)
-    extra = dumps({"turn": turn.turn, "fault": texts.fit(event.fault), **confined(event)})
+    extra = dumps({"turn": turn.turn, "fault": texts.fit(event.fault), **confined(turn, event)})
     live.fire("recover", turn.agent, turn.thread, choice="engine", who=ORCHESTRATOR, time=now, extra=extra)
     live.fire("hold", turn.thread, choice=f"{LIMIT} {until!r}", who=ORCHESTRATOR, time=now)
 
@@ -162,15 +166,8 @@ def _end_proxy(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
 
 
 def _keep_handle(live: LiveJob, turn: Turn, handle: str) -> None:
-    where = handle_slot(turn.agent, turn.thread)
-    if turn.agent == PROXY and handle:
-        # questions are dealt with side by side: what each turn used up stays used up
-        before = json.loads(live.kept.get(where) or "{}")
-        after = json.loads(handle)
-        after["used"] = sorted({*before.get("used", []), *after.get("used", [])})
-        handle = json.dumps(after)
     if handle:
-        live.keep(where, handle)
+        live.keep(*handle_after(live.kept, turn.agent, turn.thread, handle))
 
 
 # ---- everyone else's turn ------------------------------------------------------------------------
@@ -199,7 +196,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         merges = _bring_up(live, world, turn, record, outcome)
         kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
     except WorkspaceError as trouble:  # too large, or damaged by what ran in it: that turn does not count
-        lose(live, world, turn, str(trouble), confined(event))
+        lose(live, world, turn, str(trouble), confined(turn, event))
         return
     tree = kept.tree
     inside = contents(live, world, surface.workspace, tree) if record else {}
@@ -262,7 +259,7 @@ def _bring_up(
     if ends or any(question.artifact == WORK for question, _ in turn.questions):
         leaving = list(soup.children(turn.thread))
     merges: list[tuple[Surface, str]] = []
-    waiting = [(thread, turn.thread) for thread in reversed(leaving)]
+    waiting = [(thread, turn.thread) for thread in leaving]
     while waiting:
         thread, parent = waiting.pop()
         below, above = soup.get(Surface, thread), soup.get(Surface, parent)
@@ -294,8 +291,8 @@ def _tell_merges(live: LiveJob, world: World, turn: Turn, merges: list[tuple[str
 
 
 def _left_behind(turn: Turn, event: Ended, kept: Kept) -> str:
-    tree = kept.tree
-    if not (event.handle or event.usage or event.boundary or tree or turn.notes):
+    tree, seen = kept.tree, confined(turn, event)
+    if not (event.handle or event.usage or seen or tree or turn.notes):
         return f'{{"turn":"{turn.turn}"}}'
     left: dict[str, Any] = {"turn": turn.turn}
     if event.handle:
@@ -306,7 +303,7 @@ def _left_behind(turn: Turn, event: Ended, kept: Kept) -> str:
         left["tree"] = tree
     if kept.left_out:
         left["left_out"] = list(kept.left_out)
-    left.update(confined(event))
+    left.update(seen)
     if turn.notes:
         left["notes"] = turn.notes
         return json.dumps(left)  # in ASCII: a note may hold what is no character

@@ -29,7 +29,7 @@ from parley.engine import inputs, records, stand_in, texts
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
-from parley.engine.live import LiveJob, Turn, handle_slot, number_of, tree_slot
+from parley.engine.live import LiveJob, Turn, handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.records import quote
 from parley.engine.reduce import acknowledge, message, terminate
@@ -39,6 +39,7 @@ from parley.ports import Called, Ended, JobRow, Order, Progress, TurnEvent
 
 LINES_BUFFERED = 4096
 LINES_A_STREAM = 16  # more where there are many streams, so that each is not opened for a line or two
+REFUSALS = 20  # of a turn's calls that are kept with its end; its stream has all
 ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
 
 
@@ -224,6 +225,8 @@ class Engine:
                 self._log(live, turn, "call", f'"tool":{quote(event.tool)},"call":{quote(made)}')
             except Refused as refused:
                 text = str(refused)
+                if len(turn.refused) < REFUSALS:
+                    turn.refused.append(texts.fit(f"{event.tool}: {self.world.secrets.redact(text)}"))
                 self._log(live, turn, "refused", f'"tool":{quote(event.tool)},"why":{quote(text)}')
         self.world.turns.reply(event.job, event.turn, event.number, ok, text, data)
 
@@ -398,7 +401,7 @@ class Engine:
                 record.visits(record.state),
                 site,
                 f"{live.homes}/{records.home_of(turn.agent, turn.thread)}",
-                live.kept.get(handle_slot(turn.agent, turn.thread), ""),
+                handle_of(live.kept, turn.agent, turn.thread),
                 may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
                 time_limit(live.settings, live.role(turn.agent)),
                 surface.tools,

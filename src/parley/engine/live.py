@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import methodcaller
 from typing import Any
@@ -49,6 +50,7 @@ from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, StepRow, 
 
 HANDLE = "handle"
 TREE = "tree"
+_PLAYED_PROXY = f"{HANDLE} {PROXY} *"
 _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends on
 _WATCHED = frozenset((Interrupt, Terminate, AskHuman, Hold, Record))
 _brief = methodcaller("brief")
@@ -81,8 +83,24 @@ def slot(m: Any) -> str:
 
 
 def handle_slot(agent: str, thread: str) -> str:
-    """Where an instance's session handle is kept. The proxy has one memory in a job, not one a question."""
-    return f"{HANDLE} {agent} {'*' if agent == PROXY else thread}"
+    """Where an instance's session handle is kept."""
+    return f"{HANDLE} {agent} {thread}"
+
+
+def handle_of(kept: Mapping[str, str], agent: str, thread: str) -> str:
+    """The session handle that an instance goes on from; a played proxy has one memory in a job, not one a question."""
+    return kept.get(handle_slot(agent, thread)) or (kept.get(_PLAYED_PROXY, "") if agent == PROXY else "")
+
+
+def handle_after(kept: Mapping[str, str], agent: str, thread: str, handle: str) -> tuple[str, str]:
+    """Where a turn's handle is to be kept, and as what."""
+    played = json.loads(handle) if agent == PROXY and '"opened"' in handle else {}
+    if not isinstance(played, dict) or "opened" not in played:
+        return handle_slot(agent, thread), handle
+    # questions are dealt with side by side: what each turn used up stays used up
+    before = json.loads(kept.get(_PLAYED_PROXY) or "{}")
+    played["used"] = sorted({*before.get("used", []), *played.get("used", [])})
+    return _PLAYED_PROXY, json.dumps(played)
 
 
 def said_slot(thread: str) -> str:
@@ -116,6 +134,7 @@ class Turn:
     said: dict[str, Any] | None = None  # the proxy's answer, or its question to the human
     calls: list[str] = field(default_factory=list)  # each accepted call in a few words
     notes: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)  # why its other calls were not taken
     admission: Admission = field(init=False)  # of its payloads
 
     def __post_init__(self) -> None:

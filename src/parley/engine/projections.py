@@ -257,11 +257,12 @@ def inbox(store: Store, rows: list[JobRow] | None = None) -> list[Asked]:
 
 @dataclass(slots=True)
 class Past:
-    """What a job's steps tell of it: threads that have ended, and what its turns used."""
+    """What a job's steps tell of it: threads that have ended, what its turns used, and what they were refused."""
 
     ended: list[Thread]
     usage: dict[str, float]
     lost: int
+    refused: int
 
 
 def past(store: Store, job: str) -> Past:
@@ -270,7 +271,7 @@ def past(store: Store, job: str) -> Past:
     gone: dict[str, float] = {}
     why: dict[str, str] = {}
     usage: dict[str, float] = {"turns": 0}
-    lost = 0
+    lost = refused = 0
     for step in store.steps(job):
         if step.rule in ("open", "spark", "ask", "send-ask"):
             for thread in _made(step):
@@ -280,6 +281,7 @@ def past(store: Store, job: str) -> Past:
         if step.extra:
             left = json.loads(step.extra)
             lost += "fault" in left
+            refused += len(left.get("refused", ())) + len(left.get("left_out", ()))
             for name, value in left.get("usage", {}).items():
                 usage[name] = max(usage.get(name, 0), value) if name in GAUGES else usage.get(name, 0) + value
         for line in step.produced.splitlines() if "Terminate " in step.produced else ():
@@ -292,7 +294,7 @@ def past(store: Store, job: str) -> Past:
         for name, thread in made.items()
         if name in gone
     ]
-    return Past(ended, usage, lost)
+    return Past(ended, usage, lost, refused)
 
 
 _ENDINGS = {
@@ -388,6 +390,7 @@ class Follower:
             self.step = step.number
             if step.rule in _TOLD and (step.rule != "withdraw" or step.who == HUMAN):
                 found.append((step.transaction, step.time, 0, _step_event(step)))
+            found.extend((step.transaction, step.time, 0, event) for event in _refusals(step))
         for row in self.store.messages(self.job, self.message):
             self.message = row.number
             found.append((row.transaction, row.time, 1, _message_event(row)))
@@ -411,7 +414,9 @@ def _step_event(step: StepRow) -> Event:
         about = {"action": action, "from": before, "to": after, "reason": reason, "record": step.at}
         thread = step.at
     elif step.rule in ("hold", "release"):
-        text = "paused" if step.rule == "hold" else "goes on"
+        cause, _, until = json.loads(step.choice).partition(" ") if step.choice else ("", "", "")
+        whose = f"{thread} " if until else ""
+        text = f"{whose}goes on" if step.rule == "release" else f"{whose}waits for its provider" if until else "paused"
     elif step.rule in ("recover", "give-up"):
         fault = json.loads(step.extra).get("fault", "") if step.extra else "the process that ran it is gone"
         agent = step.at.partition(" ")[0]
@@ -423,6 +428,17 @@ def _step_event(step: StepRow) -> Event:
         text = f"{step.at.partition(' ')[0]} is interrupted"
         thread = step.at.split(" ")[1]
     return Event(step.time, step.rule, who, "", thread, thread, text, step.number, about)
+
+
+def _refusals(step: StepRow) -> Iterator[Event]:
+    """What the turn that a step ends was refused, and what of its files was not kept."""
+    if '"refused"' not in step.extra and '"left_out"' not in step.extra:
+        return
+    left, (agent, thread, *_) = json.loads(step.extra), step.at.split(" ")
+    for kind, words in (("refused", "was refused"), ("left_out", "left what is not kept")):
+        for text in left.get(kind, ()):
+            said = f"{agent} {words}: {text}"
+            yield Event(step.time, kind.replace("_", "-"), agent, "", thread, thread, said, step.number, {})
 
 
 def _states(step: StepRow) -> tuple[str, str]:

@@ -129,8 +129,7 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
         while soup.count(found) > 1 or len(soup.all(Terminate, here)) > 1:
             live.fire("term-again", here, who=who, time=now)
         for surface in soup.all(Surface, here):
-            if surface.agent != PROXY:
-                live.drop(handle_slot(surface.agent, here))
+            live.drop(handle_slot(surface.agent, here))
             if surface.workspace == here:
                 live.retired.append(here)
         live.drop(said_slot(here))

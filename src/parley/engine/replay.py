@@ -45,7 +45,7 @@ from parley.engine.evidence import (
     typed,
     wrong,
 )
-from parley.engine.live import HANDLE, handle_slot, said_slot, tree_slot
+from parley.engine.live import HANDLE, handle_after, handle_slot, said_slot, tree_slot
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
 
 # The invariants look at the whole soup. A small one is looked at after each transaction; a large one when as
@@ -364,20 +364,16 @@ class Replay:
             self.kept.pop(self.retries.pop(run.message, ""), None)
         elif row.rule == "term-final":
             for surface in reaction.consumed:
-                if isinstance(surface, Surface) and surface.agent != PROXY:
+                if isinstance(surface, Surface):
                     self.kept.pop(handle_slot(surface.agent, surface.thread), None)
             self.kept.pop(said_slot(at[0]), None)
 
     def _leave(self, row: StepRow, agent: str, thread: str) -> None:
         left = _left(row)
         handle, tree = left.get("handle"), left.get("tree")
-        where = handle_slot(agent, thread)
         try:
-            if handle and agent == PROXY:  # its questions are dealt with side by side: what was used up stays so
-                now, before = json.loads(handle), json.loads(self.kept.get(where) or "{}")
-                now["used"] = sorted({*before.get("used", []), *now.get("used", [])})
-                handle = json.dumps(now)
             if handle:
+                where, handle = handle_after(self.kept, agent, thread, handle)
                 self.kept[where] = handle
             if tree:
                 self.kept[tree_slot(self.soup.need(Surface, thread, agent).workspace)] = tree

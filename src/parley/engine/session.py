@@ -92,6 +92,8 @@ def _rest(live: LiveJob) -> Pause | None:
         return None
     if live.held:
         return Pause.PAUSED
+    if live.parked:
+        return None  # it goes on by itself when the provider lets it
     return Pause.WAITING if live.asking else None
 
 

@@ -61,7 +61,8 @@ def merged(agent: str, thread: str, merge: Merge) -> str:
         paths = _listed(merge.paths) or "nothing: it had changed no file"
         return f"[MERGE clean] {of}: {paths}.{left}"
     sides = "\n".join(_sides(conflict, agent) for conflict in merge.conflicts[:LISTED])
-    rest = _listed(merge.paths)
+    open_ = {conflict.path for conflict in merge.conflicts}
+    rest = _listed([path for path in merge.paths if path not in open_])
     clean = f" Merged cleanly: {rest}." if rest else ""
     return (
         f"[MERGE conflict] {of} and your tree both changed {_listed([c.path for c in merge.conflicts])}."

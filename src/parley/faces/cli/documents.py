@@ -79,6 +79,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "threads": [thread.document() for _, thread in everyone(present, behind, files)],
         "cost": behind.usage,
         "turns_lost": behind.lost,
+        "refused": behind.refused,
         "steps": transaction.steps if transaction else 0,
         "messages": transaction.messages if transaction else 0,
         "history": records.state_document(record)["history"] if record else [],

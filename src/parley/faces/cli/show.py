@@ -59,6 +59,8 @@ def _print_job(document: dict[str, Any]) -> None:
     cost = cost_words(document["cost"])
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
     print(f"  cost       {cost}{lost}; {document['messages']} messages, {document['steps']} steps")
+    if document["refused"]:
+        print(f"  refused    {document['refused']} times; see what with: parley log {document['id']}")
     policies = ", ".join(f"{state} {policy}" for state, policy in document["policies"].items())
     print(f"  asks you   {policies}")
     print(f"  result     {document['result']}")

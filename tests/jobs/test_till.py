@@ -1,0 +1,189 @@
+"""A whole job by real Claude Codes, from a question to the user's own checkout; then the same, killed again and again."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from random import Random
+
+from tests.apis.messages import MessagesAPI
+from tests.cli.home import Done, turn_processes, wait_for
+from tests.jobs import till
+from tests.jobs.desk import KEY, SECONDS, Desk
+from tests.worktrees.place import git
+
+KILLS = 4
+STATES = ["INTENT", "PLAN", "EXECUTE", "PLAN", "EXECUTE"]
+ACTIONS = ["APPROVED_INTENT", "APPROVED_PLAN", "REPLAN", "APPROVED_PLAN", "APPROVED_WORK"]
+
+
+def play(desk: Desk, *rules: dict[str, object]) -> tuple[str, ...]:
+    """The words that start the job, with a human who is played as far as the rules go."""
+    book = desk.folder.parent / "human.yaml"
+    book.write_text(till.human(*rules), encoding="utf-8")
+    return ("run", till.REQUEST, "--agent", "claude", "--playbook", str(book))
+
+
+def suite_of(desk: Desk) -> str:
+    """What the user's own tests say of the checkout."""
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest", "-q"], cwd=desk.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def sound(desk: Desk, api: MessagesAPI) -> None:
+    """What holds at any time: the record, the repository, nothing left running, and the key where it belongs."""
+    job = desk.job()
+    audited = desk.parley("audit", job)
+    assert (audited.code, "the record is sound" in audited.out) == (0, True), audited
+    assert turn_processes(job) == []
+    assert git(desk.folder, "fsck", "--full", "--strict", "--no-dangling") == ""
+    assert desk.holding(KEY) == []
+    assert all(request.headers["x-api-key"] == KEY for request in api.requests)
+    assert not any(KEY.encode() in request.body for request in (*api.requests, *api.asides))
+    assert not any(KEY in value for request in api.requests for name, value in request.headers.items() if name != "x-api-key")
+    assert api.refused == []
+
+
+def brought_home(desk: Desk, job: str, files: dict[str, str]) -> None:
+    """`parley diff` shows it, `parley merge` brings it, and the user's tests pass."""
+    shown = desk.parley("diff", job)
+    assert shown.code == 0
+    assert f"+{till.BOTH[0]}" in shown.out
+    assert "INTENT.md" not in shown.out
+    merged = desk.parley("merge", job)
+    assert merged.code == 0, merged
+    assert re.match(rf"parley/the-till-shall-know-discounts-and-taxes-{job} is merged: \d files", merged.out), merged.out
+    for name, text in files.items():
+        assert (desk.folder / name).read_text(encoding="utf-8") == text
+    assert git(desk.folder, "status", "--porcelain") == ""
+    assert "Ran 3 tests" in suite_of(desk)
+
+
+def test_a_request_becomes_a_branch_that_the_users_own_tests_pass(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "repo")
+    before, head = desk.users(), git(desk.folder, "rev-parse", "HEAD")
+    both, told = threading.Event(), threading.Event()
+    api: MessagesAPI
+
+    def held() -> None:
+        """The second coder is kept at work until the first is at work as well, and somebody has intervened."""
+        wait_for(lambda: any(b"Part one" in request.body for request in api.of("coder")), SECONDS)
+        both.set()
+        assert told.wait(SECONDS)
+
+    with MessagesAPI(till.script(parts=3, held=held), key=KEY) as api:
+        desk.log_in(api)
+        asked = desk.parley(*play(desk))
+        assert asked.code == 4, asked
+        assert asked.err == "parley: the agents are Claude Code, logged in by ANTHROPIC_API_KEY\n"
+        assert "Are discounts and taxes given in percent?" in asked.out
+        job, (question,) = desk.job(), desk.parley("inbox", "--json").document["questions"]
+        assert turn_processes(job) == []
+        assert desk.parley("answer", question["id"], "Yes, in percent.").code == 0
+
+        going = desk.begin("resume", job)
+        assert both.wait(SECONDS)
+        intervened = desk.parley("intervene", job, "Say what a price is.")
+        assert intervened.code == 0, intervened
+        told.set()
+        done = desk.end(going)
+
+        assert done.code == 0, done
+        sound(desk, api)
+    delivered(desk, job, asked, done)
+    assert desk.users() == before
+    assert git(desk.folder, "rev-parse", "HEAD") == head
+    assert desk.hooked == ""
+    told_of(desk, job, api)
+    brought_home(desk, job, {**till.RESULT, "README.md": till.README})
+    assert "post-merge" in desk.hooked  # the user's git merged, with the user's hooks
+
+
+def delivered(desk: Desk, job: str, asked: Done, done: Done) -> None:
+    """What was said at the end."""
+    assert f"{job} DONE: approved by the human" in done.out
+    assert re.search(r"till\.py +\+2 -2\n  4 files, 20 lines added, 2 removed", done.out), done.out
+    assert re.search(r"3\d turns; tokens [\d,]+ in, [\d,]+ out; \d+\.\d\d USD", done.out), done.out
+    assert "what was assumed\n  - No coins.\n" in done.out
+    assert f"look at it: parley diff {job}\ntake it home: parley merge {job}\n" in done.out
+    for said in (asked.out, asked.err, done.out, done.err):
+        assert KEY not in said
+
+
+def told_of(desk: Desk, job: str, api: MessagesAPI) -> None:
+    """What the record tells of how it came about."""
+    shown = desk.shown()
+    assert [entry["state"] for entry in shown["history"]] == STATES
+    assert [entry["action"] for entry in shown["history"]] == ACTIONS
+    assert shown["turns_lost"] == 0
+    events = desk.parley("log", job, "--json").document["events"]
+    texts = [event["text"] for event in events]
+    for told in (
+        "[ANSWER] Yes, in percent.",
+        "[ANSWER revise] Cents stay whole: say so.",
+        "[ANSWER backtrack plan] It matters: put it into the plan.",
+        "[INTERVENE advisory] Say what a price is.",
+        till.ADVICE,
+        "The discount is done.",
+        "The tax is done.",
+        "The README is done.",
+    ):
+        assert told in texts
+    (conflict,) = [text for text in texts if text.startswith("[MERGE conflict]")]
+    assert "both changed till.py." in conflict
+    assert till.DISCOUNT[0] in conflict
+    assert till.TAX[0] in conflict
+    assert not any(text.startswith(("[PENDING]", "[VIOLATION]", "[FAILED]")) for text in texts)
+    verdicts = desk.left("boundary")
+    assert len(verdicts) == shown["cost"]["turns"]
+    assert all(verdict["ok"] and verdict["held"] == verdict["tried"] for verdict in verdicts)
+    # a session goes on from turn to turn: the advice comes in the conversation of the task
+    last = api.of("coder")[-1].document["messages"]
+    assert "Part two" in str(last[0])
+    tests = [request.body.decode() for request in api.requests if "Ran 3 tests" in request.body.decode()]
+    assert tests, "the lead has run the tests of both, in the cage"
+    subjects = git(desk.folder, "log", "--format=%s", f"refs/parley/jobs/{job}").splitlines()
+    assert any(re.fullmatch(rf"coder on dispatch:\w+, turn t\d+ of job {job}", line) for line in subjects)
+    assert sum(line.startswith("merge dispatch:") for line in subjects) == 2
+    (branch,) = git(desk.folder, "for-each-ref", "--format=%(refname:short)", "refs/heads/parley").split()
+    assert git(desk.folder, "log", "-1", "--format=%s", branch).strip() == till.REQUEST
+
+
+def test_the_same_job_killed_again_and_again_comes_to_the_same_end(tmp_path: Path) -> None:
+    """SIGKILL of the orchestrator while a request of some agent is under way, at moments that a seed gives."""
+    desk = Desk(tmp_path / "repo")
+    rng = Random("whole jobs, killed")
+    with MessagesAPI(till.script(), key=KEY) as api:
+        desk.log_in(api)
+        going = desk.begin(*play(desk, till.PERCENT))
+        for kill in range(KILLS):
+            aim = len(api.requests) + rng.randint(8, 20)
+            wait_for(lambda aim=aim: len(api.requests) >= aim or going.poll() is not None, SECONDS)
+            assert going.poll() is None, going.communicate()
+            going.send_signal(signal.SIGKILL)
+            going.communicate()
+            job = desk.job()
+            began = time.monotonic()
+            wait_for(lambda: turn_processes(job) == [], 10)
+            assert time.monotonic() - began < 10
+            if kill % 2:
+                assert desk.parley("show", job).code == 0
+            going = desk.begin("resume", job)
+        done = desk.end(going)
+
+        assert done.code == 0, done
+        sound(desk, api)
+    shown = desk.shown()
+    assert [entry["action"] for entry in shown["history"]] == ACTIONS
+    recovered = [step for step in desk.steps() if step.rule == "recover"]
+    assert recovered, "some turns were lost, and given back"
+    assert desk.hooked == ""
+    brought_home(desk, job, till.RESULT)
