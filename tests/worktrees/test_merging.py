@@ -152,6 +152,21 @@ def test_two_children_and_a_grandchild_come_up_one_after_the_other(family: Place
     assert family.committed().items() >= {"a": b"child\ngrandchild\n", "b": b"other\n"}.items()
 
 
+def test_a_conflict_that_a_child_left_open_is_open_above_it_too(family: Place) -> None:
+    grandchild = "dispatch:g1"
+    family.prepare(grandchild, CHILD)
+    family.turn(CHILD, {"text": "child\n"})
+    family.turn(grandchild, {"text": "grandchild\n"})
+
+    assert [conflict.path for conflict in family.trees.merge(JOB, grandchild, CHILD).conflicts] == ["text"]
+    assert family.trees.merge(JOB, CHILD, ROOT).conflicts == ()
+
+    assert b">>>>>>> dispatch:g1" in family.committed()["text"]
+    assert family.trees.unresolved(JOB, ROOT) == ["text"]
+    family.turn(ROOT, {"text": "both\n"})
+    assert family.trees.unresolved(JOB, ROOT) == []
+
+
 def test_long_sides_are_shown_as_far_as_there_is_room(family: Place) -> None:
     family.turn(CHILD, {"text": "child\n" * 2000})
     family.turn(ROOT, {"text": "parent\n" * 2000})

@@ -44,6 +44,7 @@ class Hatch:
     def __init__(self, folder: int, name: str, token: str, take: Take, owner: tuple[int, int] | None = None) -> None:
         self._token, self._take = token.encode(), take
         self._calls = self._refusals = 0
+        self.refused: list[str] = []  # why, each reason once
         self._answers: deque[tuple[int, bytes]] = deque()
         self._connections: set[_Connection] = set()
         self._over = False
@@ -162,6 +163,8 @@ class Hatch:
 
     def _refuse(self, connection: _Connection, why: str) -> None:
         self._refusals += 1
+        if why not in self.refused:
+            self.refused.append(why)
         connection.last = True
         connection.got.clear()
         self._owe(connection, _answer(ok=False, text=why, data={}))

@@ -126,7 +126,7 @@ class Turn:
                     self._hatch = hatch
                 for path in (order.home, order.site.workspace):
                     self._boundary.hand_over(path)
-                return self._live(cage, ended)
+                return replace(self._live(cage, ended), refusals=tuple(hatch.refused))
             finally:
                 with self._lock:
                     self._hatch = None
