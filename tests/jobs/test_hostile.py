@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -136,12 +137,14 @@ def test_a_hostile_claude_gets_nowhere_and_the_record_tells(tmp_path: Path) -> N
     job = desk.job()
 
     for name in ("claude", "role", "intent", "gone", "hook", "bus"):
-        assert "Read-only" in results[name] or "No such file" in results[name] or "cannot" in results[name], results
+        assert re.search("has been denied|Read-only file system|No such file|cannot", results[name]), (name, results)
     assert "written" in results["own"]  # a worker's record is nobody's outcome
-    assert "403" in results["key"] or "refused" in results["key"] or "key" not in results["key"].split("outside")[-1]
+    assert "ANTHROPIC_API_KEY=outside" in results["key"]
+    assert "GET /v1/organizations/api_keys is not on the list of paths" in results["key"]
     refused = [text for texts in desk.left("refused") for text in texts]
     for text in (
         "the policy always asks the human here; ask before you answer",
+        "Claude Code itself lets nobody do this: Bash echo '{}' > .claude/settings.json",
         "is not yours to change",
         "/etc/cron.d/planted is outside your workspace",
         "Send: ",
@@ -207,13 +210,14 @@ MANY = "i=0; while [ $i -lt 400 ]; do echo $i > many-$i; i=$((i+1)); done"
 def test_other_programs_in_a_repository_full_of_traps_get_nowhere_either(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "repo", {"a.txt": "a\n", ".gitattributes": ATTRIBUTES, ".gitmodules": _modules(tmp_path)})
     traps = _trapped(desk, tmp_path / "traps")
+    flood = tmp_path / "flood.py"
+    flood.write_text(HUGE, encoding="utf-8")
     (desk.folder / "parley.toml").write_text(
         "[workspace]\nfiles = 200\n[boundary]\nprocesses = 64\n"
-        f"[agents.flood]\ncommand = [{json.dumps(os.path.realpath(sys.executable))}, 'flood.py']\nbinds = ['flood.py']\n"
+        f"[agents.flood]\ncommand = ['{os.path.realpath(sys.executable)}', '{flood}']\nbinds = ['{flood}']\n"
         "[roles.flooder]\nrunner = 'flood'\n[roles.project-lead]\nteam = ['coder', 'tester', 'flooder']\n",
         encoding="utf-8",
     )
-    desk.write("flood.py", HUGE)
     before = desk.users()
     lead = [
         *PLAN,
@@ -240,8 +244,8 @@ def test_other_programs_in_a_repository_full_of_traps_get_nowhere_either(tmp_pat
     job = desk.job()
     told = [event["text"] for event in desk.parley("log", job, "--json").document["events"]]
     faults = desk.left("fault")
-    assert len(faults) == 4  # tried as often as the crash budget lets it, then given up
-    assert all("more than 200 files" in fault or "files" in fault for fault in faults), faults
+    assert len(faults) == 3  # tried as often as the crash budget lets it, then given up
+    assert all(fault.startswith("there are more than 200 files in ") for fault in faults), faults
     assert any(text.startswith("[FAILED] tester on ") for text in told)
     refused = [text for texts in desk.left("refused") for text in texts]
     assert any("bytes at most; put the text into a file" in text for text in refused), refused

@@ -55,7 +55,8 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
     run = live.soup.get(Run, turn.thread, turn.agent)
     if run is None or run.turn != event.turn:
         return None
-    live.finish(event.turn, "lost" if event.fault else "ended")
+    if event.fault or event.parked_seconds > 0:
+        live.finish(event.turn, "lost")
     if event.parked_seconds > 0:
         park(live, world, turn, event)
     elif event.fault:
@@ -144,6 +145,7 @@ def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str, wh
 
 def _end_proxy(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     question = turn.thread.partition(":")[2]
+    live.finish(turn.turn, "ended")
     _keep_handle(live, turn, event.handle)
     live.fire(
         "nosend-step",
@@ -196,8 +198,10 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         merges = _bring_up(live, world, turn, record, outcome)
         kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
     except WorkspaceError as trouble:  # too large, or damaged by what ran in it: that turn does not count
+        live.finish(turn.turn, "lost")
         lose(live, world, turn, str(trouble), confined(turn, event))
         return
+    live.finish(turn.turn, "ended")
     tree = kept.tree
     inside = contents(live, world, surface.workspace, tree) if record else {}
     unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []

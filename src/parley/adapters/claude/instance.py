@@ -218,7 +218,7 @@ class Instance:
 
     # ---- what the CLI asks back ------------------------------------------------------------------
 
-    async def _check(self, given: HookInput, _id: str | None, _context: HookContext) -> HookJSONOutput:
+    async def _check(self, given: HookInput, use: str | None, _context: HookContext) -> HookJSONOutput:
         """The pre-tool check. Whatever goes wrong in it, the answer is no."""
         turn = self._turn
         try:
@@ -226,7 +226,7 @@ class Instance:
         except Exception:  # noqa: BLE001 - fail closed: an exception here would count as consent
             reason = CHECK_FAILED
         if reason and turn is not None:
-            turn.refuse(reason)
+            turn.refuse(reason, use or "")
         return {
             "hookSpecificOutput": {
                 "hookEventName": "PreToolUse",

@@ -114,6 +114,15 @@ def limit_of(message: Mapping[str, Any]) -> float | None:
     return None
 
 
+def denials_of(result: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """The uses of tools that were not allowed: each by its id, with what it was to do."""
+    denied = result.get("permission_denials")
+    for one in denied if isinstance(denied, list) else ():
+        if isinstance(one, dict) and isinstance(given := one.get("tool_input"), dict):
+            subject = next((str(given[key]) for key in ("command", "file_path", "path") if key in given), "")
+            yield str(one.get("tool_use_id", "")), f"{one.get('tool_name')} {subject}".strip()
+
+
 def written_of(message: Mapping[str, Any]) -> float | None:
     """How many tokens a response has, which is only said at its end."""
     event = message.get("event") if message.get("type") == "stream_event" else None

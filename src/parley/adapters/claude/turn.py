@@ -10,7 +10,7 @@ from typing import Any
 
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent, SystemMessage, TextBlock, ToolUseBlock
 
-from parley.adapters.claude.results import Fault, Lost, limit_of, tokens_of, usage_of, written_of
+from parley.adapters.claude.results import Fault, Lost, denials_of, limit_of, tokens_of, usage_of, written_of
 from parley.adapters.claude.tools import SERVER
 from parley.ports import Called, Ended, Order, Progress, TurnEvent
 
@@ -34,6 +34,7 @@ class Turn:
         self.over = False
         self.results: list[Mapping[str, Any]] = []
         self.refusals: list[str] = []
+        self._refused: set[str] = set()  # the uses of tools that are told already
         self.wait_seconds: float | None = None
         self.last = ""  # the entry of the session that the turn came to
         self.tokens = 0.0  # in the context before the last response
@@ -91,8 +92,9 @@ class Turn:
             if not waiting.done():
                 waiting.set_result((False, OVER))
 
-    def refuse(self, text: str) -> None:
-        """Remember what the pre-tool check refused."""
+    def refuse(self, text: str, use: str = "") -> None:
+        """Remember what was refused: by the pre-tool check, or by the CLI itself."""
+        self._refused.add(use)
         self.progress(f"refused: {text}")
         if len(self.refusals) < REFUSALS:
             self.refusals.append(text[:PROGRESS_LIMIT])
@@ -128,6 +130,9 @@ class Turn:
         """What the SDK's own messages leave out."""
         if message.get("type") == "result":
             self.results.append(message)
+            for use, text in denials_of(message):
+                if use not in self._refused:
+                    self.refuse(f"Claude Code itself lets nobody do this: {text}", use)
         self.written = written_of(message) or self.written
         wait = limit_of(message)
         if wait is not None:
