@@ -404,6 +404,10 @@ class WorkspaceError(Exception):
     """A workspace can't be made or kept: the text says why and what to do."""
 
 
+class SetUpFailed(WorkspaceError):
+    """The user's set-up command did not do its work in a fresh workspace: no turn can begin there."""
+
+
 class OverQuota(WorkspaceError):
     """The job's files have outgrown what they may take of the disk."""
 

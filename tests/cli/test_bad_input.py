@@ -79,6 +79,15 @@ def test_no_playbook(home: Home) -> None:
     assert "the scripted agent needs a playbook" in home.fails("run", "x", "--agent", "scripted")
 
 
+def test_a_set_up_command_that_fails_is_told_at_once(home: Home) -> None:
+    home.write("parley.toml", '[workspace]\nsetup = "echo no luck >&2; exit 3"\n')
+    done = home.run("run", "x", "--policy", "never", "--playbook", home.write("p.yaml", LEADS))
+
+    assert done.code == 1
+    assert "FAILURE: the set-up command `echo no luck >&2; exit 3` failed: no luck" in done.out
+    assert done.out.count("lost its turn") == 1, "trying again would end the same way"
+
+
 def test_nobody_to_do_the_work(home: Home) -> None:
     said = home.fails("run", "x")
 

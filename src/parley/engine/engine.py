@@ -35,7 +35,7 @@ from parley.engine.records import quote
 from parley.engine.reduce import acknowledge, message, terminate
 from parley.engine.roster import charter_of, time_limit
 from parley.engine.world import World
-from parley.ports import Called, Ended, JobRow, Order, Progress, TurnEvent
+from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent
 
 LINES_BUFFERED = 4096
 LINES_A_STREAM = 16  # more where there are many streams, so that each is not opened for a line or two
@@ -68,6 +68,7 @@ class Engine:
         self._room = LINES_BUFFERED  # how many may
         self._started: list[tuple[LiveJob, Turn]] = []
         self._look = True  # whether inputs may be waiting
+        self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
 
     # ---- taking a job on -----------------------------------------------------------------------
 
@@ -192,7 +193,8 @@ class Engine:
             self._look |= stand_in.speak(live, self.world)
             if live.parked:
                 unpark(live, self.world)
-        events = self.world.turns.events(0.0 if self._look else timeout_seconds)
+        stillborn, self._stillborn = self._stillborn, []
+        events = [*stillborn, *self.world.turns.events(0.0 if self._look or stillborn else timeout_seconds)]
         for event in events:
             self._take(event)
         taken = self._take_inputs()
@@ -352,7 +354,11 @@ class Engine:
                 self.world.workspace.clear_outcome(live.job, workspace)
         for live, turn in started:
             if turn.turn in live.running:
-                self._submit(live, turn)
+                try:
+                    self._submit(live, turn)
+                except SetUpFailed as failed:
+                    fault = Ended(live.job, turn.turn, live.epoch, fault=str(failed), hard=True)
+                    self._stillborn.append(fault)
         if self._logged > self._room:
             self._write_lines()
         for live in self.jobs.values():
@@ -367,6 +373,7 @@ class Engine:
             self.world.workspace.retire(live.job, workspace)
 
     def _submit(self, live: LiveJob, turn: Turn) -> None:
+        turn.stream = records.stream_of(live.record, turn.thread)
         surface = live.soup.need(Surface, turn.thread, turn.agent)
         record = enclosing(live.soup, turn.thread)
         parent = live.soup.parent(turn.thread)
@@ -385,7 +392,6 @@ class Engine:
         text = f"{text}\n\n{remark}" if remark else text
         if not live.homes:
             live.homes = str(self.world.files.home(live.job) / "homes")
-        turn.stream = records.stream_of(live.record, turn.thread)
         self._log(live, turn, "start", f'"agent":{quote(turn.agent)},"message":"{turn.message}"')
         self.world.turns.submit(
             Order(

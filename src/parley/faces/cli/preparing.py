@@ -10,7 +10,7 @@ from pathlib import Path
 from parley.adapters.boundary import Boundary, Cage, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
 from parley.config import Settings
-from parley.ports import BoundaryError, Site, WorkspaceError
+from parley.ports import BoundaryError, SetUpFailed, Site
 
 PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 
@@ -24,7 +24,7 @@ class Preparing:
         self._home = home
 
     def __call__(self, site: Site, command: str) -> None:
-        """Run it; a WorkspaceError with its last words if it fails."""
+        """Run it; a SetUpFailed with its last words if it fails."""
         folder = Path(tempfile.mkdtemp(prefix="set-up-", dir=self._home))
         try:
             self._run(site, command, folder)
@@ -47,11 +47,11 @@ class Preparing:
         try:
             caged = self._boundary.launch(cage)
         except BoundaryError as error:
-            raise WorkspaceError(f"the set-up command can't be run: {error}") from error
+            raise SetUpFailed(f"the set-up command can't be run: {error}") from error
         try:
             said, told = caged.process.communicate(timeout=self._settings.time_limit_seconds)
         except subprocess.TimeoutExpired as error:
-            raise WorkspaceError(
+            raise SetUpFailed(
                 f"the set-up command `{command}` took too long; see [limits] in parley.toml"
             ) from error
         finally:
@@ -59,4 +59,4 @@ class Preparing:
         if code:
             lines = [line for line in (said + told).decode("utf-8", "replace").splitlines() if line.strip()]
             last = lines[-1].strip()[:300] if lines else f"it ended with {code}"
-            raise WorkspaceError(f"the set-up command `{command}` failed: {last}; see [workspace] in parley.toml")
+            raise SetUpFailed(f"the set-up command `{command}` failed: {last}; see [workspace] in parley.toml")
