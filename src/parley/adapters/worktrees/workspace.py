@@ -245,7 +245,9 @@ class Worktrees:
         if above.folder.is_dir():
             above.update(found.tree, self._limits(above))
         marks = above.marks
-        carried = {path: sign for path, sign in child.marks.conflicts.items() if path in child.marks.settle(child.folder)}
+        carried = {
+            path: sign for path, sign in child.marks.conflicts.items() if path in child.marks.settle(child.folder)
+        }
         marks.conflicts.update(carried | found.signs)  # what the child left open is open above it
         marks.write()
         history.set_tip(above.slug, history.commit(found.tree, (above.tip, child.tip), f"merge {name}"))

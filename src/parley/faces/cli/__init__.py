@@ -36,6 +36,7 @@ MODULES = {
     "gc": "gc",
     "roles": "roles",
     "doctor": "doctor",
+    "trust": "trust",
     "tool": "tool",
 }
 
@@ -110,6 +111,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("gc", "free the disk of what finished jobs have left", _add_gc)
     add("roles", "list the roles of a new job, or show what one is told", _add_roles)
     add("doctor", "check this machine and this home", _add_nothing)
+    add("trust", "allow what this repository's parley.toml asks for", _add_nothing)
     add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
     return top
 

@@ -20,6 +20,7 @@ from parley.adapters.sqlite import SqliteStore
 from parley.faces.cli import FAILED, OK
 from parley.faces.cli.desk import Place, place_of, print_json
 from parley.faces.cli.trial import Trial, hold
+from parley.faces.cli.trust import unallowed
 from parley.faces.cli.workshop import on_terminal
 from parley.ports import BusError
 
@@ -133,24 +134,28 @@ def _settings(place: Place) -> Check:
         settings = config.read(place.root)
     except config.ConfigError as error:
         return Check("settings", ok=False, found=str(error), remedy="until then jobs can't be started")
+    if asked := unallowed(place):
+        remedy = "read it, then allow it with `parley trust`"
+        return Check("settings", ok=False, found=f"{config.FILE} asks for {', '.join(asked)}", remedy=remedy)
     durable = "each commit waits for the disk" if settings.durability == "full" else "the last commits may be lost"
     return Check("durability", ok=True, found=f"{settings.durability}: {durable}")
 
 
 def _boundary(place: Place) -> Trial:
+    return hold(_read(place).boundary)
+
+
+def _read(place: Place) -> config.Settings:
+    """The settings, as far as they may be used: what is wrong with them is told elsewhere."""
     try:
-        settings = config.read(place.root).boundary
+        return config.Settings() if unallowed(place) else config.read(place.root)
     except config.ConfigError:
-        settings = config.BoundarySettings()  # what is wrong with them is told above
-    return hold(settings)
+        return config.Settings()
 
 
 def _claude(place: Place) -> Check:
     """Whether Claude Code can be used; nobody has to, so that it is no fault if it can't."""
-    try:
-        settings = config.read(place.root).claude
-    except config.ConfigError:
-        return Check("claude", ok=True, found="not looked for: the settings can't be read")
+    settings = _read(place).claude
     if problem := lacking(settings, os.environ):
         return Check("claude", ok=True, found=f"not used: {problem}")
     try:

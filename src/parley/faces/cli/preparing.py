@@ -51,9 +51,7 @@ class Preparing:
         try:
             said, told = caged.process.communicate(timeout=self._settings.time_limit_seconds)
         except subprocess.TimeoutExpired as error:
-            raise SetUpFailed(
-                f"the set-up command `{command}` took too long; see [limits] in parley.toml"
-            ) from error
+            raise SetUpFailed(f"the set-up command `{command}` took too long; see [limits] in parley.toml") from error
         finally:
             code = caged.kill()
         if code:

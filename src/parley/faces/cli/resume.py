@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from parley import config
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.engine.projections import TERMINAL
@@ -13,6 +12,7 @@ from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
+from parley.faces.cli.trust import settings_of
 from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of
 from parley.ports import JobRow
 
@@ -37,7 +37,7 @@ def run(words: argparse.Namespace) -> int:
                 return OK
             if store.owner_lives(row.job) and not words.json:
                 print(f"another process works on {row.job}; it is taken over should that process end")
-    with engine_of(place, config.read(place.root)) as engine:
+    with engine_of(place, settings_of(place)) as engine:
         return conduct(engine, place, jobs, words, stay=words.background)
 
 

@@ -24,6 +24,7 @@ from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json
 from parley.faces.cli.documents import listed
 from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose
+from parley.faces.cli.trust import settings_of
 from parley.faces.cli.workshop import conduct, engine_of
 from parley.ports import JobRow
 
@@ -35,7 +36,7 @@ def run(words: argparse.Namespace) -> int:
     """Start a job."""
     request = check_request(words.request)
     place = place_of(words.repo)
-    settings = config.read(place.root)
+    settings = settings_of(place)
     agent = choose(words.agent, settings, place, playbook=words.playbook is not None)
     for policy in words.policy:
         settings = config.with_policy(settings, policy)
