@@ -28,7 +28,7 @@ from parley.engine.records import state_document
 from parley.engine.roster import charter_of, roles
 from parley.engine.stand_in import answer_key
 from parley.engine.world import World
-from parley.ports import Called, Ended, JobRow, MessageRow, Order, StepRow, TurnEvent
+from parley.ports import Called, Conflict, Ended, JobRow, Kept, Merge, MessageRow, Order, OverQuota, StepRow, TurnEvent
 from simulator.world import (
     BEGINNING,
     Crash,
@@ -195,6 +195,37 @@ class StageTurns(SimTurns):
         return injected or super().events(timeout_seconds)
 
 
+MARKER = "<<<<<<<"
+
+
+class StageWorkspace(SimWorkspace):
+    """The simulator's workspaces, in which two sides may also get into each other's way, and one may grow too large."""
+
+    most_files = 10
+
+    def snapshot(self, job: str, name: str, text: str) -> Kept:
+        if len(self.disk.work.get((job, name), {})) > self.most_files:
+            raise OverQuota(f"there are more than {self.most_files} files in {name}; remove some")
+        return super().snapshot(job, name, text)
+
+    def merge(self, job: str, name: str, parent: str) -> Merge:
+        """What both sides made different since the child began becomes a conflict, with both in the parent's file."""
+        base = self.disk.trees.get(f"{job}|{name}", {})
+        ours, theirs = dict(self.disk.work.get((job, parent), {})), self.disk.work.get((job, name), {})
+        merged = super().merge(job, name, parent)
+        found = []
+        for path in merged.paths:
+            mine, other = ours.get(path), theirs[path]
+            if mine is not None and mine != base.get(path) and other != base.get(path):
+                found.append(Conflict(path, mine, other))
+                self.disk.work[job, parent][path] = f"{MARKER} {mine} | {other}"
+        clean = tuple(path for path in merged.paths if path not in {conflict.path for conflict in found})
+        return Merge(clean, tuple(found))
+
+    def unresolved(self, job: str, name: str) -> list[str]:
+        return sorted(path for path, text in self.disk.work.get((job, name), {}).items() if MARKER in text)
+
+
 # ---- the stage -------------------------------------------------------------------------------------
 
 
@@ -243,7 +274,7 @@ class Stage:
         world = World(
             SimStore(self.bus, f"process-{self.processes}", self.fuse),
             self.turns,
-            SimWorkspace(self.disk, self.fuse),
+            StageWorkspace(self.disk, self.fuse),
             SimFiles(self.disk, self.fuse),
             self.clock,
             self.ids,
@@ -369,6 +400,23 @@ class Stage:
     def end(self, order: Order, text: str = "late", epoch: int | None = None) -> Stage:
         """A result of a turn, from whatever process."""
         self.turns.injected.append(Ended(JOB, order.turn, order.epoch if epoch is None else epoch, text))
+        return self
+
+    def fail(self, agent: str, fault: str, *, hard: bool = False, parked_seconds: float = 0.0) -> Stage:
+        """End an agent's present turn as lost, as its runner would."""
+        order = self.order(agent)
+        self.turns.running.pop((JOB, order.turn)).alive = False
+        ended = Ended(JOB, order.turn, order.epoch, fault=fault, hard=hard, parked_seconds=parked_seconds)
+        self.turns.injected.append(ended)
+        self.crank()
+        return self
+
+    def wait(self, seconds: float) -> Stage:
+        """Let time pass."""
+        until = self.clock.time + seconds
+        while self.clock.time < until:
+            self.crank(until - self.clock.time)
+        self.crank(0.0)
         return self
 
     # ---- what there is to see ------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Step:
     def __init__(self, before: Soup, firing: Firing, reaction: Reaction) -> None:
         self.before = before
         self.rule = firing.rule
-        self.at = firing.at
+        self.at = firing.at[:2] if firing.rule == "give-up" else firing.at  # behind them: that it is hopeless
         self.choice: Any = firing.choice
         self.made = list(reaction.produced)
         self.gone: list[Molecule] = []

@@ -324,7 +324,7 @@ class Engine:
 
     def _judge_pending(self, live: LiveJob) -> bool:
         """PENDING: nothing is under way, and the state has not ended."""
-        if live.soup.stirring or live.held or not live.record.live:
+        if live.soup.stirring or live.held or live.parked or not live.record.live:
             return False
         now = self.world.clock.now()
         seen = live.write(

@@ -421,7 +421,7 @@ def _step_event(step: StepRow) -> Event:
         fault = json.loads(step.extra).get("fault", "") if step.extra else "the process that ran it is gone"
         agent = step.at.partition(" ")[0]
         next_ = "it is tried again" if step.rule == "recover" else "given up"
-        text = f"{agent} lost its turn ({fault}); {next_}"
+        text, thread = f"{agent} lost its turn ({fault}); {next_}", step.at.split(" ")[1]
     elif step.rule == "withdraw":
         text = f"{thread} is withdrawn"
     elif step.rule == "interrupt":

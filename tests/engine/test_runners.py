@@ -1,0 +1,179 @@
+"""What a runner or a workspace may tell of a turn besides its end: a limit, a hopeless fault, too much, a conflict."""
+
+from __future__ import annotations
+
+from parley.core.terms import AskHuman, Crashed, Hold
+from parley.engine.projections import Follower
+from parley.engine.session import Pause, _rest
+from tests.engine.stage import (
+    CRASH,
+    EXECUTE,
+    INTENT,
+    JOB,
+    ROOT,
+    YES,
+    Stage,
+    always,
+    ask,
+    asserts,
+    book,
+    close,
+    on,
+    outcome,
+    say,
+    send,
+    sleep,
+    write,
+)
+
+GIVES = on(r"^\[EXECUTE\]", send("coder", "look", "c"))
+TAKES = on("seen", close("c"), write("WORK_SUMMARY.md", "all"), asserts("WORK_SUMMARY.md"))
+DONE = EXECUTE[1]
+LIMIT = "a rate limit is reached (429)"
+
+
+# ---- a provider's limit ----------------------------------------------------------------------------
+
+
+def parked(**more: object) -> Stage:
+    """A coder at work."""
+    coder = [on("look", sleep(5), say("seen"))]
+    return Stage(book(execute=[GIVES, TAKES, DONE], human=YES, coder=coder), **more).running("coder")
+
+
+def test_a_parked_turn_waits_and_goes_on_without_a_strike() -> None:
+    stage = parked()
+    for _ in range(5):  # more often than a crash would be forgiven
+        tries = stage.started("coder")
+        stage.fail("coder", LIMIT, parked_seconds=30).wait(29)
+        assert (stage.started("coder"), stage.busy("coder")) == (tries, False)
+        assert len(stage.soup.of(Hold)) == 1
+        stage.wait(2)
+        assert stage.busy("coder")
+    stage.run()
+    assert stage.state == "DONE"
+    assert set(stage.told("coder")) == {"look"}
+    assert (stage.fired("hold"), stage.fired("release"), stage.fired("recover")) == (5, 5, 5)
+    assert (stage.fired("strike"), stage.fired("give-up"), stage.fired("pending")) == (0, 0, 0)
+    assert not stage.soup.of(Crashed)
+    log = [event.text for event in Follower(stage.outside, JOB).read()]
+    assert any(text.startswith("dispatch:") and text.endswith("waits for its provider") for text in log)
+    assert any(LIMIT in text and "it is tried again" in text for text in log)
+
+
+def test_a_job_with_somebody_parked_is_not_left_though_the_human_is_asked() -> None:
+    execute = [on(r"^\[EXECUTE\]", send("coder", "look", "c"), send("tester", "ask", "t"))]
+    human = [{**YES[0], "match": r"\.md:"}]
+    stage = Stage(
+        book(execute=execute, human=human, coder=[on("look", sleep(5))], tester=[on("ask", ask("which?"))]),
+    )
+    stage.running("coder").fail("coder", LIMIT, parked_seconds=60)
+    stage.until(lambda s: s.soup.of(AskHuman) and not s.turns.running)
+    assert _rest(stage.live) is None
+    stage.wait(61)
+    assert stage.started("coder") == 2
+    stage.wait(10)
+    assert _rest(stage.live) is Pause.WAITING
+
+
+def test_who_is_parked_stays_so_when_the_process_dies() -> None:
+    stage = parked().fail("coder", LIMIT, parked_seconds=60)
+    stage.kill()
+    stage.adopt().wait(58)
+    assert stage.started("coder") == 1
+    stage.wait(3).run()
+    assert (stage.started("coder"), stage.state) == (2, "DONE")
+
+
+def test_who_is_parked_can_be_withdrawn() -> None:
+    stage = parked().fail("coder", LIMIT, parked_seconds=600)
+    stage.withdraw().run()
+    assert stage.state == "WITHDRAWN"
+    assert not stage.soup.of(Hold)
+
+
+# ---- faults that trying again does not mend ----------------------------------------------------------
+
+
+def test_a_hopeless_lead_goes_straight_to_the_failure_dialog() -> None:
+    stage = Stage(book(intent=[always(r"^\[INTENT\]", sleep(5)), INTENT[1]])).running("intent-lead")
+    stage.fail("intent-lead", "the boundary did not hold", hard=True).run()
+    assert stage.started("intent-lead") == 1
+    assert (stage.fired("dialog"), stage.fired("recover")) == (1, 0)
+    (asked,) = stage.soup.of(AskHuman)
+    assert "INTENT can't go on: the boundary did not hold" in stage.body(asked.framing)
+    stage.answer(None, "fail").run()
+    assert stage.state == "FAILURE"
+
+
+def test_a_hopeless_worker_is_told_of_at_once() -> None:
+    stage = parked().fail("coder", "the boundary did not hold", hard=True).run()
+    assert stage.started("coder") == 1
+    told = stage.told("project-lead")
+    assert any("could not go on after 1 try: the boundary did not hold" in text for text in told)
+
+
+# ---- workspaces ------------------------------------------------------------------------------------
+
+
+def test_the_files_of_a_lost_turn_are_put_back_and_kept_apart() -> None:
+    coder = [on("look", write("half.txt", "half"), CRASH)]
+    stage = Stage(book(execute=[GIVES, on(r"^\[FAILED\]", say("so be it"))], human=YES, coder=coder))
+    stage.until(lambda s: s.fired("give-up"))
+    thread = stage.thread("coder")
+    assert "half.txt" not in stage.files(thread)
+    lost = [text for name, text in stage.disk.lost.items() if name.startswith(f"{JOB}|{thread}|t")]
+    assert len(lost) == 3
+    assert all("half.txt" in text for text in lost)
+
+
+def test_a_turn_that_leaves_too_much_is_lost_and_recorded_so() -> None:
+    coder = [always("look", *(write(f"{number}.txt", "x") for number in range(20)), say("seen"))]
+    stage = Stage(book(execute=[GIVES, on(r"^\[FAILED\]", say("so be it"))], human=YES, coder=coder))
+    stage.until(lambda s: s.fired("give-up"))
+    stage.check()
+    assert [turn.status for turn in stage.outside.turns(JOB) if turn.agent == "coder"] == ["lost"] * 3
+    assert "more than 10 files" in stage.steps("give-up")[0].extra
+    stage.until(lambda s: any(text.startswith("[FAILED] coder") for text in s.told("project-lead")))
+
+
+def conflicted(*settling: dict[str, object]) -> Stage:
+    """Two coders write the same file; the lead closes both in one turn."""
+    execute = [
+        on(r"^\[EXECUTE\]", send("coder", "one", "c"), send("tester", "two", "t")),
+        on("seen", say("waiting")),
+        on("seen", close("c"), close("t")),
+        *settling,
+        DONE,
+    ]
+    coder = [on("one", write("same.txt", "from one"), say("seen"))]
+    tester = [on("two", write("same.txt", "from two"), say("seen"))]
+    return Stage(book(execute=execute, human=YES, coder=coder, tester=tester))  # type: ignore[arg-type]
+
+
+ENDS = (write("WORK_SUMMARY.md", "all"), asserts("WORK_SUMMARY.md"))
+
+
+def test_a_conflict_reaches_whoever_closed_and_is_settled_there() -> None:
+    stage = conflicted(on(r"^\[MERGE conflict\]", write("same.txt", "of both"), *ENDS)).run()
+    assert stage.state == "DONE"
+    told = [text for text in stage.told("project-lead") if text.startswith("[MERGE")]
+    assert [text.split("]")[0] for text in told] == ["[MERGE clean", "[MERGE conflict"]
+    assert "from one" in told[1]
+    assert "from two" in told[1]
+    assert "Merged cleanly" not in told[1]
+    assert stage.files()["same.txt"] == "of both"
+    assert not any(text.startswith("[VIOLATION]") for text in stage.told("project-lead"))
+
+
+def test_no_assert_and_no_outcome_counts_while_a_conflict_is_open() -> None:
+    stage = conflicted(
+        on(r"^\[MERGE conflict\]", *ENDS),
+        on(r"^\[VIOLATION\]", outcome("APPROVED_WORK")),
+        on(r"^\[VIOLATION\]", write("same.txt", "of both"), *ENDS),
+    ).run()
+    assert stage.state == "DONE"
+    told = [text for text in stage.told("project-lead") if text.startswith("[VIOLATION]")]
+    assert len(told) == 2
+    assert all("a merge left conflicts in same.txt" in text for text in told)
+    assert "<<<" not in stage.files(ROOT)["same.txt"]

@@ -1,0 +1,123 @@
+"""A job whose lead is Claude Code and whose worker is Codex, both real, both behind the boundary."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from parley.adapters.command import codex
+from tests.apis import messages, responses
+from tests.apis.messages import MessagesAPI
+from tests.apis.responses import ResponsesAPI
+from tests.cli.home import turn_processes
+from tests.command.test_codex import FOLDER
+from tests.engine.stage import INTENT
+from tests.jobs.desk import KEY, Desk
+from tests.jobs.till import asserts, at, outcome, shell
+
+OTHER_KEY = "sk-proj-planted-for-the-other-0123456789"
+PORTER = """---
+name: porter
+description: Ports small things.
+runner: codex
+---
+You port code.
+"""
+DOUBLE = "def double(x):\n    return 2 * x\n"
+WRITE = "printf 'def double(x):\\n    return 2 * x\\n' > double.py && python3 -c 'import double; print(double.double(21))'"
+
+
+def lead() -> messages.Script:
+    turns = [
+        messages.Turn(
+            r"^\[PLAN\]",
+            [
+                shell("pwd"),
+                messages.Use("Write", at("PLAN.md", content="# Plan\nPort it.\n")),
+                asserts("PLAN.md", "Is it sound?"),
+            ],
+        ),
+        messages.Turn(
+            r"^\[EXECUTE\]",
+            [
+                shell("pwd"),
+                messages.Use("Send", {"to": "porter", "text": "Please port double."}),
+                messages.Say("It is at work."),
+            ],
+        ),
+        messages.Turn(
+            r"ported, 42",
+            [
+                messages.Use(
+                    "CloseConversation", lambda talk: {"thread": talk.last(r"sent to porter on (dispatch:\w+)")}
+                ),
+                messages.Say("Taken."),
+            ],
+        ),
+        messages.Turn(
+            r"^\[MERGE clean\]",
+            [
+                shell("cat double.py"),
+                messages.Use("Write", at("WORK_SUMMARY.md", content="# Work\nPorted.\n")),
+                asserts("WORK_SUMMARY.md", "Is it right?"),
+            ],
+        ),
+        messages.Turn(
+            r"^\[ANSWER approve\]",
+            lambda talk: [
+                outcome("APPROVED_WORK" if "[EXECUTE]" in talk.prompts[0] else "APPROVED_PLAN", "approved by the human")
+            ],
+        ),
+    ]
+    return messages.Script({"project-lead": turns})
+
+
+def porter() -> responses.Script:
+    turn = responses.Turn(
+        "port double",
+        [
+            responses.Use("exec_command", {"cmd": WRITE}),
+            responses.Use("Send", {"thread": "dispatcher", "text": "double is ported, 42"}),
+        ],
+    )
+    return responses.Script({"porter": [turn]})
+
+
+def test_a_job_led_by_claude_code_with_a_codex_at_work_reaches_done(tmp_path: Path) -> None:
+    if codex.find(str(FOLDER)) is None and os.environ.get("CI") != "true":
+        pytest.skip("the Codex CLI is not here; `make .codex/installed` fetches it")
+    desk = Desk(tmp_path / "repo")
+    desk.write(".claude/agents/porter.md", PORTER)
+    human = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
+    proxy = [
+        {"match": r"\[QUESTION\]", "repeat": True, "do": [{"ask_human": "please look"}]},
+        {"match": r"\[HUMAN", "repeat": True, "do": [{"answer": {"verdict": "approve", "text": "yes"}}]},
+    ]
+    book = tmp_path / "book.yaml"
+    book.write_text(json.dumps({"human": human, "proxy": proxy, "agents": {"intent-lead": INTENT}}), encoding="utf-8")
+    with MessagesAPI(lead(), key=KEY) as claude, ResponsesAPI(porter(), key=OTHER_KEY) as other:
+        desk.log_in(claude)
+        desk.environment["OPENAI_API_KEY"] = OTHER_KEY
+        route = f"{{ upstream = '{other.url}', headers = {{ Authorization = 'Bearer $OPENAI_API_KEY' }}, paths = ['/v1/responses'] }}"
+        desk.write(
+            "parley.toml",
+            f"[roles.project-lead]\nteam = ['coder', 'porter']\n[agents.codex]\nfolder = '{FOLDER}'\nroute = {route}\n",
+        )
+        done = desk.parley("run", "Port double", "--agent", "claude", "--playbook", str(book))
+
+    job = desk.job()
+    assert done.code == 0, (done, desk.parley("log", job).out)
+    shown = desk.parley("show", job, "--json").document
+    assert [change["path"] for change in shown["delivery"]["changes"]] == ["double.py"]
+    assert len(claude.of("project-lead")) > len(other.of("porter")) > 1
+    assert any("42" in request.body.decode() for request in other.of("porter"))
+    assert shown["cost"]["input_tokens"] > 1000 * len(other.of("porter"))
+    assert all(verdict["ok"] for verdict in desk.left("boundary"))
+    assert [secret for secret in (KEY, OTHER_KEY) if desk.holding(secret)] == []
+    assert turn_processes(job) == []
+    assert desk.parley("audit", job).code == 0
+    assert desk.parley("merge", job).code == 0
+    assert (desk.folder / "double.py").read_text(encoding="utf-8") == DOUBLE
