@@ -35,6 +35,7 @@ def lead() -> messages.Script:
         messages.Turn(
             r"^\[PLAN\]",
             [
+                messages.Fail(429, retry_after=1, times=2),  # once, and once again when the CLI tries again
                 shell("pwd"),
                 messages.Use("Write", at("PLAN.md", content="# Plan\nPort it.\n")),
                 asserts("PLAN.md", "Is it sound?"),
@@ -104,7 +105,7 @@ def test_a_job_led_by_claude_code_with_a_codex_at_work_reaches_done(tmp_path: Pa
         route = f"{{ upstream = '{other.url}', headers = {{ Authorization = 'Bearer $OPENAI_API_KEY' }}, paths = ['/v1/responses'] }}"
         desk.write(
             "parley.toml",
-            f"[roles.project-lead]\nteam = ['coder', 'porter']\n[agents.codex]\nfolder = '{FOLDER}'\nroute = {route}\n",
+            f"[claude]\nmax_retries = 1\n[roles.project-lead]\nteam = ['coder', 'porter']\n[agents.codex]\nfolder = '{FOLDER}'\nroute = {route}\n",
         )
         done = desk.parley("run", "Port double", "--agent", "claude", "--playbook", str(book))
 
@@ -112,6 +113,11 @@ def test_a_job_led_by_claude_code_with_a_codex_at_work_reaches_done(tmp_path: Pa
     assert done.code == 0, (done, desk.parley("log", job).out)
     shown = desk.parley("show", job, "--json").document
     assert [change["path"] for change in shown["delivery"]["changes"]] == ["double.py"]
+    # a limit of the provider's was waited for: `parley run` stayed, and nobody was blamed
+    (fault,) = desk.left("fault")
+    assert "a rate limit is reached (429)" in fault
+    rules = [step.rule for step in desk.steps()]
+    assert (rules.count("hold"), rules.count("release"), rules.count("strike")) == (1, 1, 0)
     assert len(claude.of("project-lead")) > len(other.of("porter")) > 1
     assert any("42" in request.body.decode() for request in other.of("porter"))
     assert shown["cost"]["input_tokens"] > 1000 * len(other.of("porter"))

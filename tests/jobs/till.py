@@ -193,15 +193,26 @@ def script(*, parts: int = 2, held: Callable[[], object] = bool) -> Script:
     )
 
 
-def human(*more: dict[str, Any]) -> str:
-    """A playbook in which only the human is played."""
+def passing_on() -> list[dict[str, Any]]:
+    """A proxy that is played too: it asks the human, and passes on each verdict that this job knows."""
+    said = {"approve": "yes", "revise": "Cents stay whole: say so.", "backtrack plan": "Put it into the plan."}
+    answers = [
+        {"match": rf"\[HUMAN {verdict}\]", "repeat": True, "do": [{"answer": {"verdict": verdict, "text": text}}]}
+        for verdict, text in said.items()
+    ]
+    plain = {"match": r"\[HUMAN\]", "repeat": True, "do": [{"answer": {"text": "Yes, in percent."}}]}
+    return [{"match": r"\[QUESTION\]", "repeat": True, "do": [{"ask_human": "please look"}]}, *answers, plain]
+
+
+def human(*more: dict[str, Any], proxy: bool = False) -> str:
+    """A playbook in which only the human is played, and the proxy where it is said."""
     rules = [
         *more,
         {"match": "INTENT INTENT.md", "verdict": "revise", "text": "Cents stay whole: say so."},
         {"match": "Which comes first", "verdict": "backtrack plan", "text": "It matters: put it into the plan."},
         {"match": r"[A-Z_]+\.md:", "verdict": "approve", "text": "yes", "repeat": True},
     ]
-    return json.dumps({"human": rules, "agents": {}})
+    return json.dumps({"human": rules, "agents": {}, **({"proxy": passing_on()} if proxy else {})})
 
 
 PERCENT = {"match": "in percent", "text": "Yes, in percent."}

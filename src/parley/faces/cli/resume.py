@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
 
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
@@ -12,6 +14,7 @@ from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
+from parley.faces.cli.runners import check
 from parley.faces.cli.trust import settings_of
 from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of
 from parley.ports import JobRow
@@ -37,8 +40,17 @@ def run(words: argparse.Namespace) -> int:
                 return OK
             if store.owner_lives(row.job) and not words.json:
                 print(f"another process works on {row.job}; it is taken over should that process end")
-    with engine_of(place, settings_of(place)) as engine:
+    settings = settings_of(place)
+    for row in rows:
+        if row.job in jobs:
+            check(cast_of(row), settings, place)
+    with engine_of(place, settings) as engine:
         return conduct(engine, place, jobs, words, stay=words.background)
+
+
+def cast_of(row: JobRow) -> list[dict[str, Any]]:
+    """The roles that a job keeps, each with its runner."""
+    return [{**role, "runner": role.get("runner") or row.agent} for role in json.loads(row.settings)["roles"]]
 
 
 def can_go_on(store: SqliteStore, row: JobRow) -> bool:

@@ -1,0 +1,128 @@
+"""Who plays the agents of a job: chosen, announced, and refused in one line before anything starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parley.adapters.boundary import Boundary
+from parley.adapters.claude import ClaudeError
+from parley.config import Settings
+from parley.faces.cli import runners
+from parley.faces.cli.desk import Place
+from parley.ports import Ended, Order, Site, TurnEvent
+from tests.cli.home import LEADS, Home
+
+LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY")
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in LOGINS:
+        monkeypatch.delenv(name, raising=False)
+
+
+def role(home: Home, runner: str) -> None:
+    home.write(".claude/agents/helper.md", f"---\nname: helper\nrunner: {runner}\n---\nHelp.\n")
+
+
+@pytest.mark.parametrize("words", [(), ("--agent", "claude")])
+def test_without_a_login_nothing_starts(home: Home, words: tuple[str, ...]) -> None:
+    said = home.refuses("run", "x", *words)
+
+    assert "Claude Code has no login: set ANTHROPIC_API_KEY" in said
+    assert ("or let scripted agents play: --playbook FILE" in said) == (not words)
+    assert not (home.folder / ".parley").exists()
+
+
+def test_without_the_extra_it_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parley.adapters.claude.login.find_spec", lambda _: None)
+
+    assert 'Claude Code needs the extra `claude`: pip install "parley[claude]"' in home.refuses("run", "x")
+
+
+def test_an_agent_that_is_not_known_is_told_with_those_that_are(home: Home) -> None:
+    home.write("parley.toml", "[agents.mine]\ncommand = ['true']\n")
+
+    said = home.refuses("run", "x", "--agent", "robot")
+
+    assert "there is no agent 'robot'; use one of: scripted, claude, codex, mine" in said
+
+
+def test_a_role_whose_runner_is_not_known_is_refused(home: Home) -> None:
+    role(home, "nobody")
+
+    said = home.refuses("run", "x", "--playbook", home.write("p.yaml", LEADS))
+
+    assert "the role helper: there is no runner 'nobody'; use one of: scripted, claude, codex" in said
+
+
+def test_a_role_whose_runner_lacks_something_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    playbook = home.write("p.yaml", LEADS)
+    role(home, "codex")
+    assert "the role helper: codex is not on the PATH: install it" in home.refuses("run", "x", "--playbook", playbook)
+    role(home, "claude")
+    assert "the role helper: Claude Code has no login" in home.refuses("run", "x", "--playbook", playbook)
+    assert not (home.folder / ".parley").exists()
+
+
+def test_going_on_without_what_a_role_needs_is_refused_and_costs_the_job_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role(home, "claude")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-any")
+    job = home.start()
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+
+    assert "the role helper: Claude Code has no login" in home.refuses("resume", job)
+
+    assert home.jobs()[0]["status"] == "needs you"
+    assert home.here("withdraw", job).code == 0  # giving up needs no login
+
+
+def test_each_role_has_its_own_runner_or_the_playbooks_or_the_jobs() -> None:
+    roles: list[dict[str, Any]] = [
+        {"name": "coder", "runner": "codex"},
+        {"name": "project-lead", "runner": ""},
+        {"name": "proxy"},
+    ]
+
+    runners.assign(roles, "claude", ["project-lead"])
+
+    assert [one["runner"] for one in roles] == ["codex", "scripted", "claude"]
+
+
+def test_a_login_that_is_gone_when_its_turn_comes_is_told_as_hopeless(tmp_path: Path) -> None:
+    made = runners.runners(Place(tmp_path, tmp_path / ".parley"), Settings(), Boundary())
+    told: list[TurnEvent] = []
+    order = Order(
+        "t1", "j1", 1, "token", "coder", "dispatch:d", "go", "project-lead", "EXECUTE", 1, Site(str(tmp_path)),
+        str(tmp_path / "home"), "", False, 60.0, (), runner="claude", role=json.dumps({"name": "coder"}),
+    )  # fmt: skip
+
+    made["claude"].start(order, told.append)
+    made["claude"].cancel("j1", "t1")
+    made["claude"].close()
+
+    (ended,) = told
+    assert isinstance(ended, Ended)
+    assert ended.hard
+    assert "Claude Code has no login" in ended.fault
+
+
+def test_a_runner_is_made_once_and_only_when_it_is_needed() -> None:
+    makes = []
+
+    def make() -> Any:
+        makes.append(1)
+        raise ClaudeError("not here")
+
+    late = runners.Late(make)
+    late.rest("j1")
+    late.reply("j1", "t1", 1, True, "", {})
+    late.close()
+    assert makes == []
