@@ -12,7 +12,8 @@ LISTED = {
     "agent", "decider", "created", "updated", "seconds", "threads", "cost",
 }  # fmt: skip
 SHOWN = LISTED | {
-    "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery", "exits",
+    "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery",
+    "exits",
 }  # fmt: skip
 THREAD = {"id", "agent", "parent", "state", "doing", "since", "mail", "workspace"}
 QUESTION = {

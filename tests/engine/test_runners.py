@@ -35,10 +35,10 @@ LIMIT = "a rate limit is reached (429)"
 # ---- a provider's limit ----------------------------------------------------------------------------
 
 
-def parked(**more: object) -> Stage:
+def parked() -> Stage:
     """A coder at work."""
     coder = [on("look", sleep(5), say("seen"))]
-    return Stage(book(execute=[GIVES, TAKES, DONE], human=YES, coder=coder), **more).running("coder")
+    return Stage(book(execute=[GIVES, TAKES, DONE], human=YES, coder=coder)).running("coder")
 
 
 def test_a_parked_turn_waits_and_goes_on_without_a_strike() -> None:
@@ -148,7 +148,7 @@ def conflicted(*settling: dict[str, object]) -> Stage:
     ]
     coder = [on("one", write("same.txt", "from one"), say("seen"))]
     tester = [on("two", write("same.txt", "from two"), say("seen"))]
-    return Stage(book(execute=execute, human=YES, coder=coder, tester=tester))  # type: ignore[arg-type]
+    return Stage(book(execute=execute, human=YES, coder=coder, tester=tester))
 
 
 ENDS = (write("WORK_SUMMARY.md", "all"), asserts("WORK_SUMMARY.md"))

@@ -14,7 +14,6 @@ from tests.engine.stage import EXECUTE, INTENT, PLAN, asserts, close, on, outcom
 from tests.jobs import till
 from tests.jobs.desk import KEY, Desk
 from tests.jobs.till import at, shell
-from tests.worktrees.place import git
 from tests.worktrees.test_hostile import ATTRIBUTES, HOOKS, config_of, trap
 
 ENDLESS = "tail -f /dev/null -s 61.5"
@@ -70,6 +69,7 @@ def hostile_script() -> Script:
             r"^\[VIOLATION\]",
             [shell("pwd"), Use("Write", at("INTENT.md", content="# Intent\n")), till.asserts("INTENT.md", "Is it?")],
         ),
+        Turn(r"^\[ANSWER revise\]", [shell("echo more >> INTENT.md"), till.asserts("INTENT.md", "Now?")]),
         Turn(r"^\[ANSWER approve\]", [till.outcome("APPROVED_INTENT", "approved")]),
     ]
     coder = [
@@ -117,21 +117,13 @@ def test_a_hostile_claude_gets_nowhere_and_the_record_tells(tmp_path: Path) -> N
         YES,
     ]
     lead = [*PLAN, on(r"^\[EXECUTE\]", send("coder", "do it", "c")), on("Half way", say("I wait")), *WORK]
-    script = hostile_script()
-    script.agents["intent-lead"].insert(2, Turn(r"^\[ANSWER revise\]", [shell("echo more >> INTENT.md"), till.asserts("INTENT.md", "Now?")]))  # type: ignore[attr-defined]
-    with MessagesAPI(script, key=KEY) as api:
+    with MessagesAPI(hostile_script(), key=KEY) as api:
         desk.log_in(api)
         named = book(desk, human=rules, agents={"project-lead": lead})
         done = desk.parley("run", "Try everything", "--agent", "claude", "--playbook", named)
         assert done.code == 0, done
-        results = {
-            name: found
-            for name, found in zip(
-                ("pwd", *COMMANDS, "w1", "w2", "w3", "s1", "s2", "s3", "half", "long", "ask"),
-                _results(api),
-                strict=False,
-            )
-        }
+        names = ("pwd", *COMMANDS)
+        results = dict(zip(names, _results(api), strict=False))
         sessions = b"".join(request.body for request in api.requests)
         pleas = [r for r in api.of("proxy") if PLEA.strip() in r.body.decode().replace("\\n", "\n")]
     job = desk.job()
@@ -165,7 +157,11 @@ def test_a_hostile_claude_gets_nowhere_and_the_record_tells(tmp_path: Path) -> N
     assert all(PLEA.strip() not in request.system for request in pleas)
     asked = [event for event in events if event["to"] == "human" and ".md" in event["text"].splitlines()[0]]
     assert len(asked) == 4  # INTENT.md twice, PLAN.md, WORK_SUMMARY.md
-    assert [entry["action"] for entry in desk.shown()["history"]] == ["APPROVED_INTENT", "APPROVED_PLAN", "APPROVED_WORK"]
+    assert [entry["action"] for entry in desk.shown()["history"]] == [
+        "APPROVED_INTENT",
+        "APPROVED_PLAN",
+        "APPROVED_WORK",
+    ]
     # and nothing came of it
     assert desk.users() == before
     shown = desk.parley("diff", job).out
@@ -203,7 +199,9 @@ except OSError:
     pass
 print("the flood is done")
 """
-BOMB = "python3 -c \"import os,time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.2); break\"; echo stopped"
+BOMB = (
+    'python3 -c "import os,time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.2); break"; echo stopped'
+)
 MANY = "i=0; while [ $i -lt 400 ]; do echo $i > many-$i; i=$((i+1)); done"
 
 

@@ -26,8 +26,22 @@ runner: codex
 ---
 You port code.
 """
+SETTINGS = """
+[claude]
+max_retries = 1
+[roles.project-lead]
+team = ["coder", "porter"]
+[agents.codex]
+folder = "{folder}"
+[agents.codex.route]
+upstream = "{url}"
+headers = {{ Authorization = "Bearer $OPENAI_API_KEY" }}
+paths = ["/v1/responses"]
+"""
 DOUBLE = "def double(x):\n    return 2 * x\n"
-WRITE = "printf 'def double(x):\\n    return 2 * x\\n' > double.py && python3 -c 'import double; print(double.double(21))'"
+WRITE = (
+    "printf 'def double(x):\\n    return 2 * x\\n' > double.py && python3 -c 'import double; print(double.double(21))'"
+)
 
 
 def lead() -> messages.Script:
@@ -102,11 +116,7 @@ def test_a_job_led_by_claude_code_with_a_codex_at_work_reaches_done(tmp_path: Pa
     with MessagesAPI(lead(), key=KEY) as claude, ResponsesAPI(porter(), key=OTHER_KEY) as other:
         desk.log_in(claude)
         desk.environment["OPENAI_API_KEY"] = OTHER_KEY
-        route = f"{{ upstream = '{other.url}', headers = {{ Authorization = 'Bearer $OPENAI_API_KEY' }}, paths = ['/v1/responses'] }}"
-        desk.write(
-            "parley.toml",
-            f"[claude]\nmax_retries = 1\n[roles.project-lead]\nteam = ['coder', 'porter']\n[agents.codex]\nfolder = '{FOLDER}'\nroute = {route}\n",
-        )
+        desk.write("parley.toml", SETTINGS.format(folder=FOLDER, url=other.url))
         done = desk.parley("run", "Port double", "--agent", "claude", "--playbook", str(book))
 
     job = desk.job()

@@ -1,4 +1,4 @@
-"""A whole job by real Claude Codes, from a question to the user's own checkout; then the same, killed again and again."""
+"""A whole job by real Claude Codes, from a question to the user's checkout; then the same, killed again and again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.apis.messages import MessagesAPI
 from tests.cli.home import Done, turn_processes, wait_for
@@ -21,7 +23,7 @@ STATES = ["INTENT", "PLAN", "EXECUTE", "PLAN", "EXECUTE"]
 ACTIONS = ["APPROVED_INTENT", "APPROVED_PLAN", "REPLAN", "APPROVED_PLAN", "APPROVED_WORK"]
 
 
-def play(desk: Desk, *rules: dict[str, object], proxy: bool = False) -> tuple[str, ...]:
+def play(desk: Desk, *rules: dict[str, Any], proxy: bool = False) -> tuple[str, ...]:
     """The words that start the job, with a human who is played as far as the rules go."""
     book = desk.folder.parent / "human.yaml"
     book.write_text(till.human(*rules, proxy=proxy), encoding="utf-8")
@@ -47,7 +49,9 @@ def sound(desk: Desk, api: MessagesAPI) -> None:
     assert desk.holding(KEY) == []
     assert all(request.headers["x-api-key"] == KEY for request in api.requests)
     assert not any(KEY.encode() in request.body for request in (*api.requests, *api.asides))
-    assert not any(KEY in value for request in api.requests for name, value in request.headers.items() if name != "x-api-key")
+    assert not any(
+        KEY in value for request in api.requests for name, value in request.headers.items() if name != "x-api-key"
+    )
     assert api.refused == []
 
 
@@ -59,7 +63,9 @@ def brought_home(desk: Desk, job: str, files: dict[str, str]) -> None:
     assert "INTENT.md" not in shown.out
     merged = desk.parley("merge", job)
     assert merged.code == 0, merged
-    assert re.match(rf"parley/the-till-shall-know-discounts-and-taxes-{job} is merged: \d files", merged.out), merged.out
+    assert re.match(rf"parley/the-till-shall-know-discounts-and-taxes-{job} is merged: \d files", merged.out), (
+        merged.out
+    )
     for name, text in files.items():
         assert (desk.folder / name).read_text(encoding="utf-8") == text
     assert git(desk.folder, "status", "--porcelain") == ""
@@ -156,6 +162,19 @@ def told_of(desk: Desk, job: str, api: MessagesAPI) -> None:
     assert git(desk.folder, "log", "-1", "--format=%s", branch).strip() == till.REQUEST
 
 
+def gone(job: str) -> bool:
+    return turn_processes(job) == []
+
+
+def kill_in(going: subprocess.Popen[str], api: MessagesAPI, requests: int) -> None:
+    """Kill it when so many more requests have come."""
+    aim = len(api.requests) + requests
+    wait_for(lambda: len(api.requests) >= aim or going.poll() is not None, SECONDS)
+    assert going.poll() is None, going.communicate()
+    going.send_signal(signal.SIGKILL)
+    going.communicate()
+
+
 def test_the_same_job_killed_again_and_again_comes_to_the_same_end(tmp_path: Path) -> None:
     """SIGKILL of the orchestrator while a request of some agent is under way, at moments that a seed gives."""
     desk = Desk(tmp_path / "repo")
@@ -164,18 +183,15 @@ def test_the_same_job_killed_again_and_again_comes_to_the_same_end(tmp_path: Pat
         desk.log_in(api)
         going = desk.begin(*play(desk, till.PERCENT, proxy=True))
         for _ in range(KILLS):
-            aim = len(api.requests) + rng.randint(5, 16)
-            wait_for(lambda aim=aim: len(api.requests) >= aim or going.poll() is not None, SECONDS)
-            assert going.poll() is None, going.communicate()
-            going.send_signal(signal.SIGKILL)
-            going.communicate()
+            kill_in(going, api, rng.randint(5, 16))
             job = desk.job()
-            wait_for(lambda job=job: turn_processes(job) == [], 10)  # the kernel ends them; nobody else is there to
+            wait_for(partial(gone, job), 10)  # the kernel ends them; nobody else is there to
             going = desk.begin("resume", job)
         done = desk.end(going)
 
         assert done.code == 0, done
         sound(desk, api)
+    job = desk.job()
     shown = desk.shown()
     assert [entry["action"] for entry in shown["history"]] == ACTIONS
     lost = [step for step in desk.steps() if step.rule == "recover"]

@@ -162,7 +162,10 @@ def coder(held: Callable[[], object] = bool) -> list[Turn]:
     return [
         Turn("^Part one", part("discount", DISCOUNT, "self.assertEqual(total([200], discount=50), 100)")),
         Turn("^Part two", second),
-        Turn(re.escape(ADVICE), [Use("Read", at("README.md")), Use("Write", at("README.md", content=README)), Say("The README is done.")]),
+        Turn(
+            re.escape(ADVICE),
+            [Use("Read", at("README.md")), Use("Write", at("README.md", content=README)), Say("The README is done.")],
+        ),
     ]
 
 

@@ -414,7 +414,7 @@ def _step_event(step: StepRow) -> Event:
         about = {"action": action, "from": before, "to": after, "reason": reason, "record": step.at}
         thread = step.at
     elif step.rule in ("hold", "release"):
-        cause, _, until = json.loads(step.choice).partition(" ") if step.choice else ("", "", "")
+        until = json.loads(step.choice).partition(" ")[2] if step.choice else ""
         whose = f"{thread} " if until else ""
         text = f"{whose}goes on" if step.rule == "release" else f"{whose}waits for its provider" if until else "paused"
     elif step.rule in ("recover", "give-up"):

@@ -18,7 +18,6 @@ from parley.core.step import Step
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
-    PROXY,
     AskHuman,
     Hold,
     Kind,
