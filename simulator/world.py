@@ -189,6 +189,8 @@ class SimWorkspace:
         """Put a tree back."""
 
         def act() -> None:
+            if (job, name) not in self.disk.work:
+                return
             self.disk.lost[f"{job}|{name}|{lost}"] = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
             self.disk.work[job, name] = dict(self.disk.trees[tree or f"{job}|{name}"])
 

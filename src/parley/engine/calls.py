@@ -26,6 +26,7 @@ from parley.engine.endings import anchored, contents
 from parley.engine.live import LiveJob, Turn
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.world import World
+from parley.ports import WorkspaceError
 
 BRIEF_OF = 2000  # characters of a text that its beginning is made from
 NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
@@ -139,15 +140,21 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
         raise Refused("kind is `question` or `assert`")
     artifact = _name(arguments, "artifact") if kind == Kind.ASSERT else ""
     surface = live.soup.need(Surface, turn.thread, turn.agent)
-    there = {}
-    if artifact:
-        tree = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn)).tree
-        there = contents(live, world, surface.workspace, tree)
+    there = _contents_now(live, world, turn, surface.workspace) if artifact else {}
     question = Question(world.ids.new(), "?", Kind(kind), artifact, there.get(artifact, ""))
     refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
     turn.questions.append((question, text))
     turn.calls.append(f"AskQuestion {artifact or question.id}: {_brief(world, text)}")
     return "asked; your turn ends, and the answer comes as your next message", {"question": question.id}
+
+
+def _contents_now(live: LiveJob, world: World, turn: Turn, workspace: str) -> dict[str, str]:
+    """What the artifacts contain in mid-turn. A workspace that can't be kept is the agent's to mend."""
+    try:
+        tree = world.workspace.snapshot(live.job, workspace, anchored(live, turn)).tree
+        return contents(live, world, workspace, tree)
+    except WorkspaceError as error:
+        raise Refused(str(error)) from error
 
 
 def _proxy(live: LiveJob, turn: Turn) -> Proxy:

@@ -193,23 +193,26 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     now = world.clock.now()
     surface = live.soup.need(Surface, turn.thread, turn.agent)
     record = led_by(live.soup, turn.thread)
-    outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
     try:
+        outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
         merges = _bring_up(live, world, turn, record, outcome)
         kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
+        tree = kept.tree
+        inside = contents(live, world, surface.workspace, tree) if record else {}
+        unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
     except WorkspaceError as trouble:  # too large, or damaged by what ran in it: that turn does not count
         live.finish(turn.turn, "lost")
         lose(live, world, turn, str(trouble), confined(turn, event))
+        live.remarks[turn.agent, turn.thread] = texts.did_not_count(str(trouble))
         return
     live.finish(turn.turn, "ended")
-    tree = kept.tree
-    inside = contents(live, world, surface.workspace, tree) if record else {}
-    unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
     questions, refused = _questions(live, world, turn, inside, unsettled)
     if outcome is not None and outcome.outcome and unsettled:
         outcome = Outcome(problem=texts.unsettled(unsettled))
     if refused and outcome is None:
         outcome = Outcome(problem=refused)
+    if unsettled and any(merge.conflicts for _, _, merge in merges):
+        outcome = None  # it could not know of what its own turn's end has brought: it is told, and not blamed
     payloads = [
         payload_message(payload, _written(live, world, turn, payload, number))
         if isinstance(payload, Deliver)
@@ -219,7 +222,8 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     closed = {payload.thread for payload in payloads if isinstance(payload, Close)}
     silent = len(closed) == len(payloads) and not questions and outcome is None
     if silent and not in_flight(live.soup, turn.thread, closed):
-        reply = _reply(live, world, turn, texts.fit(event.text))
+        brought = " ".join(texts.merged(*merge) for merge in merges) if thread_kind(turn.thread) == "dispatch" else ""
+        reply = _reply(live, world, turn, texts.fit(event.text or brought))
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
     if tree:
@@ -262,16 +266,20 @@ def _bring_up(
     ends = record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state)
     if ends or any(question.artifact == WORK for question, _ in turn.questions):
         leaving = list(soup.children(turn.thread))
+    closed = {payload.thread for payload in turn.payloads if isinstance(payload, Close)}
+    own = soup.need(Surface, turn.thread, turn.agent).workspace
     merges: list[tuple[Surface, str]] = []
-    waiting = [(thread, turn.thread) for thread in leaving]
+    waiting = [(thread, own, thread in closed) for thread in leaving]
     while waiting:
-        thread, parent = waiting.pop()
-        below, above = soup.get(Surface, thread), soup.get(Surface, parent)
-        if below is None or above is None:
+        thread, into, ending = waiting.pop()
+        below = soup.get(Surface, thread)
+        if below is None:
             continue  # it was withdrawn
-        if below.workspace != above.workspace:
-            merges.append((below, above.workspace))
-        waiting.extend((child, thread) for child in soup.children(thread))
+        if below.workspace != into:
+            merges.append((below, into))
+        # nobody's tree is changed under its hands: past one that goes on, what lies below it comes straight here
+        through = below.workspace if ending and soup.get(Run, thread) is None else into
+        waiting.extend((child, through, ending) for child in soup.children(thread))
     return [
         (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into))
         for below, into in reversed(merges)

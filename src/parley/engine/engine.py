@@ -24,6 +24,8 @@ from parley.core.terms import (
     Mailbox,
     Run,
     Surface,
+    Tombstone,
+    thread_kind,
 )
 from parley.engine import inputs, records, stand_in, texts
 from parley.engine.calls import call, may_ask
@@ -146,14 +148,13 @@ class Engine:
 
     def _restore(self, live: LiveJob) -> None:
         """Put every workspace back to what the bus names; those that nobody works in are taken away again."""
-        inhabited = {surface.workspace for surface in live.soup.of(Surface)}
-        for where, tree in live.kept.items():
-            if where.startswith("tree "):
-                workspace = where.partition(" ")[2]
-                if workspace in inhabited or workspace == live.thread:
-                    self.world.workspace.restore(live.job, workspace, tree, f"epoch-{live.epoch}")
-                else:
-                    self.world.workspace.retire(live.job, workspace)
+        inhabited = {live.thread, *(surface.workspace for surface in live.soup.of(Surface))}
+        for workspace in sorted(inhabited):
+            tree = live.kept.get(tree_slot(workspace), "")  # none: it goes back to how it began
+            self.world.workspace.restore(live.job, workspace, tree, f"epoch-{live.epoch}")
+        for grave in live.soup.of(Tombstone):
+            if thread_kind(grave.thread) == "dispatch" and grave.thread not in inhabited:
+                self.world.workspace.retire(live.job, grave.thread)
 
     def _keep_outcomes(self, live: LiveJob) -> None:
         """Write again the outcome files that the last commits may not have got to."""

@@ -42,6 +42,7 @@ from parley.core.terms import (
     Terminate,
     Verdict,
     job_thread,
+    thread_kind,
 )
 from parley.core.wire import decode, text
 from parley.engine.chain import link
@@ -50,6 +51,7 @@ from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, StepRow, 
 
 HANDLE = "handle"
 TREE = "tree"
+BODIES = 4096  # messages that are remembered beside the bus
 _PLAYED_PROXY = f"{HANDLE} {PROXY} *"
 _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends on
 _WATCHED = frozenset((Interrupt, Terminate, AskHuman, Hold, Record))
@@ -70,7 +72,7 @@ def slot(m: Any) -> str:
     if kind is Interrupt:
         return f"interrupt {m.thread} {m.message}"
     if kind is Hold:
-        return f"hold {m.cause}"
+        return f"hold {m.cause}" if thread_kind(m.thread) == "job" else f"hold {m.thread} {m.cause}"
     if kind is Record:
         return f"record {m.id}"
     if kind is Assertion or kind is Verdict:
@@ -421,6 +423,8 @@ class LiveJob:
     def flush(self, time: float) -> Commit:
         """What the next transaction writes. The job goes on as if it were written."""
         pending, self._pending = self._pending, _Pending()
+        for _ in range(len(self.bodies) - max(BODIES, len(pending.messages))):
+            del self.bodies[next(iter(self.bodies))]  # it is on the bus, should somebody ask for it
         self.transaction += 1
         self.head, digests = link(
             self.head, self.transaction, time, self.epoch, pending.steps, pending.messages, pending.taken

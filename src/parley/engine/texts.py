@@ -82,6 +82,11 @@ def _sides(conflict: Conflict, agent: str) -> str:
     return f"\n--- {conflict.path}, yours\n{ours}\n--- {conflict.path}, of {agent}\n{theirs}"
 
 
+def did_not_count(trouble: str) -> str:
+    """Why a message comes again: what the turn before left could not be kept."""
+    return f"(Your last turn did not count, and its files were put aside: {trouble})"
+
+
 def unsettled(paths: Sequence[str]) -> str:
     """A merge has left something to do first."""
     return f"a merge left conflicts in {_listed(paths)}; settle them and remove the markers first"
