@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from parley.core.errors import Refused
@@ -29,6 +30,8 @@ from parley.engine.world import World
 from parley.ports import WorkspaceError
 
 BRIEF_OF = 2000  # characters of a text that its beginning is made from
+NOTES = 100  # of one turn
+ASSERTS = 3  # of one artifact in one turn: each looks through the whole workspace
 NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
 
 
@@ -53,8 +56,10 @@ def call(
         case "Answer":
             return _answer(live, world, turn, arguments)
         case _:
-            if len(json.dumps(dict(arguments))) > TEXT_LIMIT:
+            if len(json.dumps(dict(arguments), allow_nan=False)) > TEXT_LIMIT:
                 raise Refused("the note is too long; put it into a file")
+            if len(turn.notes) >= NOTES:
+                raise Refused(f"a turn may leave {NOTES} notes; put the rest into a file")
             turn.notes.append(dict(arguments))
             return "noted", {}
 
@@ -140,9 +145,14 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
         raise Refused("kind is `question` or `assert`")
     artifact = _name(arguments, "artifact") if kind == Kind.ASSERT else ""
     surface = live.soup.need(Surface, turn.thread, turn.agent)
-    there = _contents_now(live, world, turn, surface.workspace) if artifact else {}
-    question = Question(world.ids.new(), "?", Kind(kind), artifact, there.get(artifact, ""))
+    question = Question(world.ids.new(), "?", Kind(kind), artifact, "?" if artifact else "")
     refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
+    if artifact:
+        if sum(asked.artifact == artifact for asked, _ in turn.questions) >= ASSERTS:
+            raise Refused(f"{artifact} was asserted {ASSERTS} times in this turn; the last one counts")
+        there = _contents_now(live, world, turn, surface.workspace)
+        question = replace(question, digest=there.get(artifact, ""))
+        refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
     turn.questions.append((question, text))
     turn.calls.append(f"AskQuestion {artifact or question.id}: {_brief(world, text)}")
     return "asked; your turn ends, and the answer comes as your next message", {"question": question.id}

@@ -280,10 +280,25 @@ def _bring_up(
         # nobody's tree is changed under its hands: past one that goes on, what lies below it comes straight here
         through = below.workspace if ending and soup.get(Run, thread) is None else into
         waiting.extend((child, through, ending) for child in soup.children(thread))
+    for below, _ in merges:
+        # nobody may be at work in a tree that is written to; should this close not be committed, it is a lost turn
+        run = soup.get(Run, below.thread)
+        if run is not None and _ends_with(soup, below.thread, closed):
+            world.turns.cancel(live.job, run.turn)
+    if merges:
+        world.turns.rest(live.job)
     return [
         (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into))
         for below, into in reversed(merges)
     ]
+
+
+def _ends_with(soup: Soup, thread: str, closed: Collection[str]) -> bool:
+    """Whether a thread, or one above it, is closed."""
+    here: str | None = thread
+    while here is not None and here not in closed:
+        here = soup.parent(here)
+    return here is not None
 
 
 def _tell_merges(live: LiveJob, world: World, turn: Turn, merges: list[tuple[str, str, Merge]], *, quiet: bool) -> None:

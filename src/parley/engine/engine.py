@@ -121,6 +121,19 @@ class Engine:
         self._advance()
         return live
 
+    def make_good(self, job: str) -> None:
+        """Do again what follows from a job's end: a crash may have come between its last commit and that."""
+        store = self.world.store
+        epoch = store.own(job)
+        live = self.jobs[job] = LiveJob.resume(store.load(job), epoch, self.rules)
+        self.world.turns.reclaim(job)
+        self._restore(live)
+        self.world.workspace.retire(job, live.thread)
+        self._keep_outcomes(live)
+        self._act()
+        self._anchor(live, force=True)
+        self.release(job)
+
     def _reopen(self, live: LiveJob) -> None:
         """The job was made known and nothing more: open it now, from its own row."""
         now = self.world.clock.now()
@@ -226,8 +239,8 @@ class Engine:
                 ok = True
                 made = event.tool if event.tool == "Note" else turn.calls[-1]
                 self._log(live, turn, "call", f'"tool":{quote(event.tool)},"call":{quote(made)}')
-            except Refused as refused:
-                text = str(refused)
+            except (Refused, ValueError, RecursionError) as refused:  # what was called may be anything
+                text = str(refused) if isinstance(refused, Refused) else "this can't be read: it is no plain JSON"
                 if len(turn.refused) < REFUSALS:
                     turn.refused.append(texts.fit(f"{event.tool}: {self.world.secrets.redact(text)}"))
                 self._log(live, turn, "refused", f'"tool":{quote(event.tool)},"why":{quote(text)}')

@@ -260,7 +260,7 @@ class LiveJob:
         """The same, as its orders carry it."""
         text = self._role_texts.get(agent)
         if text is None:
-            text = self._role_texts[agent] = dumps(self.role(agent))
+            text = self._role_texts[agent] = dumps({**self.role(agent), "notes": self.settings.get("notes", "")})
         return text
 
     def rouse(self) -> None:

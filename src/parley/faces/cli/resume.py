@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
+from parley.config import Settings
+from parley.engine.audit import read_anchor
 from parley.engine.projections import TERMINAL
 from parley.engine.session import leave
 from parley.faces.cli import OK, Trouble
@@ -16,7 +19,7 @@ from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
 from parley.faces.cli.runners import check
 from parley.faces.cli.trust import settings_of
-from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of
+from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of, put_as_branch
 from parley.ports import JobRow
 
 
@@ -25,10 +28,11 @@ def run(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     with bus(place) as store:
         rows = store.jobs()
+        make_good(store, place, rows)
         if words.job is None:
             jobs = [row.job for row in rows if can_go_on(store, row)]
             if not jobs:
-                return _nothing(words)
+                return _nothing(words, [row.job for row in rows if row.held and row.state not in TERMINAL])
         else:
             row = find_job(rows, words.job)
             if row.state in TERMINAL:
@@ -46,6 +50,27 @@ def run(words: argparse.Namespace) -> int:
             check(cast_of(row), settings, place)
     with engine_of(place, settings) as engine:
         return conduct(engine, place, jobs, words, stay=words.background)
+
+
+def make_good(store: SqliteStore, place: Place, rows: Iterable[JobRow]) -> None:
+    """Finish what a crash has left undone of jobs that had just ended."""
+    ended = [row for row in rows if row.state in TERMINAL and not store.owner_lives(row.job)]
+    behind = [row for row in ended if _is_behind(store, place, row.job)]
+    if not behind:
+        return
+    with engine_of(place, Settings()) as engine:  # no agent runs: whatever parley.toml says now does not matter
+        for row in behind:
+            engine.make_good(row.job)
+            if row.state == "DONE":
+                put_as_branch(place, row.job)
+
+
+def _is_behind(store: SqliteStore, place: Place, job: str) -> bool:
+    """Whether the job's own file tells of less than the bus does."""
+    last = store.load(job).transaction
+    path = place.home / "jobs" / job / "state.json"
+    anchor = read_anchor(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None)
+    return last is not None and (anchor or {}).get("transaction") != last.number
 
 
 def cast_of(row: JobRow) -> list[dict[str, Any]]:
@@ -70,9 +95,11 @@ def _release(store: SqliteStore, row: JobRow, place: Place) -> bool:
     return True
 
 
-def _nothing(words: argparse.Namespace) -> int:
+def _nothing(words: argparse.Namespace, paused: list[str]) -> int:
     if words.json:
         print_json({"jobs": []})
+    elif paused:
+        print(f"nothing was interrupted; paused, and goes on when it is named: parley resume {' | '.join(paused)}")
     else:
         print("nothing was interrupted; `parley ls` lists the jobs")
     return OK

@@ -28,6 +28,7 @@ from parley.faces.cli.trust import settings_of
 from parley.faces.cli.workshop import conduct, engine_of
 from parley.ports import JobRow
 
+NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
 DETACH_SECONDS = 20.0
 POLL_SECONDS = 0.02
 
@@ -93,7 +94,17 @@ def snapshot_of(
         "proxy": document.get("proxy"),
         "agents": document["agents"],
         "yes": yes,
+        "notes": own_notes(root),
     }
+
+
+def own_notes(root: Path) -> str:
+    """The user's CLAUDE.md as it is when a job begins: agents can write one, and are not to instruct each other so."""
+    path = root / NOTES
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")[:NOTES_LIMIT] if path.is_file() else ""
+    except OSError:
+        return ""
 
 
 def new_row(job: str, request: str, agent: str, snapshot: dict[str, Any]) -> JobRow:

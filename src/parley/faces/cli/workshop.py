@@ -148,7 +148,7 @@ def report(store: SqliteStore, place: Place, ends: dict[str, Pause], words: argp
     files = JobFiles(place.home)
     for present in presents:
         if present.row.state == "DONE":
-            _deliver(place, present.job)
+            put_as_branch(place, present.job)
     if words.json:
         documents = [job_document(store, present, files) for present in presents]
         print_json(documents[0] if len(documents) == 1 else {"jobs": documents})
@@ -176,7 +176,7 @@ def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> Non
                 print(line)
 
 
-def _deliver(place: Place, job: str) -> None:
+def put_as_branch(place: Place, job: str) -> None:
     """Put a job's result into the user's repository as a branch. It can be done again, and later."""
     try:
         Worktrees(place.home, place.root).deliver(job)
