@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from parley.core.terms import AskHuman, Crashed, Hold
-from parley.engine.projections import Follower
+from parley.engine.live import handle_after, handle_of, handle_slot
+from parley.engine.projections import Follower, Present
 from parley.engine.session import Pause, _rest
 from tests.engine.stage import (
     CRASH,
@@ -48,6 +51,9 @@ def test_a_parked_turn_waits_and_goes_on_without_a_strike() -> None:
         stage.fail("coder", LIMIT, parked_seconds=30).wait(29)
         assert (stage.started("coder"), stage.busy("coder")) == (tries, False)
         assert len(stage.soup.of(Hold)) == 1
+        assert {t.doing for t in Present(stage.outside, JOB).threads() if t.agent == "coder"} == {
+            "waits for its provider"
+        }
         stage.wait(2)
         assert stage.busy("coder")
     stage.run()
@@ -101,7 +107,7 @@ def test_a_hopeless_lead_goes_straight_to_the_failure_dialog() -> None:
     assert stage.started("intent-lead") == 1
     assert (stage.fired("dialog"), stage.fired("recover")) == (1, 0)
     (asked,) = stage.soup.of(AskHuman)
-    assert "INTENT can't go on: the boundary did not hold" in stage.body(asked.framing)
+    assert "INTENT can't go on: the boundary did not hold. Trying again ends the same way" in stage.body(asked.framing)
     stage.answer(None, "fail").run()
     assert stage.state == "FAILURE"
 
@@ -177,3 +183,22 @@ def test_no_assert_and_no_outcome_counts_while_a_conflict_is_open() -> None:
     assert len(told) == 2
     assert all("a merge left conflicts in same.txt" in text for text in told)
     assert "<<<" not in stage.files(ROOT)["same.txt"]
+
+
+# ---- sessions --------------------------------------------------------------------------------------
+
+
+def test_each_question_has_a_session_of_its_own_and_a_played_proxy_one_memory() -> None:
+    kept: dict[str, str] = {}
+    for thread in ("escalation:a", "escalation:b"):
+        where, text = handle_after(kept, "proxy", thread, json.dumps({"session": thread, "used": {"input_tokens": 7}}))
+        kept[where] = text
+    assert handle_of(kept, "proxy", "escalation:a") == '{"session": "escalation:a", "used": {"input_tokens": 7}}'
+    assert handle_of(kept, "proxy", "escalation:c") == ""
+
+    played: dict[str, str] = {}
+    for used, thread in (([1], "escalation:a"), ([0], "escalation:b")):
+        handle = json.dumps({"used": used, "names": {}, "opened": {}})
+        played.update([handle_after(played, "proxy", thread, handle)])
+    assert json.loads(handle_of(played, "proxy", "escalation:c"))["used"] == [0, 1]
+    assert handle_after({}, "coder", "dispatch:x", "opaque") == (handle_slot("coder", "dispatch:x"), "opaque")

@@ -90,7 +90,9 @@ def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any])
     )
     interrupt = Interrupt(thread, name, bool(body.get("now")), authoritative)
     live.fire("intervene", thread, choice=interrupt, who=HUMAN, time=now)
-    return "delivered" if live.soup.get(Run, thread) is None else "waits for the turn's end"
+    if live.soup.get(Run, thread) is None:
+        return "delivered"
+    return "interrupts the turn under way" if interrupt.now else "waits for the turn's end"
 
 
 def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:

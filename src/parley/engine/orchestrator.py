@@ -257,7 +257,7 @@ class Orchestrator:
         letter = self.letter(
             "proxy",
             f"escalation:{identity}",
-            texts.failure_dialog(record, fault, options),
+            texts.failure_dialog(record, fault, options, hopeless=bool(self.meta.get("hopeless"))),
             {"failure": again, "fault": fault},
         )
         asked = Question(identity, letter.message, Kind.FAILURE)

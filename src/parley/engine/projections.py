@@ -192,6 +192,8 @@ class Present:
         if run is not None:
             turn: TurnRow | None = self._turns.get(run.turn)
             return replace(base, state="running", doing="at work", since=turn.started if turn else 0.0, turn=run.turn)
+        if thread_kind(thread) != "job" and soup.get(Hold, thread) is not None:
+            return replace(base, state="waiting", doing="waits for its provider")
         if soup.get(Send, thread, agent) or soup.get(AskQuestion, thread, agent):
             return replace(base, state="running", doing="sending")
         if thread_kind(thread) == "escalation":

@@ -152,10 +152,13 @@ def for_human(record: Record, asked: Question, framing: str, text: str) -> str:
     return "\n".join(words)
 
 
-def failure_dialog(record: Record, fault: str, options: Iterable[str]) -> str:
-    """The orchestrator's question when a state's retry budget is spent."""
+def failure_dialog(record: Record, fault: str, options: Iterable[str], *, hopeless: bool = False) -> str:
+    """The orchestrator's question when a state's retry budget is spent, or trying again is of no use."""
+    tried = "It was tried as often as the retry budget allows."
+    if hopeless:
+        tried = "Trying again ends the same way until that is mended."
     return (
-        f"{record.state} can't go on: {fault}. It was tried as often as the retry budget allows."
+        f"{record.state} can't go on: {fault}. {tried}"
         f" Choose: {', '.join(options)}."
     )
 
