@@ -157,10 +157,7 @@ def failure_dialog(record: Record, fault: str, options: Iterable[str], *, hopele
     tried = "It was tried as often as the retry budget allows."
     if hopeless:
         tried = "Trying again ends the same way until that is mended."
-    return (
-        f"{record.state} can't go on: {fault}. {tried}"
-        f" Choose: {', '.join(options)}."
-    )
+    return f"{record.state} can't go on: {fault}. {tried} Choose: {', '.join(options)}."
 
 
 TEXT_LIMIT = 256 * 1024  # characters; what is longer belongs into a file
