@@ -185,6 +185,26 @@ def test_no_assert_and_no_outcome_counts_while_a_conflict_is_open() -> None:
     assert "<<<" not in stage.files(ROOT)["same.txt"]
 
 
+def test_a_conflict_further_down_reaches_whoever_closes() -> None:
+    execute = [
+        on(r"^\[EXECUTE\]", send("squad", "begin", "s")),
+        on("squad is done", close("s")),
+        on(r"^\[MERGE conflict\] helper", write("same.txt", "of both"), *ENDS),
+        DONE,
+    ]
+    squad = [
+        on("begin", send("helper", "help", "h")),
+        on("helped", write("same.txt", "of the squad"), say("squad is done")),
+    ]
+    helper = [on("help", write("same.txt", "of the helper"), say("helped"))]
+    stage = Stage(book(execute=execute, human=YES, squad=squad, helper=helper)).run()
+    assert stage.state == "DONE"
+    (told,) = [text for text in stage.told("project-lead") if text.startswith("[MERGE conflict]")]
+    assert "of the squad" in told
+    assert "of the helper" in told
+    assert stage.files()["same.txt"] == "of both"
+
+
 # ---- sessions --------------------------------------------------------------------------------------
 
 
