@@ -43,7 +43,6 @@ class Desk(Home):
         git(folder, "add", "-A")
         git(folder, "commit", "-qm", "A till")
         self.plant_hooks()
-        self.log = folder.parent / f"{folder.name}.log"
 
     def plant_hooks(self) -> None:
         """Hooks that tell when anybody's git runs them."""
