@@ -35,7 +35,7 @@ def _audit(words: argparse.Namespace) -> Report:
     if path.is_file():
         exported = load_export(path)
         return audit(exported, exported.job, read_anchor(exported.state), sealed=exported.sealed)
-    if os.sep in words.job:
+    if os.sep in words.job or path.suffix:
         raise Trouble(f"{path}: there is no such file; name an export, or a job")
     place = place_of(words.repo)
     with bus(place, true=True) as store:

@@ -62,7 +62,7 @@ def _tell(words: argparse.Namespace, going: list[Waste], kept: list[Waste]) -> N
     for waste in going:
         print(f"{shown(waste.size):>9}  {waste.path}  ({waste.what})")
     total, verb = shown(sum(waste.size for waste in going)), "would be" if words.dry_run else "were"
-    print(f"{total} {verb} freed" if going else "there is nothing to free")
+    print(f"{total} {verb} freed" if going else f"there is nothing to free of what ended {words.older} ago or earlier")
     stays = {waste.job: waste for waste in kept}
     for job, waste in stays.items():
         size = shown(sum(other.size for other in kept if other.job == job))

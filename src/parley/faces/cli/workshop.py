@@ -211,4 +211,5 @@ def answers(asked: Asked) -> list[str]:
     if asked.kind == "question":
         return [f'{start} "TEXT"']
     back = [f'{start} "TEXT" --backtrack {state}' for state in asked.backtracks]
-    return [f"{start} --approve", f'{start} "TEXT" --revise', *back, f'{start} "TEXT" --withdraw']
+    fail = [f"{start} fail"] if asked.kind == "failure" else []
+    return [f"{start} --approve", f'{start} "TEXT" --revise', *back, f'{start} "TEXT" --withdraw', *fail]
