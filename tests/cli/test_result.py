@@ -154,7 +154,7 @@ def test_a_folder_without_a_repository_gets_the_files_where_none_differ(home: Ho
 
 def test_gc_lists_and_frees_what_is_merged_and_keeps_what_is_not(user: Home) -> None:
     job, folder = job_of(user), user.job_file(job_of(user), "work")
-    assert user.here("gc").out .startswith("there is nothing to free of what ended")
+    assert user.here("gc").out.startswith("there is nothing to free of what ended")
 
     kept = user.here("gc", "--older", "0s")
     assert f"{job} stays" in kept.out
