@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 FILE = "parley.toml"
@@ -15,6 +15,7 @@ STATES = ("intent", "plan", "execute")
 DURABILITIES = ("full", "normal")
 WEAKER_BOUNDARIES = ("", "none")
 DIRTY = ("leave", "include")
+COPYABLE = "name files and folders of the repository"
 
 
 class ConfigError(ValueError):
@@ -88,6 +89,12 @@ def read(root: Path) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: this is not valid TOML: {error}; correct it there") from error
     return _Reader(path).settings(document)
+
+
+def is_copyable(path: str) -> bool:
+    """Whether a path of the copy list stays inside the user's folder, and leads to nothing of git's or Parley's."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and parts[0] not in ("/", "//", ".git", ".parley") and ".." not in parts
 
 
 def with_policy(settings: Settings, text: str) -> Settings:
@@ -164,6 +171,9 @@ class _Reader:
             raise self.fail("[workspace] setup", "it must be a command", 'write setup = "make deps"')
         if not isinstance(copy, list) or not all(isinstance(path, str) and path for path in copy):
             raise self.fail("[workspace] copy", "it must be a list of paths", 'write copy = [".env"]')
+        for path in copy:
+            if not is_copyable(path):
+                raise self.fail("[workspace] copy", f"{path!r} can't be copied", COPYABLE)
         bounds = {"quota_mb": default.quota_mb, "files": default.files}
         for key, given in bounds.items():
             value = table.get(key, given)

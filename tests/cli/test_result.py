@@ -198,6 +198,9 @@ def test_settings_that_can_not_be_used_are_told_with_their_place(home: Home) -> 
     playbook = home.write("p.yaml", WORKS)
     for line, said in (
         ('copy = "x"', "[workspace] copy: it must be a list of paths"),
+        ('copy = [".env", "../x"]', "[workspace] copy: '../x' can't be copied; name files and folders of the"),
+        ('copy = ["/etc/passwd"]', "[workspace] copy: '/etc/passwd' can't be copied"),
+        ('copy = [".git/config"]', "[workspace] copy: '.git/config' can't be copied"),
         ("setup = 1", "[workspace] setup: it must be a command"),
         ("quota_mb = 0", "[workspace] quota_mb: it must be a whole number"),
         ('dirty = "yes"', "[workspace] dirty: 'yes' is not known"),

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from parley.adapters.worktrees.scan import leaves
+from parley.config import COPYABLE, is_copyable
 from parley.ports import WorkspaceError
 
 _CLONE = 0x40049409  # FICLONE: share the blocks where the filesystem can
@@ -18,11 +19,8 @@ _CLONE = 0x40049409  # FICLONE: share the blocks where the filesystem can
 def check_copies(paths: Iterable[str]) -> None:
     """Refuse a copy list that leads outside the user's folder, or to what is not to be copied."""
     for path in paths:
-        parts = PurePosixPath(path).parts
-        if not parts or path.startswith("/") or ".." in parts or parts[0] in (".git", ".parley"):
-            raise WorkspaceError(
-                f"[workspace] copy: {path!r} can't be copied; name files and folders of the repository"
-            )
+        if not is_copyable(path):
+            raise WorkspaceError(f"[workspace] copy: {path!r} can't be copied; {COPYABLE}")
 
 
 def bring(root: Path, paths: Iterable[str], folder: Path) -> list[str]:
