@@ -353,6 +353,24 @@ def test_a_commit_that_the_bus_does_not_know_is_taken_back_and_kept(place: Place
     assert after in place.own("log", "--format=%T", "refs/parley/lost/j1/job/epoch-3-branch")
 
 
+def test_going_back_looks_no_further_than_the_jobs_beginning(tmp_path: Path) -> None:
+    place = repository(tmp_path / "repo")
+    before = git(place.root, "rev-parse", "HEAD").strip()
+    write(place.root, {"a.txt": "later\n"})
+    git(place.root, "commit", "-qam", "second")
+    place.prepare()
+    tree = place.turn(ROOT, {"a.txt": "a\n"}).tree
+    place.turn(ROOT, {"f": "f"})
+    history, tip = place.trees.history(JOB), place.trees.tree(JOB, ROOT).tip
+
+    place.trees.restore(JOB, ROOT, tree, "x")
+
+    assert [commit for commit, _ in history.log(tip)][-1] == git(place.root, "rev-parse", "HEAD").strip()
+    assert place.trees.tree(JOB, ROOT).tip != before
+    place.trees.restore(JOB, ROOT, "", "y")
+    assert place.trees.tree(JOB, ROOT).tip == git(place.root, "rev-parse", "HEAD").strip()
+
+
 def test_a_first_turn_that_is_lost_leaves_the_workspace_as_it_began(place: Place) -> None:
     place.prepare()
     child = place.prepare(CHILD, ROOT)

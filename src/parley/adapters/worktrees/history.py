@@ -179,9 +179,13 @@ class History:
         return self.changed_tree(tree, differing)
 
     def log(self, tip: str) -> list[tuple[str, str]]:
-        """The commits of a branch with their trees, newest first: its own, not those that it merged."""
-        lines = self.git.text("log", "--first-parent", "--format=%H %T", tip).splitlines()
-        return [(line.split()[0], line.split()[1]) for line in lines]
+        """A job's commits on a branch with their trees, newest first: its own, not those that it merged.
+
+        The last is the one that the job began with: what lies behind it is the user's, and may be very long.
+        """
+        begun = self.ref(BEGIN)
+        lines = self.git.text("log", "--first-parent", "--format=%H %T", tip, f"^{begun}").splitlines()
+        return [*((line.split()[0], line.split()[1]) for line in lines), (begun, self.tree(begun))]
 
 
 def write_commit(objects: Objects, tree: str, parents: Iterable[str], text: str, seconds: float | None = None) -> str:
