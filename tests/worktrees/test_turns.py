@@ -442,6 +442,31 @@ def test_the_jobs_own_workspace_stays_to_be_looked_at(place: Place) -> None:
     assert "uncommitted" in place.own("ls-tree", "--name-only", "refs/parley/retired/j1/job").split()
 
 
+# ---- a new owner ---------------------------------------------------------------------------------
+
+LOCKS = ("index-job.lock", "refs/heads/parley/do-it-j1.lock", "packed-refs.lock", "HEAD.lock")
+
+
+def test_locks_that_a_killed_git_left_are_free_for_the_jobs_new_owner(place: Place) -> None:
+    place.prepare()
+    folder = place.trees.history(JOB).git.folder
+    write(folder, dict.fromkeys(LOCKS, ""))
+    place.again()
+    with pytest.raises(WorkspaceError, match=r"Unable to create '\S+/\S+\.lock'"):
+        place.turn(ROOT, {"f": "f"})
+
+    place.trees.reclaim(JOB)
+
+    assert place.turn(ROOT, {"f": "f"}).left_out == ()
+    assert list(folder.rglob("*.lock")) == []
+
+
+def test_a_job_that_has_not_begun_can_be_reclaimed(place: Place) -> None:
+    place.trees.reclaim("j9")
+
+    assert not place.trees.history("j9").exists
+
+
 # ---- preparing -----------------------------------------------------------------------------------
 
 

@@ -74,11 +74,16 @@ _ENVIRONMENT = {
 }
 OLDEST = (2, 38)  # the first whose merge-tree writes trees
 CHUNK = 1 << 20
+_UNMADE = "Unable to create '"
 ABSENT = 128  # what git ends with when it can't do what was asked
 
 
 class GitError(WorkspaceError):
     """Git could not do something: what, and the last thing it said."""
+
+
+class Locked(GitError):
+    """Another git is at work, or was killed at it: the text names the file by which it says so."""
 
 
 class Git:
@@ -114,7 +119,8 @@ class Git:
         there = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
         done = execute(["git", *_FLAGS, *place, *words], work, stdin, {**there, **(more or {})}, self._owner)
         if done.returncode not in fine:
-            raise GitError(f"git {words[0]} failed in {self.folder}: {last_line(done)}")
+            said = last_line(done)
+            raise (Locked if _UNMADE in said else GitError)(f"git {words[0]} failed in {self.folder}: {said}")
         return done
 
     def text(self, *words: str, **more: object) -> str:
@@ -147,9 +153,10 @@ def execute(
 
 
 def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
-    """The last thing that git said, or how it ended."""
-    said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    return said[-1].strip() if said else f"it ended with {done.returncode}"
+    """What git said that tells most: which file it could not make, else the last thing; or how it ended."""
+    said = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    named = [line for line in said if _UNMADE in line]
+    return (named or said or [f"it ended with {done.returncode}"])[-1]
 
 
 def check_version() -> None:

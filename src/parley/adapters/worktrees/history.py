@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from parley.adapters.git import Git, GitError, Objects, check_version, create
+from parley.adapters.git import Git, GitError, Locked, Objects, check_version, create
 from parley.adapters.worktrees.source import Source, freeze
 from parley.ports import WorkspaceError
 
@@ -70,6 +70,12 @@ class History:
     def objects(self) -> Objects:
         """Where objects are written."""
         return Objects(self.git.folder, self.beginning.object_format)
+
+    def unlock(self) -> None:
+        """Remove what a git that was killed has left locked. Only for a job's new owner: no git of the job's runs."""
+        for pattern in ("*.lock", "refs/**/*.lock", "objects/info/*.lock"):
+            for lock in self.git.folder.glob(pattern):
+                lock.unlink(missing_ok=True)
 
     # ---- names ---------------------------------------------------------------------------------
 
@@ -164,6 +170,8 @@ class History:
         words = ("update-index", "--add", "--remove", "--replace", "-z", "--index-info")
         try:
             self.git(*words, index=index, stdin=os.fsencode("".join(f"{line}\0" for line in [*gone, *here])))
+        except Locked:
+            raise
         except GitError:
             if len(entries) == 1:
                 return list(entries)

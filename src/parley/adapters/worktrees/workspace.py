@@ -92,6 +92,10 @@ class Worktrees:
             self._trees[job, slug] = Worktree(self.history(job), slug, self.path(job, name), self._hand_over)
         return self._trees[job, slug]
 
+    def reclaim(self, job: str) -> None:
+        """A job has a new owner: whatever its last one's git held locked is free."""
+        self.history(job).unlock()
+
     # ---- making --------------------------------------------------------------------------------
 
     def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:

@@ -74,7 +74,7 @@ class Worktree:
             self._refresh(self.index)
 
     def _refresh(self, index: Path) -> None:
-        self.history.git("update-index", "-q", "--refresh", work=self.folder, index=index, fine=(0, 1))
+        self.history.git("update-index", "--refresh", work=self.folder, index=index, fine=(0, 1))
 
     def aside(self, path: Path) -> Path:
         """Move something away: it is in the way, and may be somebody's work."""
