@@ -113,7 +113,11 @@ def test_conflicts_that_are_no_text_keep_the_parents_and_lay_the_other_beside(fa
     assert (by_path["gone"].ours, by_path["gone"].theirs) == ("changed\n", None)
     assert by_path["bin"].theirs == "(6 bytes that are no text)"
     beside = {"bin.theirs": b"\0child", "text.theirs": b"changed\n", "x.theirs": b"child's file"}
-    assert family.committed() == {**before, **beside}
+    deleted = {"gone.theirs-deleted": family.committed()["gone.theirs-deleted"]}
+    assert b"dispatch:c1 deleted gone" in deleted["gone.theirs-deleted"]
+    assert family.committed() == {**before, **beside, **deleted}
+    assert family.trees.unresolved(JOB, ROOT) == ["bin", "gone", "text", "x.theirs"]
+    family.turn(ROOT, {}, gone=tuple(deleted))
     assert family.trees.unresolved(JOB, ROOT) == ["bin", "text", "x.theirs"]
     family.turn(ROOT, {}, gone=tuple(beside))
     assert family.trees.unresolved(JOB, ROOT) == []
@@ -159,12 +163,31 @@ def test_a_conflict_that_a_child_left_open_is_open_above_it_too(family: Place) -
     family.turn(grandchild, {"text": "grandchild\n"})
 
     assert [conflict.path for conflict in family.trees.merge(JOB, grandchild, CHILD).conflicts] == ["text"]
-    assert family.trees.merge(JOB, CHILD, ROOT).conflicts == ()
+    merged = family.trees.merge(JOB, CHILD, ROOT)
 
+    ((path, ours, theirs),) = ((found.path, found.ours, found.theirs) for found in merged.conflicts)
+    assert (path, ours) == ("text", "one\ntwo\nthree\n")
+    assert theirs == "<<<<<<< parent\nchild\n=======\ngrandchild\n>>>>>>> dispatch:g1\n"
+    assert family.trees.merge(JOB, CHILD, ROOT).conflicts[0].path == "text"  # as long as it is open
     assert b">>>>>>> dispatch:g1" in family.committed()["text"]
     assert family.trees.unresolved(JOB, ROOT) == ["text"]
     family.turn(ROOT, {"text": "both\n"})
     assert family.trees.unresolved(JOB, ROOT) == []
+    assert family.trees.merge(JOB, CHILD, ROOT).conflicts == ()
+
+
+def test_a_conflict_that_a_child_left_open_is_open_above_it_when_the_child_has_gone(family: Place) -> None:
+    grandchild = "dispatch:g1"
+    family.prepare(grandchild, CHILD)
+    family.turn(CHILD, {"bin": b"\0child"})
+    family.turn(grandchild, {"bin": b"\0grandchild"})
+    family.trees.merge(JOB, grandchild, CHILD)
+    family.trees.retire(JOB, CHILD)
+
+    merged = family.trees.merge(JOB, CHILD, ROOT)
+
+    assert [conflict.path for conflict in merged.conflicts] == ["bin"]
+    assert family.trees.unresolved(JOB, ROOT) == ["bin"]
 
 
 def test_long_sides_are_shown_as_far_as_there_is_room(family: Place) -> None:

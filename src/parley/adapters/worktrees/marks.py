@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+BESIDE = "beside:"  # the sign of a conflict whose other side lies in a file of its own
 
 
 @dataclass(slots=True)
@@ -63,15 +66,20 @@ def read_marks(path: Path) -> Marks:
 
 def _is_open(folder: Path, path: str, sign: str) -> bool:
     """Whether a conflict's markers are still in the file, or the other side's version still lies beside it."""
-    if sign.startswith("beside:"):
-        return os.path.lexists(folder / sign.removeprefix("beside:"))
+    if sign.startswith(BESIDE):
+        return os.path.lexists(folder / sign.removeprefix(BESIDE))
     try:
         handle = os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
-    signs = (b"<<<<<<< parent", f">>>>>>> {sign}".encode())
     try:
         with os.fdopen(handle, "rb") as file:
-            return any(line.startswith(signs) for line in file)
+            return has_markers(file, sign)
     except OSError:
         return False
+
+
+def has_markers(lines: Iterable[bytes], label: str) -> bool:
+    """Whether a conflict's markers are among the lines of a file."""
+    signs = (b"<<<<<<< parent", f">>>>>>> {label}".encode())
+    return any(line.startswith(signs) for line in lines)

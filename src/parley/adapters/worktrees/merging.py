@@ -6,10 +6,12 @@ import os
 from dataclasses import dataclass
 
 from parley.adapters.worktrees.history import FOLDER, History
+from parley.adapters.worktrees.marks import BESIDE, has_markers
+from parley.adapters.worktrees.scan import REGULAR
 from parley.ports import Conflict
 
 SHOWN = 4000  # characters of each side
-THEIRS = ".theirs"
+THEIRS, DELETED = ".theirs", ".theirs-deleted"
 _BINARY_PROBE = 8000
 
 
@@ -82,13 +84,17 @@ class _Settling:
         elif name != path:
             beside = self._beside(name)
             self._changes |= {path: None, beside: merged}
-            self._signs[name] = f"beside:{beside}"
+            self._signs[name] = f"{BESIDE}{beside}"
         else:
             self._changes[path] = ours
-            if theirs is not None:
-                beside = self._beside(f"{path}{THEIRS}")
-                self._changes[beside] = theirs
-                self._signs[path] = f"beside:{beside}"
+            other, suffix = theirs, THEIRS
+            if ours is not None and theirs is None and "1" in sides:
+                text = f"{self._label()} deleted {path}, and you have changed it.\nKeep it or delete it; then remove this.\n"
+                other, suffix = (REGULAR, self._history.objects.write("blob", os.fsencode(text))), DELETED
+            if other is not None:
+                beside = self._beside(f"{path}{suffix}")
+                self._changes[beside] = other
+                self._signs[path] = f"{BESIDE}{beside}"
         return Conflict(name, self._shown(ours), self._shown(theirs))
 
     def _label(self) -> str:
@@ -118,13 +124,44 @@ class _Settling:
         return name
 
     def _shown(self, side: tuple[str, str] | None) -> str | None:
-        if side is None:
-            return None
-        mode, name = side
-        if mode == FOLDER:
-            return "(a folder)"
-        data = self._history.blob(name)
-        if b"\0" in data[:_BINARY_PROBE]:
-            return f"({len(data)} bytes that are no text)"
-        text = data.decode("utf-8", "replace")
-        return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n… ({len(text)} characters in all)"
+        return _shown(self._history, side)
+
+
+def _shown(history: History, side: tuple[str, str] | None) -> str | None:
+    """One side of a conflict, as far as there is room."""
+    if side is None:
+        return None
+    mode, name = side
+    if mode == FOLDER:
+        return "(a folder)"
+    data = history.blob(name)
+    if b"\0" in data[:_BINARY_PROBE]:
+        return f"({len(data)} bytes that are no text)"
+    text = data.decode("utf-8", "replace")
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n… ({len(text)} characters in all)"
+
+
+def still_open(history: History, tree: str, signs: dict[str, str]) -> dict[str, str]:
+    """The conflicts that nobody has settled in a tree."""
+    waiting = {path: sign.removeprefix(BESIDE) if sign.startswith(BESIDE) else path for path, sign in signs.items()}
+    held = history.entries(tree, list(waiting.values()), deep=False) if waiting else {}
+    found = {}
+    for path, file in waiting.items():
+        sign = signs[path]
+        if file in held and (sign.startswith(BESIDE) or _is_marked(history, held[file], sign)):
+            found[path] = sign
+    return found
+
+
+def _is_marked(history: History, entry: tuple[str, str], sign: str) -> bool:
+    return entry[0].startswith("100") and has_markers(history.blob(entry[1]).splitlines(), sign)
+
+
+def carried(history: History, before: str, tree: str, signs: dict[str, str]) -> tuple[Conflict, ...]:
+    """Conflicts that a merge brought along as they were left: what the parent had, and what lies there now."""
+    found = []
+    for path, sign in sorted(signs.items()):
+        there = sign.removeprefix(BESIDE) if sign.startswith(BESIDE) else path
+        ours, theirs = history.entries(before, [path], deep=False), history.entries(tree, [there], deep=False)
+        found.append(Conflict(path, _shown(history, ours.get(path)), _shown(history, theirs.get(there))))
+    return tuple(found)

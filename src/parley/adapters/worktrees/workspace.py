@@ -21,7 +21,7 @@ from parley.adapters.worktrees.copying import bring, check_copies
 from parley.adapters.worktrees.history import BEGIN, History, begin, unknown_tree
 from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.marks import Marks
-from parley.adapters.worktrees.merging import combine
+from parley.adapters.worktrees.merging import carried, combine, still_open
 from parley.adapters.worktrees.scan import size_of, told
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.worktree import HandOver, Worktree
@@ -242,21 +242,24 @@ class Worktrees:
         left = dict.fromkeys(child.changed(), UNCOMMITTED) if child.folder.is_dir() else {}
         if above.folder.is_dir():
             self.snapshot(job, parent, f"before {name} is merged")
-        history = above.history
+        history, before = above.history, above.history.tree(above.tip)
         found = combine(history, child.slug, above.slug, name)
+        tree = found.tree if found else before
+        # what the child left open is open above it
+        left_open = still_open(history, tree, still_open(history, history.tree(child.tip), child.marks.conflicts))
+        brought = {path: sign for path, sign in left_open.items() if found is None or path not in found.signs}
+        conflicts = carried(history, before, tree, brought)
         if found is None:
-            return Merge(left_out=told(left))
+            return Merge((), conflicts, told(left))
         if above.folder.is_dir():
-            above.update(found.tree, self._limits(above))
+            above.update(tree, self._limits(above))
         marks = above.marks
-        carried = {
-            path: sign for path, sign in child.marks.conflicts.items() if path in child.marks.settle(child.folder)
-        }
-        marks.conflicts.update(carried | found.signs)  # what the child left open is open above it
+        marks.conflicts.update(brought | found.signs)
         marks.write()
-        history.set_tip(above.slug, history.commit(found.tree, (above.tip, child.tip), f"merge {name}"))
-        marks.remember(found.tree, above.folder)
-        return Merge(found.paths, found.conflicts, told(left))
+        history.set_tip(above.slug, history.commit(tree, (above.tip, child.tip), f"merge {name}"))
+        if above.folder.is_dir():
+            marks.remember(tree, above.folder)
+        return Merge(found.paths, (*found.conflicts, *conflicts), told(left))
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """The paths that a merge left in conflict and nobody has settled yet."""
