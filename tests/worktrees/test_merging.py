@@ -190,6 +190,73 @@ def test_a_conflict_that_a_child_left_open_is_open_above_it_when_the_child_has_g
     assert family.trees.unresolved(JOB, ROOT) == ["bin"]
 
 
+# ---- across a workspace that is being worked in ------------------------------------------------------
+
+GRANDCHILD = "dispatch:g1"
+
+
+@pytest.fixture
+def deep(family: Place) -> Place:
+    """A child that has committed something, with a grandchild made from that, and is at work on more."""
+    family.turn(CHILD, {"child": "one\n"})
+    family.prepare(GRANDCHILD, CHILD)
+    family.turn(GRANDCHILD, {"text": "one\ntwo\ngrandchild\n", "new": "new\n"})
+    write(family.trees.path(JOB, CHILD), {"child": "half", "at-work": "x"})
+    return family
+
+
+def test_a_grandchild_comes_up_without_the_child_that_is_at_work(deep: Place) -> None:
+    tip, files = deep.trees.tree(JOB, CHILD).tip, read(deep.trees.path(JOB, CHILD))
+    before = deep.committed()
+
+    merged = deep.trees.merge(JOB, GRANDCHILD, ROOT)
+
+    assert (merged.paths, merged.conflicts) == (("new", "text"), ())
+    assert deep.committed() == {**before, "text": b"one\ntwo\ngrandchild\n", "new": b"new\n"}
+    assert (deep.trees.tree(JOB, CHILD).tip, read(deep.trees.path(JOB, CHILD))) == (tip, files)
+    assert deep.trees.merge(JOB, GRANDCHILD, ROOT).paths == ()
+    deep.turn(GRANDCHILD, {"new": "newer\n"})
+    deep.turn(ROOT, {"text": "parent's last word\n"})
+    assert deep.trees.merge(JOB, GRANDCHILD, ROOT).paths == ("new",)
+    assert deep.committed()["text"] == b"parent's last word\n"
+
+
+@pytest.mark.parametrize("how", ["the child has it too", "the child has built on it", "the parent has", "neither"])
+def test_a_child_that_comes_later_brings_its_own_and_doubles_nothing(deep: Place, how: str) -> None:
+    deep.trees.merge(JOB, GRANDCHILD, ROOT)
+    expected = {"text": "one\ntwo\ngrandchild\n", "child": "two\n", "new": "new\n"}
+    if how != "neither":
+        deep.trees.merge(JOB, GRANDCHILD, CHILD)
+    if how == "the child has built on it":
+        expected["text"] = "one\ntwo\ngrandchild\nchild\n"
+        deep.turn(CHILD, {"text": expected["text"]})
+    if how == "the parent has":
+        expected["text"] = "one\ntwo\ngrandchild\nparent\n"
+        deep.turn(ROOT, {"text": expected["text"]})
+    deep.turn(CHILD, {"child": "two\n"}, gone=("at-work",))
+
+    merged = deep.trees.merge(JOB, CHILD, ROOT)
+
+    assert merged.conflicts == ()
+    assert "child" in merged.paths
+    assert deep.committed().items() >= {path: data.encode() for path, data in expected.items()}.items()
+    deep.turn(GRANDCHILD, {"new": "newer\n"})
+    again = deep.trees.merge(JOB, GRANDCHILD, ROOT)
+    assert (again.paths, again.conflicts) == (("new",), ())
+
+
+def test_a_merge_across_that_a_crash_takes_back_is_done_again(deep: Place) -> None:
+    tree = deep.turn(ROOT, {}).tree
+    once = deep.trees.merge(JOB, GRANDCHILD, ROOT)
+    after = deep.committed()
+
+    deep.again()
+    deep.trees.restore(JOB, ROOT, tree, "epoch-2")
+
+    assert deep.trees.merge(JOB, GRANDCHILD, ROOT) == once
+    assert deep.committed() == after
+
+
 def test_long_sides_are_shown_as_far_as_there_is_room(family: Place) -> None:
     family.turn(CHILD, {"text": "child\n" * 2000})
     family.turn(ROOT, {"text": "parent\n" * 2000})

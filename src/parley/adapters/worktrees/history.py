@@ -22,6 +22,7 @@ from parley.ports import WorkspaceError
 
 REPOSITORY = "snapshots.git"
 START, BEGIN = "refs/parley/start", "refs/parley/begin"
+SEED = "refs/parley/seed"  # what each workspace began with
 ARTIFACTS = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md")
 ORCHESTRATION = "orchestration"
 OWN = (*ARTIFACTS, ORCHESTRATION)  # what a job's tree has of its own at its root
@@ -194,6 +195,25 @@ class History:
         begun = self.ref(BEGIN)
         lines = self.git.text("log", "--first-parent", "--format=%H %T", tip, f"^{begun}").splitlines()
         return [*((line.split()[0], line.split()[1]) for line in lines), (begun, self.tree(begun))]
+
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """Whether a commit is another one, or among what that was made from."""
+        return self.git.run("merge-base", "--is-ancestor", commit, of, fine=(0, 1)).returncode == 0
+
+    def common(self, one: str, other: str) -> str:
+        """The last commit that two have in common, or nothing."""
+        return self.git.run("merge-base", one, other, fine=(0, 1)).stdout.decode("ascii").strip()
+
+    def merged(self, ours: str, theirs: str) -> tuple[str, list[str]]:
+        """Two commits, merged by git: the tree, and what it says of the paths that conflict in it."""
+        done = self.git.run("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs, fine=(0, 1))
+        tree, *rest = os.fsdecode(done.stdout).split("\0")
+        return tree, rest if done.returncode else []
+
+    def siblings(self, base: str, ours: str, theirs: str) -> tuple[str, str]:
+        """Two commits that were made from a third, all of them given as trees: so that git merges from there."""
+        start = self.commit(base, (), "what both have")
+        return self.commit(ours, (start,), "ours"), self.commit(theirs, (start,), "theirs")
 
 
 def write_commit(objects: Objects, tree: str, parents: Iterable[str], text: str, seconds: float | None = None) -> str:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from parley.adapters.worktrees.history import FOLDER, History
+from parley.adapters.worktrees.lineage import trace
 from parley.adapters.worktrees.marks import BESIDE, has_markers
 from parley.adapters.worktrees.scan import REGULAR
 from parley.ports import Conflict
@@ -23,6 +24,7 @@ class Combined:
     paths: tuple[str, ...]
     conflicts: tuple[Conflict, ...]
     signs: dict[str, str]  # path -> what shows that its conflict is still open
+    apart: bool  # whether only the child's own changes are in it, and not all that it was made from
 
 
 def combine(history: History, child: str, parent: str, label: str) -> Combined | None:
@@ -30,22 +32,26 @@ def combine(history: History, child: str, parent: str, label: str) -> Combined |
 
     The history of both tells what was merged before: that is where the child's last merge stands.
     """
-    ours, theirs = history.tip(parent), history.tip(child)
-    if history.git.run("merge-base", "--is-ancestor", theirs, ours, fine=(0, 1)).returncode == 0:
+    lineage = trace(history, child, parent)
+    if lineage.nothing:
         return None
+    ours, theirs = history.tip(parent), history.tip(child)
     before = history.tree(ours)
     # the protocol's own files are the parent's, whatever the child has made of them
     meant = history.without_own(history.tree(theirs), before)
-    theirs = history.commit(meant, (theirs,), f"{label} as it is merged")
-    done = history.git.run("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs, fine=(0, 1))
-    tree, *rest = os.fsdecode(done.stdout).split("\0")
+    if lineage.base:
+        ours, theirs = history.siblings(lineage.base, before, meant)
+    else:
+        theirs = history.commit(meant, (theirs,), f"{label} as it is merged")
+    tree, rest = history.merged(ours, theirs)
     conflicts: tuple[Conflict, ...] = ()
     signs: dict[str, str] = {}
-    if done.returncode:
+    if rest:
         tree, conflicts, signs = _Settling(history, tree, {ours: "parent", theirs: label}).settle(rest)
     tree = history.without_own(tree, before)
     listed = history.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, tree)
-    return Combined(tree, tuple(path for path in os.fsdecode(listed).split("\0") if path), conflicts, signs)
+    paths = tuple(path for path in os.fsdecode(listed).split("\0") if path)
+    return Combined(tree, paths, conflicts, signs, not lineage.within)
 
 
 class _Settling:
@@ -89,13 +95,16 @@ class _Settling:
             self._changes[path] = ours
             other, suffix = theirs, THEIRS
             if ours is not None and theirs is None and "1" in sides:
-                text = f"{self._label()} deleted {path}, and you have changed it.\nKeep it or delete it; then remove this.\n"
-                other, suffix = (REGULAR, self._history.objects.write("blob", os.fsencode(text))), DELETED
+                other, suffix = self._note(f"{self._label()} deleted {path}, and you have changed it."), DELETED
             if other is not None:
                 beside = self._beside(f"{path}{suffix}")
                 self._changes[beside] = other
                 self._signs[path] = f"{BESIDE}{beside}"
         return Conflict(name, self._shown(ours), self._shown(theirs))
+
+    def _note(self, text: str) -> tuple[str, str]:
+        data = os.fsencode(f"{text}\nKeep it or delete it; then remove this note.\n")
+        return REGULAR, self._history.objects.write("blob", data)
 
     def _label(self) -> str:
         return next(label for label in self._labels.values() if label != "parent")

@@ -18,8 +18,9 @@ from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
 from parley.adapters.worktrees import delivery
 from parley.adapters.worktrees.copying import bring, check_copies
-from parley.adapters.worktrees.history import BEGIN, History, begin, unknown_tree
+from parley.adapters.worktrees.history import BEGIN, SEED, History, begin, unknown_tree
 from parley.adapters.worktrees.homecoming import Homecoming, bring_home
+from parley.adapters.worktrees.lineage import record
 from parley.adapters.worktrees.marks import Marks
 from parley.adapters.worktrees.merging import carried, combine, still_open
 from parley.adapters.worktrees.scan import size_of, told
@@ -28,7 +29,6 @@ from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
 from parley.ports import Change, Kept, Merge, Outcome, OverQuota, Site, WorkspaceError
 
-SEED = "refs/parley/seed"  # what each workspace began with
 UNCOMMITTED = "its last turn did not commit it"
 
 
@@ -235,7 +235,10 @@ class Worktrees:
     # ---- merging -------------------------------------------------------------------------------
 
     def merge(self, job: str, name: str, parent: str) -> Merge:
-        """Bring what a workspace committed since it began, or was last merged, into its parent's tree."""
+        """Bring what a workspace committed since it began, or was last merged, into its parent's tree.
+
+        The parent may also be one further up, when nobody is to touch the one in between: it is not looked at.
+        """
         child, above = self.tree(job, name), self.tree(job, parent)
         if not child.tip or not above.tip or child.slug == above.slug:
             return Merge()
@@ -256,7 +259,11 @@ class Worktrees:
         marks = above.marks
         marks.conflicts.update(brought | found.signs)
         marks.write()
-        history.set_tip(above.slug, history.commit(tree, (above.tip, child.tip), f"merge {name}"))
+        parents = (above.tip,) if found.apart else (above.tip, child.tip)
+        commit = history.commit(tree, parents, f"merge {name}")
+        if found.apart:
+            record(history, child.slug, above.slug, commit)
+        history.set_tip(above.slug, commit)
         if above.folder.is_dir():
             marks.remember(tree, above.folder)
         return Merge(found.paths, (*found.conflicts, *conflicts), told(left))
