@@ -85,7 +85,7 @@ class Inline:
 class NoWorkspace:
     """The no-op writes no files, so that none are looked for."""
 
-    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
         """Nowhere."""
         return Site("/")
 

@@ -144,7 +144,7 @@ class SimWorkspace:
         self.disk = disk
         self._fuse = fuse
 
-    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
         """Make a workspace ready."""
         seed = dict(self.disk.work.get((job, parent), {})) if name.startswith("dispatch:") else {}
 

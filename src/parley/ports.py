@@ -418,8 +418,11 @@ class Workspace(Protocol):
     A name is a thread: the job's own for its leads, a dispatch's for whoever was dispatched.
     """
 
-    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
-        """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed."""
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
+        """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
+
+        For a reader, who looks on while somebody may be at work there, nothing that is there is changed.
+        """
 
     def clear_outcome(self, job: str, name: str) -> None:
         """See to it that no outcome record is there when a turn starts."""

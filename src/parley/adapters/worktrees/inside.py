@@ -24,15 +24,15 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Inside:
-    """The agent's repository for one workspace, and what lies behind it."""
+    """The repository of one who works in a workspace, called by a name, and what lies behind it."""
 
-    def __init__(self, history: History, slug: str, hand_over: Callable[[Path], None] | None) -> None:
+    def __init__(self, history: History, slug: str, name: str, hand_over: Callable[[Path], None] | None) -> None:
         place = history.folder / "gitdirs"
         self._history = history
         self._slug = slug
-        self._own = place / f"{slug or 'job'}.git"
-        self._file = place / f"{slug or 'job'}.file" / "git"
-        self._turns = place / f"{slug or 'job'}.turns"
+        self._own = place / f"{name}.git"
+        self._file = place / f"{name}.file" / "git"
+        self._turns = place / f"{name}.turns"
         self._hand_over = hand_over
 
     def binds(self, folder: Path, tip: str, marks: Marks, aside: Callable[[Path], object]) -> list[Bind]:
@@ -41,7 +41,6 @@ class Inside:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         if not self._file.is_file():
             self._file.write_text(f"gitdir: {GIT}\n", encoding="utf-8")
-        not self._own.is_dir()
         try:
             self._refresh(tip, marks)
         except OSError:  # the agent has made something else of it

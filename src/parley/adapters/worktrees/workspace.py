@@ -98,11 +98,16 @@ class Worktrees:
 
     # ---- making --------------------------------------------------------------------------------
 
-    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = ()) -> Site:
-        """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed."""
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
+        """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
+
+        For a reader, who looks on while somebody may be at work there, nothing that is there is changed.
+        """
         here = self.tree(job, name)
         if not here.history.exists:
             self._begin(here.history, job)
+        if reader and here.tip and here.folder.is_dir():
+            return Site(str(here.folder), binds=tuple(here.reader_binds(sealed)))
         here.sealed = tuple(sealed)
         marks = here.marks
         if not here.tip:

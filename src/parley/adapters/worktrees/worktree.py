@@ -89,22 +89,38 @@ class Worktree:
     def binds(self, tip: str, marks: Marks) -> list[Bind]:
         """What an agent is to see over the folder: a repository of its own, and sealed files as they were approved."""
         self.shut()
-        inside = Inside(self.history, self.slug, self._hand_over)
+        inside = Inside(self.history, self.slug, self.name, self._hand_over)
         return [*inside.binds(self.folder, tip, marks, self.aside), *self.seal(tip)]
+
+    def reader_binds(self, sealed: Iterable[str]) -> list[Bind]:
+        """The same for somebody who only looks on, beside whoever works there: a repository apart from the agent's."""
+        name, tip = f"{self.name}.reader", self.tip  # no workspace has a dot in its name
+        marks = read_marks(self.history.folder / "marks" / f"{name}.json")
+        marks.hidden = self.marks.hidden
+        inside = Inside(self.history, self.slug, name, self._hand_over)
+        approved = self._approved(tip, tuple(sealed), name)
+        return [*inside.binds(self.folder, tip, marks, self.aside), *(bind for bind, _ in approved)]
 
     def seal(self, tip: str) -> list[Bind]:
         """Put sealed files back as they were committed, and lay them over the workspace so that they stay so."""
-        entries = self.history.entries(tip, self.sealed) if self.sealed else {}
         binds = []
+        for bind, data in self._approved(tip, self.sealed, self.name):
+            self._put_back(Path(bind.target), data)
+            binds.append(bind)
+        return binds
+
+    def _approved(self, tip: str, sealed: tuple[str, ...], name: str) -> list[tuple[Bind, bytes]]:
+        """Sealed files as they were committed, to be laid over the workspace."""
+        entries = self.history.entries(tip, sealed) if sealed else {}
+        found = []
         for path, (mode, blob) in entries.items():
-            if mode.startswith("100") and path in self.sealed:
+            if mode.startswith("100") and path in sealed:
                 data = self.history.blob(blob)
-                source = self.history.folder / "sealed" / self.name / path
+                source = self.history.folder / "sealed" / name / path
                 source.parent.mkdir(parents=True, exist_ok=True)
                 source.write_bytes(data)
-                self._put_back(self.folder / path, data)
-                binds.append(Bind(str(source), str(self.folder / path)))
-        return binds
+                found.append((Bind(str(source), str(self.folder / path)), data))
+        return found
 
     def _put_back(self, path: Path, data: bytes) -> None:
         if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
