@@ -85,6 +85,9 @@ class Inline:
 class NoWorkspace:
     """The no-op writes no files, so that none are looked for."""
 
+    def reclaim(self, job: str) -> None:
+        """Nothing is ever locked."""
+
     def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
         """Nowhere."""
         return Site("/")

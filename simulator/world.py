@@ -144,6 +144,9 @@ class SimWorkspace:
         self.disk = disk
         self._fuse = fuse
 
+    def reclaim(self, job: str) -> None:
+        """Nothing is ever locked."""
+
     def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
         """Make a workspace ready."""
         seed = dict(self.disk.work.get((job, parent), {})) if name.startswith("dispatch:") else {}

@@ -418,6 +418,9 @@ class Workspace(Protocol):
     A name is a thread: the job's own for its leads, a dispatch's for whoever was dispatched.
     """
 
+    def reclaim(self, job: str) -> None:
+        """Free what an owner that died may have left locked."""
+
     def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
 

@@ -109,6 +109,7 @@ class Engine:
             self._reopen(live)
         now = self.world.clock.now()
         self.world.turns.reclaim(job)
+        self.world.workspace.reclaim(job)
         self._restore(live)
         self._keep_outcomes(live)
         for turn in loaded.turns:
@@ -127,6 +128,7 @@ class Engine:
         epoch = store.own(job)
         live = self.jobs[job] = LiveJob.resume(store.load(job), epoch, self.rules)
         self.world.turns.reclaim(job)
+        self.world.workspace.reclaim(job)
         self._restore(live)
         self.world.workspace.retire(job, live.thread)
         self._keep_outcomes(live)
@@ -393,8 +395,11 @@ class Engine:
         parent = live.soup.parent(turn.thread)
         above = live.soup.get(Surface, parent) if parent else None
         sealed = [PHASES[state].artifact for state in LIVE[: LIVE.index(record.state)]] if record.live else []
-        site = self.world.workspace.prepare(live.job, surface.workspace, above.workspace if above else "", sealed)
-        if turn.agent == PROXY:
+        reader = turn.agent == PROXY
+        site = self.world.workspace.prepare(
+            live.job, surface.workspace, above.workspace if above else "", sealed, reader=reader
+        )
+        if reader:
             site = replace(site, writable=False)
         led = led_by(live.soup, turn.thread)
         if led is not None:
