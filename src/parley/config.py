@@ -41,7 +41,7 @@ class WorkspaceSettings:
 
     setup: str = ""  # a command, run once in each fresh workspace, inside the boundary
     copy: tuple[str, ...] = ()  # what of the user's checkout is copied into each, committed or not
-    quota_mb: int = 2048  # for all workspaces of a job
+    quota_mb: int = 2048  # for all files of a job
     files: int = 200_000  # in one workspace
     dirty: str = "leave"  # what is not committed yet: left where it is, or included
 

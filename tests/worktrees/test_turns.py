@@ -311,6 +311,41 @@ def test_too_many_bytes_or_files_are_refused_soon_and_put_aside_whole(tmp_path: 
     assert place.turn(ROOT, {}).tree == tree
 
 
+@pytest.mark.parametrize("where", ["homes/coder/cache", "gitdirs/job.git/objects/x", "streams.jsonl"])
+def test_what_a_job_writes_beside_its_workspaces_counts_too(tmp_path: Path, where: str) -> None:
+    place = repository(tmp_path / "repo")
+    place.settings = WorkspaceSettings(quota_mb=1)
+    place.again()
+    work = place.prepare()
+    place.turn(ROOT, {})
+    write(work.parent, {where: b"x" * (1 << 20)})
+
+    with pytest.raises(OverQuota, match="quota_mb"):
+        place.turn(ROOT, {})
+    (work.parent / where).unlink()
+    assert place.turn(ROOT, {}).tree
+
+
+def test_whoever_outgrows_the_quota_again_and_again_is_stopped(tmp_path: Path) -> None:
+    place = repository(tmp_path / "repo")
+    place.settings = WorkspaceSettings(quota_mb=1)
+    place.again()
+    work = place.prepare()
+    tree = place.turn(ROOT, {}).tree
+    for number in range(2):
+        assert place.turn(ROOT, {}).tree == tree
+        write(work, {"big": b"x" * (2 << 20)})
+        place.trees.restore(JOB, ROOT, tree, f"t{number}")
+
+    with pytest.raises(OverQuota, match="aside"):
+        place.turn(ROOT, {})
+    place.again()
+    with pytest.raises(OverQuota, match="aside"):
+        place.turn(ROOT, {})
+    shutil.rmtree(work.parent / "aside")
+    assert place.turn(ROOT, {}).tree == tree
+
+
 def test_a_sparse_file_counts_with_its_whole_length(tmp_path: Path) -> None:
     place = repository(tmp_path / "repo")
     work = place.prepare()

@@ -56,7 +56,8 @@ def survey(folder: Path, file_limit: int, byte_limit: int) -> Survey:
                     )
                 if found.bytes > byte_limit:
                     raise OverQuota(
-                        f"the job's files take more than its quota with {folder}; remove some ([workspace] quota_mb)"
+                        f"the job's files take more than its quota with {folder}; remove some, "
+                        "or what lies in the job's folders `aside` and `homes` ([workspace] quota_mb)"
                     )
     return found
 

@@ -23,7 +23,8 @@ from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.lineage import record
 from parley.adapters.worktrees.marks import Marks
 from parley.adapters.worktrees.merging import carried, combine, still_open
-from parley.adapters.worktrees.scan import size_of, told
+from parley.adapters.worktrees.quota import Quota
+from parley.adapters.worktrees.scan import told
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
@@ -66,7 +67,7 @@ class Worktrees:
         self._set_up = set_up
         self._histories: dict[str, History] = {}
         self._trees: dict[tuple[str, str], Worktree] = {}
-        self._sizes: dict[str, dict[str, int]] = {}  # job -> folder -> bytes, when it was last looked through
+        self._quotas: dict[str, Quota] = {}
 
     # ---- where things are ----------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ class Worktrees:
         if not tip or not here.folder.is_dir():
             return Kept("")
         found, left = here.look(*self._limits(here))
-        self._sizes[job][here.name] = found.bytes
+        self._quota(here).keep(here.name, found.bytes)
         tree = here.take(left)
         if any(path in left for path in here.sealed):
             here.seal(tip)
@@ -181,15 +182,12 @@ class Worktrees:
 
     def _limits(self, here: Worktree) -> tuple[int, int]:
         """How many files a workspace may have, and how many bytes the job leaves to it."""
-        limit = self.settings.quota_mb << 20
-        sizes = self._sizes.setdefault(here.job, {})
-        if not sizes:
-            folder = here.history.folder
-            sizes[""] = size_of(here.history.git.folder, limit)
-            sizes.update({path.name: size_of(path, limit) for path in folder.glob("trees/*")})
-            sizes["job"] = size_of(folder / "work", limit)
-        others = sum(size for name, size in sizes.items() if name != here.name)
-        return self.settings.files, limit - others - here.history.objects.written_bytes
+        return self.settings.files, self._quota(here).left_to(here.name) - here.history.objects.written_bytes
+
+    def _quota(self, here: Worktree) -> Quota:
+        if here.job not in self._quotas:
+            self._quotas[here.job] = Quota(here.history.folder, self.settings.quota_mb << 20)
+        return self._quotas[here.job]
 
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Put back what a tree holds; what was there instead stays under a ref, or aside where no ref can hold it.
@@ -233,7 +231,7 @@ class Worktrees:
         if not here.slug:
             return
         gone = here.aside(here.folder)
-        self._sizes.get(job, {}).pop(here.name, None)
+        self._quota(here).forget(here.name)
         if not left:  # all of it is under the ref: it may go, in its own time
             threading.Thread(target=shutil.rmtree, args=(gone,), kwargs={"ignore_errors": True}, daemon=True).start()
 
