@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parley.ports import BoundaryError
-
 FRESH_NS = 50_000_000  # a folder changed this lately may change again within the same tick of the kernel's clock
 DEEPEST = 200
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -159,9 +157,7 @@ def hand_over(path: str, uid: int) -> None:
 
 def _give(folder: int, status: os.stat_result, uid: int, depth: int = 0) -> None:
     if depth > DEEPEST:
-        raise BoundaryError(
-            f"folders lie more than {DEEPEST} deep in each other: no workspace for an agent; flatten them"
-        )
+        return  # nothing made here lies so deep: it is the agent's own already, or stays whose it is
     if status.st_uid != uid or status.st_gid != uid:
         os.fchown(folder, uid, uid)
     with os.scandir(folder) as entries:

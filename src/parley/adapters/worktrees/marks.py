@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterable
@@ -70,13 +71,13 @@ def _is_open(folder: Path, path: str, sign: str) -> bool:
         return os.path.lexists(folder / sign.removeprefix(BESIDE))
     try:
         handle = os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
+    except OSError as error:  # gone, or something else than a file: somebody has settled it; else nobody can tell
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
     try:
         with os.fdopen(handle, "rb") as file:
             return has_markers(file, sign)
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno != errno.EISDIR
 
 
 def has_markers(lines: Iterable[bytes], label: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import posixpath
@@ -17,11 +18,13 @@ from parley.adapters.worktrees.history import ARTIFACTS
 from parley.ports import OverQuota
 
 PRIVATE = (".parley", ".claude")  # at a workspace's root: never committed
+DEEPEST = 200  # folders in each other; what lies deeper is left out
 LINES = 20  # told one by one; the rest is counted
 REGULAR, PROGRAM, LINK = "100644", "100755", "120000"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LINK_LIMIT = 4096
+TOO_DEEP = f"it lies more than {DEEPEST} folders deep"
 _ATTRIBUTES_BYTES, _ATTRIBUTES_LINE = 1 << 20, 2048
 
 
@@ -32,22 +35,35 @@ class Survey:
     files: int = 0
     bytes: int = 0
     special: list[str] = field(default_factory=list)
+    shut: list[str] = field(default_factory=list)  # folders that nobody can look into
+    deep: list[str] = field(default_factory=list)  # folders that lie deeper than is followed
 
 
-def survey(folder: Path, file_limit: int, byte_limit: int) -> Survey:
-    """Look through a folder; OverQuota as soon as a limit is passed, however much there is."""
-    found, waiting = Survey(), [str(folder)]
+def survey(folder: Path, file_limit: int, byte_limit: int, *, mend: bool = False) -> Survey:
+    """Look through a folder; OverQuota as soon as a limit is passed, however much there is.
+
+    `mend`: folders that their owner has shut against itself are opened again.
+    """
+    found, waiting = Survey(), [(str(folder), 0)]
     while waiting:
-        here = waiting.pop()
+        here, depth = waiting.pop()
         try:
+            if mend and os.lstat(here).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                open_up(folder, os.path.relpath(here, folder))
             inside = os.scandir(here)
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # it went meanwhile
         except OSError:
-            continue  # it went meanwhile, or nobody may look into it
+            if len(found.shut) <= LINES:
+                found.shut.append(os.path.relpath(here, folder))
+            continue
         with inside:
             for entry in inside:
                 found.files += 1
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+                    waiting.append((entry.path, depth + 1))
+                    if depth + 1 == DEEPEST and len(found.deep) <= LINES:
+                        found.deep.append(os.path.relpath(entry.path, folder))
                 else:
                     _weigh(entry, found, folder)
                 if found.files > file_limit:
@@ -60,6 +76,23 @@ def survey(folder: Path, file_limit: int, byte_limit: int) -> Survey:
                         "or what lies in the job's folders `aside` and `homes` ([workspace] quota_mb)"
                     )
     return found
+
+
+def open_up(root: Path, relative: str = ".") -> None:
+    """Let a folder's owner, who we are, read and change it, whatever it did to it. No link is followed."""
+    if os.geteuid() == 0:  # who may do all that anyway
+        return
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        here = os.open(root, flags)
+        try:
+            for part in [] if relative == "." else relative.split("/"):
+                above, here = here, os.open(part, flags, dir_fd=here)
+                os.close(above)
+            mode = stat.S_IMODE(os.fstat(here).st_mode)
+            os.chmod(f"/proc/self/fd/{here}", mode | stat.S_IRWXU)  # noqa: PTH101 - what is open, and nothing else
+        finally:
+            os.close(here)
 
 
 def _weigh(entry: os.DirEntry[str], found: Survey, folder: Path) -> None:
@@ -121,6 +154,8 @@ def keep(
     """Write what lies at a path; its mode and object, None if nothing is there. Unkept where it must not be kept."""
     refuse_name(path, users_own=users_own)
     *folders, name = path.split("/")
+    if len(folders) >= DEEPEST:
+        raise Unkept(TOO_DEEP)
     held: list[int] = []
     here = root
     try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -24,11 +26,11 @@ from parley.adapters.worktrees.lineage import record
 from parley.adapters.worktrees.marks import Marks
 from parley.adapters.worktrees.merging import carried, combine, still_open
 from parley.adapters.worktrees.quota import Quota
-from parley.adapters.worktrees.scan import told
+from parley.adapters.worktrees.scan import open_up, told
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
-from parley.ports import Change, Kept, Merge, Outcome, OverQuota, Site, WorkspaceError
+from parley.ports import BoundaryError, Change, Kept, Merge, Outcome, OverQuota, Site, WorkspaceError
 
 UNCOMMITTED = "its last turn did not commit it"
 
@@ -42,6 +44,28 @@ def slug_of(name: str) -> str:
     return plain if plain == rest and rest else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Worktrees, *words: Any, **more: Any) -> Any:
+        try:
+            return method(self, *words, **more)
+        except (OSError, BoundaryError, RecursionError, ValueError) as error:
+            what = f"the files of {words[0]}" if words else "the files"
+            remedy = f"see that the disk has room and that all below {self.home} is yours to change"
+            raise WorkspaceError(f"{what} can't be worked with: {' '.join(str(error).split())}; {remedy}") from error
+
+    return call
+
+
+def _guard(made: type[Worktrees]) -> type[Worktrees]:
+    """Let nothing but a WorkspaceError out of what is called from outside: no file of an agent's is to stop a job."""
+    for name, method in list(vars(made).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(made, name, _guarded(method))
+    return made
+
+
+@_guard
 class Worktrees:
     """One worktree for a job, and one for each dispatch of it.
 
@@ -149,11 +173,18 @@ class Worktrees:
 
     def clear_outcome(self, job: str, name: str) -> None:
         """See to it that no outcome record is there when a turn starts."""
-        outcomes.clear_outcome(self.path(job, name))
+        self._open_up(job, name)
+        outcomes.clear_outcome(self.path(job, name), self.tree(job, name).aside)
 
     def read_outcome(self, job: str, name: str) -> Outcome | None:
         """The outcome record, if a turn left one. Whatever else lies there is a problem, told as such."""
+        self._open_up(job, name)
         return outcomes.read_outcome(self.path(job, name))
+
+    def _open_up(self, job: str, name: str) -> None:
+        """Whatever a turn did to its own rights, the place of the outcome record can be looked at and cleared."""
+        for path in (".", ".parley"):
+            open_up(self.path(job, name), path)
 
     def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
         """The digest of each artifact that is there as an ordinary file."""

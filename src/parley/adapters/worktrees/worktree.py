@@ -13,7 +13,7 @@ from parley.adapters.git import GitError
 from parley.adapters.worktrees.history import History
 from parley.adapters.worktrees.inside import Inside
 from parley.adapters.worktrees.marks import Marks, read_marks
-from parley.adapters.worktrees.scan import Survey, Unkept, changed, keep, opened, survey
+from parley.adapters.worktrees.scan import TOO_DEEP, Survey, Unkept, changed, keep, open_up, opened, survey
 from parley.ports import Bind, OverQuota
 
 SEALED = "it is approved, and was put back as it was"
@@ -59,6 +59,7 @@ class Worktree:
 
     def shut(self) -> None:
         """Where git looks for a repository put an empty file: outside the boundary the folder is none."""
+        open_up(self.folder)
         marker = self.folder / ".git"
         if os.path.lexists(marker):
             found = marker.lstat()
@@ -83,6 +84,7 @@ class Worktree:
         number = sum(1 for _ in folder.iterdir())
         while os.path.lexists(place := folder / f"{path.name}-{number}"):
             number += 1
+        open_up(path)  # a folder takes being written to when it gets another parent
         path.rename(place)
         return place
 
@@ -141,8 +143,10 @@ class Worktree:
 
     def look(self, file_limit: int, byte_limit: int) -> tuple[Survey, dict[str, str]]:
         """How much it holds, and what of it can't be kept. OverQuota where it is too much."""
-        found = survey(self.folder, file_limit, byte_limit)
+        found = survey(self.folder, file_limit, byte_limit, mend=True)
         left = dict.fromkeys(found.special, "it is no ordinary file")
+        left |= dict.fromkeys(found.shut, "nobody can look into it")
+        left |= dict.fromkeys(found.deep, TOO_DEEP)
         hidden = self.marks.hidden if self.history.beginning.gitlinks else []
         for link in self.history.beginning.gitlinks:
             with contextlib.suppress(OSError):
