@@ -114,6 +114,12 @@ def become_root(): os.setuid(0)
 @tries
 def change_root(): os.chroot("/tmp")
 @tries
+def plant_in_parent():
+    code = "import os; open(f'/proc/{os.getppid()}/mem', 'r+b', 0)"
+    subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True)
+@tries
+def plant_in_oneself(): open("/proc/self/mem", "r+b", 0)
+@tries
 def set_core_pattern(): open("/proc/sys/kernel/core_pattern", "w").write("|/bin/false")
 @tries
 def press_sysrq(): open("/proc/sysrq-trigger", "w").write("h")
@@ -242,4 +248,5 @@ def test_the_same_program_gets_out_where_there_is_no_cage(ground: Ground, tmp_pa
     )
     out = [name for name, told in json.loads(done.stdout).items() if not told.startswith("refused ")]
     assert {"read_beside", "read_by_dots", "read_by_planted_symlink", "write_beside", "list_beside", "connect_tcp",
-            "connect_abstract", "see_processes", "rename_into_beside", "create_beside"} <= set(out)  # fmt: skip
+            "connect_abstract", "see_processes", "rename_into_beside", "create_beside",
+            "plant_in_oneself"} <= set(out)  # fmt: skip

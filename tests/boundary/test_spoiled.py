@@ -45,7 +45,7 @@ def _with(*words: str) -> Spoil:
 
 def _open_ways(profile: Profile) -> None:
     """Leave out the seals of what leads to the binds."""
-    profile.last = ["--remount-ro", "/dev", "--remount-ro", "/", *profile.last[-2:]]
+    profile.last = ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", *profile.last[-2:]]
 
 
 def _host_tmp(profile: Profile, yard: Yard) -> None:
@@ -84,6 +84,16 @@ def _leaky_filter(name: str) -> Spoil:
 
 def _no_landlock(profile: Profile, yard: Yard) -> None:
     profile.wall = False
+
+
+def _writable_proc(profile: Profile, yard: Yard) -> None:
+    profile.writable.append("/proc")
+    _mounted_writable_proc(profile, yard)
+
+
+def _mounted_writable_proc(profile: Profile, yard: Yard) -> None:
+    place = profile.last.index("/proc")
+    del profile.last[place - 1 : place + 1]
 
 
 def _unsealed(profile: Profile, yard: Yard) -> None:
@@ -125,6 +135,7 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "a filter that forgets odd sockets": (_leaky_filter("socket_families"), "socket_families"),
     "a filter that forgets the terminal": (_leaky_filter("terminal"), "terminal"),
     "no Landlock": (_no_landlock, "second_wall"),
+    "a /proc that can be written": (_writable_proc, "write_memory"),
     "the real home": (_bind(lambda _: Path.home()), "real_home"),
     "the parent, readable": (_bind(lambda yard: yard.root), "list_around"),
     "the parent, writable": (_bind(lambda yard: yard.root, writable=True), "write_beside"),
@@ -192,6 +203,21 @@ def test_a_spoiled_profile_is_refused(spoiled: Boundary, attempt: str, sealed: C
 
 def test_the_same_cage_unspoiled_is_not_refused(boundary: Boundary, sealed: Cage) -> None:
     assert run(boundary, sealed).status == 0
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(_mounted_writable_proc, id="Landlock alone"),
+        pytest.param(lambda profile, _: profile.writable.append("/proc"), id="the mount alone"),
+    ],
+)
+def test_each_of_two_walls_keeps_the_memory_of_others_by_itself(yard: Yard, spoil: Spoil) -> None:
+    boundary = Spoiled(yard, spoil)
+    try:
+        assert run(boundary, yard.cage()).status == 0
+    finally:
+        boundary.close()
 
 
 def test_a_canary_that_was_touched_counts_whatever_the_inside_says(yard: Yard) -> None:

@@ -31,6 +31,7 @@ ATTEMPTS = (
     on_processes.descriptors,
     on_processes.signal_outside,
     on_processes.trace,
+    on_processes.write_memory,
     on_processes.steal_descriptor,
     on_processes.outlive,
     on_network.abstract_socket,

@@ -42,6 +42,7 @@ class Profile:
     targets: list[str] = field(default_factory=list)  # what is meant to be bound
     filter: bytes = b""
     wall: bool = True  # Landlock
+    writable: list[str] = field(default_factory=lambda: [TMP, "/dev"])  # to Landlock, besides the binds
     environment: dict[str, str] = field(default_factory=dict)  # of bubblewrap, and so of the first process
     descriptors: tuple[int, ...] = ()  # passed on besides: none
 
@@ -78,7 +79,8 @@ def draw(cage: Cage, uid: int, readable: Iterable[str]) -> Profile:
     ways = sorted({way for bind in binds if (way := _way(bind.target)) and way not in shown})
     for way in ways:
         system += ["--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", way]
-    sealed = [word for way in (*ways, "/dev", "/") for word in ("--remount-ro", way)]
+    # in /proc lies the memory of every process: one that writes there plants code in the agent's own program
+    sealed = [word for way in (*ways, "/proc", "/dev", "/") for word in ("--remount-ro", way)]
     return Profile(
         list(_WALLS),
         system,
@@ -97,9 +99,9 @@ def hidden(profile: Profile, paths: Iterable[str]) -> list[str]:
 
 def landlock_lists(profile: Profile) -> tuple[list[str], list[str], list[str]]:
     """What may be read, written and listed."""
-    readable = ["/usr", *(f"/{name}" for name in _MERGED), "/etc", "/var"]
+    readable = ["/usr", *(f"/{name}" for name in _MERGED), "/etc", "/var", "/proc"]
     readable += [bind.target for bind in profile.binds if not bind.writable]
-    writable = [TMP, "/dev", "/proc"]
+    writable = [*profile.writable]
     writable += [bind.target for bind in profile.binds if bind.writable]
     return readable, writable, ["/"]
 
