@@ -17,7 +17,7 @@ from parley import config
 from parley.adapters.boundary import Boundary, Route, launch, links, profile, report, stage
 from parley.config import BoundarySettings
 from parley.ports import Bind, BoundaryError, Site
-from tests.boundary.yard import PATH, Yard, as_user, close, finish, lay_out, run
+from tests.boundary.yard import PATH, Yard, as_user, close, finish, lay_out, line, marked, run
 
 ROOT = os.geteuid() == 0
 LAUNCHER_KB = 10 * 1024
@@ -117,6 +117,37 @@ def test_what_was_accepted_still_ends_and_is_tidied(accepted: Boundary, yard: Ya
     caged.process.stdin.write(b"\n")
     caged.process.stdin.flush()
     assert caged.process.stdout.readline() == b"on\n"
+    assert caged.kill() == -9
+    close(caged)
+
+
+def test_what_an_accepted_program_left_behind_ends_when_it_is_killed(accepted: Boundary, yard: Yard) -> None:
+    caged = accepted.launch(yard.cage("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!", mark="job/left-1"))
+    other = accepted.launch(yard.cage("sh", "-c", "echo on; read x", mark="job/left-1"))
+    assert caged.process.stdout is not None
+    assert line(other) == "on"
+    caged.process.stdout.readline()
+    caged.process.wait()
+    assert len(marked("job/left-1")) == 2
+
+    assert caged.kill() == 0
+
+    assert marked("job/left-1") == [other.process.pid]  # of the same mark, but another's
+    assert other.kill() == -9
+    close(caged)
+    close(other)
+
+
+def test_what_was_accepted_can_be_frozen(accepted: Boundary, yard: Yard) -> None:
+    caged = accepted.launch(yard.cage("sh", "-c", "read x; echo on; read y"))
+    caged.freeze()
+    assert b") T" in Path(f"/proc/{caged.process.pid}/stat").read_bytes()
+    caged.thaw()
+    assert caged.process.stdin is not None
+    caged.process.stdin.write(b"\n")
+    caged.process.stdin.flush()
+    assert line(caged) == "on"
+    caged.freeze()
     assert caged.kill() == -9
     close(caged)
 

@@ -81,6 +81,61 @@ def test_tidying_leaves_the_agent_and_nothing_else(boundary: Boundary, yard: Yar
     assert finish(caged).status == 0
 
 
+TICKING = """
+import itertools, sys, threading, time
+threading.Thread(target=sys.stdin.readline).start()
+for count in itertools.count(1):
+    print(count, flush=True)
+    time.sleep(0.001)
+"""
+
+
+def test_a_frozen_agent_does_nothing_until_it_is_thawed(boundary: Boundary, yard: Yard) -> None:
+    caged = boundary.launch(yard.python(TICKING))
+    assert line(caged) == "1"
+
+    caged.freeze()
+    (init,) = family.children(caged.process.pid)
+    (main,) = family.children(init)
+    assert "State:\tT" in Path(f"/proc/{main}/status").read_text("ascii")
+    before = used(main)
+    caged.freeze()  # twice is no harm
+    assert used(main) == before
+    caged.thaw()
+
+    until(lambda: used(main) > before)
+    caged.kill()
+    close(caged)
+
+
+def used(pid: int) -> int:
+    """How often a process gave the processor up: what stands still does not."""
+    told = dict(part.split(":\t") for part in Path(f"/proc/{pid}/status").read_text("ascii").splitlines())
+    return int(told["voluntary_ctxt_switches"])
+
+
+def test_a_frozen_agent_can_be_killed(boundary: Boundary, yard: Yard) -> None:
+    caged = boundary.launch(yard.python(DAEMONS, mark="job/frozen-1"))
+    assert line(caged) == "there"
+    caged.freeze()
+    assert len(family.descendants(caged.process.pid)) == 2
+
+    assert caged.kill() == 128 + signal.SIGKILL
+
+    assert marked("job/frozen-1") == []
+    close(caged)
+
+
+def test_an_agent_that_has_ended_can_be_frozen_and_thawed(boundary: Boundary, yard: Yard) -> None:
+    caged = boundary.launch(yard.cage("true"))
+    caged.process.wait()
+
+    caged.freeze()
+    caged.thaw()
+
+    assert finish(caged).status == 0
+
+
 def test_killing_leaves_nothing(boundary: Boundary, yard: Yard) -> None:
     caged = boundary.launch(yard.python(DAEMONS, mark="job/killed-1"))
     assert line(caged) == "there"

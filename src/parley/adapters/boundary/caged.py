@@ -19,10 +19,14 @@ PATIENCE_SECONDS = 2.0
 class Caged:
     """A verified, running agent process."""
 
-    def __init__(self, process: subprocess.Popen[bytes], verdict: Verdict, gateway: Gateway | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], verdict: Verdict, gateway: Gateway | None, mark: bytes = b""
+    ) -> None:
         self.process = process
         self.verdict = verdict
         self._gateway = gateway
+        self._mark = mark  # where there is no boundary: the variable by which its processes are known
+        self._frozen = False
         self._init = self._main = 0
         self._handle = -1
         self._lock = threading.Lock()
@@ -45,6 +49,23 @@ class Caged:
         if self.process.poll() is None and not family.end_all_but(above, kept):
             raise BoundaryError("processes of the turn would not end within 2 s; the agent has to be ended")
 
+    def freeze(self) -> None:
+        """Tidy, and let the agent's main process do nothing until it is thawed."""
+        main = self._main or self.process.pid
+        if self.process.poll() is None:
+            self._frozen = True
+            # stopped first: what can't run starts nothing while the rest is ended
+            if not family.stop(main) and self.process.poll() is None:
+                raise BoundaryError("the agent would not stop within 2 s; it has to be ended")
+        self.tidy()
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        if self._frozen:
+            self._frozen = False
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._main or self.process.pid, signal.SIGCONT)
+
     def kill(self) -> int:
         """End all of it and wait until it is gone; the exit status. The pipes stay the caller's to close."""
         with self._lock:
@@ -58,6 +79,9 @@ class Caged:
             if self.process.poll() is None:
                 family.end_all_but(self.process.pid, 0)
                 self.process.kill()
+                self.process.wait()
+            if self._mark and not family.end_marked(self._mark):
+                raise BoundaryError("processes of the turn would not end within 2 s; end them by hand")
             return
         # the init first: whoever started it then reaps it, and no zombie waits for a machine's own init
         with contextlib.suppress(ProcessLookupError):

@@ -67,6 +67,48 @@ def end_all_but(init: int, main: int) -> bool:
     return True
 
 
+def stop(pid: int) -> bool:
+    """Stop a process. Whether it stands still in time; one that is gone does not."""
+    deadline = time.monotonic() + TIDY_SECONDS
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        while not _stands(pid):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.001)
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return True
+
+
+def _stands(pid: int) -> bool:
+    """Whether no thread of a process runs."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            stat = (thread / "stat").read_bytes()
+            if stat[stat.rindex(b")") + 2 :][:1] not in {b"T", b"Z", b"X"}:
+                return False
+    return True
+
+
+def end_marked(mark: bytes) -> bool:
+    """End every process that has a variable in its environment, wherever it went. Whether it could be done in time."""
+    deadline = time.monotonic() + TIDY_SECONDS
+    while found := {pid for pid in _parents() if _has(pid, mark)}:
+        _signal(found, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _has(pid: int, variable: bytes) -> bool:
+    try:
+        return variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False  # it is gone, or somebody else's
+
+
 def _signal(pids: set[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -27,6 +27,7 @@ from parley.config import BoundarySettings
 from parley.ports import Bind, BoundaryError
 
 MARK = "PARLEY_TURN"
+CAGE = "PARLEY_CAGE"  # where there is no boundary: no other process has this one's
 UID = 64417  # an ordinary user that no machine has, where Parley itself is root
 INSIDE = ("calls", "landlock", "scene", "on_files", "on_processes", "on_network", "on_kernel", "attempts", "launcher")
 
@@ -217,7 +218,8 @@ class Boundary:
 
     def _plain(self, cage: Cage) -> Caged:
         """Without a boundary, as the user has accepted it: a session of its own, and the mark."""
-        environment = {**cage.environment, MARK: cage.mark}
+        own = secrets.token_hex(16)
+        environment = {**cage.environment, MARK: cage.mark, CAGE: own}
         environment.setdefault("HOME", str(cage.home))
         command = list(cage.command)
         gateway = None
@@ -233,7 +235,7 @@ class Boundary:
             if gateway is not None:
                 gateway.close()
             raise BoundaryError(f"{cage.command[0]} can't be started: {error.strerror}; see `parley doctor`") from error
-        return Caged(process, Verdict(accepted="none", uid=os.geteuid()), gateway)
+        return Caged(process, Verdict(accepted="none", uid=os.geteuid()), gateway, f"{CAGE}={own}".encode())
 
 
 def _free_uid() -> int:

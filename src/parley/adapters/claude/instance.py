@@ -150,7 +150,7 @@ class Instance:
         if turn.silent:
             turn.finish()
             self._interrupted = order.message
-            await process.tidy()
+            await process.rest()
             return None
         if fault:
             raise Lost(fault)
@@ -163,7 +163,7 @@ class Instance:
         turn.finish()
         size = await self._written(home, turn.last)
         try:
-            await process.tidy()
+            await process.rest()
         except BoundaryError:
             await self.end()  # what would not end by itself ends with its cage
         context = self._context(turn, result)

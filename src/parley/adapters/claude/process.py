@@ -57,10 +57,12 @@ class Process:
 
     async def say(self, text: str) -> None:
         """Say something, to be taken as it is written."""
+        self.caged.thaw()
         await self._client.query(text)
 
     async def compact(self) -> None:
         """Ask for the conversation to be summed up: the one thing that is said as a command."""
+        self.caged.thaw()
         await self._wire.write(json.dumps(COMPACT) + "\n")
 
     def hear(self) -> AsyncIterator[Message]:
@@ -76,9 +78,9 @@ class Process:
             return False
         return True
 
-    async def tidy(self) -> None:
-        """End what it has left running; a BoundaryError if that can't be done."""
-        await asyncio.to_thread(self.caged.tidy)
+    async def rest(self) -> None:
+        """End what it has left running, and let it do nothing before it is spoken to; a BoundaryError if it won't."""
+        await asyncio.to_thread(self.caged.freeze)
 
     async def end(self) -> None:
         """End it, with all that is in its cage."""
