@@ -3,6 +3,7 @@
 import contextlib
 import re
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from urllib.parse import unquote
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from parley.adapters.boundary import Boundary, Route
 from parley.adapters.boundary.gateway import CONNECTIONS, Gateway
-from parley.adapters.boundary.messages import Bad, Head, body_length
+from parley.adapters.boundary.messages import Bad, Head, Reader, body_length
 from parley.adapters.boundary.upstream import parse_upstream, path_allowed
+from parley.adapters.claude.login import PATHS
 from parley.config import BoundarySettings
 from tests.boundary.upstream import Api, serve
 from tests.boundary.yard import Yard, close, finish, line, run
@@ -38,7 +40,7 @@ def api() -> Iterator[Api]:
 
 @pytest.fixture
 def route(api: Api) -> Route:
-    return Route(api.url, {"x-api-key": KEY}, ("/v1",), (f"127.0.0.1:{api.port}",))
+    return Route(api.url, {"x-api-key": KEY}, ("/v1/*",), (f"127.0.0.1:{api.port}",))
 
 
 class Side:
@@ -208,15 +210,15 @@ def test_an_api_that_breaks_off_or_is_not_there_is_a_bad_gateway(side: Side) -> 
     assert side.status(b"POST /v1/broken HTTP/1.1\r\nContent-Length: 0\r\n\r\n") == 502
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    lonely = Side(Route(f"http://127.0.0.1:{port}", {}, ("/v1",), (f"127.0.0.1:{port}",)))
-    assert lonely.status(b"GET /v1/x HTTP/1.1\r\n\r\n") == 502
+    lonely = Side(Route(f"http://127.0.0.1:{port}", {}, ("/v1/x",), (f"127.0.0.1:{port}",)))
+    assert lonely.status(b"POST /v1/x HTTP/1.1\r\n\r\n") == 502
     assert lonely.status(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % port) == 502
     lonely.gateway.close()
 
 
 def test_a_certificate_that_nobody_vouches_for_is_a_bad_gateway(api: Api) -> None:
-    side = Side(Route(f"https://127.0.0.1:{api.port}", {"x-api-key": KEY}, ("/v1",)))
-    assert side.status(b"GET /v1/x HTTP/1.1\r\n\r\n") == 502
+    side = Side(Route(f"https://127.0.0.1:{api.port}", {"x-api-key": KEY}, ("/v1/x",)))
+    assert side.status(b"POST /v1/x HTTP/1.1\r\n\r\n") == 502
     side.gateway.close()
 
 
@@ -231,6 +233,12 @@ BAD = {
     "an encoded slash": (403, b"GET /v1/..%2fv2 HTTP/1.1\r\n\r\n"),
     "encoded twice": (403, b"GET /v1/%252e%252e/v2 HTTP/1.1\r\n\r\n"),
     "a backslash": (403, b"GET /v1/..\\v2 HTTP/1.1\r\n\r\n"),
+    "a parameter in the path": (403, b"POST /v1/x;y/z HTTP/1.1\r\n\r\n"),
+    "a parameter in the path, encoded": (403, b"POST /v1/x%3By HTTP/1.1\r\n\r\n"),
+    "another method": (405, b"GET /v1/x HTTP/1.1\r\n\r\n"),
+    "a method without a body": (405, b"HEAD /v1/x HTTP/1.1\r\n\r\n"),
+    "a method that removes": (405, b"DELETE /v1/x HTTP/1.1\r\n\r\n"),
+    "too many small chunks": (400, b"POST /v1/x HTTP/1.1\r\n" + CHUNKED + b"1\r\nx\r\n" * 1100 + b"0\r\n\r\n"),
     "two slashes": (403, b"GET //v1/x HTTP/1.1\r\n\r\n"),
     "an encoded line end": (403, b"GET /v1/x%0d%0aHost:y HTTP/1.1\r\n\r\n"),
     "a bare line end": (400, b"GET /v1/x HTTP/1.1\nHost: y\r\n\r\n"),
@@ -269,6 +277,45 @@ def test_what_could_be_read_in_two_ways_is_refused(side: Side, api: Api, status:
     assert side.gateway.requests()[-1].status == status
 
 
+def test_only_the_very_paths_and_methods_of_a_route_get_the_key(api: Api) -> None:
+    side = Side(Route(api.url, {"x-api-key": KEY}, PATHS))
+    free = Side(Route(api.url, {"x-api-key": KEY}, ("/v1/models",), methods=("GET",)))
+    asked = {
+        path: side.status(b"POST %b HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}" % path)
+        for path in (b"/v1/messages?beta=true", b"/v1/messages/count_tokens", b"/v1/messages/batches", b"/v1/messages/")
+    }
+
+    assert list(asked.values()) == [200, 200, 403, 403]
+    assert side.status(b"GET /v1/messages/batches?limit=100 HTTP/1.1\r\n\r\n") == 403
+    assert free.status(b"GET /v1/models HTTP/1.1\r\n\r\n") == 200
+    assert free.status(b"POST /v1/models HTTP/1.1\r\n\r\n") == 405
+    for one in (side, free):
+        one.gateway.close()
+
+
+def _in_pieces(far: socket.socket, raw: bytes, size: int) -> None:
+    for at in range(0, len(raw), size):
+        far.sendall(raw[at : at + size])
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), max_size=30), st.integers(1, 400))
+def test_a_body_in_chunks_is_read_the_same_however_it_arrives(parts: list[bytes], piece: int) -> None:
+    raw = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+    near, far = socket.socketpair()
+    with near, far:
+        sender = threading.Thread(target=_in_pieces, args=(near, raw[9:], piece))
+        sender.start()
+        assert b"".join(Reader(far, raw[:9]).chunks()) == b"".join(parts)
+        sender.join()
+
+
+def test_many_chunks_of_a_fair_size_are_taken(side: Side, api: Api) -> None:
+    api.asked.clear()
+    body = (b"40\r\n" + b"x" * 64 + b"\r\n") * 5000 + b"0\r\n\r\n"
+    assert side.status(b"POST /v1/x HTTP/1.1\r\n" + CHUNKED + body) == 200
+    assert api.asked[0].body == b"x" * 320_000
+
+
 def test_a_second_request_on_a_connection_is_not_smuggled_in(side: Side, api: Api) -> None:
     api.asked.clear()
     inner = b"GET /v2/secret HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -278,7 +325,7 @@ def test_a_second_request_on_a_connection_is_not_smuggled_in(side: Side, api: Ap
 
 def test_headers_named_by_connection_and_the_keys_are_dropped(side: Side, api: Api) -> None:
     api.asked.clear()
-    raw = b"GET /v1/x HTTP/1.1\r\nConnection: X-Hop, x-api-key\r\nX-Hop: 1\r\nX-API-KEY: mine\r\nUpgrade: h2c\r\n\r\n"
+    raw = b"POST /v1/x HTTP/1.1\r\nConnection: X-Hop, x-api-key\r\nX-Hop: 1\r\nX-API-KEY: mine\r\nUpgrade: h2c\r\n\r\n"
     assert side.status(raw) == 200
     (asked,) = api.asked
     assert asked.header("x-hop") == asked.header("upgrade") == asked.header("connection") == []
@@ -322,7 +369,7 @@ SEGMENT = st.text(st.sampled_from("abv1.%2eE2fF/\\?#;"), max_size=12)
 def test_an_allowed_path_stays_below_its_prefix_however_it_is_read(rest: str) -> None:
     """Decode as often as anybody might, resolve the dots, and look where it leads."""
     target = "/v1/" + rest
-    if path_allowed(target, ("/v1",)):
+    if path_allowed(target, ("/v1/*",)):
         path = target.partition("?")[0]
         for _ in range(3):
             path = unquote(path)

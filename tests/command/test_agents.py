@@ -38,7 +38,10 @@ def test_what_parley_toml_says_of_an_agent_is_read(tmp_path: Path) -> None:
         environment = ["LANG"]
         handle = 'session (\\S+)'
         binds = ["tools"]
-        route = { upstream = "https://api.example.org", headers = { Authorization = "Bearer $KEY" }, paths = ["/v1"] }
+        route.upstream = "https://api.example.org"
+        route.headers = { Authorization = "Bearer $KEY" }
+        route.paths = ["/v1/*"]
+        route.methods = ["GET"]
         """
     )
 
@@ -49,7 +52,9 @@ def test_what_parley_toml_says_of_an_agent_is_read(tmp_path: Path) -> None:
     assert other.command == ("other", "run", "{message_file}")
     assert other.environment == {"LANG": "$LANG"}
     assert other.binds == (Bind(str(tmp_path / "tools"), str(tmp_path / "tools")),)
-    assert other.way == agents.Way("https://api.example.org", {"Authorization": "Bearer $KEY"}, ("/v1",))
+    assert other.way == agents.Way(
+        "https://api.example.org", {"Authorization": "Bearer $KEY"}, ("/v1/*",), (), ("GET",)
+    )
 
 
 def test_codex_needs_no_settings() -> None:
@@ -75,6 +80,11 @@ def test_codex_needs_no_settings() -> None:
         ("[agents.x]\ncommand = ['x']\nenvironment = 7", "environment: it must be names or values"),
         ("[agents.x]\ncommand = ['x']\nroute = { upstream = 'ftp://x', paths = ['/'] }", "is no safe address"),
         ("[agents.x]\ncommand = ['x']\nroute = { upstream = 'http://x.org', paths = ['/'] }", "is no safe address"),
+        ("[agents.x]\ncommand = ['x']\nroute = { upstream = 'https://x', paths = ['/*/x'] }", "a path is exact"),
+        (
+            "[agents.x]\ncommand = ['x']\nroute = { upstream = 'https://x', paths = ['/'], methods = ['get'] }",
+            "capitals",
+        ),
         ("[agents.x]\ncommand = ['x']\nroute = { upstream = 'https://x' }", "upstream and paths go together"),
         ("[agents.x]\ncommand = ['x']\nroute = { port = 1 }", "port: there is no such setting"),
         ("[agents.codex]\noutput = 'text'", "output: it goes with a command of your own"),

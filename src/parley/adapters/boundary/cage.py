@@ -20,8 +20,9 @@ class Route:
 
     upstream: str = ""  # base URL to which plain HTTP requests are passed on
     headers: Mapping[str, str] = field(default_factory=dict)  # put in outside, in place of any of that name: the key
-    paths: tuple[str, ...] = ()  # path prefixes that may be asked for upstream
+    paths: tuple[str, ...] = ()  # what may be asked for upstream, exactly; with `*` at its end all that begins so
     hosts: tuple[str, ...] = ()  # host:port allowed for CONNECT
+    methods: tuple[str, ...] = ("POST",)  # how it may be asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,8 @@ class Gateway:
     def _pass_on(self, client: socket.socket, head: Head) -> None:
         if self._upstream is None or not path_allowed(head.target, self._route.paths):
             raise Bad(403, f"{head.method} {head.target[:200]} is not on the list of paths")
+        if head.method not in self._route.methods:
+            raise Bad(405, f"{head.method} is not a method that may be used here; use {', '.join(self._route.methods)}")
         forward(
             client,
             head,

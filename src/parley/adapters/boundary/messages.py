@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 HEAD_LIMIT = 64 << 10
 BODY_LIMIT = 512 << 20
+LINE_LIMIT = 256  # a chunk's size takes a dozen
+CHUNKS_FREE = 1024  # a body may have so many chunks of any size
+CHUNK_MEAN = 64  # bytes that they have to hold on average where there are more
 _LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8192}) HTTP/1\.[01]")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\t\x80-\xff]*)")
 _SIZE = re.compile(rb"[0-9A-Fa-f]{1,12}")
 REASONS = {
-    400: "Bad Request", 403: "Forbidden", 411: "Length Required", 413: "Content Too Large",
+    400: "Bad Request", 403: "Forbidden", 405: "Method Not Allowed", 411: "Length Required", 413: "Content Too Large",
     431: "Request Header Fields Too Large", 502: "Bad Gateway", 503: "Service Unavailable",
 }  # fmt: skip
 
@@ -95,13 +98,18 @@ class Reader:
     def __init__(self, client: socket.socket, rest: bytes) -> None:
         self._client = client
         self._rest = rest
+        self._at = 0  # how much of it was taken
+
+    def _more(self) -> None:
+        self._rest, self._at = self._client.recv(1 << 16), 0
+        if not self._rest:
+            raise Bad(400, "the request ended within its body")
 
     def _some(self, limit: int) -> bytes:
-        if not self._rest:
-            self._rest = self._client.recv(1 << 16)
-            if not self._rest:
-                raise Bad(400, "the request ended within its body")
-        part, self._rest = self._rest[:limit], self._rest[limit:]
+        if self._at == len(self._rest):
+            self._more()
+        part = self._rest[self._at : self._at + limit]
+        self._at += len(part)
         return part
 
     def exactly(self, length: int) -> Iterator[bytes]:
@@ -114,14 +122,17 @@ class Reader:
     def _line(self) -> bytes:
         line = b""
         while not line.endswith(b"\r\n"):
-            line += self._some(1)
-            if len(line) > 256:  # noqa: PLR2004 - a chunk's size takes a dozen
+            if self._at == len(self._rest):
+                self._more()
+            end = self._rest.find(b"\n", self._at, self._at + LINE_LIMIT)
+            line += self._some(end + 1 - self._at if end >= 0 else LINE_LIMIT)
+            if len(line) > LINE_LIMIT:
                 raise Bad(400, "a chunk's size can't be read")
         return line[:-2]
 
     def chunks(self) -> Iterator[bytes]:
         """A body in chunks, without their frames. What follows the last one is dropped."""
-        total = 0
+        total = count = 0
         while True:
             line = self._line()
             if not _SIZE.fullmatch(line):
@@ -134,6 +145,9 @@ class Reader:
                 while self._line():
                     pass
                 return
+            count += 1
+            if count > CHUNKS_FREE + total // CHUNK_MEAN:
+                raise Bad(400, "the body comes in too many small chunks")
             yield from self.exactly(size)
             if self._line():
                 raise Bad(400, "a chunk is longer than it says")

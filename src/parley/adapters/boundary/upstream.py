@@ -20,7 +20,7 @@ _HOP = frozenset(
      "content-length")
 )  # fmt: skip
 _SECRETS = frozenset(("authorization", "proxy-authorization", "x-api-key", "cookie"))
-_ODD = re.compile(r"%2e|%2f|%5c|%00|%0a|%0d|%25|\\|#|//|/\.\.?(/|$)", re.IGNORECASE)
+_ODD = re.compile(r"%2e|%2f|%5c|%00|%0a|%0d|%25|%3b|;|\\|#|//|/\.\.?(/|$)", re.IGNORECASE)
 _NO_BODY = (204, 304)
 
 
@@ -50,12 +50,12 @@ def parse_upstream(url: str) -> Upstream:
     return Upstream(parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/"))
 
 
-def path_allowed(target: str, prefixes: tuple[str, ...]) -> bool:
-    """Whether a request's target lies under a listed path, however it is read."""
+def path_allowed(target: str, paths: tuple[str, ...]) -> bool:
+    """Whether a request's target is a listed path, however it is read; one listed with `*` at its end is a prefix."""
     path = target.partition("?")[0]
     if not path.startswith("/") or _ODD.search(path) or "#" in target:
         return False
-    return any(path == prefix or path.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)
+    return any(path.startswith(one[:-1]) if one.endswith("*") else path == one for one in paths)
 
 
 def forward(

@@ -13,7 +13,7 @@ from pathlib import Path
 from parley.config import ClaudeSettings
 
 UPSTREAM = "https://api.anthropic.com"
-PATHS = ("/v1/messages",)
+PATHS = ("/v1/messages", "/v1/messages/count_tokens")
 CREDENTIALS = ".credentials.json"
 CREDENTIALS_LIMIT = 1 << 20
 STAND_IN = "outside"  # what the CLI is given in place of a key, so that it asks at all

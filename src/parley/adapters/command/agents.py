@@ -14,13 +14,14 @@ from parley.adapters.command import codex
 from parley.config import FILE, ConfigError
 from parley.ports import Bind
 
+METHODS = ("POST",)
 OUTPUTS = ("text", "codex-json")
 PLACEHOLDERS = ("{message_file}", "{role_file}", "{handle}", "{home}", "{workspace}", "{model}")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _UPSTREAM = re.compile(r"(https://[^/\s?#@]+|http://(127(\.\d+){3}|localhost|\[::1\])(:\d+)?)(/[^\s?#]*)?")
 _KEYS = ("command", "resume", "environment", "route", "handle", "output", "binds", "folder", "model")
-_ROUTE_KEYS = ("upstream", "headers", "paths", "hosts")
+_ROUTE_KEYS = ("upstream", "headers", "paths", "hosts", "methods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Way:
     headers: Mapping[str, str] = field(default_factory=dict)  # as written: `$NAME` stands for a variable of the user's
     paths: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    methods: tuple[str, ...] = METHODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +159,15 @@ def _way(given: object, where: str) -> Way:
         raise ConfigError(f'{where} upstream: {upstream!r} is no safe address; write upstream = "https://…"')
     if bool(upstream) != bool(paths) or not all(path.startswith("/") for path in paths):
         raise ConfigError(f'{where} paths: upstream and paths go together; write paths = ["/v1/…"]')
+    if any("*" in path[:-1] or "?" in path for path in paths):
+        raise ConfigError(f'{where} paths: a path is exact, or ends with *; write paths = ["/v1/…"] or ["/v1/*"]')
+    methods = _texts(given, "methods", where) or METHODS
+    if not all(re.fullmatch("[A-Z]+", method) for method in methods):
+        raise ConfigError(f'{where} methods: they are words in capitals; write methods = ["POST", "GET"]')
     headers = given.get("headers", {})
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise ConfigError(f'{where} headers: it must be a table; write headers = {{ Authorization = "Bearer $KEY" }}')
-    return Way(upstream, dict(headers), paths, _texts(given, "hosts", where))
+    return Way(upstream, dict(headers), paths, _texts(given, "hosts", where), methods)
 
 
 def _bind(path: str, root: Path, where: str) -> Bind:

@@ -214,7 +214,7 @@ class Turn:
             command=tuple(self._words(found, home)),
             environment=self._environment(home) | given,
             binds=(*binds, *agent.binds),
-            route=Route(way.upstream, headers, way.paths, way.hosts) if way else None,
+            route=Route(way.upstream, headers, way.paths, way.hosts, way.methods) if way else None,
             mark=f"{order.job}/{order.turn}",
         )
 
