@@ -81,7 +81,7 @@ def _order(repository: Path, home: Path, role: Mapping[str, Any]) -> Order:
         time_limit_seconds=SECONDS,
         tools=PROTOCOL,
         runner="claude",
-        role=json.dumps(role),
+        role=json.dumps({**role, "notes": NOTES}),
     )
 
 

@@ -82,8 +82,7 @@ def test_a_context_that_fills_up_is_warned_of_then_summed_up_at_the_turn_boundar
 def test_a_doer_s_first_request_is_small(perform: Perform, model: str, name: str) -> None:
     stage = perform(Turn("hello", [Say("done")]), model=model, prompt=system_prompt)
     notes, message = "Tabs, never spaces.\n" * 100, "hello, please write a file\n" * 20
-    (stage.workspace / "CLAUDE.md").write_text(notes)
-    role = to_json(shipped()[name])
+    role = to_json(shipped()[name]) | {"notes": notes}
 
     ended = stage.play(message, agent=name, role=json.dumps(role))
 

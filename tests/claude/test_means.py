@@ -1,6 +1,7 @@
 """Logins, programs, handles, and what results say: no process is needed for these."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from parley.adapters.claude import ClaudeError, available, find_login, find_prog
 from parley.adapters.claude.handle import Handle
 from parley.adapters.claude.homes import Home
 from parley.adapters.claude.program import OLDEST
+from parley.adapters.claude.prompt import NOTES_LIMIT, project_notes
 from parley.adapters.claude.results import fault_of, limit_of, usage_of, wait_of
 from parley.config import ClaudeSettings, ConfigError, read
 from parley.ports import Order, Site
@@ -270,6 +272,26 @@ def test_usage_survives_whatever_is_in_it() -> None:
     ]
 
     assert set(usage_of(odd, 0.1).values()) == {0.0, 0.1, 1.0}
+
+
+@given(st.one_of(st.floats(), st.integers(), st.just(10**400), st.booleans(), st.text(), st.none()))
+def test_what_was_used_is_never_below_zero_or_without_end(value: object) -> None:
+    result = {"model_usage_since_last_result": {"m": {"inputTokens": value, "costUSD": value}}}
+
+    used = usage_of([result, result], 0.0)
+
+    assert all(0 <= number < math.inf for number in (used["input_tokens"], used["cost_usd"]))
+
+
+def test_a_limit_lasts_no_longer_than_anybody_asks_for() -> None:
+    event = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1e12}}
+    assert limit_of(event) == 7 * 86400
+
+
+def test_notes_are_the_order_s_and_bounded() -> None:
+    assert project_notes({"notes": "Tabs."}) == "# Project notes (CLAUDE.md)\nTabs."
+    assert project_notes({"notes": ["Tabs."]}) == project_notes({}) == project_notes({"notes": " \n"}) == ""
+    assert len(project_notes({"notes": "ä" * 30_000}).encode()) < NOTES_LIMIT + 100
 
 
 def test_how_long_a_limit_lasts() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import stat
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,33 +32,20 @@ def role_of(order: Order) -> dict[str, Any]:
 
 
 def system_prompt(order: Order, role: Mapping[str, Any], compose: RolePrompt) -> str:
-    """All that an instance knows before its first message: who it is, its role, and the project's own notes."""
-    parts = [f"You are {order.agent}.", compose(role, order.skill).strip(), project_notes(order.site.workspace)]
+    """All that an instance knows before its first message: who it is, its role, and the user's notes."""
+    parts = [f"You are {order.agent}.", compose(role, order.skill).strip(), project_notes(role)]
     return "\n\n".join(part for part in parts if part)
 
 
-def project_notes(workspace: str) -> str:
-    """The user's CLAUDE.md at the workspace's root, as text: it sets nothing."""
-    text = _read(workspace, NOTES, NOTES_LIMIT + 1)
+def project_notes(role: Mapping[str, Any]) -> str:
+    """The user's notes, as the order carries them. Those in the workspace may be an agent's: they are not read."""
+    given = role.get("notes")
+    text = given.encode("utf-8", "replace") if isinstance(given, str) else b""
     if not text.strip():
         return ""
     kept = text[:NOTES_LIMIT].decode("utf-8", "ignore").rstrip()
     rest = f"\n(cut here; the rest is in {NOTES})" if len(text) > NOTES_LIMIT else ""
     return f"# Project notes ({NOTES})\n{kept}{rest}"
-
-
-def _read(workspace: str, name: str, limit: int) -> bytes:
-    """The beginning of a plain file in the workspace; a link counts where it stays inside."""
-    path = os.path.realpath(os.path.join(workspace, name))  # noqa: PTH118 - links are followed before they are judged
-    if not path.startswith(os.path.realpath(workspace) + os.sep):
-        return b""
-    with contextlib.suppress(OSError):
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            return os.read(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else b""
-        finally:
-            os.close(file)
-    return b""
 
 
 def composed(

@@ -11,6 +11,7 @@ LONGEST = 300  # characters of a fault
 PARK_SECONDS = 30.0  # where the API does not say how long; doubled each time
 PARK_LONGEST = 900.0
 WAIT_LONGEST = 7 * 86400.0  # nobody asks for more
+MOST = 1e15  # of anything that is counted
 _REFUSED = {401, 403}
 _UNPAID = 402
 _UNKNOWN = 404
@@ -110,7 +111,7 @@ def limit_of(message: Mapping[str, Any]) -> float | None:
     if message.get("type") == "rate_limit_event":
         info = message.get("rate_limit_info")
         if isinstance(info, dict) and info.get("status") == "rejected" and info.get("resetsAt"):
-            return max(1.0, _number(info["resetsAt"]) - time.time())
+            return min(WAIT_LONGEST, max(1.0, _number(info["resetsAt"]) - time.time()))
     return None
 
 
@@ -146,4 +147,7 @@ def _documents(value: Any) -> Iterable[Mapping[str, Any]]:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+    """What the CLI counted, and never what an agent made it say: nothing below zero, nothing without an end."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 <= value <= MOST else 0.0
