@@ -103,6 +103,26 @@ def test_folders_that_did_not_change_are_not_read_again(
     assert read == [str(tmp_path / "3")]
 
 
+def test_a_file_that_goes_while_it_is_copied_is_no_trouble(
+    tmp_path: Path, known: links.Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "outside").touch()
+    for name in ("first", "second"):
+        (root / name).hardlink_to(tmp_path / "outside")
+    rename = os.rename
+
+    def late(old: str, new: str, **places: int) -> None:
+        if new == "first":
+            (root / old).unlink()
+        rename(old, new, **places)
+
+    monkeypatch.setattr(os, "rename", late)
+
+    assert part(known, root)[0] == [str(root / "second")]
+
+
 def test_nested_repositories_are_told(tmp_path: Path, known: links.Known) -> None:
     (tmp_path / ".git").touch()
     (tmp_path / "vendor/lib/.git").mkdir(parents=True)

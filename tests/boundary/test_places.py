@@ -82,12 +82,20 @@ def test_an_agent_that_shuts_itself_out_is_let_in_again(boundary: Boundary, yard
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands anything over")
-def test_a_tree_without_a_bottom_is_handed_over_as_far_as_anything_of_ours_can_lie(
-    boundary: Boundary, yard: Yard
-) -> None:
-    program = "import os\nfor _ in range(600):\n    os.mkdir('d'); os.chdir('d')\n"
+def test_deep_folders_are_handed_over(boundary: Boundary, yard: Yard) -> None:
+    deepest = yard.workspace / "/".join("d" * 600)
+    deepest.mkdir(parents=True)
+
+    boundary.hand_over(yard.workspace)
+
+    assert deepest.stat().st_uid == boundary.uid
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands anything over")
+def test_a_tree_without_a_bottom_is_handed_over_as_far_as_a_path_leads(boundary: Boundary, yard: Yard) -> None:
+    program = "import os\nfor _ in range(20):\n    os.mkdir('d' * 250); os.chdir('d' * 250)\n"
     assert run(boundary, yard.python(program)).status == 0
-    ours = yard.workspace / "d/ours"
+    ours = yard.workspace / ("d" * 250) / "ours"
     ours.touch()
     boundary.hand_over(yard.workspace)
 

@@ -49,6 +49,7 @@ NUMBERS = {
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
     "open_tree": (428, 428),
+    "openat2": (437, 437),
     "open_tree_attr": (467, 467),
     "perf_event_open": (298, 241),
     "personality": (135, 92),

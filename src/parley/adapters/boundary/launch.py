@@ -83,9 +83,12 @@ class Boundary:
             return self._plain(cage)
         self._check_exemptions()
         program = self._program()
-        unlinked, nested = links.part(self._known, cage.site.workspace, self.uid)
         grounds = (Bind(cage.site.workspace, cage.site.workspace), Bind(str(cage.home), HOME))
-        unlinked += places.make_ready(grounds, (*cage.site.binds, *cage.binds), self.uid)
+        try:
+            unlinked, nested = links.part(self._known, cage.site.workspace, self.uid)
+            unlinked += places.make_ready(grounds, (*cage.site.binds, *cage.binds), self.uid)
+        except OSError as error:
+            raise BoundaryError(f"{cage.site.workspace} can't be made ready for an agent: {error.strerror}") from error
         drawn = self.draw(cage)
         token = secrets.token_hex(8)
         canary, spawner = self._company()

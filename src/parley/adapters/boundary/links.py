@@ -7,6 +7,7 @@ descriptor of the folder it was taken in.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -16,8 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parley.adapters.boundary.calls import call
+
 FRESH_NS = 50_000_000  # a folder changed this lately may change again within the same tick of the kernel's clock
-DEEPEST = 200
+_NO_LINKS, _STAY_BENEATH = 0x04, 0x08
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -47,7 +50,7 @@ def part(known: Known, workspace: str, uid: int) -> tuple[list[str], list[str]]:
         parted = []
         for folder, name in list(_shared(tree)):
             path = os.path.join(folder, name)  # noqa: PTH118 - as the walk has them
-            with _below(workspace, folder) as place:
+            with _below(workspace, folder) as place, contextlib.suppress(FileNotFoundError):  # it may go at any time
                 if place is not None and _copy(place, name, uid):
                     parted.append(path)
             tree.changed.pop(folder, None)
@@ -108,18 +111,14 @@ def _shared(tree: _Tree) -> Iterator[tuple[str, str]]:
 @contextlib.contextmanager
 def _below(root: str, folder: str) -> Iterator[int | None]:
     """A folder of a tree, opened step by step; None if a step is no folder any more."""
-    places: list[int] = []
-    try:
-        places.append(os.open(root, _FOLDER))
-        relative = os.path.relpath(folder, root)
-        for step in [] if relative == "." else relative.split("/"):
-            places.append(os.open(step, _FOLDER, dir_fd=places[-1]))
-        yield places[-1]
-    except (FileNotFoundError, NotADirectoryError):
-        yield None
-    finally:
-        for place in places:
-            os.close(place)
+    with contextlib.ExitStack() as stack:
+        place: int | None = None
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            top = os.open(root, _FOLDER)
+            stack.callback(os.close, top)
+            place = _beneath(top, os.fsencode(os.path.relpath(folder, root)))
+            stack.callback(os.close, place)
+        yield place
 
 
 def _copy(folder: int, name: str, uid: int) -> bool:
@@ -150,14 +149,36 @@ def hand_over(path: str, uid: int) -> None:
     """Make a tree an ordinary user's own. What has names outside is copied first: only the copy is given away."""
     top = os.open(path, _FOLDER)
     try:
-        _give(top, os.fstat(top), uid)
+        todo = [b"."]
+        while todo:
+            name = todo.pop()
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                folder = _beneath(top, name)
+                try:
+                    todo += [name + b"/" + below for below in _give(folder, uid)]
+                finally:
+                    os.close(folder)
     finally:
         os.close(top)
 
 
-def _give(folder: int, status: os.stat_result, uid: int, depth: int = 0) -> None:
-    if depth > DEEPEST:
-        return  # nothing made here lies so deep: it is the agent's own already, or stays whose it is
+def _beneath(top: int, name: bytes) -> int:
+    """A folder somewhere below another, by one call that follows no link: however deep it lies, one descriptor."""
+    how = b"".join(word.to_bytes(8, "little") for word in (_FOLDER, 0, _NO_LINKS | _STAY_BENEATH))
+    try:
+        return call("openat2", top, name + b"\0", how, len(how))
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # nothing made here lies so deep: it is the agent's own already
+            raise FileNotFoundError(error.errno, error.strerror) from error
+        if error.errno == errno.ELOOP:
+            raise NotADirectoryError(error.errno, error.strerror) from error
+        raise
+
+
+def _give(folder: int, uid: int) -> list[bytes]:
+    """Make a folder and the files in it an ordinary user's own; the names of the folders in it."""
+    below = []
+    status = os.fstat(folder)
     if status.st_uid != uid or status.st_gid != uid:
         os.fchown(folder, uid, uid)
     with os.scandir(folder) as entries:
@@ -165,16 +186,12 @@ def _give(folder: int, status: os.stat_result, uid: int, depth: int = 0) -> None
             with contextlib.suppress(FileNotFoundError):
                 found = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode):
-                    with contextlib.suppress(NotADirectoryError):
-                        below = os.open(entry.name, _FOLDER, dir_fd=folder)
-                        try:
-                            _give(below, found, uid, depth + 1)
-                        finally:
-                            os.close(below)
+                    below.append(os.fsencode(entry.name))
                 elif found.st_uid == uid and found.st_gid == uid:
                     continue
                 elif not (stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and _copy(folder, entry.name, uid)):
                     os.chown(entry.name, uid, uid, dir_fd=folder, follow_symlinks=False)
+    return below
 
 
 def repositories(workspace: str) -> list[str]:
