@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from parley.ports import WorkspaceError
 
@@ -76,6 +78,11 @@ OLDEST = (2, 38)  # the first whose merge-tree writes trees
 CHUNK = 1 << 20
 _UNMADE = "Unable to create '"
 ABSENT = 128  # what git ends with when it can't do what was asked
+# What an agent leaves in its files must not keep git busy for ever; a large repository's own may take its time.
+PATIENCE_SECONDS = 120.0
+LONG_SECONDS = 3600.0
+GRACE_SECONDS = 2.0
+_LONG = ("index-pack", "pack-objects")
 
 
 class GitError(WorkspaceError):
@@ -101,55 +108,150 @@ class Git:
         stdin: bytes = b"",
         more: Mapping[str, str] | None = None,
         fine: Iterable[int] = (0,),
+        seconds: float | None = None,
     ) -> bytes:
         """What git prints. Any exit code but a fine one is a GitError."""
-        return self.run(*words, work=work, index=index, stdin=stdin, more=more, fine=fine).stdout
+        return self.run(*words, work=work, index=index, stdin=stdin, more=more, fine=fine, seconds=seconds).stdout
 
     def run(
         self,
         *words: str,
         work: Path | None = None,
         index: Path | None = None,
-        stdin: bytes = b"",
+        stdin: bytes | IO[bytes] = b"",
+        stdout: IO[bytes] | None = None,
         more: Mapping[str, str] | None = None,
         fine: Iterable[int] = (0,),
+        seconds: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """As calling it, with the exit code."""
+        """As calling it, with the exit code. What is large goes in from a file and out into one."""
         place = [f"--git-dir={self.folder}", *([f"--work-tree={work}"] if work is not None else [])]
         there = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
-        done = execute(["git", *_FLAGS, *place, *words], work, stdin, {**there, **(more or {})}, self._owner)
+        patience = seconds or (LONG_SECONDS if words[0] in _LONG else PATIENCE_SECONDS)
+        command, besides = ["git", *_FLAGS, *place, *words], {**there, **(more or {})}
+        done = execute(command, work, stdin, besides, self._owner, stdout=stdout, seconds=patience)
         if done.returncode not in fine:
             said = last_line(done)
             raise (Locked if _UNMADE in said else GitError)(f"git {words[0]} failed in {self.folder}: {said}")
         return done
+
+    @contextmanager
+    def contents(self) -> Iterator[Contents]:
+        """What objects hold, piece by piece, one after the other."""
+        command = ["git", *_FLAGS, f"--git-dir={self.folder}", "cat-file", "--batch"]
+        with _started(command, None, {}, self._owner) as process:
+            yield Contents(process)
+
+    def size(self, name: str) -> int:
+        """How many bytes an object holds."""
+        return int(self.text("cat-file", "-s", name))
 
     def text(self, *words: str, **more: object) -> str:
         """One line that git prints."""
         return self(*words, **more).decode("utf-8", "surrogateescape").strip()  # type: ignore[arg-type]  # as given
 
 
+class Contents:
+    """The contents of objects, read without holding a whole one."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise ValueError("git was started without pipes")
+        self._in, self._out = process.stdin, process.stdout
+
+    def copy(self, name: str, write: Callable[[bytes], object]) -> None:
+        """Write what an object holds."""
+        left = self._ask(name)
+        while left:
+            data = self._out.read(min(CHUNK, left))
+            if not data:
+                raise GitError(f"git stopped in the middle of {name}; look at the repository with `git fsck`")
+            write(data)
+            left -= len(data)
+        self._out.read(1)
+
+    def start(self, name: str, limit: int) -> tuple[bytes, int]:
+        """The first bytes of an object, and how many it has; nothing else can be read here afterwards."""
+        size = self._ask(name)
+        return self._out.read(min(size, limit)), size
+
+    def _ask(self, name: str) -> int:
+        self._in.write(f"{name}\n".encode())
+        self._in.flush()
+        head = self._out.readline().split()
+        if len(head) != 3 or not head[2].isdigit():  # noqa: PLR2004 - its name, what it is, its size
+            raise GitError(f"the object {name} is missing; restore the repository from a backup")
+        return int(head[2])
+
+
 def execute(
-    words: list[str], folder: Path | None, stdin: bytes, more: Mapping[str, str], owner: tuple[int, int] | None = None
+    words: list[str],
+    folder: Path | None,
+    stdin: bytes | IO[bytes],
+    more: Mapping[str, str],
+    owner: tuple[int, int] | None = None,
+    *,
+    stdout: IO[bytes] | None = None,
+    seconds: float | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git with an environment that holds nothing of ours but where programs are."""
+    """Run git with an environment that holds nothing of ours but where programs are, and not for ever."""
+    patience = seconds or PATIENCE_SECONDS
+    given, source = (stdin, None) if isinstance(stdin, bytes) else (None, stdin)
+    with _started(words, folder, more, owner, source, stdout) as process:
+        try:
+            out, error = process.communicate(given, patience)
+        except subprocess.TimeoutExpired as late:
+            what = next((word for word in words[1 + len(_FLAGS) :] if not word.startswith("-")), "")
+            where = f" in {folder}" if folder is not None else ""
+            raise GitError(
+                f"git {what} took longer than {patience:g} seconds{where} and was stopped; "
+                "look for patterns in a .gitignore that take for ever"
+            ) from late
+    return subprocess.CompletedProcess(words, process.returncode, out or b"", error)
+
+
+@contextmanager
+def _started(
+    words: list[str],
+    folder: Path | None,
+    more: Mapping[str, str],
+    owner: tuple[int, int] | None = None,
+    stdin: IO[bytes] | None = None,
+    stdout: IO[bytes] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Git, at work. Afterwards neither it nor anything that it started is."""
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     user, group = owner or (None, None)
     try:
-        return subprocess.run(
+        process = subprocess.Popen(
             words,
-            input=stdin,
-            capture_output=True,
+            stdin=subprocess.PIPE if stdin is None else stdin,
+            stdout=subprocess.PIPE if stdout is None else stdout,
+            stderr=subprocess.PIPE,
             env={**kept, **_ENVIRONMENT, **more},
             cwd=folder if folder is not None else "/",
             user=user,
             group=group,
             extra_groups=[] if owner else None,
-            check=False,
+            process_group=0,
         )
     except FileNotFoundError as error:
         if folder is not None and not folder.is_dir():
             raise WorkspaceError(f"{folder}: the folder is gone; put it back, or withdraw the job") from error
         raise WorkspaceError("git is not installed; install it and try again") from error
+    try:
+        yield process
+    finally:
+        for number in (signal.SIGTERM, signal.SIGKILL):  # asked first: then it takes its locks away
+            if process.poll() is None:
+                with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                    os.killpg(process.pid, number)
+                    process.wait(GRACE_SECONDS)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        process.wait()
 
 
 def last_line(done: subprocess.CompletedProcess[bytes]) -> str:

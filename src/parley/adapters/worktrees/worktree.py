@@ -6,15 +6,28 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
-from parley.adapters.git import GitError
-from parley.adapters.worktrees.history import History
+from parley.adapters.git import LONG_SECONDS, Contents, GitError
+from parley.adapters.worktrees.ground import Ground
+from parley.adapters.worktrees.history import GITLINK, Entries, History
 from parley.adapters.worktrees.inside import Inside
 from parley.adapters.worktrees.marks import Marks, read_marks
-from parley.adapters.worktrees.scan import TOO_DEEP, Survey, Unkept, changed, keep, open_up, opened, survey
-from parley.ports import Bind, OverQuota
+from parley.adapters.worktrees.scan import (
+    LINK,
+    PROGRAM,
+    TOO_DEEP,
+    Survey,
+    Unkept,
+    changed,
+    keep,
+    open_up,
+    opened,
+    survey,
+)
+from parley.ports import Bind, OverQuota, WorkspaceError
 
 SEALED = "it is approved, and was put back as it was"
 HandOver = Callable[[Path], None]
@@ -50,10 +63,11 @@ class Worktree:
     # ---- filling -------------------------------------------------------------------------------
 
     def check_out(self, commit: str) -> None:
-        """Fill a new folder with a commit's files."""
+        """Fill a new folder with a commit's files: the only time that git writes there, as nobody else can yet."""
         self.folder.mkdir(parents=True)
         self.index.unlink(missing_ok=True)
-        self.history.git("read-tree", "--reset", "-u", commit, work=self.folder, index=self.index)
+        words = ("read-tree", "--reset", "-u", commit)
+        self.history.git(*words, work=self.folder, index=self.index, seconds=LONG_SECONDS)
         self.shut()
         self.handed_over()
 
@@ -65,8 +79,8 @@ class Worktree:
             found = marker.lstat()
             if stat.S_ISREG(found.st_mode) and found.st_size == 0:
                 return
-            self.aside(marker)
-        marker.touch()
+        with self._ground() as ground:
+            ground.put(".git", lambda handle: None)
 
     def handed_over(self) -> None:
         """Give what was written here to whoever agents run as; the index knows the files again afterwards."""
@@ -107,7 +121,7 @@ class Worktree:
         """Put sealed files back as they were committed, and lay them over the workspace so that they stay so."""
         binds = []
         for bind, data in self._approved(tip, self.sealed, self.name):
-            self._put_back(Path(bind.target), data)
+            self._put_back(os.path.relpath(bind.target, self.folder), data)
             binds.append(bind)
         return binds
 
@@ -124,14 +138,53 @@ class Worktree:
                 found.append((Bind(str(source), str(self.folder / path)), data))
         return found
 
-    def _put_back(self, path: Path, data: bytes) -> None:
-        if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
-            return
-        if os.path.lexists(path):
-            self.aside(path)
-        path.write_bytes(data)
-        if self._hand_over is not None:
-            self._hand_over(path.parent)
+    def _put_back(self, path: str, data: bytes) -> None:
+        with self._ground() as ground:
+            if ground.read(path, len(data)) != data:
+                ground.clear(path)
+                ground.put(path, lambda handle: _write(handle, data))
+
+    # ---- writing where an agent may be at work ---------------------------------------------------
+
+    @contextlib.contextmanager
+    def _ground(self) -> Iterator[Ground]:
+        """The folder, to write below."""
+        try:
+            with Ground(self.folder, self.history.folder / "aside") as ground:
+                yield ground
+        except OSError as error:
+            raise WorkspaceError(f"{self.folder} can't be written to: {error.strerror or error}") from error
+
+    def _put(self, entries: Entries) -> None:
+        """Put files as they are in the job's repository; those that are gone go first, and leave room for folders."""
+        with self._ground() as ground, self.history.git.contents() as contents:
+            for path in sorted((path for path, entry in entries.items() if entry is None), reverse=True):
+                ground.remove(path)
+            for path, entry in entries.items():
+                if entry is None:
+                    continue
+                mode, name = entry
+                if mode == GITLINK:
+                    ground.folder(path)
+                elif mode == LINK:
+                    target: list[bytes] = []
+                    contents.copy(name, target.append)
+                    ground.link(path, os.fsdecode(b"".join(target)))
+                else:
+                    fill = partial(_copy, contents, name)
+                    ground.put(path, fill, program=mode == PROGRAM)
+
+    def _differing(self, *words: str, wanted: int) -> Entries:
+        """What git says has to be put or removed; `wanted`: which of the two sides it compares is the one to be."""
+        how = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
+        found = os.fsdecode(self.history.git(words[0], *how, *words[1:], work=self.folder, index=self.index))
+        parts = found.split("\0")
+        entries: dict[str, tuple[str, str] | None] = {}
+        for head, path in zip(parts[::2], parts[1::2], strict=False):
+            fields = head.removeprefix(":").split()
+            mode, name = fields[wanted], fields[2 + wanted]
+            entries[path] = (mode, name) if mode.strip("0") else None
+        return entries
 
     # ---- looking and keeping -------------------------------------------------------------------
 
@@ -222,24 +275,40 @@ class Worktree:
 
     def go_to(self, tree: str) -> None:
         """Bring the folder, all of which is kept under some ref, to a tree."""
-        self.history.git("read-tree", "--reset", "-u", tree, work=self.folder, index=self.index)
+        self._put(self._differing("diff-index", tree, wanted=0))
+        self.history.git("read-tree", "-i", "-m", tree, index=self.index)
         self.shut()
-        self.handed_over()
+        self._refresh(self.index)
 
     def update(self, tree: str, limits: tuple[int, int]) -> None:
         """Bring a folder whose files are committed to another tree."""
-        try:
-            self.history.git("read-tree", "-m", "-u", self.tip, tree, work=self.folder, index=self.index)
-            self.handed_over()
+        tip = self.tip
+        try:  # nothing is done, only looked at
+            words = ("read-tree", "--dry-run", "-m", "-u", tip, tree)
+            self.history.git(*words, work=self.folder, index=self.index)
         except GitError:  # something that no commit holds is in the way
             self.lose("merge", limits)
             if self.folder.is_dir():
                 self.go_to(tree)
             else:
                 self.check_out(tree)
+        else:
+            self._put(self._differing("diff-tree", tip, tree, wanted=1))
+            self.history.git("read-tree", "-i", "-m", tip, tree, index=self.index)
+            self._refresh(self.index)
 
     def new_paths(self) -> Iterable[str]:
         """What is there and in no commit, folders as a whole."""
         words = ("ls-files", "-z", "--others", "--directory", "--exclude-standard")
         found = os.fsdecode(self.history.git(*words, work=self.folder, index=self.index))
         return (path.rstrip("/") for path in found.split("\0") if path)
+
+
+def _write(handle: int, data: bytes) -> None:
+    with os.fdopen(os.dup(handle), "wb") as file:
+        file.write(data)
+
+
+def _copy(contents: Contents, name: str, handle: int) -> None:
+    with os.fdopen(os.dup(handle), "wb") as file:
+        contents.copy(name, file.write)

@@ -1,0 +1,184 @@
+"""The ground of a workspace: files put and taken away below a folder that somebody else may be changing meanwhile.
+
+Every step is opened from the one before it and none is followed anywhere else, so that nothing is ever written,
+changed or removed outside. What stands in the way is moved aside, and never written through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_IN_THE_WAY = (errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.ELOOP, errno.ENOENT)
+TRIES = 100  # against somebody who puts things in the way all the time
+_NAME_BYTES = 100  # of what is moved aside
+
+
+def _parts(path: str) -> list[str]:
+    parts = path.split("/")
+    if not {"", ".", ".."}.isdisjoint(parts):
+        raise OSError(errno.EINVAL, "no path that leads down", path)
+    return parts
+
+
+@contextmanager
+def reached(folder: Path, path: str) -> Iterator[tuple[int, str]]:
+    """The folder that a path's last step lies in, and its name. OSError where a step before it is no folder."""
+    *folders, name = _parts(path)
+    here = os.open(folder, FOLDER)
+    try:
+        for part in folders:
+            below = os.open(part, FOLDER, dir_fd=here)
+            os.close(here)
+            here = below
+        yield here, name
+    finally:
+        os.close(here)
+
+
+class Ground:
+    """A workspace's folder, to write below. What is written belongs to whoever the folder belongs to."""
+
+    def __init__(self, folder: Path, aside: Path) -> None:
+        self._folder = folder
+        self._aside = aside
+        self._root = -1
+
+    def __enter__(self) -> Self:
+        self._root = os.open(self._folder, FOLDER)
+        found = os.fstat(self._root)
+        self._owner = (found.st_uid, found.st_gid) if os.geteuid() == 0 else None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._root)
+
+    def put(self, path: str, fill: Callable[[int], None], *, program: bool = False) -> None:
+        """Put a file at a path; `fill` writes it."""
+        with self._made(path) as (here, name):
+            draft = f".parley-{secrets.token_hex(8)}"
+            handle = os.open(draft, _DRAFT, 0o600, dir_fd=here)
+            try:
+                fill(handle)
+                self._give(handle)
+                os.fchmod(handle, 0o755 if program else 0o644)
+                self._place(here, draft, name)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(draft, dir_fd=here)
+                raise
+            finally:
+                os.close(handle)
+
+    def link(self, path: str, target: str) -> None:
+        """Put a link at a path."""
+        with self._made(path) as (here, name):
+            draft = f".parley-{secrets.token_hex(8)}"
+            os.symlink(target, draft, dir_fd=here)
+            if self._owner:
+                os.chown(draft, *self._owner, dir_fd=here, follow_symlinks=False)
+            self._place(here, draft, name)
+
+    def folder(self, path: str) -> None:
+        """See to it that there is a folder at a path."""
+        with self._made(path) as (here, name):
+            os.close(self._step(here, name))
+
+    def remove(self, path: str) -> None:
+        """Take a file or a link away, and the folders that are empty without it. Whatever else is there stays."""
+        with contextlib.suppress(OSError), reached(self._folder, path) as (here, name):
+            os.unlink(name, dir_fd=here)
+        above = path.rpartition("/")[0]
+        while above:
+            try:
+                with reached(self._folder, above) as (here, name):
+                    os.rmdir(name, dir_fd=here)
+            except OSError:
+                break
+            above = above.rpartition("/")[0]
+
+    def clear(self, path: str) -> None:
+        """Move aside what is at a path, if something is."""
+        with contextlib.suppress(OSError), reached(self._folder, path) as (here, name):
+            self._move(here, name)
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """What an ordinary file holds, if it holds no more than that; None for anything else."""
+        with contextlib.suppress(OSError), reached(self._folder, path) as (here, name):
+            handle = os.open(name, FILE, dir_fd=here)
+            with os.fdopen(handle, "rb") as file:
+                found = os.fstat(handle)
+                if stat.S_ISREG(found.st_mode) and found.st_size <= limit:
+                    return file.read(limit + 1)
+        return None
+
+    # ---- steps ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def _made(self, path: str) -> Iterator[tuple[int, str]]:
+        """As `reached`, with folders made where there are none."""
+        *folders, name = _parts(path)
+        here = os.dup(self._root)
+        try:
+            for part in folders:
+                below = self._step(here, part)
+                os.close(here)
+                here = below
+            yield here, name
+        finally:
+            os.close(here)
+
+    def _step(self, here: int, part: str) -> int:
+        for _ in range(TRIES):
+            try:
+                return os.open(part, FOLDER, dir_fd=here)
+            except FileNotFoundError:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=here)
+                    with contextlib.suppress(OSError):  # it may be something else already
+                        self._own_folder(here, part)
+            except OSError as error:
+                if error.errno not in _IN_THE_WAY:
+                    raise
+                self._move(here, part)
+        raise OSError(errno.EBUSY, "something is put in the way again and again", part)
+
+    def _own_folder(self, here: int, part: str) -> None:
+        handle = os.open(part, FOLDER, dir_fd=here)
+        try:
+            self._give(handle)
+        finally:
+            os.close(handle)
+
+    def _give(self, handle: int) -> None:
+        if self._owner:
+            os.fchown(handle, *self._owner)
+
+    def _place(self, here: int, draft: str, name: str) -> None:
+        for _ in range(TRIES):
+            try:
+                return os.rename(draft, name, src_dir_fd=here, dst_dir_fd=here)
+            except (IsADirectoryError, NotADirectoryError, FileExistsError):
+                self._move(here, name)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+                self._move(here, name)
+        raise OSError(errno.EBUSY, "something is put in the way again and again", name)
+
+    def _move(self, here: int, name: str) -> None:
+        """Move something aside: it is in the way, and may be somebody's work."""
+        self._aside.mkdir(exist_ok=True)
+        short = os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(name, self._aside / f"{short}-{secrets.token_hex(4)}", src_dir_fd=here)

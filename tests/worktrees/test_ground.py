@@ -1,0 +1,131 @@
+"""What the orchestrator writes while an agent is at work stays inside the workspace, whatever the agent does."""
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parley.adapters.worktrees.ground import Ground
+from parley.ports import WorkspaceError
+from tests.worktrees.place import CHILD, JOB, ROOT, Place, read, write
+
+MANY = 200
+
+
+@contextlib.contextmanager
+def swapping(work: Path, outside: Path) -> Iterator[list[int]]:
+    """Somebody who turns the folders of a workspace into links that lead outside, and back, as fast as can be."""
+    over, swaps = threading.Event(), [0]
+
+    def swap() -> None:
+        while not over.is_set():
+            for name in ("d", "d/e"):
+                with contextlib.suppress(OSError):
+                    (work / name).rename(work / "was")
+                    (work / name).symlink_to(outside)
+                    swaps[0] += 1
+                with contextlib.suppress(OSError):
+                    (work / name).unlink()
+                    (work / "was").rename(work / name)
+                shutil.rmtree(work / "was", ignore_errors=True)
+
+    agent = threading.Thread(target=swap)
+    agent.start()
+    try:
+        yield swaps
+    finally:
+        over.set()
+        agent.join()
+
+
+def test_nothing_is_written_outside_while_folders_become_links(place: Place, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    write(outside, {"00001": "mine", "e/00002": "mine"})
+    work = place.prepare()
+    place.prepare(CHILD, ROOT)
+    before = place.turn(ROOT, {"d/00001": "old", "d/e/00002": "old"}).tree
+    for round_number in range(2):
+        text = f"{round_number}\n"
+        files = {f"d/{i:05}": text for i in range(MANY)} | {f"d/e/{i:05}": text for i in range(MANY)}
+        place.turn(CHILD, dict(files))
+        with swapping(work, outside) as swaps:
+            with contextlib.suppress(WorkspaceError):
+                place.trees.merge(JOB, CHILD, ROOT)
+            with contextlib.suppress(WorkspaceError):
+                place.trees.restore(JOB, ROOT, before, f"lost-{round_number}")
+        assert swaps[0] > 0
+        assert read(outside) == {"00001": b"mine", "e/00002": b"mine"}
+
+    place.trees.restore(JOB, ROOT, before, "at-last")
+
+    assert read(work) == {"a.txt": b"a\n", "sub/b.txt": b"b\n", "d/00001": b"old", "d/e/00002": b"old"}
+
+
+def test_a_link_in_the_way_of_a_folder_is_moved_aside(tmp_path: Path) -> None:
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    work.mkdir()
+    write(outside, {"file": "mine"})
+    (work / "a").symlink_to(outside)
+    (work / "file").mkdir()
+    write(work, {"file/kept": "kept"})
+    with Ground(work, tmp_path / "aside") as ground:
+        ground.remove("a/file")
+        ground.put("a/file", lambda handle: None, program=True)
+        ground.put("file", lambda handle: None)
+        ground.link("a/b/link", "../file")
+
+    assert read(outside) == {"file": b"mine"}
+    assert read(work) == {"a/file": b"", "file": b""}
+    assert os.access(work / "a/file", os.X_OK)
+    assert (work / "a/b/link").readlink() == Path("../file")
+    assert {path.name[:-9] for path in (tmp_path / "aside").iterdir()} == {"a", "file"}
+    assert [path.read_text() for path in (tmp_path / "aside").rglob("kept")] == ["kept"]
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "/x", "a//x", "./x"])
+def test_no_path_leads_up(tmp_path: Path, path: str) -> None:
+    (tmp_path / "work").mkdir()
+    with Ground(tmp_path / "work", tmp_path / "aside") as ground, pytest.raises(OSError, match="leads down"):
+        ground.put(path, lambda handle: None)
+
+    assert [found.name for found in tmp_path.iterdir()] == ["work"]
+
+
+def test_a_merge_and_a_restore_change_files_into_folders_links_and_programs(place: Place) -> None:
+    work = place.prepare()
+    before = place.turn(ROOT, {"kind": "file", "folder/in": "in", "gone/deep/er": "x"}).tree
+    child = place.prepare(CHILD, ROOT)
+    shutil.rmtree(child / "folder")
+    shutil.rmtree(child / "gone")
+    (child / "kind").unlink()
+    (child / "run").touch(0o755)
+    (child / "link").symlink_to("run")
+    after = place.turn(CHILD, {"kind/in": "in", "folder": "file"}).tree
+
+    place.trees.merge(JOB, CHILD, ROOT)
+
+    assert read(work) == read(child)
+    assert os.access(work / "run", os.X_OK)
+    assert (work / "link").readlink() == Path("run")
+    assert not (work / "gone").exists()
+    assert place.trees.snapshot(JOB, ROOT, "nothing new").tree == after
+    place.trees.restore(JOB, ROOT, before, "back")
+    assert read(work)["folder/in"] == b"in"
+    assert not os.path.lexists(work / "link")
+
+
+def test_what_is_written_belongs_to_whom_the_workspace_belongs(place: Place) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    work = place.prepare()
+    place.prepare(CHILD, ROOT)
+    os.chown(work, 1234, 1234)
+    place.turn(CHILD, {"new/file": "new"})
+
+    place.trees.merge(JOB, CHILD, ROOT)
+
+    assert {(work / name).stat().st_uid for name in ("new", "new/file")} == {1234}
