@@ -19,12 +19,14 @@ from parley.ports import OverQuota
 
 PRIVATE = (".parley", ".claude")  # at a workspace's root: never committed
 DEEPEST = 200  # folders in each other; what lies deeper is left out
+RULES = (".gitignore", ".gitattributes")  # what git reads wherever it looks
 LINES = 20  # told one by one; the rest is counted
 REGULAR, PROGRAM, LINK = "100644", "100755", "120000"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LINK_LIMIT = 4096
 TOO_DEEP = f"it lies more than {DEEPEST} folders deep"
+_GITS_OWN = (".git", "git~1")
 _ATTRIBUTES_BYTES, _ATTRIBUTES_LINE = 1 << 20, 2048
 
 
@@ -37,6 +39,7 @@ class Survey:
     special: list[str] = field(default_factory=list)
     shut: list[str] = field(default_factory=list)  # folders that nobody can look into
     deep: list[str] = field(default_factory=list)  # folders that lie deeper than is followed
+    traps: list[str] = field(default_factory=list)  # those that git would open, and wait at
 
 
 def survey(folder: Path, file_limit: int, byte_limit: int, *, mend: bool = False) -> Survey:
@@ -101,8 +104,11 @@ def _weigh(entry: os.DirEntry[str], found: Survey, folder: Path) -> None:
     except OSError:
         return
     found.bytes += seen.st_size
-    if not (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)) and len(found.special) <= LINES:
-        found.special.append(os.path.relpath(entry.path, folder))
+    if not (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
+        if entry.name in RULES:
+            found.traps.append(os.path.relpath(entry.path, folder))
+        if len(found.special) <= LINES:
+            found.special.append(os.path.relpath(entry.path, folder))
 
 
 def size_of(folder: Path, limit: int) -> int:
@@ -206,14 +212,21 @@ def leaves(path: str, target: str) -> bool:
     """Whether a link may lead outside: it steps up too far, or in a way that depends on other links."""
     parts = [part for part in target.split("/") if part not in ("", ".")]
     ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+    if any(_plain(part) in _GITS_OWN for part in re.split(r"[/\\]", target)):
+        return True  # outside the workspace is also what is git's
     return target.startswith("/") or ".." in parts[ups:] or ups > posixpath.dirname(path).count("/") + bool("/" in path)
+
+
+def _plain(part: str) -> str:
+    """A name as the least exact filesystem takes it."""
+    return part.partition(":")[0].rstrip(". ").lower()
 
 
 def refuse_name(path: str, *, users_own: bool = False) -> None:
     """Refuse a name that would be git's own, here or on another filesystem, and what says where submodules are from."""
     for part in re.split(r"[/\\]", path):
-        plain = part.partition(":")[0].rstrip(". ").lower()
-        if plain in (".git", "git~1"):
+        plain = _plain(part)
+        if plain in _GITS_OWN:
             raise Unkept("its name is git's own")
         if not users_own and (plain == ".gitmodules" or plain.startswith("gitmod~")):
             raise Unkept("submodules stay as they are")

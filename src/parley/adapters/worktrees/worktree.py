@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -190,6 +191,8 @@ class Worktree:
 
     def changed(self, index: Path | None = None) -> list[str]:
         """The paths that differ from the last commit. Submodules never do."""
+        if index is None:  # nobody has looked through it just now
+            self._disarm(survey(self.folder, sys.maxsize, sys.maxsize))
         found = changed(self.history.git, self.folder, index or self.index, self.marks.hidden)
         links = self.history.beginning.gitlinks
         return [path for path in found if path.rstrip("/") not in links]
@@ -197,6 +200,7 @@ class Worktree:
     def look(self, file_limit: int, byte_limit: int) -> tuple[Survey, dict[str, str]]:
         """How much it holds, and what of it can't be kept. OverQuota where it is too much."""
         found = survey(self.folder, file_limit, byte_limit, mend=True)
+        self._disarm(found)
         left = dict.fromkeys(found.special, "it is no ordinary file")
         left |= dict.fromkeys(found.shut, "nobody can look into it")
         left |= dict.fromkeys(found.deep, TOO_DEEP)
@@ -206,6 +210,13 @@ class Worktree:
                 if link not in hidden and any((self.folder / link).iterdir()):
                     left[link] = "it is a submodule, and stays at its commit"
         return found, left
+
+    def _disarm(self, found: Survey) -> None:
+        """Move away what git would wait at for ever."""
+        if found.traps:
+            with self._ground() as ground:
+                for path in found.traps:
+                    ground.clear(path)
 
     def take(self, left: dict[str, str], everything: Path | None = None) -> str:
         """Write what is there; its tree. What can't be kept is left out, and added to `left`.
