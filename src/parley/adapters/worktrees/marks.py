@@ -5,9 +5,16 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import BinaryIO
+
+from parley.adapters.worktrees.ground import FILE, reached
+
+MARKED_BYTES = 32 << 20  # no larger file is marked
+_LINE_BYTES = 64 << 10
 
 BESIDE = "beside:"  # the sign of a conflict whose other side lies in a file of its own
 
@@ -67,20 +74,43 @@ def read_marks(path: Path) -> Marks:
 
 def _is_open(folder: Path, path: str, sign: str) -> bool:
     """Whether a conflict's markers are still in the file, or the other side's version still lies beside it."""
-    if sign.startswith(BESIDE):
-        return os.path.lexists(folder / sign.removeprefix(BESIDE))
+    beside = sign.startswith(BESIDE)
     try:
-        handle = os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with reached(folder, sign.removeprefix(BESIDE) if beside else path) as (here, name):
+            if beside:
+                return os.stat(name, dir_fd=here, follow_symlinks=False) is not None
+            handle = os.open(name, FILE, dir_fd=here)
+            with os.fdopen(handle, "rb") as file:
+                return stat.S_ISREG(os.fstat(handle).st_mode) and has_markers(_lines(file), sign)
     except OSError as error:  # gone, or something else than a file: somebody has settled it; else nobody can tell
-        return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
-    try:
-        with os.fdopen(handle, "rb") as file:
-            return has_markers(file, sign)
-    except OSError as error:
-        return error.errno != errno.EISDIR
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EISDIR)
 
 
 def has_markers(lines: Iterable[bytes], label: str) -> bool:
     """Whether a conflict's markers are among the lines of a file."""
     signs = (b"<<<<<<< parent", f">>>>>>> {label}".encode())
     return any(line.startswith(signs) for line in lines)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file that an agent wrote, long ones only as far as they matter, and not without end."""
+    whole, left = True, MARKED_BYTES
+    while left > 0 and (piece := file.readline(_LINE_BYTES)):
+        if whole:
+            yield piece
+        whole = piece.endswith(b"\n")
+        left -= len(piece)
+                return stat.S_ISREG(os.fstat(handle).st_mode) and any(line.startswith(signs) for line in _lines(file))
+    except OSError:
+        return False
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file that an agent wrote, long ones only as far as they matter, and not without end."""
+    whole, left = True, MARKED_BYTES
+    while left > 0 and (piece := file.readline(_LINE_BYTES)):
+        if whole:
+            yield piece
+        whole = piece.endswith(b"\n")
+        left -= len(piece)
+>>>>>>> 5554e4a (Look for a conflict's marks in ordinary files of the workspace only, and not without end)
