@@ -100,17 +100,3 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
             yield piece
         whole = piece.endswith(b"\n")
         left -= len(piece)
-                return stat.S_ISREG(os.fstat(handle).st_mode) and any(line.startswith(signs) for line in _lines(file))
-    except OSError:
-        return False
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file that an agent wrote, long ones only as far as they matter, and not without end."""
-    whole, left = True, MARKED_BYTES
-    while left > 0 and (piece := file.readline(_LINE_BYTES)):
-        if whole:
-            yield piece
-        whole = piece.endswith(b"\n")
-        left -= len(piece)
->>>>>>> 5554e4a (Look for a conflict's marks in ordinary files of the workspace only, and not without end)

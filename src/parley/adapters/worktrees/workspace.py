@@ -20,7 +20,7 @@ from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
 from parley.adapters.worktrees import delivery
 from parley.adapters.worktrees.copying import bring, check_copies
-from parley.adapters.worktrees.history import BEGIN, SEED, History, begin, unknown_tree
+from parley.adapters.worktrees.history import BEGIN, SEED, START, History, begin, unknown_tree
 from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.lineage import record
 from parley.adapters.worktrees.marks import Marks
@@ -340,7 +340,8 @@ class Worktrees:
         if not history.exists:
             return []
         found = []
-        for line in os.fsdecode(history.git("log", "--all", "--format=%b")).splitlines():
+        own = ("--all", "--not", START)  # nothing of what the job started from: anybody may have written that
+        for line in os.fsdecode(history.git("log", "--format=%b", *own)).splitlines():
             if line.startswith('{"head":'):
                 with contextlib.suppress(ValueError):
                     found.append(json.loads(line)["head"])
