@@ -265,7 +265,7 @@ def test_long_sides_are_shown_as_far_as_there_is_room(family: Place) -> None:
 
     assert conflict.ours is not None
     assert len(conflict.ours) < 4100
-    assert conflict.ours.endswith("(14000 characters in all)")
+    assert conflict.ours.endswith("(14000 bytes in all)")
 
 
 # ---- any edits -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +82,11 @@ def deliver(history: History, source: Source, *, whole: bool = False) -> Deliver
     commit = committed(history, whole=whole)
     history.objects.sync()
     known = f"^{beginning.base}\n" if beginning.base else ""
-    pack = history.git("pack-objects", "--quiet", "--revs", "--stdout", stdin=f"{commit}\n{tip}\n{known}".encode())
-    source.take(pack)
+    with tempfile.TemporaryFile(dir=history.folder) as pack:  # it may be large
+        words = ("pack-objects", "--quiet", "--revs", "--stdout")
+        history.git.run(*words, stdin=f"{commit}\n{tip}\n{known}".encode(), stdout=pack)
+        pack.seek(0)
+        source.take(pack)
     source.set_ref(f"refs/parley/jobs/{beginning.job}", tip)
     if whole:
         source.set_ref(f"refs/parley/whole/{beginning.job}", commit)

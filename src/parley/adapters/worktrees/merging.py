@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from parley.adapters.worktrees.history import FOLDER, History
 from parley.adapters.worktrees.lineage import trace
-from parley.adapters.worktrees.marks import BESIDE, has_markers
+from parley.adapters.worktrees.marks import BESIDE, MARKED_BYTES, has_markers
 from parley.adapters.worktrees.scan import REGULAR
 from parley.ports import Conflict
 
 SHOWN = 4000  # characters of each side
 THEIRS, DELETED = ".theirs", ".theirs-deleted"
 _BINARY_PROBE = 8000
+_LONGEST = 4  # bytes of a character
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class _Settling:
     def _marked(self, merged: tuple[str, str]) -> tuple[str, str] | None:
         """A file with markers, both sides by their names; None if git could not mark it."""
         mode, name = merged
-        if not mode.startswith("100"):
+        if not mode.startswith("100") or self._history.git.size(name) > MARKED_BYTES:
             return None
         data = self._history.blob(name)
         commits = list(self._labels)
@@ -143,11 +144,12 @@ def _shown(history: History, side: tuple[str, str] | None) -> str | None:
     mode, name = side
     if mode == FOLDER:
         return "(a folder)"
-    data = history.blob(name)
+    with history.git.contents() as contents:
+        data, size = contents.start(name, _LONGEST * (SHOWN + 1))
     if b"\0" in data[:_BINARY_PROBE]:
-        return f"({len(data)} bytes that are no text)"
+        return f"({size} bytes that are no text)"
     text = data.decode("utf-8", "replace")
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n… ({len(text)} characters in all)"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n… ({size} bytes in all)"
 
 
 def still_open(history: History, tree: str, signs: dict[str, str]) -> dict[str, str]:
@@ -163,7 +165,11 @@ def still_open(history: History, tree: str, signs: dict[str, str]) -> dict[str, 
 
 
 def _is_marked(history: History, entry: tuple[str, str], sign: str) -> bool:
-    return entry[0].startswith("100") and has_markers(history.blob(entry[1]).splitlines(), sign)
+    if not entry[0].startswith("100"):
+        return False
+    with history.git.contents() as contents:
+        data, _ = contents.start(entry[1], MARKED_BYTES)
+    return has_markers(data.splitlines(), sign)
 
 
 def carried(history: History, before: str, tree: str, signs: dict[str, str]) -> tuple[Conflict, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from parley.adapters.git import ABSENT, Git, GitError, create, quoted
 from parley.ports import WorkspaceError
@@ -51,9 +52,9 @@ class Source:
         """Remove a ref of Parley's own."""
         self.git("update-ref", "--no-deref", "-d", name)
 
-    def take(self, pack: bytes) -> None:
+    def take(self, pack: IO[bytes]) -> None:
         """Add objects."""
-        self.git("index-pack", "--stdin", stdin=pack)
+        self.git.run("index-pack", "--stdin", stdin=pack)
 
     def reading(self) -> Mapping[str, str]:
         """The environment in which another repository's git also finds the objects of this one."""
