@@ -126,3 +126,22 @@ def test_a_runner_is_made_once_and_only_when_it_is_needed() -> None:
     late.reply("j1", "t1", 1, True, "", {})
     late.close()
     assert makes == []
+
+
+@pytest.mark.parametrize("there", ["nothing", "folder", "link", "file"])
+def test_a_file_where_a_role_s_folder_would_lie_is_left_alone(tmp_path: Path, there: str) -> None:
+    target = tmp_path / "work/.claude"
+    target.parent.mkdir()
+    if there == "folder":
+        target.mkdir()
+    elif there == "link":
+        target.symlink_to("elsewhere")
+    elif there == "file":
+        target.touch()
+    site = Site(str(target.parent))
+    order = Order("t", "j", 1, "k", "coder", "dispatch:d1", "m", "s", "EXECUTE", 1, site, "/h", "", False, 1.0, ())
+
+    binds = runners.dressed(Place(tmp_path, tmp_path / ".parley"), order)
+
+    assert [bind.target for bind in binds] == ([] if there == "file" else [str(target)])
+    assert target.is_file() == (there == "file")

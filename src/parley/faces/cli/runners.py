@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -80,11 +82,19 @@ def told(order: Order) -> str:
 
 
 def dressed(place: Place, order: Order) -> tuple[Bind, ...]:
-    """The instance's `.claude`, made of its role and bound over the workspace's: it sees it, and can't change it."""
+    """The instance's `.claude`, made of its role and bound over the workspace's: it sees it, and can't change it.
+
+    Over a file of that name nothing can be bound, and it is not Parley's to move: the role is in the prompt as well,
+    and no program reads settings out of a file there.
+    """
+    target = f"{order.site.workspace}/.claude"
+    with contextlib.suppress(OSError):
+        if not stat.S_ISDIR(mode := os.lstat(target).st_mode) and not stat.S_ISLNK(mode):
+            return ()
     role = role_files.from_text(order.role)
     folder = place.home / "jobs" / order.job / "dress" / f"{order.agent}-{order.skill or 'none'}"
     made = role_files.dress(folder, {**role, "name": order.agent}, [order.skill] if order.skill else [])
-    return (Bind(str(made), f"{order.site.workspace}/.claude"),)
+    return (Bind(str(made), target),)
 
 
 # ---- who it is to be -------------------------------------------------------------------------------
