@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
+from typing import IO
 
 from parley.adapters.boundary import Boundary, Cage, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
@@ -13,6 +16,28 @@ from parley.config import Settings
 from parley.ports import BoundaryError, SetUpFailed, Site
 
 PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+KEPT = 64 << 10  # bytes of what a set-up command says
+END_SECONDS = 10.0
+
+
+class Tail:
+    """The end of what a stream says: all of it is read, little is kept."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._kept = b""
+        self._thread = threading.Thread(target=self._drain, name="parley-set-up", daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        with self._stream:
+            while part := os.read(self._stream.fileno(), 1 << 16):
+                self._kept = (self._kept + part)[-KEPT:]
+
+    def end(self) -> bytes:
+        """What is left of it, once its writers are gone."""
+        self._thread.join(END_SECONDS)
+        return self._kept
 
 
 class Preparing:
@@ -48,13 +73,18 @@ class Preparing:
             caged = self._boundary.launch(cage)
         except BoundaryError as error:
             raise SetUpFailed(f"the set-up command can't be run: {error}") from error
+        process = caged.process
+        if process.stdin is not None:
+            process.stdin.close()
+        tails = [Tail(stream) for stream in (process.stdout, process.stderr) if stream is not None]
         try:
-            said, told = caged.process.communicate(timeout=self._settings.time_limit_seconds)
+            process.wait(self._settings.time_limit_seconds)
         except subprocess.TimeoutExpired as error:
             raise SetUpFailed(f"the set-up command `{command}` took too long; see [limits] in parley.toml") from error
         finally:
             code = caged.kill()
+            said = b"".join(tail.end() for tail in tails)
         if code:
-            lines = [line for line in (said + told).decode("utf-8", "replace").splitlines() if line.strip()]
+            lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
             last = lines[-1].strip()[:300] if lines else f"it ended with {code}"
             raise SetUpFailed(f"the set-up command `{command}` failed: {last}; see [workspace] in parley.toml")

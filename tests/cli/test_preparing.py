@@ -1,0 +1,53 @@
+"""The set-up command: much that it says, and little that is kept of it."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parley.adapters.boundary import Boundary
+from parley.config import BoundarySettings, Settings
+from parley.faces.cli.preparing import KEPT, Preparing, Tail
+from parley.ports import SetUpFailed, Site
+
+LOUD = "head -c 30000000 /dev/zero | tr '\\0' x; echo; echo the last word; "
+
+
+@pytest.fixture(params=["", "none"], ids=["caged", "plain"])
+def boundary(request: pytest.FixtureRequest) -> Iterator[Boundary]:
+    boundary = Boundary(BoundarySettings(accept=request.param))
+    yield boundary
+    boundary.close()
+
+
+@pytest.fixture
+def workspace() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="parley-set-up-test-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_loud_set_up_works_and_one_that_fails_tells_its_last_word(
+    boundary: Boundary, workspace: Path, tmp_path: Path
+) -> None:
+    prepare = Preparing(boundary, Settings(), tmp_path)
+    site = Site(str(workspace))
+
+    prepare(site, LOUD + "cat; touch done")
+
+    assert (workspace / "done").exists()
+    with pytest.raises(SetUpFailed, match="failed: the last word; see"):
+        prepare(site, LOUD + "exit 3")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_set_up_leaves_running_is_not_waited_for(boundary: Boundary, workspace: Path, tmp_path: Path) -> None:
+    Preparing(boundary, Settings(), tmp_path)(Site(str(workspace)), "sleep 600 & echo here")
+
+
+def test_only_the_end_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "said").write_bytes(b"a" * KEPT + b"b" * KEPT)
+
+    assert Tail((tmp_path / "said").open("rb")).end() == b"b" * KEPT
