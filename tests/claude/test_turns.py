@@ -41,6 +41,19 @@ def test_a_turn_writes_runs_sends_and_ends_with_its_text(perform: Perform) -> No
     assert ended.boundary["ok"] is True
 
 
+def test_between_its_turns_it_stands_still(perform: Perform) -> None:
+    stage = perform(Turn("first", [Say("one")]), Turn("second", [Say("two")]))
+    stage.play("first")
+
+    states = [
+        Path(f"/proc/{pid}/status").read_text().split("State:\t")[1][0]
+        for pid in stage.processes(f"--session-id={session(stage)}")
+    ]
+
+    assert states == ["T"]
+    assert stage.play("second").text == "two"
+
+
 def test_the_next_turn_goes_on_in_the_process_that_is_there(perform: Perform) -> None:
     stage = perform(Turn("first", [Say("one")]), Turn("second", [Say("two")]))
     stage.play("first")
