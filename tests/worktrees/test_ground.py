@@ -1,6 +1,7 @@
 """What the orchestrator writes while an agent is at work stays inside the workspace, whatever the agent does."""
 
 import contextlib
+import errno
 import os
 import shutil
 import threading
@@ -116,6 +117,48 @@ def test_a_merge_and_a_restore_change_files_into_folders_links_and_programs(plac
     place.trees.restore(JOB, ROOT, before, "back")
     assert read(work)["folder/in"] == b"in"
     assert not os.path.lexists(work / "link")
+
+
+def test_a_folder_that_somebody_keeps_in_the_way_is_replaced_whole(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = place.prepare()
+    before = place.turn(ROOT, {"new": "old"}).tree
+    place.turn(ROOT, {"new": "new"})
+    place_file = Ground._place
+
+    def prevented(ground: Ground, here: int, draft: str, name: str) -> None:
+        if name == "new":
+            raise OSError(errno.EBUSY, "in the way again and again")
+        place_file(ground, here, draft, name)
+
+    monkeypatch.setattr(Ground, "_place", prevented)
+
+    place.trees.restore(JOB, ROOT, before, "back")
+
+    monkeypatch.undo()
+    assert read(work)["new"] == b"old"
+    assert [path.read_text() for path in (work.parent / "aside").rglob("new")] == ["new"]
+    assert place.turn(ROOT, {}).tree == before
+
+
+@pytest.mark.parametrize("kind", ["folder", "record"])
+def test_an_outcome_is_cleared_through_no_link(place: Place, tmp_path: Path, kind: str) -> None:
+    work = place.prepare()
+    write(tmp_path, {"outside/outcome.json": "mine", "outside/more": "mine"})
+    if kind == "folder":
+        (work / ".parley").symlink_to(tmp_path / "outside")
+    else:
+        (work / ".parley/outcome.json").mkdir(parents=True)
+        (work / ".parley/outcome.json/link").symlink_to(tmp_path / "outside")
+    found = place.trees.read_outcome(JOB, ROOT)
+
+    place.trees.clear_outcome(JOB, ROOT)
+
+    assert found is not None
+    assert "not a link" in (found.problem or "")
+    assert read(tmp_path / "outside") == {"outcome.json": b"mine", "more": b"mine"}
+    assert not os.path.lexists(work / ".parley/outcome.json")
 
 
 def test_what_is_written_belongs_to_whom_the_workspace_belongs(place: Place) -> None:

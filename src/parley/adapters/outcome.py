@@ -2,39 +2,66 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from parley.ports import Outcome
 
-OUTCOME = ".parley/outcome.json"
+PLACE, NAME = ".parley", "outcome.json"
+OUTCOME = f"{PLACE}/{NAME}"
 OUTCOME_LIMIT = 64 * 1024
 
 
 def clear_outcome(workspace: Path, remove: Callable[[Path], object] = shutil.rmtree) -> None:
-    """See to it that no outcome record is there. `remove` takes a folder away that lies in its place."""
-    path = workspace / OUTCOME
-    folder = path.parent
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        folder.unlink()
-    elif path.is_dir() and not path.is_symlink():
-        remove(path)
-    else:
-        path.unlink(missing_ok=True)
+    """See to it that no outcome record is there. Nothing is followed: an agent may be changing it meanwhile.
+
+    `remove` takes a folder away that lies in its place and lets nobody look into it.
+    """
+    with contextlib.suppress(FileNotFoundError), _opened(workspace) as root:
+        try:
+            with _opened(PLACE, root) as folder:
+                try:
+                    os.unlink(NAME, dir_fd=folder)
+                except IsADirectoryError:
+                    try:
+                        shutil.rmtree(NAME, dir_fd=folder)
+                    except PermissionError:
+                        remove(workspace / OUTCOME)
+        except NotADirectoryError:
+            os.unlink(PLACE, dir_fd=root)
+
+
+@contextmanager
+def _opened(folder: Path | str, above: int | None = None) -> Iterator[int]:
+    """A folder, and never what a link leads to: that is a NotADirectoryError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def read_outcome(workspace: Path) -> Outcome | None:
     """The outcome record, if there is one. Whatever else lies there is a problem, told as such."""
-    path = workspace / OUTCOME
     try:
-        if path.parent.is_symlink():
-            return Outcome(problem=".parley must be a folder, not a link")
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
+        with _opened(workspace) as root, _opened(PLACE, root) as folder:
+            return _read(folder)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        return Outcome(problem=f"{PLACE} must be a folder, not a link")
+
+
+def _read(folder: int) -> Outcome | None:
+    try:
+        handle = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
         return None
     except PermissionError:
         return Outcome(problem=f"{OUTCOME} can't be read; let its owner read it")

@@ -286,7 +286,12 @@ class Worktree:
 
     def go_to(self, tree: str) -> None:
         """Bring the folder, all of which is kept under some ref, to a tree."""
-        self._put(self._differing("diff-index", tree, wanted=0))
+        try:
+            self._put(self._differing("diff-index", tree, wanted=0))
+        except WorkspaceError:  # somebody keeps putting things in the way: a new folder is out of their reach
+            self.aside(self.folder)
+            self.check_out(tree)
+            return
         self.history.git("read-tree", "-i", "-m", tree, index=self.index)
         self.shut()
         self._refresh(self.index)
