@@ -31,7 +31,7 @@ def clear_outcome(workspace: Path, remove: Callable[[Path], object] = shutil.rmt
                 except IsADirectoryError:
                     try:
                         shutil.rmtree(NAME, dir_fd=folder)
-                    except PermissionError:
+                    except (OSError, RecursionError):
                         remove(workspace / OUTCOME)
         except NotADirectoryError:
             os.unlink(PLACE, dir_fd=root)
