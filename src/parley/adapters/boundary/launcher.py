@@ -44,6 +44,8 @@ def main(control: int, words: "dict[str, Any]") -> int:
 def _listen(outside: _socket.socket) -> _socket.socket:
     """Open the gateway's port in here, and hand the listening socket out."""
     listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    # in a cage whose network is the host's, closed connections of the last one would hide that it did not hold
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     listener.bind(scene_of.GATEWAY)
     listener.listen(64)
     handed = listener.fileno().to_bytes(4, "little")
