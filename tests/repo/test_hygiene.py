@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LONGEST_SOURCE_LINES = 599
 LONGEST_README_LINES = 120
+LARGEST_FILE_BYTES = 1 << 20
 
 # One letter of each is in brackets, so that this file keeps the rules that it checks.
 OPEN_ENDS = re.compile(r"\b([T]ODO|[F]IXME)\b")
@@ -95,6 +96,13 @@ def test_readme_is_short_and_begins_with_something_to_run() -> None:
     assert len(lines) <= LONGEST_README_LINES
     assert commands
     assert {target for line in lines for target in re.findall(r"^\s*make (\w+)", line)} <= set(targets)
+
+
+def test_what_is_committed_is_text_and_pictures_of_our_own_and_no_link() -> None:
+    """An environment, or a program that a test fetches, must not slip in beside them."""
+    assert [str(path) for path in tree() if path.is_symlink() or path.stat().st_size > LARGEST_FILE_BYTES] == []
+    listed = subprocess.run(["git", "ls-files", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []
 
 
 def test_no_file_mentions_a_place_on_one_machine() -> None:

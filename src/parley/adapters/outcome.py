@@ -32,7 +32,9 @@ def clear_outcome(workspace: Path, remove: Callable[[Path], object] = shutil.rmt
                     try:
                         shutil.rmtree(NAME, dir_fd=folder)
                     except (OSError, RecursionError):
-                        remove(workspace / OUTCOME)
+                        remove(
+                            Path(f"/proc/self/fd/{folder}/{NAME}")
+                        )  # by its descriptor: `.parley` may be a link by now
         except NotADirectoryError:
             os.unlink(PLACE, dir_fd=root)
 
@@ -56,6 +58,8 @@ def read_outcome(workspace: Path) -> Outcome | None:
         return None
     except NotADirectoryError:
         return Outcome(problem=f"{PLACE} must be a folder, not a link")
+    except PermissionError:
+        return Outcome(problem=f"{PLACE} can't be looked into; let its owner do so")
 
 
 def _read(folder: int) -> Outcome | None:

@@ -241,7 +241,10 @@ class Secrets:
         Looking for one beginning after the other is ten times as fast as one pattern of all: that tries each at
         every place, and a plain search skips.
         """
-        return not any(first in text for first in self._first)
+        for first in self._first:  # noqa: SIM110 - a generator would take twice the time, at every line
+            if first in text:
+                return False
+        return True
 
     def _markers(self, text: str) -> list[Span]:
         return [(m.start(), m.end(), m[1]) for m in _compiled(_MARKER).finditer(text) if m[1] in self._names]
