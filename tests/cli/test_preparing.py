@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +45,11 @@ def test_a_loud_set_up_works_and_one_that_fails_tells_its_last_word(
 
 
 def test_what_a_set_up_leaves_running_is_not_waited_for(boundary: Boundary, workspace: Path, tmp_path: Path) -> None:
-    Preparing(boundary, Settings(), tmp_path)(Site(str(workspace)), "sleep 600 & echo here")
+    begun = time.monotonic()
+    Preparing(boundary, Settings(), tmp_path)(Site(str(workspace)), "sleep 600 & touch here")
+
+    assert (workspace / "here").exists()
+    assert time.monotonic() - begun < 600
 
 
 def test_only_the_end_is_kept(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def busy(home: Home) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         wait_for(lambda: (home.folder / ".parley" / "bus.db").exists() and home.jobs())
         job = home.jobs()[0]["id"]
         for name in ("begun.txt", "begun2.txt"):
-            wait_for(lambda name=name: [*home.job_file(job, "trees").glob(f"*/{name}")])  # type: ignore[misc]
+            wait_for(lambda name=name: [*home.job_file(job, "trees").glob(f"*/{name}")])  # type: ignore[misc] # mypy infers no lambda with a default
         yield job, process
 
 

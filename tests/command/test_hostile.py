@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from parley.adapters.command.caller import LINE_LIMIT
 from parley.adapters.command.hatch import CALLS, CONNECTIONS, REFUSALS, Hatch
+from parley.faces.cli import main
 from parley.ports import Called
 from tests.command.stage import Stage, script
 
@@ -207,15 +209,11 @@ def test_a_home_that_was_spoilt_is_a_fault_and_no_crash(stage: Make, tmp_path: P
 
 
 def test_outside_a_turn_parley_tool_says_so() -> None:
-    from parley.faces.cli import main  # noqa: PLC0415 - as the command does
-
     assert main(["tool", "Send", "--to", "x", "hello"]) == 1
 
 
 @pytest.mark.parametrize("words", [["tool"], ["tool", "Steal"], ["tool", "Send", "--confidence", "much"]])
 def test_parley_tool_wrongly_used_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    from parley.faces.cli import main  # noqa: PLC0415 - as the command does
-
     assert main(words) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -260,8 +258,6 @@ GOOD = json.dumps({"token": "right", "tool": "Send", "arguments": {}}).encode() 
 
 @given(st.lists(st.binary(max_size=200), max_size=5))
 def test_whatever_bytes_come_in_a_call_is_still_taken(parts: list[bytes]) -> None:
-    import tempfile  # noqa: PLC0415 - hypothesis and tmp_path don't go together
-
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as (_, path, taken):
         for part in parts:
             with dial(path) as one, contextlib.suppress(OSError):
