@@ -64,8 +64,24 @@ class Worktree:
     # ---- filling -------------------------------------------------------------------------------
 
     def check_out(self, commit: str) -> None:
-        """Fill a new folder with a commit's files: the only time that git writes there, as nobody else can yet."""
-        self.folder.mkdir(parents=True)
+        """Make the folder with a commit's files.
+
+        It is filled where no agent can reach, and moved to its place when it is whole: git, which follows links,
+        never writes where somebody may be making them.
+        """
+        fresh = Worktree(self.history, self.slug, self.history.folder / "fresh" / self.name, self._hand_over)
+        fresh.folder.parent.mkdir(mode=0o700, exist_ok=True)
+        if fresh.folder.is_dir():  # a crash left it
+            shutil.rmtree(fresh.folder)
+        fresh.fill(commit)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(self.folder):
+            self.aside(self.folder)
+        fresh.folder.rename(self.folder)
+
+    def fill(self, commit: str) -> None:
+        """Fill a new folder, which nobody else knows of, with a commit's files."""
+        self.folder.mkdir()
         self.index.unlink(missing_ok=True)
         words = ("read-tree", "--reset", "-u", commit)
         self.history.git(*words, work=self.folder, index=self.index, seconds=LONG_SECONDS)
