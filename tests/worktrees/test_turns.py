@@ -569,13 +569,17 @@ def test_a_set_up_that_fails_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_files_are_handed_over_whenever_they_were_made_here(tmp_path: Path) -> None:
-    handed: list[Path] = []
+    handed: dict[Path, os.stat_result] = {}
+
+    def hand_over(path: Path) -> None:
+        handed[path] = path.lstat()
+
     place = repository(tmp_path / "repo")
-    place.more = {"hand_over": handed.append}
+    place.more = {"hand_over": hand_over}
     place.again()
     work = place.prepare()
 
-    assert work in handed
-    assert [path.suffix for path in handed if path != work] == [".git", ".file"]
-    for path in handed:
-        assert stat.S_ISDIR(path.lstat().st_mode)
+    first, *others = handed
+    assert handed[first].st_ino == work.lstat().st_ino
+    assert [path.suffix for path in others] == [".git", ".file"]
+    assert all(stat.S_ISDIR(found.st_mode) for found in handed.values())
