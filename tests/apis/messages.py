@@ -4,11 +4,6 @@
     with MessagesAPI(script) as api:
         ...  # ANTHROPIC_BASE_URL=api.url
 
-For each agent a list of turns, as in a playbook: the first whose pattern is found in the newest message acts,
-once in a conversation unless it repeats. Each `Use` ends a response; its result comes with the next request, and the
-script goes on behind it. What to say is worked out from the request alone, which holds the whole conversation: so
-an agent that was killed and resumed from its session gets the same answers again. Only failures are counted here.
-
 The agent is known by the line `You are NAME` of its system prompt. A request without tools is a side request.
 """
 
@@ -17,18 +12,28 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import socket
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-ALWAYS = 1 << 30
+from tests.apis.script import (
+    ALWAYS,
+    Drop,
+    Malformed,
+    Say,
+    ScriptedAPI,
+    ScriptedHandler,
+    Slow,
+    Step,
+    Together,
+    Use,
+    acting,
+    last_found,
+    steps,
+)
+
 _AGENT = re.compile(r"^You are (?!an? |the )`?([A-Za-z0-9_-]+)", re.MULTILINE)
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 _INTERRUPTED = re.compile(r"\[Request interrupted by user")
@@ -36,34 +41,6 @@ _ids = count(1)
 
 
 # ---- what a script says --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Say:
-    """Some text."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Use:
-    """A tool call. A tool of the protocol's may be named as the protocol names it.
-
-    Arguments that depend on what was said so far are given as a function of the Exchange.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any] | Callable[[Exchange], Mapping[str, Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Together:
-    """Several tool calls in one response."""
-
-    uses: tuple[Use, ...]
-
-    def __init__(self, *uses: Use) -> None:
-        object.__setattr__(self, "uses", uses)
 
 
 @dataclass(frozen=True)
@@ -89,28 +66,6 @@ class Fail:
 def too_long(times: int = ALWAYS) -> Fail:
     """The context is longer than the model takes."""
     return Fail(400, "prompt is too long: 212345 tokens > 200000 maximum", times=times)
-
-
-@dataclass(frozen=True)
-class Drop:
-    """The connection breaks in the middle of a response."""
-
-    times: int = ALWAYS
-
-
-@dataclass(frozen=True)
-class Malformed:
-    """A response with an event that is no JSON."""
-
-    times: int = ALWAYS
-
-
-@dataclass(frozen=True)
-class Slow:
-    """The response takes its time, with pings; then it comes."""
-
-    seconds: float
-    times: int = ALWAYS
 
 
 Trouble = Fail | Drop | Malformed | Slow
@@ -197,10 +152,7 @@ class Exchange:
 
     def last(self, pattern: str) -> str:
         """What a pattern last found in a tool's result or a message, e.g. a thread's id."""
-        for text in (*reversed(self.earlier), *reversed(self.prompts)):
-            if found := re.findall(pattern, text):
-                return str(found[-1])
-        raise LookupError(f"{pattern} is nowhere in this conversation")
+        return last_found(pattern, (*reversed(self.earlier), *reversed(self.prompts)))
 
 
 def _texts_of(message: Mapping[str, Any]) -> list[str]:
@@ -257,69 +209,16 @@ def _talks(messages: Sequence[Mapping[str, Any]]) -> list[_Talk]:
 # ---- what is answered ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One response: what goes wrong before it, then its blocks."""
-
-    troubles: tuple[Trouble, ...]
-    blocks: tuple[Say | Use, ...]
-
-
-def _steps(blocks: Sequence[Block]) -> list[_Step]:
-    steps: list[_Step] = []
-    troubles: list[Trouble] = []
-    said: list[Say | Use] = []
-    for block in blocks:
-        if isinstance(block, Trouble):
-            troubles.append(block)
-        elif isinstance(block, Say):
-            said.append(block)
-        else:
-            uses = block.uses if isinstance(block, Together) else (block,)
-            steps.append(_Step(tuple(troubles), (*said, *uses)))
-            troubles, said = [], []
-    steps.append(_Step(tuple(troubles), tuple(said) or (Say("Done."),)))
-    return steps
-
-
-class MessagesAPI:
+class MessagesAPI(ScriptedAPI):
     """The server. Every request is kept in `requests`, side requests in `asides`."""
 
     def __init__(self, script: Script, *, key: str = "") -> None:
+        self.handler = _Handler
+        super().__init__(key)
         self.script = script
-        self.key = key  # if given, a request without it is refused
         self.requests: list[Request] = []
         self.asides: list[Request] = []
         self.refused: list[Request] = []
-        self._spent: Counter[tuple[object, ...]] = Counter()
-        self._lock = threading.Lock()
-        self.closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = True
-        self._server.api = self  # type: ignore[attr-defined]  # how the handler finds the script
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.server_address[1])
-
-    @property
-    def url(self) -> str:
-        """What ANTHROPIC_BASE_URL is to be."""
-        return f"http://127.0.0.1:{self.port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def of(self, agent: str) -> list[Request]:
         """An agent's requests, in order."""
@@ -329,40 +228,18 @@ class MessagesAPI:
         """The messages to the agent in the conversation of a request, the last one's unless said otherwise."""
         return [talk.prompt for talk in _talks(self.requests[number].document["messages"])]
 
-    def plan(self, request: Request) -> tuple[_Step, Usage | None, tuple[object, ...]]:
+    def plan(self, request: Request) -> tuple[Step, Usage | None, tuple[object, ...]]:
         """What is to be answered; the last value names this place in the script."""
         talks = _talks(request.document["messages"])
         turns = self.script.agents.get(request.agent, ())
-        used: set[int] = set()
-        found: int | None = None
-        for talk in talks:
-            matching = (
-                number
-                for number, turn in enumerate(turns)
-                if (number not in used or turn.repeat) and re.search(turn.match, talk.prompt)
-            )
-            found = next(matching, None)
-            if found is not None:
-                used.add(found)
+        found = acting(turns, (talk.prompt for talk in talks))
         if found is None:
-            return _Step((), (Say(self.script.otherwise),)), None, ()
+            return Step((), (Say(self.script.otherwise),)), None, ()
         turn, talk = turns[found], talks[-1]
         blocks = turn.blocks(_exchange(talks)) if callable(turn.blocks) else turn.blocks
-        steps = _steps(blocks)
-        number = min(talk.answers, len(steps) - 1)
-        return steps[number], turn.usage, (request.agent, found, number)
-
-    def trouble(self, step: _Step, place: tuple[object, ...]) -> list[Trouble]:
-        """What goes wrong this time; spent when it is taken."""
-        wrong = []
-        with self._lock:
-            for order, trouble in enumerate(step.troubles):
-                if self._spent[*place, order] < trouble.times:
-                    self._spent[*place, order] += 1
-                    wrong.append(trouble)
-                    if not isinstance(trouble, Slow):
-                        break
-        return wrong
+        responses = steps(blocks)
+        number = min(talk.answers, len(responses) - 1)
+        return responses[number], turn.usage, (request.agent, found, number)
 
 
 def _exchange(talks: Sequence[_Talk]) -> Exchange:
@@ -374,25 +251,20 @@ def _exchange(talks: Sequence[_Talk]) -> Exchange:
     )
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(ScriptedHandler):
     """One connection, one request."""
-
-    server_version = "scripted"
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
 
     @property
     def api(self) -> MessagesAPI:
         return self.server.api  # type: ignore[attr-defined,no-any-return]  # set where the server is made
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802 - the base class names it so
         self._send(200, {})
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class names it so
         self._send(404, {"type": "error", "error": {"type": "not_found_error", "message": self.path}})
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the base class names it so
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         try:
             document = json.loads(body)
@@ -432,7 +304,7 @@ class _Handler(BaseHTTPRequestHandler):
                 case Drop():
                     if request.document.get("stream"):
                         self._begin(usage or Usage())
-                    self._abort()
+                    self.abort()
                     return
                 case Malformed() if not request.document.get("stream"):
                     self._send(200, b'{"type": "message", "content": [')
@@ -449,6 +321,8 @@ class _Handler(BaseHTTPRequestHandler):
                         return
                     self._stream(request, step.blocks, usage, begun=True)
                     return
+                case _:
+                    raise AssertionError(trouble)
         self._stream(request, step.blocks, usage)
 
     def _wait(self, seconds: float) -> bool:
@@ -457,7 +331,7 @@ class _Handler(BaseHTTPRequestHandler):
         while (left := until - time.monotonic()) > 0:
             if self.api.closing.wait(min(left, 0.25)):
                 return False
-            self._event("ping", {})
+            self.event("ping", {})
         return True
 
     def _fail(self, fail: Fail) -> None:
@@ -479,22 +353,12 @@ class _Handler(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 self.wfile.write(data)
 
-    def _abort(self) -> None:
-        """Break the connection, so that the other side sees it as broken."""
-        self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        self.connection.close()
-
-    def _event(self, kind: str, document: Mapping[str, Any]) -> None:
-        self.wfile.write(f"event: {kind}\ndata: {json.dumps({'type': kind, **document})}\n\n".encode())
-        self.wfile.flush()
-
     def _begin(self, usage: Usage, model: str = "claude-sonnet-5") -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("request-id", f"req_{next(_ids)}")
         self.end_headers()
-        self._event("message_start", {"message": _message(model, [], None, usage.document() | {"output_tokens": 1})})
+        self.event("message_start", {"message": _message(model, [], None, usage.document() | {"output_tokens": 1})})
 
     def _stream(
         self, request: Request, blocks: Sequence[Say | Use], usage: Usage | None, *, begun: bool = False
@@ -514,12 +378,12 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 start = {**block, "input": {}}
                 delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-            self._event("content_block_start", {"index": index, "content_block": start})
-            self._event("content_block_delta", {"index": index, "delta": delta})
-            self._event("content_block_stop", {"index": index})
+            self.event("content_block_start", {"index": index, "content_block": start})
+            self.event("content_block_delta", {"index": index, "delta": delta})
+            self.event("content_block_stop", {"index": index})
         ending = {"delta": {"stop_reason": reason, "stop_sequence": None}, "usage": reckoned.document()}
-        self._event("message_delta", ending)
-        self._event("message_stop", {})
+        self.event("message_delta", ending)
+        self.event("message_stop", {})
 
 
 def _message(model: str, content: list[dict[str, Any]], reason: str | None, usage: Mapping[str, int]) -> dict[str, Any]:

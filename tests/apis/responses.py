@@ -4,11 +4,6 @@
     with ResponsesAPI(script) as api:
         ...  # the client's base URL is api.url + "/v1"
 
-For each agent a list of turns, as in a playbook: the first whose pattern is found in the newest message acts,
-once in a conversation unless it repeats. Each `Use` ends a response; its result comes with the next request, and the
-script goes on behind it. What to say is worked out from the request alone, which holds the whole conversation: so
-an agent that was killed and resumed from its session gets the same answers again. Only failures are counted here.
-
 The agent is known by the line `You are NAME` of its instructions, where the script knows that name.
 """
 
@@ -17,18 +12,27 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import socket
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-ALWAYS = 1 << 30
+from tests.apis.script import (
+    ALWAYS,
+    Drop,
+    Malformed,
+    Say,
+    ScriptedAPI,
+    ScriptedHandler,
+    Slow,
+    Step,
+    Use,
+    acting,
+    last_found,
+    steps,
+)
+
 PATH = "/v1/responses"
 CODE = "exec"
 _AGENT = re.compile(r"^You are `?([A-Za-z0-9_-]+)", re.MULTILINE)
@@ -37,24 +41,6 @@ _ids = count(1)
 
 
 # ---- what a script says --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Say:
-    """Some text."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Use:
-    """A tool call. A tool of the protocol's may be named as the protocol names it.
-
-    Arguments that depend on what was said so far are given as a function of the Exchange.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any] | Callable[[Exchange], Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,28 +72,6 @@ class Failed:
 def too_long(times: int = ALWAYS) -> Failed:
     """The context is longer than the model takes."""
     return Failed("context_length_exceeded", "Your input exceeds the context window of this model.", times)
-
-
-@dataclass(frozen=True)
-class Drop:
-    """The connection breaks in the middle of a response."""
-
-    times: int = ALWAYS
-
-
-@dataclass(frozen=True)
-class Malformed:
-    """A response with an event that is no JSON, and no end."""
-
-    times: int = ALWAYS
-
-
-@dataclass(frozen=True)
-class Slow:
-    """The response takes its time; then it comes."""
-
-    seconds: float
-    times: int = ALWAYS
 
 
 Trouble = Fail | Failed | Drop | Malformed | Slow
@@ -171,10 +135,7 @@ class Exchange:
 
     def last(self, pattern: str) -> str:
         """What a pattern last found in a tool's result or a message, e.g. a thread's id."""
-        for text in (*reversed(self.results), self.prompt, *reversed(self.earlier)):
-            if found := re.findall(pattern, text):
-                return str(found[-1])
-        raise LookupError(f"{pattern} is nowhere in this conversation")
+        return last_found(pattern, (*reversed(self.results), self.prompt, *reversed(self.earlier)))
 
 
 def text_of(item: Mapping[str, Any]) -> str:
@@ -207,61 +168,15 @@ def exchanges(items: Sequence[Mapping[str, Any]]) -> list[Exchange]:
 # ---- what is answered ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One response: what goes wrong before it, then its blocks."""
-
-    troubles: tuple[Trouble, ...]
-    blocks: tuple[Say | Use, ...]
-
-
-def _steps(blocks: Sequence[Block]) -> list[_Step]:
-    steps: list[_Step] = []
-    troubles: list[Trouble] = []
-    said: list[Say | Use] = []
-    for block in blocks:
-        if isinstance(block, Say | Use):
-            said.append(block)
-        else:
-            troubles.append(block)
-        if isinstance(block, Use):
-            steps.append(_Step(tuple(troubles), tuple(said)))
-            troubles, said = [], []
-    return [*steps, _Step(tuple(troubles), tuple(said) or (Say("Done."),))]
-
-
-class ResponsesAPI:
+class ResponsesAPI(ScriptedAPI):
     """The server. Every request is kept in `requests`; what it would not take, in `refused`."""
 
     def __init__(self, script: Script, *, key: str = "") -> None:
+        self.handler = _Handler
+        super().__init__(key)
         self.script = script
-        self.key = key  # if given, a request without it is refused
         self.requests: list[Request] = []
         self.refused: list[Request] = []
-        self._spent: Counter[tuple[object, ...]] = Counter()
-        self._lock = threading.Lock()
-        self.closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = True
-        self._server.api = self  # type: ignore[attr-defined]  # how the handler finds the script
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def of(self, agent: str) -> list[Request]:
         """An agent's requests, in order."""
@@ -274,56 +189,29 @@ class ResponsesAPI:
         names = [name for text in said for name in _AGENT.findall(text) if name in self.script.agents]
         return names[-1] if names else ""
 
-    def plan(self, request: Request) -> tuple[_Step, Exchange, tuple[object, ...]]:
+    def plan(self, request: Request) -> tuple[Step, Exchange, tuple[object, ...]]:
         """What is to be answered; the last value names this place in the script."""
         talks = exchanges(request.document.get("input") or ())
         turns = self.script.agents.get(request.agent, ())
-        used: set[int] = set()
-        found: int | None = None
-        for talk in talks:
-            matching = (
-                number
-                for number, turn in enumerate(turns)
-                if (number not in used or turn.repeat) and re.search(turn.match, talk.prompt)
-            )
-            found = next(matching, None)
-            if found is not None:
-                used.add(found)
+        found = acting(turns, (talk.prompt for talk in talks))
         if found is None:
-            return _Step((), (Say(self.script.otherwise),)), Exchange(""), ()
-        steps = _steps(turns[found].blocks)
-        number = min(talks[-1].answers, len(steps) - 1)
-        return steps[number], talks[-1], (request.agent, found, number)
-
-    def trouble(self, step: _Step, place: tuple[object, ...]) -> list[Trouble]:
-        """What goes wrong this time; spent when it is taken."""
-        wrong = []
-        with self._lock:
-            for order, trouble in enumerate(step.troubles):
-                if self._spent[*place, order] < trouble.times:
-                    self._spent[*place, order] += 1
-                    wrong.append(trouble)
-                    if not isinstance(trouble, Slow):
-                        break
-        return wrong
+            return Step((), (Say(self.script.otherwise),)), Exchange(""), ()
+        responses = steps(turns[found].blocks)
+        number = min(talks[-1].answers, len(responses) - 1)
+        return responses[number], talks[-1], (request.agent, found, number)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(ScriptedHandler):
     """One connection, one request."""
-
-    server_version = "scripted"
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
 
     @property
     def api(self) -> ResponsesAPI:
         return self.server.api  # type: ignore[attr-defined,no-any-return]  # set where the server is made
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class names it so
         self._fail(Fail(404, self.path, code="not_found"))
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the base class names it so
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
         try:
@@ -353,11 +241,11 @@ class _Handler(BaseHTTPRequestHandler):
                 case Failed():
                     response = self._begin()
                     error = {"code": trouble.code, "message": trouble.message}
-                    self._event("response.failed", {"response": response | {"status": "failed", "error": error}})
+                    self.event("response.failed", {"response": response | {"status": "failed", "error": error}})
                     return
                 case Drop():
                     self._begin()
-                    self._abort()
+                    self.abort()
                     return
                 case Malformed():
                     self._begin()
@@ -366,6 +254,8 @@ class _Handler(BaseHTTPRequestHandler):
                 case Slow(seconds=seconds):
                     if self.api.closing.wait(seconds):
                         return
+                case _:
+                    raise AssertionError(trouble)
         self._stream(request, step, talk)
 
     def _fail(self, fail: Fail) -> None:
@@ -382,34 +272,24 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(data)
 
-    def _abort(self) -> None:
-        """Break the connection, so that the other side sees it as broken."""
-        self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        self.connection.close()
-
-    def _event(self, kind: str, document: Mapping[str, Any]) -> None:
-        self.wfile.write(f"event: {kind}\ndata: {json.dumps({'type': kind, **document})}\n\n".encode())
-        self.wfile.flush()
-
     def _begin(self) -> dict[str, Any]:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
         response = {"id": f"resp_{next(_ids)}", "object": "response", "created_at": int(time.time()), "output": []}
-        self._event("response.created", {"response": response | {"status": "in_progress"}})
+        self.event("response.created", {"response": response | {"status": "in_progress"}})
         return response
 
-    def _stream(self, request: Request, step: _Step, talk: Exchange) -> None:
+    def _stream(self, request: Request, step: Step, talk: Exchange) -> None:
         response = self._begin()
         items = []
         for index, block in enumerate(step.blocks):
             item = _item(block, request, talk)
-            self._event("response.output_item.added", {"output_index": index, "item": item})
+            self.event("response.output_item.added", {"output_index": index, "item": item})
             if isinstance(block, Say):
                 place = {"item_id": item["id"], "output_index": index, "content_index": 0}
-                self._event("response.output_text.delta", place | {"delta": block.text})
-            self._event("response.output_item.done", {"output_index": index, "item": item})
+                self.event("response.output_text.delta", place | {"delta": block.text})
+            self.event("response.output_item.done", {"output_index": index, "item": item})
             items.append(item)
         usage = {
             "input_tokens": 1000,
@@ -419,7 +299,7 @@ class _Handler(BaseHTTPRequestHandler):
             "total_tokens": 1050,
         }
         ending = response | {"status": "completed", "output": items, "usage": usage}
-        self._event("response.completed", {"response": ending})
+        self.event("response.completed", {"response": ending})
 
 
 def _item(block: Say | Use, request: Request, talk: Exchange) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import IO, cast
 import pytest
 
 from parley.ports import Called, Ended, Progress
-from tests.apis.messages import Block, Say, Slow, Turn, Use
+from tests.apis.messages import Block, Turn
+from tests.apis.script import Say, Slow, Use
 from tests.claude.conftest import Perform
 from tests.claude.stage import Stage, until
 

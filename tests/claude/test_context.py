@@ -5,7 +5,8 @@ import json
 import pytest
 
 from parley.adapters.roles import shipped, system_prompt, to_json
-from tests.apis.messages import Say, Turn, Usage, Use
+from tests.apis.messages import Turn, Usage
+from tests.apis.script import Say, Use
 from tests.claude.conftest import Perform
 from tests.claude.stage import TOOLS
 

@@ -3,7 +3,8 @@
 import pytest
 
 from parley.ports import Ended
-from tests.apis.messages import Block, Drop, Fail, Malformed, Say, Slow, Turn, Use, too_long
+from tests.apis.messages import Block, Fail, Turn, too_long
+from tests.apis.script import Drop, Malformed, Say, Slow, Use
 from tests.claude.conftest import Perform
 
 

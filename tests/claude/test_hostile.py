@@ -8,7 +8,8 @@ import pytest
 
 from parley.adapters.claude import instance
 from parley.ports import Bind, Site
-from tests.apis.messages import Say, Turn, Use
+from tests.apis.messages import Turn
+from tests.apis.script import Say, Use
 from tests.claude.conftest import Perform
 from tests.claude.stage import KEY, ROLE
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from parley.adapters.boundary import Boundary
 from parley.config import BoundarySettings
-from tests.apis.messages import Say, Script, Together, Turn, Use
+from tests.apis.messages import Script, Turn
+from tests.apis.script import Say, Together, Use
 from tests.claude.conftest import Perform
 from tests.claude.stage import ROLE, Stage, staged, until
 

@@ -13,20 +13,8 @@ import pytest
 from parley.adapters.command import codex
 from parley.config import BoundarySettings
 from parley.ports import Called
-from tests.apis.responses import (
-    Block,
-    Drop,
-    Fail,
-    Malformed,
-    ResponsesAPI,
-    Say,
-    Script,
-    Slow,
-    Turn,
-    Use,
-    rate_limited,
-    too_long,
-)
+from tests.apis.responses import Block, Fail, ResponsesAPI, Script, Turn, rate_limited, too_long
+from tests.apis.script import Drop, Malformed, Say, Slow, Use
 from tests.command.stage import Stage
 
 FOLDER = Path(__file__).resolve().parents[2] / ".codex" / "node_modules" / ".bin"

@@ -25,7 +25,8 @@ from parley.engine.engine import Engine
 from parley.engine.roster import charter_of
 from parley.engine.world import World
 from parley.ports import JobRow
-from tests.apis.responses import ResponsesAPI, Say, Script, Turn, Use
+from tests.apis.responses import ResponsesAPI, Script, Turn
+from tests.apis.script import Say, Use
 from tests.command.test_codex import FOLDER, KEY
 from tests.engine.stage import EXECUTE, INTENT, PLAN, YES, asserts, close, on, send, tell, write
 

@@ -8,7 +8,8 @@ import re
 import sys
 from pathlib import Path
 
-from tests.apis.messages import MessagesAPI, Say, Script, Turn, Use
+from tests.apis.messages import MessagesAPI, Script, Turn
+from tests.apis.script import Say, Use
 from tests.cli.home import turn_processes
 from tests.engine.stage import EXECUTE, INTENT, PLAN, asserts, close, on, outcome, say, send, write
 from tests.jobs import till

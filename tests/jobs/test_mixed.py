@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.command import codex
-from tests.apis import messages, responses
+from tests.apis import messages, responses, script
 from tests.apis.messages import MessagesAPI
 from tests.apis.responses import ResponsesAPI
 from tests.cli.home import turn_processes
@@ -51,7 +51,7 @@ def lead() -> messages.Script:
             [
                 messages.Fail(429, retry_after=1, times=2),  # once, and once again when the CLI tries again
                 shell("pwd"),
-                messages.Use("Write", at("PLAN.md", content="# Plan\nPort it.\n")),
+                script.Use("Write", at("PLAN.md", content="# Plan\nPort it.\n")),
                 asserts("PLAN.md", "Is it sound?"),
             ],
         ),
@@ -59,24 +59,24 @@ def lead() -> messages.Script:
             r"^\[EXECUTE\]",
             [
                 shell("pwd"),
-                messages.Use("Send", {"to": "porter", "text": "Please port double."}),
-                messages.Say("It is at work."),
+                script.Use("Send", {"to": "porter", "text": "Please port double."}),
+                script.Say("It is at work."),
             ],
         ),
         messages.Turn(
             r"ported, 42",
             [
-                messages.Use(
+                script.Use(
                     "CloseConversation", lambda talk: {"thread": talk.last(r"sent to porter on (dispatch:\w+)")}
                 ),
-                messages.Say("Taken."),
+                script.Say("Taken."),
             ],
         ),
         messages.Turn(
             r"^\[MERGE clean\]",
             [
                 shell("cat double.py"),
-                messages.Use("Write", at("WORK_SUMMARY.md", content="# Work\nPorted.\n")),
+                script.Use("Write", at("WORK_SUMMARY.md", content="# Work\nPorted.\n")),
                 asserts("WORK_SUMMARY.md", "Is it right?"),
             ],
         ),
@@ -94,8 +94,8 @@ def porter() -> responses.Script:
     turn = responses.Turn(
         "port double",
         [
-            responses.Use("exec_command", {"cmd": WRITE}),
-            responses.Use("Send", {"thread": "dispatcher", "text": "double is ported, 42"}),
+            script.Use("exec_command", {"cmd": WRITE}),
+            script.Use("Send", {"thread": "dispatcher", "text": "double is ported, 42"}),
         ],
     )
     return responses.Script({"porter": [turn]})

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.apis.messages import Block, Exchange, Say, Script, Turn, Use
+from tests.apis.messages import Block, Exchange, Script, Turn
+from tests.apis.script import Say, Use
 
 REQUEST = "The till shall know discounts and taxes"
 INTENT = "# Intent\nDiscounts and taxes, in percent.\n"
