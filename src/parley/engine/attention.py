@@ -1,0 +1,213 @@
+"""All that needs the human, over all jobs, in one list: each with what can be done about it.
+
+Pure reads of the bus, like the other projections. A need's id stays the same as long as the need does, and another
+need of the same kind has another id: so whoever tells people of it can tell them once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parley.core.terms import Hold, Mailbox, Run, job_thread
+from parley.engine.projections import TERMINAL, Asked, Present
+from parley.engine.texts import excerpt
+from parley.ports import Files, JobRow, StepRow, Store
+
+QUESTION, GATE, FAILURE, BUDGET, STALL, UNATTENDED = "question", "gate", "failure", "budget", "stall", "unattended"
+HEADLINE = 160  # characters
+_KINDS = {"question": QUESTION, "assert": GATE, "failure": FAILURE}
+_TAIL = 64  # steps that are looked at first for when something began
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Something that can be done about a need: in words, and as a command that does it."""
+
+    words: str
+    command: str
+
+    def document(self) -> dict[str, str]:
+        """The exit as `--json` gives it."""
+        return {"words": self.words, "command": self.command}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that needs the human."""
+
+    id: str
+    job: str
+    kind: str  # question, gate, failure, budget, stall, unattended
+    since: float
+    state: str
+    thread: str
+    who: str  # who asks, or whom it is about
+    headline: str  # one line
+    body: str  # all of it
+    artifact: str
+    exits: tuple[Exit, ...]
+    asked: Asked | None = None  # the question, where it is one
+    decider: str = ""  # whose word counts: who started the job
+
+    def document(self) -> dict[str, Any]:
+        """The need as `--json` gives it."""
+        return {
+            "id": self.id,
+            "job": self.job,
+            "kind": self.kind,
+            "since": self.since,
+            "state": self.state,
+            "thread": self.thread,
+            "who": self.who,
+            "decider": self.decider,
+            "headline": self.headline,
+            "body": self.body,
+            "artifact": self.artifact or None,
+            "exits": [way.document() for way in self.exits],
+        }
+
+
+def needs(store: Store, files: Files, rows: Iterable[JobRow] | None = None) -> list[Need]:
+    """What needs the human in all jobs, or in some, oldest first. What has ended is not looked into."""
+    found: list[Need] = []
+    for row in store.jobs() if rows is None else rows:
+        if row.state in TERMINAL:
+            continue
+        attended = store.owner_lives(row.job)
+        if row.needs_human or row.held or not attended:
+            found.extend(_of(Present(store, row.job), attended=attended))
+    return sorted(found, key=lambda need: (need.since, need.job, need.id))
+
+
+def _of(present: Present, *, attended: bool) -> Iterator[Need]:
+    """What one job needs."""
+    if present.row.state in TERMINAL:
+        return  # it has just ended
+    questions = present.questions()
+    yield from (of_question(asked, present.row.decider) for asked in questions)
+    held = present.soup.all(Hold, job_thread(present.job))
+    yield from (_budget(present, hold) for hold in held if hold.cause.startswith(BUDGET))
+    if not attended and not held and (not questions or _unfinished(present)):
+        yield _unattended(present)
+
+
+# ---- questions -----------------------------------------------------------------------------------
+
+
+def of_question(asked: Asked, decider: str = "") -> Need:
+    """What a question needs."""
+    kind = _KINDS.get(asked.kind, QUESTION)
+    words = asked.text or asked.body.partition("\n")[2] or asked.body
+    return Need(
+        asked.id,
+        asked.job,
+        kind,
+        asked.time,
+        asked.state,
+        asked.thread,
+        asked.asker,
+        excerpt(f"{asked.artifact}: {words}" if kind == GATE else words, HEADLINE),
+        asked.body,
+        asked.artifact,
+        exits_of(asked),
+        asked,
+        decider,
+    )
+
+
+def exits_of(asked: Asked) -> tuple[Exit, ...]:
+    """What can be said to a question. Each command works as it stands but for TEXT, which is the human's own."""
+    start = f"parley answer {asked.id}"
+    if asked.kind == QUESTION:
+        return (Exit("answer", f'{start} "TEXT"'), Exit("give it up", f'{start} "TEXT" --withdraw'))
+    failed = asked.kind == FAILURE
+    yes, no = ("try again", "try again, with your advice") if failed else ("approve", "not yet, and why")
+    back = (Exit(f"go back to {state}", f'{start} "TEXT" --backtrack {state}') for state in asked.backtracks)
+    fail = (Exit("let the job fail", f"{start} fail"),) if failed else ()
+    return (
+        Exit(yes, f"{start} --approve"),
+        Exit(no, f'{start} "TEXT" --revise'),
+        *back,
+        Exit("give it up", f'{start} "TEXT" --withdraw'),
+        *fail,
+    )
+
+
+# ---- what holds a job up without a question ------------------------------------------------------
+
+
+def _budget(present: Present, hold: Hold) -> Need:
+    began = _last(present, lambda step: step.rule == "hold" and json.loads(step.choice) == hold.cause)
+    spent = hold.cause.removeprefix(BUDGET).strip() or "its budget"
+    words = f"its budget is spent ({spent}): it is paused until you raise that or give it up"
+    return _about_job(
+        present,
+        BUDGET,
+        f"{began.number if began else 0}",
+        began.time if began else present.row.updated,
+        words,
+        (
+            Exit("see what it has used", f"parley show {present.job}"),
+            Exit("go on", f"parley resume {present.job}"),
+            Exit("give it up", f"parley withdraw {present.job}"),
+        ),
+    )
+
+
+def _unattended(present: Present) -> Need:
+    last = present.loaded.transaction
+    return _about_job(
+        present,
+        UNATTENDED,
+        f"{present.loaded.epoch}",
+        last.time if last else present.row.created,
+        "nobody works on it: the process that did has ended",
+        (
+            Exit("go on", f"parley resume {present.job}"),
+            Exit("give it up", f"parley withdraw {present.job}"),
+        ),
+    )
+
+
+def _about_job(present: Present, kind: str, which: str, since: float, words: str, exits: tuple[Exit, ...]) -> Need:
+    row = present.row
+    return Need(
+        f"{row.job}.{kind}{which}",
+        row.job,
+        kind,
+        since,
+        row.state,
+        job_thread(row.job),
+        "",
+        excerpt(words, HEADLINE),
+        words,
+        "",
+        exits,
+        None,
+        row.decider,
+    )
+
+
+def _unfinished(present: Present) -> bool:
+    """Whether there is something that a process would do now, besides waiting for the human."""
+    soup = present.soup
+    mail = any(mailbox.queue for mailbox in soup.of(Mailbox))
+    return mail or bool(soup.of(Run)) or bool(present.store.inputs(present.job))
+
+
+def _last(present: Present, fits: Callable[[StepRow], bool]) -> StepRow | None:
+    """The last step that fits. It is looked for from the end on: what holds a job up is among its last steps."""
+    last = present.loaded.transaction.steps if present.loaded.transaction else 0
+    width, upper = _TAIL, last
+    while upper > 0:
+        lower = max(0, upper - width)
+        found: Sequence[StepRow] = [
+            step for step in present.store.steps(present.job, lower) if step.number <= upper and fits(step)
+        ]
+        if found:
+            return found[-1]
+        width, upper = 4 * width, lower
+    return None
