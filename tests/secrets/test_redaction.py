@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import string
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.engine.discretion import words
-from parley.engine.redaction import SHAPES, Secrets
+from parley.engine.redaction import SHAPES, Secrets, hints
 from parley.engine.vault import from_environment, from_text, names_a_secret, secrets_of
 
 FORMS: dict[str, Callable[[str], str]] = {
@@ -36,6 +37,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "HEXADECIMAL": lambda text: text.encode().hex().upper(),
 }
 KEYS = string.ascii_letters + string.digits + "-_.~!@#$%^&*()+=/\\\"' ü€😀"
+LEAST = 4  # letters that say that something has survived
 NAMES = ("PLANTED_KEY", *(shape.name for shape in SHAPES))
 
 
@@ -45,6 +47,7 @@ def could_be_kept(text: str) -> bool:
 
 VALUES = st.text(KEYS, min_size=8, max_size=60).filter(could_be_kept)
 AROUND = st.text(max_size=60)
+PIECES = st.text("ab-_: Kx", min_size=1, max_size=5)
 
 
 def undone(form: str, text: str) -> bool:
@@ -63,6 +66,8 @@ def test_no_planted_secret_survives_in_any_form(form: str, before: str, value: s
     core = planted.strip('"')
     if form.startswith("base 64"):
         core = core.rstrip("=")[4:-6]
+        if len(core) < LEAST:
+            return  # so few letters are found anywhere
     text = f"{before} {planted} {after}"
 
     redacted = Secrets([("PLANTED_KEY", value)]).redact(text)
@@ -78,6 +83,13 @@ def test_redacting_again_changes_nothing(before: str, value: str, after: str, fo
     once = secrets.redact(f"{before}{FORMS[form](value)}{after}{value}")
 
     assert secrets.redact(once) == once
+
+
+@given(beginnings=st.sets(PIECES, min_size=1, max_size=12), text=st.text("ab-_: Kx", max_size=40))
+def test_a_texts_hints_are_those_of_the_beginnings_in_it(beginnings: set[str], text: str) -> None:
+    hinted = any(rare in text and re.search(pattern, text) for rare, pattern in hints(beginnings))
+
+    assert hinted == any(beginning in text for beginning in beginnings)
 
 
 @given(st.text(max_size=400))
