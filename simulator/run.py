@@ -284,7 +284,7 @@ class Simulation:
     def put(self, kind: str, body: dict[str, Any], key: str | None = None) -> bool:
         """Leave an input on the bus; whether it was new."""
         try:
-            self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), "human", json.dumps(body))
+            self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), "me", json.dumps(body))
         except Duplicate:
             return False
         self.trace(f"{self.clock.time:9.2f} human: {kind} {body}")

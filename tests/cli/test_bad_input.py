@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.sqlite import SqliteStore
+from parley.faces.cli.desk import me
 from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
 
 
@@ -206,7 +207,8 @@ def test_an_answer_to_a_question_of_a_job_that_has_ended(home: Home) -> None:
     question = home.question()
     home.here("withdraw", job)
 
-    assert f"question {question} is closed: job {job} has ended (WITHDRAWN)" in home.refuses("answer", question, "x")
+    said = home.refuses("answer", question, "x")
+    assert f"question {question} is closed: {me()} withdrew the job at " in said
 
 
 def test_going_back_to_where_there_is_nothing(waiting: Home) -> None:

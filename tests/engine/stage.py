@@ -24,7 +24,7 @@ from parley.core.terms import AskHuman, Surface, Verdict
 from parley.engine.audit import audit
 from parley.engine.engine import Engine
 from parley.engine.live import LiveJob
-from parley.engine.records import state_document
+from parley.engine.records import answered, state_document
 from parley.engine.roster import charter_of, roles
 from parley.engine.stand_in import answer_key
 from parley.engine.world import World
@@ -530,6 +530,8 @@ class Stage:
         assert not self.turns.late_calls_accepted
         state = self.document()
         anchor = state.pop("head")
+        taken = answered(self.outside.inputs(JOB, waiting=False))
+        assert [answer["by"] for answer in state.pop("answers")] == [row.by for row in taken]
         assert state == state_document(live.record)
         for record in self.subteams:
             name = record.id.partition(":")[2]

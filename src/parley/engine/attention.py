@@ -101,6 +101,8 @@ def of_question(asked: Asked, decider: str = "") -> Need:
     """What a question needs."""
     kind = _KINDS.get(asked.kind, QUESTION)
     words = asked.text or asked.body.partition("\n")[2] or asked.body
+    if asked.superseded:
+        words = f"(put forward anew since, as {asked.superseded}: that verdict counts) {words}"
     return Need(
         asked.id,
         asked.job,
@@ -159,12 +161,13 @@ def _budget(present: Present, hold: Hold) -> Need:
 
 def _unattended(present: Present) -> Need:
     last = present.loaded.transaction
+    kept = "; what you have said is kept for whoever goes on" if present.store.inputs(present.job) else ""
     return _about_job(
         present,
         UNATTENDED,
         f"{present.loaded.epoch}",
         last.time if last else present.row.created,
-        "nobody works on it: the process that did has ended",
+        f"nobody works on it: the process that did has ended{kept}",
         (
             Exit("go on", f"parley resume {present.job}"),
             Exit("give it up", f"parley withdraw {present.job}"),

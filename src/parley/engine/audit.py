@@ -9,6 +9,7 @@ where the row can't even be read.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -23,7 +24,9 @@ from parley.engine.chain import Sealed, origin
 from parley.engine.confinement import Confinement
 from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
 from parley.engine.live import slot
+from parley.engine.records import answered
 from parley.engine.replay import Replay, Rows
+from parley.engine.stand_in import STAND_INS
 from parley.ports import BusError, InputRow, JobRow, Loaded, Store, TransactionRow, TurnRow
 
 SETTINGS = ("jobs", 0)  # what stands for the settings in a job's row where an export shows them without secrets
@@ -50,6 +53,7 @@ class Report:
     findings: tuple[Finding, ...] = ()
     redacted: int = 0  # rows of an export that are shown without the secrets in them
     confinement: Confinement = field(default_factory=Confinement)
+    answers: Mapping[str, int] = field(default_factory=dict)  # who answered for the human, and how often
 
     @property
     def ok(self) -> bool:
@@ -69,6 +73,7 @@ class Report:
             "anchored": self.anchored,
             "redacted": self.redacted,
             "boundary": self.confinement.document(),
+            "answers": dict(self.answers),
             "findings": [{"table": f.table, "number": f.number, "what": f.what} for f in self.findings],
         }
 
@@ -98,9 +103,14 @@ def render(report: Report) -> list[str]:
         f"  {counts} were replayed from nothing",
         f"  {tail}",
         *(f"  {line}" for line in report.confinement.lines()),
+        *((f"  the human's answers: {_counted(report.answers)}",) if report.answers else ()),
         *((f"  {_redacted(report.redacted)}",) if report.redacted else ()),
         f"  head {report.head or '(none)'}",
     ]
+
+
+def _counted(answers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} by {by}" for by, count in answers.items())
 
 
 def _redacted(count: int) -> str:
@@ -131,8 +141,9 @@ def audit(
     replay = Replay(job, rules, sealed=sealed)
     anchored = anchor.get("transaction") if anchor else None
     findings: tuple[Finding, ...] = ()
+    answers: Mapping[str, int] = {}
     try:
-        _examine(store, replay, anchor, witnesses)
+        answers = _examine(store, replay, anchor, witnesses)
     except Found as found:
         findings = (found.finding,)
     return Report(
@@ -146,6 +157,7 @@ def audit(
         findings,
         len(sealed),
         replay.confinement,
+        answers,
     )
 
 
@@ -198,7 +210,7 @@ def _moment(store: Store, job: str) -> Moment:
 
 def _examine(
     store: Store, replay: Replay, anchor: Mapping[str, Any] | None, witnesses: Sequence[Mapping[str, Any]]
-) -> None:
+) -> Mapping[str, int]:
     job = replay.job
     by_number: dict[int, list[Mapping[str, Any]]] = {}
     for witness in witnesses:
@@ -243,7 +255,7 @@ def _examine(
     _compare_molecules(replay, now.loaded)
     _compare_recipients(replay, now.loaded)
     _compare_turns(replay, now)
-    _compare_inputs(replay, now)
+    return _compare_inputs(replay, now)
 
 
 def _listed(store: Store, job: str) -> list[TransactionRow]:
@@ -380,9 +392,18 @@ def _compare_turns(replay: Replay, now: Moment) -> None:
         wrong("turns", "-", "those that are out are not those that an owner would load")
 
 
-def _compare_inputs(replay: Replay, now: Moment) -> None:
+def _compare_inputs(replay: Replay, now: Moment) -> Mapping[str, int]:
+    """Each was taken by what is there, and answered by who may; who answered how often."""
+    may = (read_object("steps", 1, replay.origin).get("decider"), *STAND_INS) if replay.origin else STAND_INS
+    found = answered(now.inputs)
+    for row in found:
+        if row.by not in may:
+            wrong(
+                "inputs", row.number, f"{row.by!r:.80} has answered, and only {may[0]!r:.80} may, who started the job"
+            )
     for row in now.inputs:
         if not 0 <= row.taken <= replay.transaction:
             wrong("inputs", row.number, f"it says that transaction {row.taken} took it, which is not there")
         if row.note and not row.taken:
             wrong("inputs", row.number, "something was noted of it, and no transaction took it")
+    return Counter(row.by for row in found)

@@ -103,6 +103,7 @@ class Engine:
             store.disown(job)
             raise
         live = LiveJob.resume(loaded, epoch, self.rules)
+        live.answers = records.answered(store.inputs(job, waiting=False))
         self.jobs[job] = live
         self._look = True
         if loaded.transaction is None:
@@ -127,6 +128,7 @@ class Engine:
         store = self.world.store
         epoch = store.own(job)
         live = self.jobs[job] = LiveJob.resume(store.load(job), epoch, self.rules)
+        live.answers = records.answered(store.inputs(job, waiting=False))
         self.world.turns.reclaim(job)
         self.world.workspace.reclaim(job)
         self._restore(live)
@@ -469,6 +471,6 @@ class Engine:
     def _anchor(self, live: LiveJob, *, force: bool = False) -> None:
         if not force and self._anchored.get(live.job) == live.transaction:
             return
-        document = records.state_document(live.record, live.anchor())
+        document = records.state_document(live.record, live.anchor(), live.answers)
         self.world.files.write_state(live.job, "state.json", records.render(document))
         self._anchored[live.job] = live.transaction

@@ -31,6 +31,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import texts
+from parley.engine.records import LATE, REFUSED
 from parley.ports import InputRow, MessageRow, StepRow, TransactionRow
 
 # What decoding and firing a row that somebody has changed may raise.
@@ -261,13 +262,13 @@ def check_inputs(job: str, part: Part) -> None:
                 wrong("inputs", int(number), f"the row is missing there: {what}")
     for row in part.inputs:
         source = made.get(str(row.number))
-        late = row.note.startswith("too late: ")
+        late = row.note.startswith((LATE, REFUSED))
         try:
             problem = _effect(job, row, source, part) if not late else ""
         except ODD as error:
             problem = f"it can't be read: {error!r}"
         if late and source is not None:
-            problem = f"it says that it came too late, and message {source.number} was made of it"
+            problem = f"it says that it had no effect, and message {source.number} was made of it"
         if problem:
             wrong("inputs", row.number, problem)
 

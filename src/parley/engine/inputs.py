@@ -23,13 +23,18 @@ from parley.core.terms import (
     escalation_thread,
     thread_kind,
 )
-from parley.engine import texts
+from parley.engine import stand_in, texts
 from parley.engine.live import LiveJob, said_slot
+from parley.engine.records import ANSWERED, LATE, REFUSED
 from parley.engine.reduce import respond, terminate
 from parley.engine.world import World
 from parley.ports import InputRow
 
 PAUSE = "pause"
+
+
+class NotTheirs(Exception):
+    """Somebody has decided what is not theirs to decide."""
 
 
 def take(live: LiveJob, world: World, row: InputRow) -> None:
@@ -43,17 +48,22 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
     }
     try:
         note = handlers[row.kind](live, world, row, json.loads(row.body))
+    except NotTheirs as refused:
+        note = f"{REFUSED}{refused}"
     except (Disabled, Refused) as late:
-        note = f"too late: {late}"
+        note = f"{LATE}{late}"
     except (AttributeError, LookupError, TypeError, ValueError) as odd:  # anyone may leave one
-        note = f"too late: it can't be read: {odd!r}"
+        note = f"{LATE}it can't be read: {odd!r}"
     live.take(row, note)
 
 
 def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
     question = body["question"]
     thread = escalation_thread(question)
-    asked = live.soup.need(AskHuman, thread)
+    _refuse_unless_decider(live, row.by)
+    asked = live.soup.get(AskHuman, thread)
+    if asked is None:
+        raise Disabled(f"{live.job} has no open question {question!s:.40}")
     if asked.framing != body["framing"]:
         raise Disabled("the question was put anew since")
     ruling = Ruling(body["ruling"]) if body["ruling"] else None
@@ -70,7 +80,15 @@ def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) ->
     live.fire("human-reply", question, choice=Answer(name, HUMAN, ruling), who=HUMAN, time=now)
     if asked.question.kind is Kind.FAILURE:
         respond(live, world, question, ruling, body["text"], key=f"input:{row.number}/answer", by=HUMAN)
-    return "answered"
+    live.answers.append(row)
+    return ANSWERED
+
+
+def _refuse_unless_decider(live: LiveJob, by: str) -> None:
+    """Only who started the job answers for it, or whoever they have let stand in when they did."""
+    let = (stand_in.PLAYBOOK, "human"), (stand_in.YES, "yes")
+    if by not in (live.row.decider, *(name for name, setting in let if live.settings.get(setting))):
+        raise NotTheirs(f"{live.row.decider} started the job, and only they can answer; not {by}")
 
 
 def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:

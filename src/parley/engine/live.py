@@ -182,6 +182,7 @@ class LiveJob:
         self.outcomes: list[tuple[str, str, str]] = []  # to be kept as files: name, text, whose workspace
         self.asking = 0  # how many questions wait for the human
         self.held = self.parked = 0  # how many holds there are on the whole job, and on single instances
+        self.answers: list[InputRow] = []  # what the human has answered, for the state record
         self.homes = ""  # where its instances have their homes, once a turn was submitted
         self._rules: dict[str, str] = {}
         self._role_texts: dict[str, str] = {}

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from parley.core.conversation import enclosing
 from parley.core.soup import Soup
 from parley.core.states import BACKTRACK, PHASES, Record, State, skill_outcomes
 from parley.core.terms import (
@@ -20,6 +21,7 @@ from parley.core.terms import (
     PROXY,
     AskHuman,
     AskQuestion,
+    Assertion,
     Hold,
     Idle,
     Interrupt,
@@ -34,7 +36,7 @@ from parley.core.terms import (
 from parley.core.wire import decode
 from parley.engine.live import HANDLE, TREE, number_of
 from parley.engine.records import stream_of
-from parley.engine.stand_in import answer_key
+from parley.engine.stand_in import answer_key, plain_key
 from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, Loaded, MessageRow, StepRow, Store, TurnRow
 
@@ -89,6 +91,8 @@ class Asked:
     workspace: str
     text: str
     body: str
+    digest: str = ""  # what the artifact contained
+    superseded: str = ""  # the newer question about the same artifact, whose verdict is the one that counts
 
     @property
     def backtracks(self) -> tuple[str, ...]:
@@ -142,7 +146,8 @@ class Present:
 
     def questions(self) -> list[Asked]:
         """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""
-        given = {row.key for row in self.store.inputs(self.job)} if self.soup.of(AskHuman) else set[str]()
+        waiting = self.store.inputs(self.job) if self.soup.of(AskHuman) else []
+        given = {plain_key(row.key) for row in waiting}
         found = [self._asked(asked) for asked in self.soup.of(AskHuman) if answer_key(asked) not in given]
         return sorted(found, key=lambda asked: asked.time)
 
@@ -163,7 +168,17 @@ class Present:
             surface.workspace if surface else job_thread(self.job),
             str(about.get("text", "")),
             row.body,
+            asked.question.digest,
+            self._newer(asked),
         )
+
+    def _newer(self, asked: AskHuman) -> str:
+        """The question that has put the same artifact forward since."""
+        if not asked.question.artifact or self.record is None:
+            return ""
+        record = enclosing(self.soup, asked.thread)
+        found = [made for made in self.soup.all(Assertion, record.id) if made.artifact == asked.question.artifact]
+        return found[0].question if found and found[0].question != asked.id else ""
 
     def threads(self) -> list[Thread]:
         """The instances that are there now, each after its parent."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import json.encoder
+from collections.abc import Iterable
 from typing import Any
 
 from parley.core.states import PHASES, Record
+from parley.ports import InputRow
 
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """JSON as the bus and the streams hold it, on one line."""
@@ -14,8 +16,19 @@ quote = json.encoder.encode_basestring
 """A string as `dumps` writes it."""
 
 
-def state_document(record: Record, head: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A state record as people and programs read it."""
+ANSWERED = "answered"  # the note of an answer that was taken
+LATE, REFUSED = "too late: ", "refused: "  # how the note of an input begins that had no effect
+
+
+def answered(rows: Iterable[InputRow]) -> list[InputRow]:
+    """The answers among a job's inputs that were taken."""
+    return [row for row in rows if row.kind == "answer" and row.note == ANSWERED]
+
+
+def state_document(
+    record: Record, head: dict[str, Any] | None = None, answers: Iterable[InputRow] = ()
+) -> dict[str, Any]:
+    """A state record as people and programs read it; a job's own says who has answered for the human."""
     document: dict[str, Any] = {
         "id": record.id,
         "phase": record.phase,
@@ -41,8 +54,14 @@ def state_document(record: Record, head: dict[str, Any] | None = None) -> dict[s
         "approved": dict(record.approved),
     }
     if head is not None:
+        document["answers"] = [_answer(row) for row in answers]
         document["head"] = head
     return document
+
+
+def _answer(row: InputRow) -> dict[str, Any]:
+    body = json.loads(row.body)
+    return {"question": body["question"], "verdict": body["ruling"], "by": row.by, "timestamp": row.time}
 
 
 def render(document: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from parley.core.terms import AskHuman, escalation_thread
 from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.projections import TERMINAL, Asked, Present
+from parley.engine.records import REFUSED
 from parley.engine.stand_in import answer_key
 from parley.ports import Duplicate, InputRow, Owned, Store
 
@@ -101,7 +102,7 @@ def _rest(live: LiveJob) -> Pause | None:
 
 
 class Closed(Exception):
-    """The question can't be answered any more: who answered it and when, if anybody did."""
+    """The question can't be answered, not any more or not by them: who answered it and when, if anybody did."""
 
     def __init__(self, asked: Asked, earlier: InputRow | None) -> None:
         super().__init__(f"question {asked.id} is closed")
@@ -109,18 +110,36 @@ class Closed(Exception):
         self.earlier = earlier
 
 
+class NotDecider(Closed):
+    """The question is not theirs to answer."""
+
+    def __init__(self, asked: Asked, decider: str, by: str) -> None:
+        super().__init__(asked, None)
+        started = f"{decider} started {asked.job} and is asked by it"
+        self.args = (f"question {asked.id} is not yours to answer: {started}; answer as {decider}, not as {by}",)
+
+
 def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: str) -> str:
-    """Leave the human's word on a question; the input's key. A question is answered once."""
-    molecule = Present(store, asked.job).soup.get(AskHuman, escalation_thread(asked.id))
+    """Leave the human's word on a question; the input's key. A question is answered once, by who started the job."""
+    present = Present(store, asked.job)
+    if by != present.row.decider:
+        raise NotDecider(asked, present.row.decider, by)
+    molecule = present.soup.get(AskHuman, escalation_thread(asked.id))
     if molecule is None or molecule.framing != asked.framing:
         raise Closed(asked, None)
-    key = answer_key(molecule)
     body = {"question": asked.id, "framing": asked.framing, "ruling": ruling, "text": text, "rule": None}
-    try:
-        leave(store, asked.job, "answer", key, body=body, by=by)
-    except Duplicate as error:
-        raise Closed(asked, find_input(store, asked.job, key)) from error
-    return key
+    refused = 0  # somebody else's word, left past this check: it takes nothing from the decider
+    while True:
+        key = f"{answer_key(molecule)}:{refused}" if refused else answer_key(molecule)
+        try:
+            leave(store, asked.job, "answer", key, body=body, by=by)
+        except Duplicate as error:
+            earlier = find_input(store, asked.job, key)
+            if earlier is None or not earlier.note.startswith(REFUSED):
+                raise Closed(asked, earlier) from error
+            refused += 1
+        else:
+            return key
 
 
 def leave(store: Store, job: str, kind: str, key: str, *, body: Mapping[str, Any], by: str) -> None:

@@ -14,11 +14,17 @@ from parley.engine.world import World
 from parley.ports import Duplicate, InputRow
 
 PLAYBOOK, YES = "human (playbook)", "human (--yes)"
+STAND_INS = (PLAYBOOK, YES)
 
 
 def answer_key(asked: AskHuman) -> str:
     """What makes an answer unique: this question, as it was put this time."""
     return f"answer:{asked.id}:{asked.framing}"
+
+
+def plain_key(key: str) -> str:
+    """An answer's key without the number that tells it from one of the same that was refused."""
+    return ":".join(key.split(":")[:3])
 
 
 def used_rules(inputs: Iterable[InputRow]) -> set[int]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
-from parley.adapters.worktrees import delivery
+from parley.adapters.worktrees import delivery, shown
 from parley.adapters.worktrees.copying import bring, check_copies
 from parley.adapters.worktrees.history import BEGIN, SEED, START, History, begin, unknown_tree
 from parley.adapters.worktrees.homecoming import Homecoming, bring_home
@@ -316,6 +316,14 @@ class Worktrees:
     def diff(self, job: str, *, whole: bool = False, stat: bool = False) -> bytes:
         """The same, as git shows it."""
         return delivery.diff(self.history(job), whole=whole, stat=stat)
+
+    def shown(self, job: str, artifact: str, digest: str) -> str | None:
+        """What an artifact contained when it was put forward; None if that is not kept."""
+        return shown.shown(self.history(job), artifact, digest)
+
+    def since(self, job: str, artifact: str, before: str, after: str, *, stat: bool = False) -> str | None:
+        """What has changed between two versions of an artifact; for the work in the whole tree."""
+        return shown.since(self.history(job), artifact, before, after, stat=stat)
 
     def deliver(self, job: str) -> delivery.Delivered | None:
         """Make the result a branch of the user's repository, if there is one."""

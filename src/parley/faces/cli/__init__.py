@@ -98,7 +98,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("show", "tell all about a job, and what can be done with it now", _add_job)
     add("tree", "show who works for whom in a job, also those that have ended", _add_job)
     add("log", "show a job's messages and transitions", _add_log)
-    add("inbox", "list what waits for you, in all jobs", _add_nothing)
+    add("inbox", "list what waits for you, in all jobs; or show one thing of it in full", _add_inbox)
     add("answer", "answer a question", _add_answer)
     add("intervene", "tell a job something while it works", _add_intervene)
     add("pause", "let turns under way end, and start no others", _add_job)
@@ -184,6 +184,10 @@ def _add_log(log: argparse.ArgumentParser) -> None:
     log.add_argument("job", metavar="JOB")
     log.add_argument("--follow", action="store_true", help="go on until the job ends")
     log.add_argument("--thread", metavar="T", help="only what concerns this thread")
+
+
+def _add_inbox(inbox: argparse.ArgumentParser) -> None:
+    inbox.add_argument("id", metavar="ID", nargs="?", default="", help="one thing, or a job, in full (default: all)")
 
 
 def _add_answer(answer: argparse.ArgumentParser) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-from typing import Any
 
 from parley.adapters.sqlite import SqliteStore
-from parley.engine.projections import TERMINAL, Asked, inbox
-from parley.engine.session import Closed, give_answer
+from parley.engine import fate
+from parley.engine.projections import Asked, inbox
+from parley.engine.records import LATE, REFUSED
+from parley.engine.session import Closed, NotDecider, give_answer
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, pick
 from parley.faces.cli.desk import check_text, clock, me, place_of, print_json
@@ -38,8 +38,10 @@ def run(words: argparse.Namespace) -> int:
 def _given(store: SqliteStore, asked: Asked, ruling: str | None, text: str) -> str:
     try:
         return give_answer(store, asked, ruling, text, me())
+    except NotDecider as refused:
+        raise Trouble(str(refused)) from refused
     except Closed as closed:
-        raise Trouble(_answered(asked.id, closed.earlier) if closed.earlier else f"{closed}; {REMEDY}") from closed
+        raise Trouble(_became(store, asked, closed.earlier)) from closed
 
 
 def _question(store: SqliteStore, given: str) -> Asked:
@@ -49,37 +51,25 @@ def _question(store: SqliteStore, given: str) -> Asked:
     open_now = {asked.id: asked for asked in inbox(store, rows)}
     if given and not any(name.startswith(given) for name in open_now):
         for row in rows:
-            closed = _closed(store, row.job, row.state, given)
-            if closed:
-                raise Trouble(closed)
+            closed = fate.fate(store, row.job, given)
+            if closed is not None:
+                raise Trouble(f"{closed.words(clock)}; {REMEDY}")
     return open_now[pick(given, open_now, "open question", "`parley inbox` lists them")]
 
 
-def _closed(store: SqliteStore, job: str, state: str, given: str) -> str:
-    """Why a question of a job can't be answered any more; empty if the job never had it."""
-    for row in reversed(store.inputs(job, waiting=False)):
-        name = json.loads(row.body).get("question", "") if row.kind == "answer" else ""
-        if name.startswith(given):
-            return _answered(name, row)
-    for message in store.messages(job):
-        about: dict[str, Any] = json.loads(message.meta) if message.meta else {}
-        name = str(about.get("question", ""))
-        if name.startswith(given):
-            why = f"job {job} has ended ({state})" if state in TERMINAL else "it was answered, or nobody asks any more"
-            return f"question {name} is closed: {why}; {REMEDY}"
-    return ""
-
-
-def _answered(question: str, row: InputRow) -> str:
-    body = json.loads(row.body)
-    said = body.get("ruling") or "an answer"
-    return f"question {question} was answered before: {said}, by {row.by} at {clock(row.time)}; {REMEDY}"
+def _became(store: SqliteStore, asked: Asked, earlier: InputRow | None) -> str:
+    """Why a question that was open a moment ago is not any more."""
+    closed = fate.answered(asked.job, asked.id, earlier) if earlier else fate.fate(store, asked.job, asked.id)
+    said = closed.words(clock) if closed else f"question {asked.id} was put anew meanwhile"
+    return f"{said}; {REMEDY}"
 
 
 def _outcome(store: SqliteStore, asked: Asked, key: str, words: argparse.Namespace) -> int:
     """Say what became of the answer."""
     taken = wait(store, asked.job, key) if store.owner_lives(asked.job) else None
     note = taken.note if taken else "kept"
+    if note.startswith((LATE, REFUSED)) and not words.json:
+        raise Trouble(_became(store, asked, None) if note.startswith(LATE) else note, FAILED)
     if words.json:
         print_json({"id": asked.id, "job": asked.job, "taken": taken is not None, "note": note})
     elif taken is None and store.owner_lives(asked.job):
@@ -88,6 +78,6 @@ def _outcome(store: SqliteStore, asked: Asked, key: str, words: argparse.Namespa
         print(f"answered {asked.id}; nobody works on the job now, go on with: parley resume {asked.job}")
     else:
         print(f"{note} {asked.id}")
-    if note.startswith("too late"):
-        return FAILED
-    return OK
+    if asked.superseded and not words.json:
+        print(f"{asked.artifact} was put forward anew since: the verdict that counts is the one on {asked.superseded}")
+    return FAILED if note.startswith((LATE, REFUSED)) else OK

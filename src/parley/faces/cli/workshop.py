@@ -20,6 +20,7 @@ from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
 from parley.adapters.worktrees import Worktrees
 from parley.config import Settings
+from parley.engine.attention import exits_of
 from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
 from parley.engine.session import Pause, View, drive
@@ -201,15 +202,5 @@ def print_question(asked: Asked, place: Place) -> None:
         print(f"  {line}")
     if asked.artifact:
         print(f"  file: {file_of(Worktrees(place.home), asked)}")
-    for command in answers(asked):
-        print(f"  {command}")
-
-
-def answers(asked: Asked) -> list[str]:
-    """The commands that answer a question."""
-    start = f"parley answer {asked.id}"
-    if asked.kind == "question":
-        return [f'{start} "TEXT"']
-    back = [f'{start} "TEXT" --backtrack {state}' for state in asked.backtracks]
-    fail = [f"{start} fail"] if asked.kind == "failure" else []
-    return [f"{start} --approve", f'{start} "TEXT" --revise', *back, f'{start} "TEXT" --withdraw', *fail]
+    for way in exits_of(asked):
+        print(f"  {way.command}")

@@ -1,0 +1,128 @@
+"""What needs the human, as people read it. Nothing that an agent wrote is obeyed by a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from parley.adapters.worktrees import Worktrees
+from parley.engine.attention import GATE, Need
+from parley.engine.endings import WORK
+from parley.engine.seen import Seen, last_seen
+from parley.faces.cli.desk import clock, columns, lasting, safe
+from parley.faces.cli.workshop import file_of
+from parley.ports import Store
+
+BEGINNING = 8  # lines of an artifact in the list
+CHANGED = 16  # lines of what has changed since, there
+WORDS = 12  # lines of what is said, there
+EXITS = 28  # columns of the words before a command
+_LABELS = {
+    "question": "a question",
+    "gate": "a gate",
+    "failure": "it can't go on",
+    "budget": "a spent budget",
+    "stall": "a stall",
+    "unattended": "nobody works on it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """What a gate is about: the artifact as it was put forward, and what has changed since the human last saw it."""
+
+    content: str | None = None
+    seen: Seen | None = None
+    changed: str | None = None  # since it was seen; of the work, from the job's beginning if it never was
+
+    def document(self, *, whole: bool) -> dict[str, Any]:
+        """The exhibit as `--json` gives it."""
+        said: dict[str, Any] = {"seen": self.seen.document() if self.seen else None}
+        return {**said, "content": self.content, "changed": self.changed} if whole else said
+
+
+def exhibit(store: Store, trees: Worktrees, need: Need, redact: Callable[[str], str], *, whole: bool) -> Exhibit:
+    """Look up what a gate is about."""
+    asked = need.asked
+    if asked is None or need.kind != GATE:
+        return Exhibit()
+    seen = last_seen(store, asked)
+    content = trees.shown(asked.job, asked.artifact, asked.digest)
+    work = asked.artifact == WORK
+    changed = None
+    if seen is not None or work:
+        before = seen.digest if seen else ""
+        changed = trees.since(asked.job, asked.artifact, before, asked.digest, stat=work and not whole)
+    clean = [redact(text) if text is not None else None for text in (content, changed)]
+    return Exhibit(clean[0], seen, clean[1])
+
+
+def lines(need: Need, found: Exhibit, trees: Worktrees, me: str, *, whole: bool) -> Iterator[str]:
+    """A need, with what can be done about it; in full, or as a list has it."""
+    since = lasting(time.time() - need.since)
+    who = f" from {need.who}" if need.who else ""
+    yield f"  {need.id}  {_LABELS.get(need.kind, need.kind)}{who}, {since} ago ({need.state})"
+    if need.decider and need.decider != me:
+        yield f"    only {need.decider}, who started the job, can answer"
+    if need.asked is not None and need.asked.superseded:
+        yield f"    {need.artifact} was put forward anew since: the verdict on {need.asked.superseded} counts"
+    yield from _cut(_wrapped(need.body), WORDS, need, whole=whole)
+    yield from _shown(need, found, trees, whole=whole)
+    yield ""
+    for way in need.exits:
+        yield f"    {way.words:<{EXITS}}{way.command}" if len(way.words) < EXITS else f"    {way.words}  {way.command}"
+
+
+def _shown(need: Need, found: Exhibit, trees: Worktrees, *, whole: bool) -> Iterator[str]:
+    if need.asked is None or not need.artifact:
+        return
+    yield ""
+    if found.content is None:
+        yield f"    {need.artifact}: {file_of(trees, need.asked)}"
+    else:
+        length = len(found.content.splitlines())
+        yield f"    {need.artifact}, {length} {'line' if length == 1 else 'lines'}: {file_of(trees, need.asked)}"
+        yield from _cut(_quoted(found.content), BEGINNING, need, whole=whole)
+    if found.changed is not None:
+        yield ""
+        yield f"    {_heading(need, found)}"
+        nothing = not found.changed.strip()
+        yield from _cut(["      nothing"] if nothing else _quoted(found.changed), CHANGED, need, whole=whole)
+        if need.artifact == WORK and not whole:
+            yield f"    all of it: parley diff {need.job}"
+
+
+def _heading(need: Need, found: Exhibit) -> str:
+    what = "all files" if need.artifact == WORK else "it"
+    if found.seen is None:
+        return f"changed in {what} since the job began:"
+    said = found.seen.ruling or "an answer"
+    return f"changed in {what} since you last saw it ({said}, {clock(found.seen.time)}):"
+
+
+def _quoted(text: str) -> list[str]:
+    return [f"    | {line}".rstrip() for line in safe(text).expandtabs(4).splitlines()]
+
+
+def _wrapped(text: str) -> list[str]:
+    width = max(columns(), 40)
+    indent = "    "
+    found: list[str] = []
+    for line in safe(text).expandtabs(4).splitlines():
+        found += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) or [""]
+    return found
+
+
+def _cut(told: list[str], most: int, need: Need, *, whole: bool) -> Iterator[str]:
+    """The first lines in a list, clipped to the screen; all of them in full."""
+    if whole:
+        yield from told
+        return
+    width = max(columns(), 40)
+    for line in told[:most]:
+        yield line if len(line) <= width else f"{line[: width - 1]}…"
+    if len(told) > most:
+        yield f"    … {len(told) - most} more lines: parley inbox {need.id}"
