@@ -66,6 +66,7 @@ class Settings:
     crash_budget: int = 3
     retry_budget: int = 3
     time_limit_seconds: float = 1800.0
+    stall_seconds: float = 300.0
     parallel: int = 8
     durability: str = "full"
     roles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what is said of each role, key by key
@@ -141,7 +142,9 @@ class _Reader:
         default = Settings()
         policy = self.table(document, "policy", STATES)
         limits = self.table(
-            document, "limits", ("fan_out", "crash_budget", "retry_budget", "time_limit_seconds", "parallel")
+            document,
+            "limits",
+            ("fan_out", "crash_budget", "retry_budget", "time_limit_seconds", "stall_seconds", "parallel"),
         )
         bus = self.table(document, "bus", ("durability",))
         intent, plan, execute = (
@@ -154,6 +157,7 @@ class _Reader:
             self.count(limits, "crash_budget", default.crash_budget),
             self.count(limits, "retry_budget", default.retry_budget),
             self.seconds(limits, "time_limit_seconds", default.time_limit_seconds),
+            self.seconds(limits, "stall_seconds", default.stall_seconds),
             self.count(limits, "parallel", default.parallel),
             self.word(bus, "bus", "durability", DURABILITIES, default.durability),
             {name: self.role(name, given) for name, given in self.table(document, "roles", None).items()},
@@ -267,7 +271,7 @@ class _Reader:
                     raise self.fail(f"{where} {key}", "it must be a list of names", f'write {key} = ["one", "two"]')
                 found[key] = tuple(dict.fromkeys(value))
             elif key == "limits":
-                self.check(f"{where} limits ", self.table(given, "limits", None), ("turn_seconds",))
+                self.check(f"{where} limits ", self.table(given, "limits", None), ("turn_seconds", "stall_seconds"))
                 found[key] = {name: self.seconds(value, name, 0.0, f"{where} limits") for name in value}
             elif not isinstance(value, str) or not value.isprintable() or not value.strip():
                 raise self.fail(f"{where} {key}", "it must be a text", f'write {key} = "…"')

@@ -279,11 +279,17 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A sign of life, for the stream and the faces."""
+    """A sign of life, for the stream and the faces.
+
+    Where it says that a tool's use begins, the agent may be silent until it says that the same use is over.
+    """
 
     job: str
     turn: str
     text: str
+    tool: str = ""  # the name of a tool whose use begins, or is over
+    use: str = ""  # which use of it: several may go on at once
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,8 +125,8 @@ def test_values_are_written_as_toml_reads_them(text: str, flags: list[bool], tab
 @settings(max_examples=50)
 @given(st.lists(st.binary(max_size=300) | JSON.map(lambda value: str(value).encode()), max_size=6))
 def test_whatever_a_program_says_is_heard_without_harm(parts: list[bytes]) -> None:
-    told: list[str] = []
-    for output in (CodexJson(told.append), Text(r"session (\S+)")):
+    told: list[tuple[object, ...]] = []
+    for output in (CodexJson(lambda *said: told.append(said)), Text(r"session (\S+)")):
         for part in parts:
             output.take(part)
         output.take(b"\n")
@@ -147,7 +147,7 @@ def test_whatever_a_program_says_is_heard_without_harm(parts: list[bytes]) -> No
     ],
 )
 def test_events_that_are_not_as_they_should_be_do_no_harm(line: bytes) -> None:
-    output = CodexJson(lambda _: None)
+    output = CodexJson(lambda *_: None)
     output.take(line + b"\n" + b'{"type": "item.completed", "item": {"type": "agent_message", "text": "after"}}\n')
 
     assert output.text() == "after"

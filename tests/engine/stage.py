@@ -415,7 +415,7 @@ class Stage:
         """Let time pass."""
         until = self.clock.time + seconds
         while self.clock.time < until:
-            self.crank(until - self.clock.time)
+            self.crank(min(5.0, until - self.clock.time))
         self.crank(0.0)
         return self
 

@@ -24,6 +24,8 @@ class Glimpse(NamedTuple):
     backtracks: int
     waiting: int  # questions that wait for the human, those left out whose answers are there
     held: int
+    stalled: int = 0  # instances that show no sign of life, as long as somebody works on the job
+    alarms: int = 0  # those of them that count among what waits for the human
 
 
 def glance(home: Path) -> list[Glimpse]:

@@ -160,7 +160,8 @@ class Playing:
                 token, number, tool = str(said["token"]), int(said["call"]), str(said["tool"])
                 self._tell(turn, Called(order.job, order.turn, token, number, tool, dict(said["args"])))
             elif "progress" in said:
-                self._tell(turn, Progress(order.job, order.turn, str(said["progress"])))
+                tool, over = str(said.get("tool", "")), bool(said.get("over"))
+                self._tell(turn, Progress(order.job, order.turn, str(said["progress"]), tool, tool, over))
             elif "end" in said:
                 return dict(said["end"])
         except (ValueError, TypeError, KeyError, RecursionError):

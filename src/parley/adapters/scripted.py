@@ -86,9 +86,10 @@ class _Wire:
             except OSError as error:
                 raise EngineGoneError from error
 
-    def progress(self, text: str) -> None:
-        """Report what the agent does."""
-        self.send({"progress": text[:PROGRESS_LIMIT]})
+    def progress(self, text: str, tool: str = "", *, over: bool = False) -> None:
+        """Report what the agent does; with a tool, that its use begins or is over."""
+        using = {"tool": tool, "over": over} if tool else {}
+        self.send({"progress": text[:PROGRESS_LIMIT], **using})
 
     def pause(self, seconds: float) -> None:
         """Sleep, but not longer than the engine lives."""
@@ -235,15 +236,16 @@ def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str) -> Reply
         return _done()
     subject = effect.path if isinstance(effect, Write) else effect.command[:_COMMAND_SHOWN]
     doing = f"write {subject}" if isinstance(effect, Write) else f"shell {subject}"
-    wire.progress(doing)
+    tool = "shell" if isinstance(effect, Shell) else ""
+    wire.progress(doing, tool)
     try:
         if isinstance(effect, Shell):
-            wire.progress(_shell(effect.command, wire))
+            wire.progress(_shell(effect.command, wire), tool, over=True)
         else:
             _write(workspace, effect.path, effect.text)
     except (OSError, ValueError) as error:
         refusal = f"{doing}: {error.strerror if isinstance(error, OSError) else error}"
-        wire.progress(f"refused: {refusal}")
+        wire.progress(f"refused: {refusal}", tool, over=True)
         return _refused(refusal)
     return _done()
 

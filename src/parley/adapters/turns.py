@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.adapters.marks import end_marked
-from parley.ports import Ended, Order, Runner, TurnEvent
+from parley.ports import Ended, Order, Progress, Runner, TurnEvent
+
+QUEUE = "the queue"
 
 Key = tuple[str, str]  # a job, and a turn of it
 
@@ -34,6 +36,7 @@ class LocalTurns:
             return
         if len(self._running) >= self._slots:
             self._waiting.append(order)
+            self._told.put(_queued(order, "waits for a free slot"))
         else:
             self._start(order)
 
@@ -81,7 +84,9 @@ class LocalTurns:
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._slots:
-            self._start(self._waiting.popleft())
+            order = self._waiting.popleft()
+            self._told.put(_queued(order, "begins", over=True))
+            self._start(order)
 
     def cancel(self, job: str, turn: str) -> None:
         """End a turn and all its processes; what it has told and nobody has heard yet is forgotten."""
@@ -113,6 +118,11 @@ class LocalTurns:
             self._end(job, turn)
         for runner in self._runners.values():
             runner.close()
+
+
+def _queued(order: Order, text: str, *, over: bool = False) -> Progress:
+    """Whoever waits for a slot is silent for a reason, as in a tool."""
+    return Progress(order.job, order.turn, text, QUEUE, QUEUE, over)
 
 
 def _ends(event: TurnEvent, order: Order) -> bool:

@@ -26,6 +26,7 @@ from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed
 from parley.engine.live import slot
 from parley.engine.records import answered
 from parley.engine.replay import Replay, Rows
+from parley.engine.signs import alarms
 from parley.engine.stand_in import STAND_INS
 from parley.ports import BusError, InputRow, JobRow, Loaded, Store, TransactionRow, TurnRow
 
@@ -318,7 +319,7 @@ def _compare_job(replay: Replay, loaded: Loaded) -> None:
             "state": str(record.state),
             "visit": record.visit,
             "backtracks": record.backtrack_count,
-            "needs_human": len(replay.soup.of(AskHuman)),
+            "needs_human": len(replay.soup.of(AskHuman)) + alarms(replay.soup),
             "held": len(replay.soup.all(Hold, job_thread(replay.soup.charter.job))),
         }
         opened = read_object("steps", 1, replay.origin)

@@ -27,7 +27,7 @@ from parley.core.terms import (
     Tombstone,
     thread_kind,
 )
-from parley.engine import inputs, records, stand_in, texts
+from parley.engine import inputs, liveness, records, stand_in, texts
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
@@ -71,6 +71,7 @@ class Engine:
         self._started: list[tuple[LiveJob, Turn]] = []
         self._look = True  # whether inputs may be waiting
         self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
+        self._pulse = liveness.Pulse(world.clock)
 
     # ---- taking a job on -----------------------------------------------------------------------
 
@@ -213,9 +214,13 @@ class Engine:
                 unpark(live, self.world)
         stillborn, self._stillborn = self._stillborn, []
         events = [*stillborn, *self.world.turns.events(0.0 if self._look or stillborn else timeout_seconds)]
+        self._pulse.beat()
         for event in events:
             self._take(event)
         taken = self._take_inputs()
+        if self._pulse.due():
+            for live in self.jobs.values():
+                liveness.look(live, self.world, self._pulse)
         if not events and not taken:
             self._write_lines()
             for live in self.jobs.values():
@@ -231,13 +236,17 @@ class Engine:
         elif live is None or turn is None:
             return
         elif isinstance(event, Progress):
-            self._log(live, turn, "progress", f'"text":{quote(event.text)}')
+            liveness.hear(live, self.world, turn, event, self._pulse)
+            over = ',"over":true' if event.over else ""
+            used = f',"tool":{quote(event.tool)},"use":{quote(event.use)}{over}' if event.tool else ""
+            self._log(live, turn, "progress", f'"text":{quote(event.text)}{used}')
         else:
             self._ended(live, event)
 
     def _called(self, live: LiveJob | None, turn: Turn | None, event: Called) -> None:
         ok, text, data = False, "this turn is over", dict[str, Any]()
         if live is not None and turn is not None and event.token == turn.token:
+            liveness.hear(live, self.world, turn, event, self._pulse)
             try:
                 text, data = call(live, self.world, turn, event.tool, event.arguments)
                 ok = True
@@ -291,6 +300,8 @@ class Engine:
         while True:
             while live.dying:
                 terminate(live, self.world, live.dying[0])
+            if live.parked:
+                liveness.relieve(live, self.world)
             if own in ready:  # it goes first: an outcome is weighed before its lead is woken for anything else
                 del ready[own]
                 self._rouse(live, *own)
@@ -413,6 +424,7 @@ class Engine:
         text = f"{text}\n\n{remark}" if remark else text
         if not live.homes:
             live.homes = str(self.world.files.home(live.job) / "homes")
+        liveness.begin(turn, self._pulse, self.world.clock.now())
         self._log(live, turn, "start", f'"agent":{quote(turn.agent)},"message":"{turn.message}"')
         self.world.turns.submit(
             Order(

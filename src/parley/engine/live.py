@@ -47,6 +47,7 @@ from parley.core.terms import (
 from parley.core.wire import decode, text
 from parley.engine.chain import link
 from parley.engine.records import dumps
+from parley.engine.signs import alarms, is_alarm
 from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
 
 HANDLE = "handle"
@@ -137,6 +138,10 @@ class Turn:
     calls: list[str] = field(default_factory=list)  # each accepted call in a few words
     notes: list[dict[str, Any]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)  # why its other calls were not taken
+    heard: float = -1.0  # its last sign of life, by the engine's pulse; below zero while it is not put out yet
+    heard_at: float = 0.0  # the same as people tell time
+    uses: dict[str, str] = field(default_factory=dict)  # the uses of tools that it is in, each with the tool's name
+    last: str = ""  # the last thing that it did
     admission: Admission = field(init=False)  # of its payloads
 
     def __post_init__(self) -> None:
@@ -183,6 +188,7 @@ class LiveJob:
         self.asking = 0  # how many questions wait for the human
         self.held = self.parked = 0  # how many holds there are on the whole job, and on single instances
         self.answers: list[InputRow] = []  # what the human has answered, for the state record
+        self.alarms = 0  # how many of these only the human can act on
         self.homes = ""  # where its instances have their homes, once a turn was submitted
         self._rules: dict[str, str] = {}
         self._role_texts: dict[str, str] = {}
@@ -209,6 +215,7 @@ class LiveJob:
         live.changed = {record.id: record for record in live.soup.of(Record)}
         live.asking, live.held = len(live.soup.of(AskHuman)), len(live.soup.all(Hold, live.thread))
         live.parked = len(live.soup.of(Hold)) - live.held
+        live.alarms = alarms(live.soup)
         live.rouse()
         return live
 
@@ -340,6 +347,7 @@ class LiveJob:
                 self.held += change
             else:
                 self.parked += change
+            self.alarms += change * is_alarm(molecule)
 
     def _rouse_thread(self, thread: str) -> None:
         surface = self.soup.get(Surface, thread)
@@ -460,7 +468,7 @@ class LiveJob:
             state=str(record.state),
             visit=record.visit,
             backtracks=record.backtrack_count,
-            needs_human=self.asking,
+            needs_human=self.asking + self.alarms,
             held=self.held,
         )
         return self.row

@@ -36,9 +36,10 @@ from parley.core.terms import (
 from parley.core.wire import decode
 from parley.engine.live import HANDLE, TREE, number_of
 from parley.engine.records import stream_of
+from parley.engine.signs import heard, is_stall, since, stall_of
 from parley.engine.stand_in import answer_key, plain_key
 from parley.engine.texts import excerpt
-from parley.ports import Files, JobRow, Loaded, MessageRow, StepRow, Store, TurnRow
+from parley.ports import Files, JobRow, Loaded, MessageRow, StepRow, Store
 
 TERMINAL = ("DONE", "WITHDRAWN", "FAILURE")
 GAUGES = ("context_used",)  # of what a turn reports: how full something was, which does not add up
@@ -54,12 +55,13 @@ class Thread:
     id: str
     agent: str
     parent: str
-    state: str  # running, idle, asking, waiting, ended
+    state: str  # running, stalled, idle, asking, waiting, ended
     doing: str
     since: float = 0.0
     turn: str = ""
     mail: int = 0
     workspace: str = ""
+    last_progress: float = 0.0  # where it is at work: its last sign of life
 
     def document(self) -> dict[str, Any]:
         """The thread as `--json` gives it."""
@@ -70,6 +72,7 @@ class Thread:
             "state": self.state,
             "doing": self.doing,
             "since": self.since or None,
+            "last_progress": self.last_progress or None,
             "mail": self.mail,
             "workspace": self.workspace,
         }
@@ -127,6 +130,7 @@ class Present:
         self.loaded: Loaded = store.load(job)
         self.row: JobRow = self.loaded.row
         self.soup = soup_of(self.loaded)
+        self.owned = store.owner_lives(job)
         self._turns = {turn.turn: turn for turn in self.loaded.turns}
 
     @property
@@ -143,6 +147,11 @@ class Present:
     def paused(self) -> bool:
         """Whether somebody has paused it."""
         return bool(self.soup.all(Hold, job_thread(self.job)))
+
+    def started(self, turn: str) -> float:
+        """When a turn that is out was put out."""
+        row = self._turns.get(turn)
+        return row.started if row else 0.0
 
     def questions(self) -> list[Asked]:
         """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""
@@ -205,10 +214,11 @@ class Present:
         base = Thread(thread, agent, above, "idle", "", mail=mail, workspace=surface.workspace)
         run = soup.get(Run, thread, agent)
         if run is not None:
-            turn: TurnRow | None = self._turns.get(run.turn)
-            return replace(base, state="running", doing="at work", since=turn.started if turn else 0.0, turn=run.turn)
-        if thread_kind(thread) != "job" and soup.get(Hold, thread) is not None:
-            return replace(base, state="waiting", doing="waits for its provider")
+            return self._at_work(base, run)
+        held = soup.get(Hold, thread) if thread_kind(thread) != "job" else None
+        if held is not None and not is_stall(held):
+            until = moment(float(held.cause.partition(" ")[2] or 0))
+            return replace(base, state="waiting", doing=f"waits for its provider until {until}")
         if soup.get(Send, thread, agent) or soup.get(AskQuestion, thread, agent):
             return replace(base, state="running", doing="sending")
         if thread_kind(thread) == "escalation":
@@ -225,33 +235,36 @@ class Present:
                 state="waiting",
                 doing=f"waits for {len(below)} {'thread' if len(below) == 1 else 'threads'}",
             )
-        held = soup.get(Hold, thread)
-        if held is not None and thread != job_thread(self.job):
-            until = time.strftime("%H:%M:%S", time.localtime(float(held.cause.partition(" ")[2] or 0)))
-            return replace(base, state="waiting", doing=f"waits for its provider until {until}")
         if mail or soup.all(Interrupt, thread):
             return replace(base, doing="has mail")
         return replace(base, doing="waits for mail" if soup.get(Idle, thread, agent) else "")
 
+    def _at_work(self, base: Thread, run: Run) -> Thread:
+        """One whose turn is out: it works, or is stalled, or is lost with the process that ran it."""
+        base = replace(base, since=self.started(run.turn), turn=run.turn)
+        if not self.owned:
+            return replace(base, state="waiting", doing="nobody works on it", turn="")
+        hold = stall_of(self.soup, base.id)
+        if hold is None:
+            return replace(base, state="running", doing="at work")
+        return replace(base, state="stalled", doing=f"stalled since {moment(since(hold))}", last_progress=since(hold))
 
-_IDLE = ("sleep ", "exit 0")  # says less than what was done before it
+
+def moment(time_: float) -> str:
+    """A time of day, as people here tell it."""
+    return time.strftime("%H:%M:%S", time.localtime(time_))
 
 
 def with_progress(present: Present, thread: Thread, files: Files) -> Thread:
     """The thread with what it last said it was doing, where it is at work."""
     if not thread.turn or present.record is None:
         return thread
-    for text in reversed(files.tail(present.job, stream_of(present.record, thread.id))):
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue  # a line that a crash cut off
-        if line.get("turn") != thread.turn:
-            break
-        said = {"progress": line.get("text"), "call": line.get("call")}.get(str(line.get("event")))
-        if said and not str(said).startswith(_IDLE):
-            return replace(thread, doing=excerpt(str(said)))
-    return thread
+    told = heard(files.tail(present.job, stream_of(present.record, thread.id)), thread.turn)
+    last = told.last or thread.since
+    if thread.state == "stalled":
+        did = f"; the last thing it did: {excerpt(told.said)}" if told.said else ""
+        return replace(thread, doing=f"{thread.doing}{did}")
+    return replace(thread, doing=excerpt(told.said) if told.said else thread.doing, last_progress=last)
 
 
 def soup_of(loaded: Loaded) -> Soup:
@@ -431,7 +444,10 @@ def _step_event(step: StepRow) -> Event:
         about = {"action": action, "from": before, "to": after, "reason": reason, "record": step.at}
         thread = step.at
     elif step.rule in ("hold", "release"):
-        until = json.loads(step.choice).partition(" ")[2] if step.choice else ""
+        cause = json.loads(step.choice) if step.choice else ""
+        if is_stall(Hold(thread, cause)):
+            return _stall_event(step, thread, since(Hold(thread, cause)))
+        until = cause.partition(" ")[2]
         whose = f"{thread} " if until else ""
         text = f"{whose}goes on" if step.rule == "release" else f"{whose}waits for its provider" if until else "paused"
     elif step.rule in ("recover", "give-up"):
@@ -445,6 +461,16 @@ def _step_event(step: StepRow) -> Event:
         text = f"{step.at.partition(' ')[0]} is interrupted"
         thread = step.at.split(" ")[1]
     return Event(step.time, step.rule, who, "", thread, thread, text, step.number, about)
+
+
+def _stall_event(step: StepRow, thread: str, last: float) -> Event:
+    """That an instance is stalled, or no more."""
+    left: dict[str, Any] = json.loads(step.extra) if step.extra else {}
+    text = f"{thread} is not stalled any more: {left.get('text', '')}"
+    if step.rule == "hold":
+        did = f"; the last thing it did: {left['text']}" if left.get("text") else ""
+        text = f"{left.get('agent', '')} on {thread} is stalled: no sign of life since {moment(last)}{did}"
+    return Event(step.time, step.rule, step.who, "", thread, thread, text, step.number, {"stall": thread})
 
 
 def _refusals(step: StepRow) -> Iterator[Event]:

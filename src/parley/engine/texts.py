@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 
 from parley.core.states import PHASES, Record, State, skill_outcomes
@@ -42,6 +43,16 @@ def failed(agent: str, thread: str, fault: str, tries: int) -> str:
     return (
         f"[FAILED] {agent} on {thread} could not go on after {tries} {'try' if tries == 1 else 'tries'}: {fault}."
         " Send to it again, dispatch another, or close it."
+    )
+
+
+def stalled(agent: str, thread: str, since: float, silent: float, last: str) -> str:
+    """An instance shows no sign of life; what whoever dispatched it may do."""
+    when = time.strftime("%H:%M:%S UTC", time.gmtime(since))
+    did = f" The last thing it did: {last}." if last else " It has said nothing yet."
+    return (
+        f"[STALLED] {agent} on {thread} has shown no sign of life since {when}, for {silent:.0f} s.{did}"
+        " Wait for it: its turn has a time limit. Or close it, or send another."
     )
 
 

@@ -8,7 +8,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from claude_agent_sdk import AssistantMessage, Message, StreamEvent, SystemMessage, TextBlock, ToolUseBlock
+from claude_agent_sdk import (
+    AssistantMessage,
+    Message,
+    StreamEvent,
+    SystemMessage,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
 
 from parley.adapters.claude.results import Fault, Lost, denials_of, limit_of, tokens_of, usage_of, written_of
 from parley.adapters.claude.tools import SERVER
@@ -35,6 +44,7 @@ class Turn:
         self.results: list[Mapping[str, Any]] = []
         self.refusals: list[str] = []
         self._refused: set[str] = set()  # the uses of tools that are told already
+        self._uses: dict[str, str] = {}  # those under way, each with its tool's name
         self.wait_seconds: float | None = None
         self.last = ""  # the entry of the session that the turn came to
         self.tokens = 0.0  # in the context before the last response
@@ -58,11 +68,11 @@ class Turn:
             if not self._silent:
                 self._tell(event)
 
-    def progress(self, text: str) -> None:
-        """A sign of life, on one line."""
+    def progress(self, text: str, tool: str = "", use: str = "", *, over: bool = False) -> None:
+        """A sign of life, on one line; with a tool, that its use begins or is over."""
         line = " ".join(text.split())
-        if line:
-            self.tell(Progress(self.order.job, self.order.turn, line[:PROGRESS_LIMIT]))
+        if line or tool:
+            self.tell(Progress(self.order.job, self.order.turn, line[:PROGRESS_LIMIT], tool, use, over))
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
         """A call of the protocol's: whether it was taken, and what the agent is told."""
@@ -112,7 +122,12 @@ class Turn:
                     if isinstance(block, TextBlock):
                         self.progress(block.text)
                     elif isinstance(block, ToolUseBlock):
-                        self.progress(_doing(block))
+                        self._uses[block.id] = name = block.name.rpartition("__")[2]
+                        self.progress(_doing(block), name, block.id)
+            case UserMessage(content=list(blocks), parent_tool_use_id=None):
+                for block in blocks:
+                    if isinstance(block, ToolResultBlock) and (name := self._uses.pop(block.tool_use_id, "")):
+                        self.progress("", name, block.tool_use_id, over=True)
             case StreamEvent() if time.monotonic() - self._signed > SIGN_SECONDS:
                 self._signed = time.monotonic()
                 self.progress("writing")

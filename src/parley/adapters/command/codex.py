@@ -14,6 +14,7 @@ PACKAGE = "@openai/codex"
 UPSTREAM = "https://api.openai.com"
 KEY = "OPENAI_API_KEY"
 PATHS = ("/v1/responses",)
+NAME_LIMIT = 100  # characters of a tool's name
 
 # What it has of its own for going elsewhere, asking people and sharing out work: context flows through the bus alone.
 _OFF = (
@@ -97,6 +98,17 @@ def toml(value: object) -> str:
     if isinstance(value, Sequence):
         return "[" + ",".join(toml(inner) for inner in value) + "]"
     return str(value)
+
+
+def using(event: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """The tool whose use an event begins or ends, which use it is, and whether it is over; no name if it is of none."""
+    item, kind = event.get("item"), event.get("type")
+    if not isinstance(item, dict) or kind not in ("item.started", "item.completed"):
+        return "", "", False
+    name = {"command_execution": "shell", "mcp_tool_call": str(item.get("tool") or "tool")[:NAME_LIMIT]}.get(
+        str(item.get("type")), ""
+    )
+    return name, str(item.get("id", "")), kind == "item.completed"
 
 
 def shown(event: Mapping[str, Any]) -> str:

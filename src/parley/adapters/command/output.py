@@ -71,8 +71,8 @@ class Text:
 class CodexJson:
     """The lines of `codex exec --json`. The last message is the final text."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, tell: Callable[[str, str, str, bool], None]) -> None:
+        self._tell = tell  # what people are shown, and the tool whose use begins or is over
         self._rest = bytearray()
         self._skipping = False
         self._text = ""
@@ -103,8 +103,9 @@ class CodexJson:
         if not isinstance(event, dict):
             return
         self._event(event)
-        if said := codex.shown(event):
-            self._tell(said)
+        said, (tool, use, over) = codex.shown(event), codex.using(event)
+        if said or tool:
+            self._tell(said, tool, use[:SHOWN], over)
 
     def _event(self, event: Mapping[str, Any]) -> None:
         item = event.get("item")

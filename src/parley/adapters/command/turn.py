@@ -28,6 +28,8 @@ BRIDGE = "parley.adapters.command.bridge"
 TRY_LATER = 75  # the exit code by which a program says so (EX_TEMPFAIL of sysexits.h)
 LIMITS = (429, 503, 529)  # the statuses by which an API says so
 LINES = 2000  # of progress in one turn
+SIGNS = 10 * LINES  # of tools that are used, which are told beyond that
+SIGN_SECONDS = 5.0  # between two signs of life of a program that tells nothing else
 STDERR_TAIL = 64 * 1024
 ARGUMENT_LIMIT = 100_000  # bytes; Linux takes no single argument above 128 KiB
 DRAIN_LIMIT = 64 << 20
@@ -52,6 +54,7 @@ class Turn:
         self._lock = threading.RLock()
         self._cancelled = False
         self._lines = 0
+        self._signed = time.monotonic()
         self._hatch: Hatch | None = None
         self._wake, self._woken = socket.socketpair()
         self._before = _Handle.read(order.handle, agent.name)
@@ -88,11 +91,27 @@ class Turn:
             if not self._cancelled:
                 self._told(event)
 
-    def _progress(self, text: str) -> None:
+    def _progress(self, text: str, tool: str = "", use: str = "", over: bool = False) -> None:
         self._lines += 1
         if self._lines <= LINES:
             more = "… (it says more than is kept)" if self._lines == LINES else ""
-            self._tell(Progress(self.order.job, self.order.turn, more or text[:SHOWN]))
+            self._tell(Progress(self.order.job, self.order.turn, more or text[:SHOWN], tool, use, over))
+        elif tool and self._lines <= SIGNS:
+            self._tell(Progress(self.order.job, self.order.turn, "", tool, use, over))
+        else:
+            self._sign()
+
+    def _hear(self, data: bytes) -> None:
+        """Take what it says; that it says something is a sign of life, whatever it is."""
+        self._output.take(data)
+        self._sign()
+
+    def _sign(self) -> None:
+        """A sign of life now and then, of a program that tells no more than that."""
+        now = time.monotonic()
+        if now - self._signed >= SIGN_SECONDS:
+            self._signed = now
+            self._tell(Progress(self.order.job, self.order.turn, ""))
 
     def _called(self, number: int, tool: str, arguments: Mapping[str, Any]) -> None:
         order = self.order
@@ -186,7 +205,7 @@ class Turn:
                 if stream.into in ready and not (message := stream.feed(message)):
                     selector.unregister(stream.into)
                     stream.into.close()
-                if stream.out in ready and not stream.hear(self._output.take):
+                if stream.out in ready and not stream.hear(self._hear):
                     selector.unregister(stream.out)
                 if stream.err in ready and not stream.overhear(self._progress):
                     selector.unregister(stream.err)

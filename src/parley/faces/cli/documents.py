@@ -10,6 +10,7 @@ from parley.adapters.glance import Glimpse
 from parley.adapters.worktrees import Worktrees
 from parley.engine import records
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
+from parley.engine.signs import alarms, stalls
 from parley.faces.cli.bus import ShownStore, bus
 from parley.faces.cli.delivered import delivered
 from parley.faces.cli.desk import Place
@@ -20,44 +21,46 @@ from parley.ports import JobRow, Store
 def listing(place: Place) -> list[dict[str, Any]]:
     """Every job."""
     with bus(place) as store:
-        return [listed(store, row) for row in store.jobs()]
+        return [listed(store, row, JobFiles(place.home)) for row in store.jobs()]
 
 
 def glimpses(place: Place) -> list[Glimpse]:
     """Every job as plain `parley ls` shows it, by way of the store."""
     with bus(place) as store:
-        return [_glimpse(store, row) for row in store.jobs()]
+        return [_glimpse(store, Present(store, row.job)) for row in store.jobs()]
 
 
-def _glimpse(store: Store, row: JobRow) -> Glimpse:
+def _glimpse(store: Store, present: Present) -> Glimpse:
+    row = present.row
     answered = sum(given.kind == "answer" for given in store.inputs(row.job)) if row.needs_human else 0
     waiting = row.needs_human - answered
-    return Glimpse(row.job, row.request, row.updated, row.state, row.backtracks, waiting, row.held)
+    stalled = (len(stalls(present.soup)), alarms(present.soup))
+    return Glimpse(row.job, row.request, row.updated, row.state, row.backtracks, waiting, row.held, *stalled)
 
 
-def listed(store: Store, row: JobRow) -> dict[str, Any]:
-    """A job as `parley ls` lists it: from its row and its molecules, without reading its past."""
+def listed(store: Store, row: JobRow, files: JobFiles) -> dict[str, Any]:
+    """A job as `parley ls` lists it: from its row, its molecules and its streams' ends, without reading its past."""
     present = Present(store, row.job)
     ended = sum(turn.status == "ended" for turn in store.turns(row.job))
     return {
         **_head(store, present),
-        "threads": [thread.document() for thread in present.threads()],
+        "threads": [with_progress(present, thread, files).document() for thread in present.threads()],
         "cost": {"turns": ended},
     }
 
 
 def _head(store: Store, present: Present) -> dict[str, Any]:
-    row = present.row
-    owned = store.owner_lives(row.job)
+    row, owned = present.row, present.owned
     return {
         "id": row.job,
         "request": row.request,
         "state": row.state,
         "phase": present.phase,
-        "status": FINISHED.get(row.state) or group_of(_glimpse(store, row), owned=owned),
+        "status": FINISHED.get(row.state) or group_of(_glimpse(store, present), owned=owned),
         "visit": row.visit,
         "backtracks": row.backtracks,
-        "needs_human": row.needs_human,
+        "needs_human": row.needs_human - (0 if owned else alarms(present.soup)),
+        "stalled": len(stalls(present.soup)) if owned else 0,
         "paused": present.paused,
         "owned": owned,
         "agent": row.agent,

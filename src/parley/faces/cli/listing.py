@@ -34,7 +34,7 @@ def run(words: argparse.Namespace) -> int:
     for glimpse in _look(place):
         seen = glimpse._replace(request=secrets.redact(glimpse.request))
         owned = seen.state not in FINISHED and is_owned(place.home, seen.job)
-        groups[group_of(seen, owned=owned)].append(seen)
+        groups[group_of(seen, owned=owned)].append(seen if owned else seen._replace(stalled=0))
     _print(groups)
     return OK
 
@@ -52,7 +52,7 @@ def group_of(seen: Glimpse, *, owned: bool) -> str:
     """Where a job is listed."""
     if seen.state in FINISHED:
         return "finished"
-    if seen.waiting > 0:
+    if seen.waiting - (0 if owned else seen.alarms) > 0:  # what nobody works on is not stalled
         return "needs you"
     if seen.held:
         return "paused"
@@ -71,5 +71,6 @@ def _print(groups: dict[str, list[Glimpse]]) -> None:
         for seen in reversed(found):
             state = FINISHED.get(seen.state, seen.state)
             back = f"  {seen.backtracks} back" if seen.backtracks else ""
-            head = f"  {seen.job:<10}{state:<10}{lasting(now - seen.updated):>7} ago{back:<8} "
+            stalled = f"{seen.stalled} stalled: " if seen.stalled else ""
+            head = f"  {seen.job:<10}{state:<10}{lasting(now - seen.updated):>7} ago{back:<8} {stalled}"
             print(head + one_line(seen.request, max(20, width - len(head))))

@@ -15,7 +15,7 @@ from parley.faces.cli.desk import clock, lasting, one_line, place_of, print_json
 from parley.faces.cli.documents import everyone, job_document
 from parley.faces.cli.workshop import print_question
 
-MARKS = {"running": "*", "asking": "?", "waiting": ".", "idle": ".", "ended": "-"}
+MARKS = {"running": "*", "stalled": "!", "asking": "?", "waiting": ".", "idle": ".", "ended": "-"}
 
 
 def run(words: argparse.Namespace) -> int:
@@ -90,4 +90,4 @@ def _print_tree(threads: list[dict[str, Any]]) -> None:
         mail = f", {thread['mail']} waiting" if thread["mail"] else ""
         name = f"{'  ' * thread['depth']}{MARKS[thread['state']]} {thread['agent']} {thread['id']}"
         print(f"{name:<52} {one_line(thread['doing'], 80)}{since}{mail}")
-    print("\n* at work  ? asks  . waits  - ended")
+    print("\n* at work  ! stalled  ? asks  . waits  - ended")

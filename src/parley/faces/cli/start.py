@@ -13,6 +13,7 @@ from typing import Any
 
 from parley import config
 from parley.adapters import roles as role_files
+from parley.adapters.files import JobFiles
 from parley.adapters.playbook import Playbook, load
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
@@ -90,6 +91,7 @@ def snapshot_of(
         "crash_budget": settings.crash_budget,
         "retry_budget": settings.retry_budget,
         "time_limit_seconds": settings.time_limit_seconds,
+        "stall_seconds": settings.stall_seconds,
         "human": document.get("human"),
         "proxy": document.get("proxy"),
         "agents": document["agents"],
@@ -137,7 +139,7 @@ def detach(
             remedy = f"see {folder}/run.log, then go on with `parley resume {row.job}`"
             raise Trouble(f"job {row.job} did not start in the background; {remedy}", FAILED)
         if words.json:
-            print_json(listed(store, row))
+            print_json(listed(store, row, JobFiles(place.home)))
         else:
             print(row.job)
         return OK

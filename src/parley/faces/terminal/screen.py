@@ -15,6 +15,7 @@ from parley.engine.projections import Thread
 PANEL_LINES = 7
 MARKS = {
     "running": ("*", "bold green"),
+    "stalled": ("!", "bold red"),
     "asking": ("?", "bold yellow"),
     "waiting": (".", ""),
     "idle": (".", "dim"),
@@ -132,7 +133,7 @@ def _team(scene: Scene, width: int) -> list[Text]:
         line.append(mark, style)
         name = f" {thread.agent}"
         line.append(f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else "")
-        line.append(clean(thread.doing), "" if thread.state == "running" else "dim")
+        line.append(clean(thread.doing), "" if thread.state in ("running", "stalled") else "dim")
         since = minutes(scene.now - thread.since) if thread.since and thread.state == "running" else ""
         lines.append(_spread(line, f"{since} ", width, "dim"))
     return lines or [Text("  nobody yet", "dim")]
