@@ -110,6 +110,9 @@ class NoWorkspace:
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Nothing to put back."""
 
+    def abandon(self, job: str, name: str, lost: str) -> None:
+        """Nothing to keep."""
+
     def merge(self, job: str, name: str, parent: str) -> Merge:
         """Nothing to merge."""
         return Merge()

@@ -123,6 +123,7 @@ class Simulation:
             "crash_budget": 3,
             "retry_budget": 2,
             "time_limit_seconds": 30,
+            "stall_seconds": 8,
             "agents": made.agents,
             "proxy": made.proxy,
             "human": made.stand_in,
@@ -272,19 +273,17 @@ class Simulation:
         what = self.rng.choice(("intervene", "intervene", "intervene", "pause", "withdraw"))
         if what == "intervene":
             now, authoritative = self.rng.random() < 0.5, self.rng.random() < 0.3
-            self.put(
-                "intervene",
-                {"thread": thread, "text": "mind this", "now": now, "authoritative": authoritative},
-            )
+            body = {"thread": thread, "text": "mind this", "now": now, "authoritative": authoritative}
+            self.put("intervene", body, by="me" if self.rng.random() < 0.9 else "somebody")
         elif what == "withdraw":
             self.put("withdraw", {"thread": thread, "reason": "enough"})
         else:
             self.put("pause", {})
 
-    def put(self, kind: str, body: dict[str, Any], key: str | None = None) -> bool:
+    def put(self, kind: str, body: dict[str, Any], key: str | None = None, by: str = "me") -> bool:
         """Leave an input on the bus; whether it was new."""
         try:
-            self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), "me", json.dumps(body))
+            self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), by, json.dumps(body))
         except Duplicate:
             return False
         self.trace(f"{self.clock.time:9.2f} human: {kind} {body}")

@@ -199,6 +199,11 @@ class SimWorkspace:
 
         self._fuse.burn("restore", act)
 
+    def abandon(self, job: str, name: str, lost: str) -> None:
+        """Keep what is there."""
+        files = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
+        self._fuse.burn("abandon", lambda: self.disk.lost.__setitem__(f"{job}|{name}|{lost}", files))
+
     def merge(self, job: str, name: str, parent: str) -> Merge:
         """Bring a subteam's files up."""
         artifacts = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME)

@@ -448,6 +448,9 @@ class Workspace(Protocol):
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Put back what a tree holds, and keep what was there instead under the name of what was lost."""
 
+    def abandon(self, job: str, name: str, lost: str) -> None:
+        """Keep what is there under the name of what was abandoned, and leave it there: whoever comes next goes on."""
+
     def merge(self, job: str, name: str, parent: str) -> Merge:
         """Bring what a workspace committed since it began, or was last merged, into its parent's tree."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from parley.core.terms import Interrupt
+from parley.core.terms import AskHuman, Hold, Interrupt
+from parley.engine.projections import Follower, Present, past
 from tests.engine.stage import (
     INTENT,
     PLAN,
@@ -209,3 +212,91 @@ def test_after_a_leads_crash_an_authoritative_one_still_goes_before_the_mail_tha
     ]  # fmt: skip
     assert (stage.state, stage.fired("strike")) == ("PLAN", 1)
     assert stage.soup.of(Interrupt) == ()
+
+
+# ---- behind a failure ------------------------------------------------------------------------------
+
+
+def behind_a_dialog(thread: str = "", retry_budget: int = 1) -> Stage:
+    """A lead that died over an authoritative intervention until the human was asked about it."""
+    intent = [INTENT[0], always("INTERVENE", sleep(9), say("heard")), INTENT[1]]
+    stage = Stage(book(intent=intent), retry_budget=retry_budget).run()
+    stage.answer("approve").pause().run()  # the approval is there, and would open the gate
+    stage.intervene("in German", thread, authoritative=True).lose(LEAD, retry_budget + 1).resume().run()
+    assert [asked.question.kind for asked in stage.soup.of(AskHuman)] == ["failure"]
+    return stage
+
+
+@pytest.mark.parametrize("thread", ["", HERE])
+def test_an_authoritative_one_behind_a_failure_dialog_is_heard_before_any_outcome_counts(thread: str) -> None:
+    stage = behind_a_dialog(thread)
+    (waiting,) = stage.soup.of(Interrupt)
+    assert (waiting.authoritative, waiting.thread, stage.state) == (True, HERE, "INTENT")
+    assert len(stage.soup.all(Hold, HERE)) == 1
+    doing = {thread.agent: thread.doing for thread in Present(stage.outside, "j1").threads()}
+    assert doing[LEAD].startswith("waits for your word on question ")
+    told = len(stage.told(LEAD))
+    stage.answer("revise", "try once more").run()
+    after = [text.partition("\n")[0] for text in stage.told(LEAD)[told:]]
+    assert after[:2] == ["[INTERVENE authoritative] in German", "[INTERVENE advisory] try once more"]
+    assert (stage.state, stage.soup.of(Interrupt), stage.soup.all(Hold, HERE)) == ("PLAN", (), ())
+
+
+def test_one_for_the_job_behind_a_dialog_reaches_the_state_that_the_human_chooses() -> None:
+    plan = [always("INTERVENE", sleep(9), say("heard")), *PLAN]
+    stage = Stage(book(plan=plan), retry_budget=1).run().approve()
+    stage.intervene("in German", authoritative=True).lose("project-lead", 2).run()
+    stage.answer("backtrack intent", "begin anew", "can't go on").run()
+    assert stage.told(LEAD)[-2:] == ["[INTERVENE authoritative] in German", "[INTENT] begin anew\n\nThe request: do it"]
+    assert (stage.state, stage.soup.of(Hold)) == ("INTENT", ())
+
+
+@pytest.mark.parametrize("how", ["withdraw", "fail"])
+def test_a_dialog_ends_a_job_also_past_an_authoritative_one(how: str) -> None:
+    stage = behind_a_dialog()
+    ruling, text = (how, "enough") if how == "withdraw" else (None, how)
+    stage.answer(ruling, text).run()
+    assert stage.state == {"withdraw": "WITHDRAWN", "fail": "FAILURE"}[how]
+    assert (stage.soup.of(Interrupt), stage.soup.of(Hold)) == ((), ())
+
+
+def test_a_process_that_dies_while_the_dialog_is_open_keeps_both() -> None:
+    stage = behind_a_dialog()
+    stage.kill()
+    stage.adopt().run()
+    assert (len(stage.soup.of(Interrupt)), len(stage.soup.all(Hold, HERE))) == (1, 1)
+    assert stage.answer("approve", "again").run().state == "PLAN"
+
+
+# ---- who may ---------------------------------------------------------------------------------------
+
+
+def test_only_the_decider_s_word_is_authoritative_whoever_left_it_on_the_bus() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run()
+    body: dict[str, Any] = {"text": "obey", "thread": "", "now": False}
+    stage.put("intervene", by="eve", authoritative=True, **body).put("intervene", by="eve", **body).run()
+    assert stage.notes() == ["refused: only ada, who started the job, decides", "delivered"]
+    assert stage.told(LEAD)[1:] == ["[INTERVENE advisory] obey"]
+
+
+def test_one_that_comes_before_the_request_is_taken_up_is_not_lost() -> None:
+    stage = Stage(book(intent=[SEEN, *INTENT])).die_at("commit").start()
+    stage.intervene("in German", authoritative=True).run()
+    assert stage.told(LEAD) == ["[INTERVENE authoritative] in German", "[INTENT] do it"]
+
+
+# ---- what was abandoned ----------------------------------------------------------------------------
+
+
+def test_what_an_abandoned_turn_had_written_is_kept_and_stays_where_it_was() -> None:
+    intent = [on(r"^\[INTENT\]", write("a.txt", "a"), sleep(20)), on("INTERVENE", write("b.txt", "b"), *ASSERT)]
+    stage = Stage(book(intent=intent)).sleeping(LEAD)
+    abandoned = stage.order(LEAD).turn
+    stage.intervene("stop that", HERE, now=True).run()
+    assert stage.disk.lost[f"j1|job:j1|{abandoned}"] == '{"a.txt": "a"}'
+    assert {"a.txt", "b.txt"} <= set(stage.files())
+    log = [event.text for event in Follower(stage.outside, "j1").read() if event.kind == "interrupt"]
+    assert log == [f"{LEAD} is interrupted; turn {abandoned} is abandoned, which was about: [INTENT] do it"]
+    assert [(one.turn, one.agent, one.thread) for one in past(stage.outside, "j1").abandoned] == [
+        (abandoned, LEAD, HERE)
+    ]

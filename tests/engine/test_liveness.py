@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from parley.core.terms import Hold, Interrupt
+from parley.engine.holds import STALL
 from parley.engine.liveness import vitals
 from parley.engine.projections import Follower, Present, with_progress
-from parley.engine.signs import STALL
 from parley.ports import Progress
 from simulator.world import SimFiles
 from tests.engine.stage import JOB, YES, Stage, always, asserts, book, close, on, say, send, sleep, write

@@ -34,6 +34,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import texts
+from parley.engine.holds import LIMIT, kind_of, rest_of
 from parley.engine.live import LiveJob, Turn, handle_after, payload_message, tree_slot
 from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message, respond, to_human
@@ -42,7 +43,6 @@ from parley.ports import Ended, Kept, Merge, Outcome, WorkspaceError
 
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
 WORK = PHASES[State.EXECUTE].artifact
-LIMIT = "limit"  # the cause of a hold that a provider's limit put on an instance, before the time when it ends
 LONGEST_PARKING_SECONDS = 24 * 3600.0
 STIRRING: tuple[type[Any], ...] = (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman)
 
@@ -109,12 +109,16 @@ def park(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     live.fire("hold", turn.thread, choice=f"{LIMIT} {until!r}", who=ORCHESTRATOR, time=now)
 
 
+def is_parked(hold: Hold) -> bool:
+    """Whether a hold waits for a provider, and ends by itself."""
+    return kind_of(hold) == LIMIT
+
+
 def unpark(live: LiveJob, world: World) -> None:
     """Release the instances whose time has come."""
     now = world.clock.now()
     for hold in live.soup.of(Hold):
-        kind, _, until = hold.cause.partition(" ")
-        if kind == LIMIT and float(until) <= now:
+        if is_parked(hold) and float(rest_of(hold)) <= now:
             live.fire("release", hold.thread, choice=hold.cause, who=ORCHESTRATOR, time=now)
             live.ready[live.soup.need(Surface, hold.thread).agent, hold.thread] = None
 

@@ -196,7 +196,13 @@ class Engine:
 
     def release(self, job: str) -> None:
         """Let go of a job that has ended, or that somebody else is to go on with."""
-        live = self.jobs.pop(job)
+        live = self.jobs[job]
+        if not live.record.live:  # whoever asked something of it meanwhile is told that it has ended
+            for row in self.world.store.inputs(job):
+                inputs.take(live, self.world, row)
+            if live.dirty:
+                self.world.store.commit([live.flush(self.world.clock.now())])
+        del self.jobs[job]
         for turn in list(live.running):
             self.world.turns.cancel(job, turn)
         self._write_lines()
@@ -338,6 +344,8 @@ class Engine:
         """Fire what starts a turn. The step says all that the turn's row will: an audit compares them."""
         agent, thread, now = at[0], at[1], self.world.clock.now()
         turn = f"t{live.step + 1}"
+        if rule == "interrupt" and agent != PROXY:
+            live.abandoned.append((live.soup.need(Surface, thread, agent).workspace, live.soup.need(Run, thread).turn))
         if agent == ORCHESTRATOR:
             live.fire(rule, *at, choice=turn, who=agent, time=now)
             Orchestrator(live, self.world, turn, name).run()
@@ -397,7 +405,12 @@ class Engine:
         spoilt, live.spoilt = live.spoilt, []
         for workspace, turn in spoilt:
             self.world.workspace.restore(live.job, workspace, live.kept.get(tree_slot(workspace), ""), turn)
+        abandoned, live.abandoned = live.abandoned, []
+        for workspace, turn in abandoned:
+            self.world.workspace.abandon(live.job, workspace, turn)
         retired, live.retired = live.retired, []
+        if retired:
+            self.world.turns.rest(live.job)  # what was kept ready for whoever is gone goes too
         for workspace in retired:
             self.world.workspace.retire(live.job, workspace)
 

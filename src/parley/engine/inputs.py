@@ -24,13 +24,12 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import stand_in, texts
+from parley.engine.holds import PAUSE
 from parley.engine.live import LiveJob, said_slot
 from parley.engine.records import ANSWERED, LATE, REFUSED
 from parley.engine.reduce import respond, terminate
 from parley.engine.world import World
 from parley.ports import InputRow
-
-PAUSE = "pause"
 
 
 class NotTheirs(Exception):
@@ -97,6 +96,9 @@ def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any])
     if surface is None:
         raise Disabled(f"there is no {thread} any more")
     authoritative = bool(body.get("authoritative"))
+    decider = live.row.decider or HUMAN
+    if authoritative and row.by != decider:
+        raise NotTheirs(f"only {decider}, who started the job, decides")
     now = world.clock.now()
     name = live.write(
         (HUMAN, live.thread),

@@ -19,6 +19,7 @@ from parley.core.terms import (
     AskHuman,
     Close,
     Deliver,
+    Hold,
     Interrupt,
     Kind,
     Origin,
@@ -32,6 +33,7 @@ from parley.core.terms import (
 )
 from parley.engine import texts
 from parley.engine.endings import discarded
+from parley.engine.holds import DIALOG
 from parley.engine.live import LiveJob
 from parley.engine.reduce import drain, message, straight_to_human, terminate
 from parley.engine.world import World
@@ -59,8 +61,7 @@ class Orchestrator:
         """Deal with the message."""
         meta = self.meta
         if "request" in meta:
-            record = self.live.record
-            self.send([self.letter(record.actor, record.thread, texts.begins(record, self.row.body))])
+            self.begin(self.live.record)
         elif "report" in meta:
             self.weigh(meta["report"])
         elif "pending" in meta:
@@ -73,6 +74,13 @@ class Orchestrator:
             self.decided(meta)
         elif "intervene" in meta:
             self.pass_on(meta)
+        else:
+            self.rest()
+
+    def begin(self, record: Record) -> None:
+        """Give the first lead the request, unless an intervention that was faster has brought it."""
+        if self.live.soup.get(Surface, record.thread) is None:
+            self.send([self.letter(record.actor, record.thread, texts.begins(record, self.live.row.request))])
         else:
             self.rest()
 
@@ -235,13 +243,22 @@ class Orchestrator:
 
     def give_again(self, record: Record, body: str) -> None:
         """A lead gets its message again: what an interrupt had brought comes back as one, before its mail."""
-        lost = message(self.live, self.world, self.meta["message"]) if "failed" in self.meta else None
-        meta: dict[str, Any] = json.loads(lost.meta) if lost is not None and lost.meta else {}
-        how = meta.get("intervene") or meta.get("intervened")
-        if not how:
+        if not self.lost_intervention():
             self.send([self.letter(record.actor, record.thread, body)])
             return
         self.rest()
+        self.interrupt_again(record, body)
+
+    def lost_intervention(self) -> dict[str, Any]:
+        """What is known of the intervention that a lead lost with its turn; nothing if it lost something else."""
+        lost = message(self.live, self.world, self.meta["message"]) if "failed" in self.meta else None
+        meta: dict[str, Any] = json.loads(lost.meta) if lost is not None and lost.meta else {}
+        return meta if meta.get("intervene") or meta.get("intervened") else {}
+
+    def interrupt_again(self, record: Record, body: str) -> None:
+        """The intervention that was lost comes back."""
+        meta = self.lost_intervention()
+        how = meta.get("intervene") or meta["intervened"]
         self.interrupt(record, body, now=False, authoritative=bool(how["authoritative"]), for_job=bool(meta.get("job")))
 
     def ask(self, record: Record, fault: str, again: str | None) -> None:
@@ -265,6 +282,10 @@ class Orchestrator:
         self.fire("ask", ORCHESTRATOR, self.live.thread)
         self.live.keep(f"handle retry {identity}", again or "")
         straight_to_human(self.live, self.world, identity, key=f"{self.turn}/dialog")
+        if self.lost_intervention():
+            # it is not lost, and no outcome counts before it; but nobody is tried with it until the human says so
+            self.interrupt_again(record, again or "")
+            self.fire("hold", record.thread, choice=f"{DIALOG} {identity}")
 
     def decided(self, meta: dict[str, Any]) -> None:
         """The human has said what is to become of a state that can't go on."""
@@ -281,8 +302,18 @@ class Orchestrator:
                 pass  # this state has no such way out, or a later verdict has overtaken this one: try again
             else:
                 return
-        advice = f"\n\nThe human says: {text}" if text and ruling is not Ruling.APPROVE else ""
-        self.send([self.letter(record.actor, record.thread, f"{again}{advice}")])
+        advice = text if ruling is not Ruling.APPROVE else ""
+        hold = Hold(record.thread, f"{DIALOG} {meta['answer']}")
+        if hold not in self.live.soup:
+            said = f"\n\nThe human says: {advice}" if advice else ""
+            self.send([self.letter(record.actor, record.thread, f"{again}{said}")])
+            return
+        self.rest()  # what it is to try again waits for it as an interrupt
+        self.fire("release", record.thread, choice=hold.cause)
+        self.live.ready[record.actor, record.thread] = None
+        if advice:
+            words = texts.intervene(advice, authoritative=False)
+            self.interrupt(record, words, now=False, authoritative=False, for_job=False)
 
     def open_below(self, thread: str) -> list[str]:
         """What the lead has left open."""
@@ -295,9 +326,8 @@ class Orchestrator:
         """An intervention on the job's thread reaches whichever state is current."""
         record = self.live.record
         how = meta["intervene"]
-        self.rest()
-        if self.live.soup.get(Surface, record.thread) is not None:
-            self.interrupt(record, self.row.body, now=bool(how["now"]), authoritative=bool(how["authoritative"]))
+        self.begin(record)
+        self.interrupt(record, self.row.body, now=bool(how["now"]), authoritative=bool(how["authoritative"]))
 
     def interrupt(self, record: Record, body: str, *, now: bool, authoritative: bool, for_job: bool = True) -> None:
         """Redirect a state's lead; the next state's gets what is meant for the job and this one did not take."""

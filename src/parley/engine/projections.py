@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from parley.core.conversation import enclosing
@@ -34,6 +34,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.core.wire import decode
+from parley.engine.holds import DIALOG, LIMIT, kind_of, rest_of
 from parley.engine.live import HANDLE, TREE, number_of
 from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
@@ -217,8 +218,7 @@ class Present:
             return self._at_work(base, run)
         held = soup.get(Hold, thread) if thread_kind(thread) != "job" else None
         if held is not None and not is_stall(held):
-            until = moment(float(held.cause.partition(" ")[2] or 0))
-            return replace(base, state="waiting", doing=f"waits for its provider until {until}")
+            return replace(base, state="waiting", doing=_held_words(held))
         if soup.get(Send, thread, agent) or soup.get(AskQuestion, thread, agent):
             return replace(base, state="running", doing="sending")
         if thread_kind(thread) == "escalation":
@@ -248,6 +248,13 @@ class Present:
         if hold is None:
             return replace(base, state="running", doing="at work")
         return replace(base, state="stalled", doing=f"stalled since {moment(since(hold))}", last_progress=since(hold))
+
+
+def _held_words(hold: Hold) -> str:
+    """What an instance waits for that is held."""
+    if kind_of(hold) == LIMIT:
+        return f"waits for its provider until {moment(float(rest_of(hold)))}"
+    return f"waits for your word on question {rest_of(hold)}" if kind_of(hold) == DIALOG else f"is held: {hold.cause}"
 
 
 def moment(time_: float) -> str:
@@ -285,6 +292,21 @@ def inbox(store: Store, rows: list[JobRow] | None = None) -> list[Asked]:
 # ---- the past ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """A turn that an intervention cut short. What it had written is kept under a ref that has its name."""
+
+    turn: str
+    agent: str
+    thread: str
+    message: str
+    time: float
+
+    def document(self) -> dict[str, Any]:
+        """The turn as `--json` gives it."""
+        return asdict(self)
+
+
 @dataclass(slots=True)
 class Past:
     """What a job's steps tell of it: threads that have ended, what its turns used, and what they were refused."""
@@ -293,6 +315,7 @@ class Past:
     usage: dict[str, float]
     lost: int
     refused: int
+    abandoned: list[Abandoned] = field(default_factory=list)
 
 
 def past(store: Store, job: str) -> Past:
@@ -302,12 +325,15 @@ def past(store: Store, job: str) -> Past:
     why: dict[str, str] = {}
     usage: dict[str, float] = {"turns": 0}
     lost = refused = 0
+    abandoned: list[Abandoned] = []
     for step in store.steps(job):
         if step.rule in ("open", "spark", "ask", "send-ask"):
             for thread in _made(step):
                 made[thread.id] = thread
         elif step.rule == "term-final":
             gone.setdefault(step.at, step.time)
+        elif step.rule == "interrupt":
+            abandoned.append(_abandoned(store, job, step))
         if step.extra:
             left = json.loads(step.extra)
             lost += "fault" in left
@@ -324,7 +350,16 @@ def past(store: Store, job: str) -> Past:
         for name, thread in made.items()
         if name in gone
     ]
-    return Past(ended, usage, lost, refused)
+    return Past(ended, usage, lost, refused, abandoned)
+
+
+def _abandoned(store: Store, job: str, step: StepRow) -> Abandoned:
+    """What an [interrupt] has cut short, from how its row names what it consumed."""
+    _, agent, thread, message, turn, *_ = next(
+        line.split(" ") for line in step.consumed.splitlines() if line.startswith("Run ")
+    )
+    body = store.message(job, number_of(message)).body
+    return Abandoned(turn, agent, thread, excerpt(body), step.time)
 
 
 _ENDINGS = {
@@ -419,7 +454,10 @@ class Follower:
         for step in self.store.steps(self.job, self.step):
             self.step = step.number
             if step.rule in _TOLD and (step.rule != "withdraw" or step.who == HUMAN):
-                found.append((step.transaction, step.time, 0, _step_event(step)))
+                event = _step_event(step)
+                if step.rule == "interrupt":
+                    event = _interrupted(event, _abandoned(self.store, self.job, step))
+                found.append((step.transaction, step.time, 0, event))
             found.extend((step.transaction, step.time, 0, event) for event in _refusals(step))
         for row in self.store.messages(self.job, self.message):
             self.message = row.number
@@ -447,9 +485,9 @@ def _step_event(step: StepRow) -> Event:
         cause = json.loads(step.choice) if step.choice else ""
         if is_stall(Hold(thread, cause)):
             return _stall_event(step, thread, since(Hold(thread, cause)))
-        until = cause.partition(" ")[2]
-        whose = f"{thread} " if until else ""
-        text = f"{whose}goes on" if step.rule == "release" else f"{whose}waits for its provider" if until else "paused"
+        whose = f"{thread} " if thread_kind(thread) != "job" else ""
+        waits = "waits for its provider" if cause.startswith(LIMIT) else "waits for your word" if whose else "paused"
+        text = f"{whose}goes on" if step.rule == "release" else f"{whose}{waits}"
     elif step.rule in ("recover", "give-up"):
         fault = json.loads(step.extra).get("fault", "") if step.extra else "the process that ran it is gone"
         agent = step.at.partition(" ")[0]
@@ -461,6 +499,11 @@ def _step_event(step: StepRow) -> Event:
         text = f"{step.at.partition(' ')[0]} is interrupted"
         thread = step.at.split(" ")[1]
     return Event(step.time, step.rule, who, "", thread, thread, text, step.number, about)
+
+
+def _interrupted(event: Event, cut: Abandoned) -> Event:
+    text = f"{event.text}; turn {cut.turn} is abandoned, which was about: {cut.message}"
+    return replace(event, text=text, about={"abandoned": cut.turn})
 
 
 def _stall_event(step: StepRow, thread: str, last: float) -> Event:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
-from parley.core.terms import AskHuman, escalation_thread
+from parley.core.terms import AskHuman, Hold, escalation_thread
+from parley.engine.endings import is_parked
 from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.projections import TERMINAL, Asked, Present
@@ -93,7 +94,7 @@ def _rest(live: LiveJob) -> Pause | None:
         return None
     if live.held:
         return Pause.PAUSED
-    if live.parked:
+    if any(is_parked(hold) for hold in live.soup.of(Hold)):
         return None  # it goes on by itself when the provider lets it
     return Pause.WAITING if live.asking else None
 

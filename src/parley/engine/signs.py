@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from parley.core.soup import Soup
 from parley.core.terms import Hold, thread_kind
-
-STALL = "stall"  # a stall's cause begins so; then come its turn, and when that was last heard of
+from parley.engine.holds import STALL, kind_of, rest_of
 
 
 def cause_of(turn: str, last: float) -> str:
@@ -23,7 +22,7 @@ def cause_of(turn: str, last: float) -> str:
 
 def is_stall(hold: Hold) -> bool:
     """Whether a hold says that an instance is stalled."""
-    return hold.cause.startswith(f"{STALL} ")
+    return kind_of(hold) == STALL
 
 
 def stalls(soup: Soup) -> list[Hold]:
@@ -38,12 +37,12 @@ def stall_of(soup: Soup, thread: str) -> Hold | None:
 
 def turn_of(hold: Hold) -> str:
     """The turn that is stalled."""
-    return hold.cause.split(" ")[1]
+    return rest_of(hold).partition(" ")[0]
 
 
 def since(hold: Hold) -> float:
     """When a stalled instance was last heard of."""
-    return float(hold.cause.split(" ")[2])
+    return float(rest_of(hold).partition(" ")[2])
 
 
 def is_alarm(hold: Hold) -> bool:

@@ -244,6 +244,12 @@ class Worktrees:
             here.go_to(tree)
         here.marks.go_back(tree)
 
+    def abandon(self, job: str, name: str, lost: str) -> None:
+        """Keep what a turn that was cut short has left under a ref, and leave it there."""
+        here = self.tree(job, name)
+        if here.tip and here.folder.is_dir():
+            here.copy_away(lost, self._limits(here))
+
     def retire(self, job: str, name: str) -> None:
         """Keep what a workspace holds under a ref, and take its folder away. The job's own stays: people look at it."""
         here = self.tree(job, name)

@@ -292,6 +292,21 @@ class Worktree:
             return ""
         return now
 
+    def copy_away(self, lost: str, limits: tuple[int, int]) -> None:
+        """Keep under a ref what is there, as far as a ref can hold it; nothing that is there is changed."""
+        draft = self.index.with_suffix(".abandoned")
+        try:
+            _, left = self.look(*limits)
+            shutil.copyfile(self.index, draft)
+            now = self.take(left, draft)
+        except (OverQuota, GitError):
+            return  # all of it is still there
+        finally:
+            draft.unlink(missing_ok=True)
+        if now != self.history.tree(self.tip):
+            ref = self.free(f"refs/parley/lost/{self.job}/{self.name}/{lost}")
+            self.history.set_ref(ref, self.history.commit(now, (self.tip,), f"abandoned: {lost}"))
+
     def free(self, ref: str) -> str:
         """A ref that names nothing yet."""
         number, name = 1, ref
