@@ -39,7 +39,7 @@ def test_the_human_answers_right_there(home: Home) -> None:
         screen.type("x")
         screen.wait_for("withdraw the whole job, because>")
         screen.type("\x1b")
-        screen.wait_for("a approve")
+        screen.wait_for("a try again")
         screen.type("xnot worth it\r")
         assert screen.end() == 3
 

@@ -23,6 +23,7 @@ MODULES = {
     "show": "show",
     "tree": "show",
     "log": "log",
+    "watch": "watch",
     "inbox": "inbox",
     "answer": "answer",
     "intervene": "steer",
@@ -98,6 +99,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("show", "tell all about a job, and what can be done with it now", _add_job)
     add("tree", "show who works for whom in a job, also those that have ended", _add_job)
     add("log", "show a job's messages and transitions", _add_log)
+    add("watch", "watch all jobs on one screen, and answer, steer and stop them by keys", _add_nothing, json=False)
     add("inbox", "list what waits for you, in all jobs; or show one thing of it in full", _add_inbox)
     add("answer", "answer a question", _add_answer)
     add("intervene", "tell a job something while it works", _add_intervene)

@@ -31,7 +31,7 @@ def run(words: argparse.Namespace) -> int:
         return OK
     groups: dict[str, list[Glimpse]] = {name: [] for name in GROUPS}
     secrets = secrets_of(place.root, os.environ)
-    for glimpse in _look(place):
+    for glimpse in look(place):
         seen = glimpse._replace(request=secrets.redact(glimpse.request))
         owned = seen.state not in FINISHED and is_owned(place.home, seen.job)
         groups[group_of(seen, owned=owned)].append(seen if owned else seen._replace(stalled=0))
@@ -39,7 +39,8 @@ def run(words: argparse.Namespace) -> int:
     return OK
 
 
-def _look(place: Place) -> list[Glimpse]:
+def look(place: Place) -> list[Glimpse]:
+    """Every job, oldest first."""
     try:
         return glance(place.home)
     except (sqlite3.Error, OSError, ValueError):

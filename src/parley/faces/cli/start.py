@@ -135,7 +135,7 @@ def detach(
         store.create(row)
         folder = place.home / "jobs" / row.job
         folder.mkdir(parents=True, exist_ok=True)
-        if not _begins(store, _spawn(place, row.job, folder / "run.log"), row.job):
+        if not _begins(store, spawn(place, row.job, folder / "run.log"), row.job):
             remedy = f"see {folder}/run.log, then go on with `parley resume {row.job}`"
             raise Trouble(f"job {row.job} did not start in the background; {remedy}", FAILED)
         if words.json:
@@ -160,7 +160,7 @@ def _begins(store: SqliteStore, process: subprocess.Popen[bytes], job: str) -> b
     return True  # it is slow, and lives
 
 
-def _spawn(place: Place, job: str, log: Path) -> subprocess.Popen[bytes]:
+def spawn(place: Place, job: str, log: Path) -> subprocess.Popen[bytes]:
     """A process that goes on when this one, its terminal and its session are gone."""
     with log.open("ab") as output:
         return subprocess.Popen(

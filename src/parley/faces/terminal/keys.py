@@ -17,6 +17,8 @@ _NAMES = {
     "\b": "backspace",
     "\t": "tab",
     "\x15": "clear",  # Ctrl-U
+    "\x17": "word",  # Ctrl-W
+    "\x0c": "redraw",  # Ctrl-L
     "\x1b": "esc",
     "\x1b[A": "up",
     "\x1b[B": "down",
@@ -24,23 +26,43 @@ _NAMES = {
     "\x1bOB": "down",
     "\x1b[5~": "pageup",
     "\x1b[6~": "pagedown",
+    "\x1b[H": "home",
+    "\x1b[F": "end",
+    "\x1bOH": "home",
+    "\x1bOF": "end",
+    "\x1b[1~": "home",
+    "\x1b[4~": "end",
 }
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])|.", re.DOTALL)
+_SEQUENCE = re.compile(r"\x1b\[200~.*?(?:\x1b\[201~|\Z)|\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])|.", re.DOTALL)
+_PASTE = "\x1b[200~"
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;]*|O)?\Z")
+_REST_SECONDS = 0.05  # how long a terminal may take for the rest of a key
+
+
+class Pasted(str):
+    """What was pasted: a text that nobody typed key by key, and that gives no orders."""
+
+    __slots__ = ()
 
 
 class Keys:
-    """The keyboard while the view is there: no echo, no lines; Ctrl-C works as ever."""
+    """The keyboard while the view is there: no echo, no lines; Ctrl-C works as ever.
 
-    def __init__(self, descriptor: int) -> None:
+    `suspends`: Ctrl-Z stops the program. One that owns jobs must not: stopped, it would keep them from everyone else.
+    """
+
+    def __init__(self, descriptor: int, *, suspends: bool = False) -> None:
         self._descriptor = descriptor
+        self._suspends = suspends
         self._before: list[Any] | None = None
         self._decode = codecs.getincrementaldecoder("utf-8")("replace")
 
     def __enter__(self) -> Self:
-        self._before = termios.tcgetattr(self._descriptor)
+        self._before = self._before or termios.tcgetattr(self._descriptor)
         mode = termios.tcgetattr(self._descriptor)
         mode[3] &= ~(termios.ICANON | termios.ECHO)
-        mode[6][termios.VSUSP] = b"\0"  # stopped, it would keep its jobs from everyone else
+        if not self._suspends:
+            mode[6][termios.VSUSP] = b"\0"
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, mode)
         return self
 
@@ -48,19 +70,39 @@ class Keys:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._before is not None:
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
+            before, self._before = self._before, None
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, before)
 
     def read(self) -> list[str]:
         """The keys since the last call: a character each, or a name."""
-        if not select.select([self._descriptor], [], [], 0)[0]:
+        if not self._waits(0):
             return []
+        text = self._take()
+        while (_UNFINISHED.search(text) or _is_pasting(text)) and self._waits(_REST_SECONDS):
+            text += self._take()
+        return parse(text)
+
+    def _waits(self, seconds: float) -> bool:
+        return bool(select.select([self._descriptor], [], [], seconds)[0])
+
+    def _take(self) -> str:
         data = os.read(self._descriptor, 4096)
         if not data:
             raise KeyboardInterrupt  # the terminal is gone
-        return parse(self._decode.decode(data))
+        return self._decode.decode(data)
+
+
+def _is_pasting(text: str) -> bool:
+    return text.rfind(_PASTE) > text.rfind("\x1b[201~")
 
 
 def parse(text: str) -> list[str]:
     """The keys of what a terminal sends; what has no name and can't be shown is left out."""
-    keys = (_NAMES.get(part, part) for part in _SEQUENCE.findall(text))
-    return [key for key in keys if len(key) > 1 or key.isprintable()]
+    keys: list[str] = []
+    for part in _SEQUENCE.findall(text):
+        key = _NAMES.get(part, part)
+        if key.startswith(_PASTE):
+            keys.append(Pasted(" ".join(key.removeprefix(_PASTE).removesuffix("\x1b[201~").split())))
+        elif key in _NAMES.values() or (len(key) == 1 and key.isprintable()):
+            keys.append(key)
+    return keys

@@ -6,11 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from parley.core.states import LIVE, Record
-from parley.engine.projections import Thread
+from parley.core.terms import HUMAN, ORCHESTRATOR
+from parley.engine.projections import Event, Present, Thread
 
 PANEL_LINES = 7
 MARKS = {
@@ -45,11 +47,14 @@ class Scene:
     page: Sequence[str] | None = None  # a file that is being read
     offset: int = 0
     place: str = ""  # which of several questions this is
+    facts: Sequence[str] = ()  # what else is to be known of the job, a line each
+    chosen: str = ""  # the thread that a key would be about
+    footless: bool = False  # the keys are somebody else's to show
 
 
 def draw(scene: Scene, width: int, height: int) -> list[Text]:
     """Exactly as many lines as there is room for."""
-    head = [_title(scene, width), _bar(scene, width)]
+    head = [_title(scene, width), _bar(scene, width), *(Text(f" {clean(fact)}", "dim") for fact in scene.facts)]
     foot = _panel(scene, width, max(1, min(PANEL_LINES, height // 3)))
     room = max(0, height - len(head) - len(foot))
     middle = _page(scene, width, room) if scene.page is not None else _middle(scene, width, room)
@@ -72,7 +77,7 @@ def minutes(seconds: float) -> str:
     return f"{hours}{whole // 60 % 60:02d}:{whole % 60:02d}" if hours else f"{whole // 60}:{whole % 60:02d}"
 
 
-def _spread(left: Text, right: str, width: int, style: str = "") -> Text:
+def spread(left: Text, right: str, width: int, style: str = "") -> Text:
     """Something at each end of a line."""
     room = max(0, width - len(right) - 1)
     left.truncate(room, overflow="ellipsis")
@@ -82,7 +87,7 @@ def _spread(left: Text, right: str, width: int, style: str = "") -> Text:
 
 
 def _title(scene: Scene, width: int) -> Text:
-    line = _spread(Text(f" {scene.job}  {clean(scene.request)}"), f"{minutes(scene.elapsed)} ", width)
+    line = spread(Text(f" {scene.job}  {clean(scene.request)}"), f"{minutes(scene.elapsed)} ", width)
     line.stylize("reverse")
     return line
 
@@ -107,10 +112,11 @@ def _bar(scene: Scene, width: int) -> Text:
     back = record.backtrack_count if record else 0
     turned = f"back {back}x  " if back else ""
     style = "bold yellow" if scene.status == "needs you" else ""
-    return _spread(line, f"{turned}{scene.turns} turns  {scene.status} ", width, style)
+    return spread(line, f"{turned}{scene.turns} turns  {scene.status} ", width, style)
 
 
-def _rule(title: str, width: int, style: str = "dim") -> Text:
+def rule(title: str, width: int, style: str = "dim") -> Text:
+    """A line across the screen, with a title."""
     return Text(f"── {title} {'─' * max(0, width - len(title) - 4)}" if title else "─" * width, style)
 
 
@@ -119,24 +125,28 @@ def _middle(scene: Scene, width: int, room: int) -> list[Text]:
     share = max(3, min(len(team), room - 2 - max(4, room // 3)))
     if len(team) > share:
         hidden = len(team) - share + 1
-        team = [*team[: share - 1], Text(f"   … {hidden} more: parley tree {scene.job}", "dim")]
+        chosen = next((at for at, (_, thread) in enumerate(scene.threads) if thread.id == scene.chosen), 0)
+        start = max(0, min(chosen - share // 2, hidden))
+        team = team[start : start + share - 1]
+        team.append(Text(f"   … {hidden} more: parley tree {scene.job}", "dim"))
     below = max(0, room - len(team) - 2)
     messages = [message.copy() for message in list(scene.messages)[-below:]] if below else []
-    return [_rule("team", width), *team, _rule("messages", width), *messages]
+    return [rule("team", width), *team, rule("messages", width), *messages]
 
 
 def _team(scene: Scene, width: int) -> list[Text]:
     lines = []
     for depth, thread in scene.threads:
         mark, style = MARKS.get(thread.state, (" ", ""))
-        line = Text(f" {'  ' * depth}")
+        line = Text(f"{'▸' if thread.id == scene.chosen else ' '}{'  ' * depth}", "bold")
         line.append(mark, style)
         name = f" {thread.agent}"
         line.append(f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else "")
         line.append(clean(thread.doing), "" if thread.state in ("running", "stalled") else "dim")
         since = minutes(scene.now - thread.since) if thread.since and thread.state == "running" else ""
-        lines.append(_spread(line, f"{since} ", width, "dim"))
-    return lines or [Text("  nobody yet", "dim")]
+        lines.append(spread(line, f"{since} ", width, "dim"))
+    over = scene.record is not None and not scene.record.live
+    return lines or [Text("  nobody any more" if over else "  nobody yet", "dim")]
 
 
 def _page(scene: Scene, width: int, room: int) -> list[Text]:
@@ -144,7 +154,7 @@ def _page(scene: Scene, width: int, room: int) -> list[Text]:
     last = max(0, len(lines) - (room - 1))
     start = min(scene.offset, last)
     place = f"lines {start + 1} to {min(len(lines), start + room - 1)} of {len(lines)}"
-    return [_rule(place, width), *(Text(f" {line}") for line in lines[start : start + room - 1])]
+    return [rule(place, width), *(Text(f" {line}") for line in lines[start : start + room - 1])]
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -157,7 +167,7 @@ def _panel(scene: Scene, width: int, room: int) -> list[Text]:
     """What needs the human, what can be typed, and what is being typed."""
     lines: list[Text] = []
     if scene.question:
-        lines.append(_rule(f"needs you{scene.place}", width, "bold yellow"))
+        lines.append(rule(f"needs you{scene.place}", width, "bold yellow"))
         lines.append(Text(f" {clean(scene.question)}", "bold"))
         text = "" if scene.page is not None else scene.words
         words = [part for line in text.splitlines() for part in wrapped(line, width - 2)]
@@ -165,26 +175,40 @@ def _panel(scene: Scene, width: int, room: int) -> list[Text]:
         if len(words) > room:
             lines[-1] = Text(" … press v to read it all", "dim")
     else:
-        lines.append(_rule("", width))
-    lines.append(_key_line(scene.keys))
-    if scene.prompt is not None:
-        typed = scene.typed[-max(10, width - len(scene.prompt) - 6) :]
-        line = Text(f" {scene.prompt}> ", "bold")
-        line.append(typed)
+        lines.append(rule("", width))
+    if scene.footless:
+        return lines
+    return [*lines, *foot(scene.keys, scene.prompt, scene.typed, scene.note, width)]
+
+
+def foot(keys: Sequence[str], prompt: str | None, typed: str, note: str, width: int) -> list[Text]:
+    """The keys that do something now, and what is being typed, or what has become of it."""
+    lines = key_lines(keys, width)
+    if prompt is not None:
+        line = Text(f" {prompt}> ", "bold")
+        line.append(tail(typed, max(10, width - line.cell_len - 2)), "not bold")
         line.append("_", "blink")
-        lines.append(line)
-    else:
-        lines.append(Text(f" {scene.note}", "italic"))
-    return lines
+        return [*lines, line]
+    return [*lines, Text(f" {clean(note)}", "italic")]
 
 
-def _key_line(keys: Sequence[str]) -> Text:
-    line = Text(" ")
+def tail(text: str, width: int) -> str:
+    """The end of a text, as much as there is room for."""
+    while cell_len(text) > width:
+        text = text[max(1, (cell_len(text) - width) // 2) :]
+    return text
+
+
+def key_lines(keys: Sequence[str], width: int) -> list[Text]:
+    """Keys with their meanings, on as many lines as they take."""
+    lines = [Text(" ")]
     for key in keys:
         letter, _, meaning = key.partition(" ")
-        line.append(letter, "bold reverse")
-        line.append(f" {meaning}  ")
-    return line
+        if lines[-1].cell_len + cell_len(key) + 1 > width and lines[-1].cell_len > 1:
+            lines.append(Text(" "))
+        lines[-1].append(letter, "bold reverse")
+        lines[-1].append(f" {meaning}  ")
+    return lines
 
 
 def stamp(moment: float, text: str, style: str) -> Text:
@@ -192,3 +216,17 @@ def stamp(moment: float, text: str, style: str) -> Text:
     line = Text(f" {time.strftime('%H:%M:%S', time.localtime(moment))} ", "dim")
     line.append(clean(text), style)
     return line
+
+
+def style_of(event: Event) -> str:
+    """How an event is shown among others."""
+    if event.kind == "transition":
+        return "bold cyan"
+    if HUMAN in (event.to, event.who):
+        return "yellow"
+    return "" if event.kind == "message" else "red"
+
+
+def team(present: Present) -> list[Thread]:
+    """Everyone but the orchestrator, whose turns take no time."""
+    return [thread for thread in present.threads() if thread.agent != ORCHESTRATOR]

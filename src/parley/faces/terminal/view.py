@@ -17,10 +17,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from parley.core.terms import HUMAN, ORCHESTRATOR
 from parley.engine.projections import (
     Asked,
-    Event,
     Follower,
     Present,
     Thread,
@@ -31,7 +29,8 @@ from parley.engine.projections import (
 )
 from parley.engine.session import Closed, give_answer, leave
 from parley.faces.terminal.keys import Keys
-from parley.faces.terminal.screen import Scene, draw, stamp, wrapped
+from parley.faces.terminal.questions import Choice, about, choices, words_of
+from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, wrapped
 from parley.ports import Files, Store
 
 DRAW_SECONDS = 0.25
@@ -39,15 +38,6 @@ READ_SECONDS = 0.1  # a job that does much is read no more often than people see
 MESSAGES = 200
 READ_LIMIT = 64 * 1024  # characters of a file that is read here
 LINE = 400
-
-RULINGS = {
-    "a": ("approve", "approve"),
-    "r": ("revise", "revise"),
-    "i": ("back to intent", "backtrack intent"),
-    "p": ("back to plan", "backtrack plan"),
-    "w": ("withdraw", "withdraw"),
-    "t": ("answer", None),
-}
 
 
 class Prompt(NamedTuple):
@@ -134,7 +124,7 @@ class TerminalView:
             self._page = None
         for event in self._follower.read():
             if concerns(event):
-                self._lines.append(stamp(event.time, headline(event, LINE), _style(event)))
+                self._lines.append(stamp(event.time, headline(event, LINE), style_of(event)))
 
     @property
     def _asked(self) -> Asked | None:
@@ -174,9 +164,9 @@ class TerminalView:
 
     def _choose(self, asked: Asked, key: str) -> bool:
         """A key that is about the question."""
-        if key in _keys_for(asked):
-            label, ruling = RULINGS[key]
-            self._prompt = Prompt(label, lambda text: self._answer(asked, ruling, text))
+        choice = choices(asked).get(key)
+        if choice is not None:
+            self._prompt = Prompt(choice.label, lambda text: self._answer(asked, choice, text))
         elif key == "v":
             self._page, self._offset = self._text(asked), 0
         elif key == "tab" and len(self._questions) > 1:
@@ -211,14 +201,15 @@ class TerminalView:
 
     # ---- what is asked of the job ------------------------------------------------------------
 
-    def _answer(self, asked: Asked, ruling: str | None, text: str) -> str:
-        if ruling is None and not text:
+    def _answer(self, asked: Asked, choice: Choice, text: str) -> str:
+        text = choice.said or text
+        if choice.ruling is None and not text:
             return "an answer needs words"
         try:
-            give_answer(self._store, asked, ruling, text, self._by)
+            give_answer(self._store, asked, choice.ruling, text, self._by)
         except Closed as closed:
             return f"{closed}{f': {closed.earlier.by} was faster' if closed.earlier else ''}"
-        return f"answered: {ruling or text}"
+        return f"answered: {choice.ruling or text}"
 
     def _leave(self, kind: str, body: dict[str, Any]) -> None:
         self._inputs += 1
@@ -259,10 +250,10 @@ class TerminalView:
             elapsed=(row.updated if ended else now) - row.created,
             turns=self._turns,
             now=now,
-            threads=[(depth, self._live_thread(thread)) for depth, thread in _team(present)],
+            threads=[(depth, self._live_thread(thread)) for depth, thread in tree(team(present), [])],
             messages=self._lines,
-            question=_about(asked) if asked else "",
-            words=_words(asked) if asked else "",
+            question=about(asked) if asked else "",
+            words=words_of(asked) if asked else "",
             keys=self._offered(asked),
             prompt=self._prompt.label if self._prompt else None,
             typed=self._typed,
@@ -295,41 +286,9 @@ class TerminalView:
             return [
                 "v back",
                 "up/down scroll",
-                *(f"{key} {RULINGS[key][0]}" for key in _keys_for(asked) if key != "t"),
+                *(f"{key} {choice.label}" for key, choice in (choices(asked) if asked else {}).items() if key != "t"),
             ]
         if asked is not None:
             several = ["Tab next"] if len(self._questions) > 1 else []
-            return [*(f"{key} {RULINGS[key][0]}" for key in _keys_for(asked)), "v read", *several]
+            return [*(f"{key} {choice.label}" for key, choice in choices(asked).items()), "v read", *several]
         return ["s tell the team", "z go on" if self._present.paused else "z pause", "x withdraw"]
-
-
-def _team(present: Present) -> list[tuple[int, Thread]]:
-    """Everyone at work but the orchestrator, whose turns take no time."""
-    threads = [thread for thread in present.threads() if thread.agent != ORCHESTRATOR]
-    return tree(threads, [])
-
-
-def _keys_for(asked: Asked | None) -> list[str]:
-    if asked is None:
-        return []
-    if asked.kind == "question":
-        return ["t", "a", "r", "w"]
-    back = {"intent": "i", "plan": "p"}
-    return ["a", "r", *(back[state] for state in asked.backtracks), "w", "t"]
-
-
-def _about(asked: Asked) -> str:
-    return f"{asked.asker} asks ({asked.state}{f', {asked.artifact}' if asked.artifact else ''})"
-
-
-def _words(asked: Asked) -> str:
-    """What is asked, without what its head says."""
-    return asked.body.partition(": " if asked.artifact else "\n")[2] or asked.body
-
-
-def _style(event: Event) -> str:
-    if event.kind == "transition":
-        return "bold cyan"
-    if HUMAN in (event.to, event.who):
-        return "yellow"
-    return "" if event.kind == "message" else "red"

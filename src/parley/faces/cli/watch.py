@@ -1,0 +1,106 @@
+"""`parley watch`: all jobs on one screen."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from parley.adapters.files import JobFiles
+from parley.adapters.sqlite import SqliteStore
+from parley.adapters.worktrees import Worktrees
+from parley.engine.projections import Asked
+from parley.faces.cli import OK, Trouble
+from parley.faces.cli.bus import ShownStore
+from parley.faces.cli.desk import Place, columns, me, place_of, shield
+from parley.faces.cli.listing import look
+from parley.faces.cli.start import spawn
+from parley.faces.cli.workshop import file_of, on_terminal
+from parley.faces.terminal import Ended, Sight, standing, watch_all
+from parley.ports import BusError
+
+READ_LIMIT = 256 * 1024  # characters of a file or a diff that are read here
+
+
+def run(words: argparse.Namespace) -> int:
+    """Watch until the human leaves; without a terminal, tell how things stand."""
+    place = place_of(words.repo)
+    if not SqliteStore.exists(place.home):
+        raise Trouble(f"there is no job in {place.home} yet; start one with `parley run`")
+    shield(place.home)
+    store = ShownStore(place)
+    try:
+        sight = sight_of(place, store)
+        if on_terminal():
+            watch_all(sight)
+        else:
+            _print(sight)
+        return OK
+    except Ended as ended:
+        return ended.code
+    finally:
+        store.close()
+
+
+def _print(sight: Sight) -> None:
+    for line in standing(sight, columns()):
+        print(line)
+    print("\nno terminal to draw on: `parley inbox` tells how to answer, `parley log JOB --follow` goes on telling")
+
+
+def sight_of(place: Place, store: ShownStore) -> Sight:
+    """What a watch sees of a place."""
+    bus = store.path.stat()
+    redact = store.secrets.redact
+
+    def check() -> None:
+        try:
+            now = store.path.stat()
+        except OSError as error:
+            raise BusError(
+                f"{store.path} is gone; watch another with --repo, or start a job with `parley run`"
+            ) from error
+        if (now.st_dev, now.st_ino) != (bus.st_dev, bus.st_ino):
+            raise BusError(f"{store.path} was replaced; watch the new one with `parley watch`")
+
+    def artifact(asked: Asked) -> str:
+        path = file_of(Worktrees(place.home), asked)
+        try:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                return redact(file.read(2 * READ_LIMIT))[:READ_LIMIT]  # before it is cut: half a secret is one too
+        except OSError as error:
+            return f"{path}: {error.strerror}"
+
+    def diff(job: str) -> str:
+        trees = Worktrees(place.home, place.root)
+        if not trees.history(job).exists:
+            return ""
+        text = redact(trees.diff(job).decode("utf-8", "replace"))
+        return text if len(text) <= READ_LIMIT else f"{text[:READ_LIMIT]}\n… the rest: parley diff {job}"
+
+    def command(words: Sequence[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "parley", words[0], "--repo", str(place.root), *words[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C is meant for the watch
+            env={**os.environ, "PARLEY_HOME": str(place.home)},
+        )
+
+    return Sight(
+        store,
+        JobFiles(place.home),
+        me(),
+        place.root.name or str(place.root),
+        check,
+        lambda: [seen._replace(request=redact(seen.request)) for seen in look(place)],
+        artifact,
+        diff,
+        command,
+        lambda job: spawn(place, job, place.home / "jobs" / job / "run.log"),
+    )

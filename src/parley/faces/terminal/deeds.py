@@ -1,0 +1,173 @@
+"""What the human asks of jobs from here, and what has become of it. All goes through the bus, as from everywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parley.engine.projections import TERMINAL, Asked
+from parley.engine.session import Closed, find_input, give_answer, leave
+from parley.faces.terminal.questions import Choice
+from parley.faces.terminal.sight import Sight
+
+BUSY_SECONDS = 5.0
+_HEARD = {
+    "waits for the turn's end": "is heard when the turn under way ends",
+    "interrupts the turn under way": "interrupts the turn under way",
+    "delivered": "was delivered",
+}
+
+
+@dataclass(slots=True)
+class Left:
+    """An input that nobody has taken yet."""
+
+    job: str
+    key: str
+    done: str  # what to say when it was taken
+    since: float
+    told: bool = False
+
+
+@dataclass(slots=True)
+class Running:
+    """A command that is under way."""
+
+    job: str
+    process: subprocess.Popen[str]
+
+
+@dataclass(slots=True)
+class Starting:
+    """A process that is to work on a job from now on."""
+
+    job: str
+    process: subprocess.Popen[bytes]
+
+
+class Deeds:
+    """Leaves inputs, and follows them."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+        self._open: list[Left | Running | Starting] = []
+        self._count = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether something has not come to its end."""
+        return bool(self._open)
+
+    # ---- what can be asked -------------------------------------------------------------------
+
+    def answer(self, asked: Asked, choice: Choice, text: str) -> str:
+        """The human's word on a question."""
+        text = choice.said or text
+        if choice.ruling is None and not text:
+            return "an answer needs words"
+        try:
+            key = give_answer(self._sight.store, asked, choice.ruling, text, self._sight.by)
+        except Closed as closed:
+            return f"too late: {self._why(asked, closed)}"
+        said = choice.ruling or "answered"
+        self._open.append(Left(asked.job, key, f"{asked.job}: {said}", time.monotonic()))
+        return f"{asked.job}: {said}; waiting for whoever works on it"
+
+    def _why(self, asked: Asked, closed: Closed) -> str:
+        if closed.earlier is not None:
+            return f"{closed.earlier.by} has answered this before"
+        state = self._sight.store.load(asked.job).row.state
+        return f"{asked.job} has ended ({state})" if state in TERMINAL else "nobody asks this any more"
+
+    def tell(self, job: str, thread: str, text: str, *, now: bool, authoritative: bool) -> str:
+        """An intervention."""
+        if not text:
+            return "there is nothing to say"
+        body = {"thread": thread or None, "text": text, "now": now, "authoritative": authoritative}
+        return self._leave(job, "intervene", body, "", f"{job}: told; waiting for whoever works on it")
+
+    def pause(self, job: str) -> str:
+        """Let turns under way end, and start no others."""
+        if not self._sight.store.owner_lives(job):
+            return self._run(job, ["pause", job], f"{job}: pausing")
+        return self._leave(job, "pause", {}, f"{job} is paused: z goes on", f"{job}: pausing")
+
+    def go_on(self, job: str, *, paused: bool) -> str:
+        """End a pause; where nobody works on the job, have somebody do so."""
+        if paused and self._sight.store.owner_lives(job):
+            return self._leave(job, "resume", {}, f"{job} goes on", f"{job}: going on")
+        self._open.append(Starting(job, self._sight.go_on(job)))
+        return f"{job}: starting somebody who works on it"
+
+    def withdraw(self, job: str, thread: str, reason: str) -> str:
+        """Give a job up, or a part of it: told when every process of it is dead."""
+        which = ["--thread", thread] if thread else []
+        return self._run(job, ["withdraw", *which, "--", job, reason], f"{thread or job}: withdrawing")
+
+    def _leave(self, job: str, kind: str, body: Mapping[str, object], done: str, note: str) -> str:
+        self._count += 1
+        key = f"{kind}:{self._sight.by}:{time.time_ns()}:{self._count}"
+        leave(self._sight.store, job, kind, key, body=body, by=self._sight.by)
+        self._open.append(Left(job, key, done, time.monotonic()))
+        return note
+
+    def _run(self, job: str, words: list[str], note: str) -> str:
+        self._open.append(Running(job, self._sight.command(words)))
+        return note
+
+    # ---- what has become of it ---------------------------------------------------------------
+
+    def news(self) -> list[str]:
+        """What has come to its end since the last call."""
+        found, still = list[str](), list[Left | Running | Starting]()
+        for deed in self._open:
+            note, over = self._look(deed)
+            found += [note] if note else []
+            still += [] if over else [deed]
+        self._open = still
+        return found
+
+    def _look(self, deed: Left | Running | Starting) -> tuple[str, bool]:
+        match deed:
+            case Left():
+                return self._left(deed)
+            case Running():
+                return _ended(deed)
+            case Starting():
+                return self._started(deed)
+
+    def _left(self, deed: Left) -> tuple[str, bool]:
+        store, job = self._sight.store, deed.job
+        lives = store.owner_lives(job)  # before the input is looked at: taking it may be its last deed
+        row = find_input(store, job, deed.key)
+        if row is not None and row.taken:
+            late = row.note.startswith("too late")
+            return f"{job}: {row.note}" if late else deed.done or f"{job}: it {_HEARD.get(row.note, row.note)}", True
+        if not lives:
+            return f"kept for {job}, but nobody works on it: z goes on", True
+        if not deed.told and time.monotonic() - deed.since > BUSY_SECONDS:
+            deed.told = True
+            return f"left for {job}; whoever works on it is busy and will take it", False
+        return "", False
+
+    def _started(self, deed: Starting) -> tuple[str, bool]:
+        process = deed.process
+        if process.poll() is not None:
+            if self._sight.store.load(deed.job).row.state in TERMINAL:
+                return f"{deed.job} has ended", True
+            log = self._sight.files.home(deed.job) / "run.log"
+            return f"{deed.job} could not go on; {log} says why", True
+        if self._sight.store.owner_lives(deed.job):
+            process.returncode = 0  # it goes on by itself: nobody here waits for it
+            return f"{deed.job} goes on in the background", True
+        return "", False
+
+
+def _ended(deed: Running) -> tuple[str, bool]:
+    if deed.process.poll() is None:
+        return "", False
+    out, err = deed.process.communicate()
+    said = [line for line in (out if deed.process.returncode == 0 else err or out).splitlines() if line.strip()]
+    return (said[-1].removeprefix("parley: ") if said else f"{deed.job}: it ended without a word"), True

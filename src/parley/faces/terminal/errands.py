@@ -1,0 +1,82 @@
+"""What a key does about a job, wherever it is pressed: read, compare, tell, pause, withdraw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from parley.engine.projections import TERMINAL, Present
+from parley.faces.terminal.pages import Conversation, Reading, diff_page
+from parley.faces.terminal.prompt import Prompt
+from parley.faces.terminal.watch import Watch
+
+SHORT = 3  # characters of an id that confirm as well as all of it
+_WAYS = ("at the turn's end", "at once", "with authority, at the turn's end", "with authority, at once")
+
+Errand = Callable[[Watch, str, str, str], None]  # the job, and the thread with its agent if one is chosen
+
+
+def read(watch: Watch, job: str, thread: str, name: str) -> None:
+    """The conversation."""
+    watch.open(Conversation(watch.sight.store, job, thread, name))
+
+
+def compare(watch: Watch, job: str, thread: str, name: str) -> None:
+    """What the job has changed."""
+    text = watch.sight.diff(job)
+    if text:
+        watch.open(Reading(diff_page(job, text)))
+    else:
+        watch.say(f"{job} has changed nothing yet")
+
+
+def tell(watch: Watch, job: str, thread: str, name: str) -> None:
+    """An intervention."""
+    row = watch.sight.store.load(job).row
+    if row.state in TERMINAL:
+        watch.say(f"{job} has ended ({row.state}); nobody would hear it")
+        return
+    ways = _WAYS if row.decider == watch.sight.by else _WAYS[:2]
+
+    def send(text: str, way: int) -> str:
+        return watch.deeds.tell(job, thread, text, now=bool(way % 2), authoritative=way > 1)
+
+    watch.ask(Prompt(f"tell {name or 'the team'}", send, ways))
+
+
+def hold(watch: Watch, job: str, thread: str, name: str) -> None:
+    """Pause, or go on."""
+    present = Present(watch.sight.store, job)
+    if present.row.state in TERMINAL:
+        watch.say(f"{job} has ended ({present.row.state})")
+    elif present.paused or not watch.sight.store.owner_lives(job):
+        watch.say(watch.deeds.go_on(job, paused=present.paused))
+    else:
+        watch.say(watch.deeds.pause(job))
+
+
+def withdraw(watch: Watch, job: str, thread: str, name: str) -> None:
+    """Give the job up, or what is chosen of it."""
+    state = watch.sight.store.load(job).row.state
+    if state in TERMINAL:
+        watch.say(f"{job} has ended ({state})")
+        return
+    what = f"{name} and all that works for it" if thread else job
+
+    def reason(text: str, way: int) -> Prompt:
+        return confirm(job, f"withdraw {what} for good", lambda: watch.deeds.withdraw(job, thread, text))
+
+    watch.ask(Prompt(f"withdraw {what}; why", reason))
+
+
+def confirm(job: str, what: str, then: Callable[[], str]) -> Prompt:
+    """Have the human say it once more, in words that no slip of a finger types."""
+
+    def sure(text: str, way: int) -> str:
+        given = text.strip()
+        meant = given == "yes" or (len(given) >= SHORT and job.startswith(given))
+        return then() if meant else "nothing was withdrawn"
+
+    return Prompt(f"{what}? type yes or {job[:4]}", sure)
+
+
+ERRANDS: Mapping[str, Errand] = {"c": read, "d": compare, "s": tell, "z": hold, "x": withdraw}

@@ -1,0 +1,215 @@
+"""Texts that are read page by page: a conversation, a diff, a question with its file, the keys."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from parley.core.terms import HUMAN
+from parley.engine.projections import Asked, Event, Follower, Present, concerns, headline
+from parley.faces.terminal.screen import clean, rule, wrapped
+from parley.ports import Store
+
+LINES = 20_000  # that are kept of a text
+MESSAGES, STEPS = 5_000, 50_000  # of a job's last that a conversation goes back to
+CUT = 64 * 1024  # characters of one message
+_DIFF = {"+": "green", "-": "red", "@": "cyan", "d": "bold", "i": "dim"}
+
+Line = tuple[str, str]  # a text and its style
+
+
+class Page:
+    """A text of any length, of which one screen is seen."""
+
+    def __init__(self, title: str, lines: Iterable[Line] = (), *, at_end: bool = False) -> None:
+        self.title = title
+        self._lines: deque[Line] = deque(lines, LINES)
+        self._fitted: list[Line] = []
+        self._width = 0
+        self._room = 1
+        self._offset = 0
+        self._at_end = at_end
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Put more lines at the end; who reads the end goes along."""
+        more = list(lines)
+        if more:
+            self._lines.extend(more)
+            self._fitted += self._fit(more)
+            del self._fitted[: max(0, len(self._fitted) - 2 * LINES)]
+
+    def _fit(self, lines: Iterable[Line]) -> list[Line]:
+        if not self._width:
+            return []  # nobody has seen it yet
+        return [(part, style) for text, style in lines for part in fitted(text, self._width - 1)]
+
+    def turn(self, key: str) -> bool:
+        """Scroll; whether that is what the key is for."""
+        last = max(0, len(self._fitted) - self._room)
+        step = max(1, self._room - 1)
+        where = {
+            "up": self._offset - 1,
+            "k": self._offset - 1,
+            "down": self._offset + 1,
+            "j": self._offset + 1,
+            "pageup": self._offset - step,
+            "b": self._offset - step,
+            "pagedown": self._offset + step,
+            " ": self._offset + step,
+            "home": 0,
+            "g": 0,
+            "end": last,
+            "G": last,
+        }.get(key)
+        if where is None:
+            return False
+        self._offset = max(0, min(where, last))
+        self._at_end = self._offset == last
+        return True
+
+    def draw(self, width: int, room: int) -> list[Text]:
+        """As many lines as there is room for."""
+        if width != self._width:
+            self._width = width
+            self._fitted = self._fit(self._lines)
+        self._room = max(1, room - 1)
+        last = max(0, len(self._fitted) - self._room)
+        self._offset = last if self._at_end else min(self._offset, last)
+        seen = self._fitted[self._offset : self._offset + self._room]
+        total = len(self._fitted)
+        where = "all of it" if total <= self._room else f"{self._offset + 1}-{self._offset + len(seen)} of {total}"
+        return [rule(f"{self.title}  {where}", width), *(Text(f" {text}", style) for text, style in seen)]
+
+
+def fitted(text: str, width: int) -> list[str]:
+    """A text in lines that fit. Most do as they are."""
+    if text.isascii() and text.isprintable() and len(text) <= width:
+        return [text]
+    bare = text.lstrip(" ")
+    indent = " " * min(len(text) - len(bare), width // 2)
+    return [f"{indent}{part}" for part in wrapped(bare, width - len(indent))]
+
+
+class Reading:
+    """The screen on which a page is read."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def read(self) -> None:
+        """What was written stays."""
+
+    def press(self, key: str) -> bool:
+        """Scroll."""
+        return self._page.turn(key)
+
+    def keys(self) -> list[str]:
+        """What can be pressed."""
+        return ["up/down scroll", "space page", "g beginning", "G end", "q back"]
+
+    def draw(self, width: int, room: int) -> list[Text]:
+        """The page."""
+        return self._page.draw(width, room)
+
+
+# ---- a conversation ------------------------------------------------------------------------------
+
+
+class Conversation(Reading):
+    """A job's messages, all or those of one thread; what is said while it is read comes at the end."""
+
+    def __init__(self, store: Store, job: str, thread: str = "", name: str = "") -> None:
+        self._thread = thread
+        last = Present(store, job).loaded.transaction
+        steps, messages = (last.steps, last.messages) if last else (0, 0)
+        self._follower = Follower(store, job, step=max(0, steps - STEPS), message=max(0, messages - MESSAGES))
+        whose = f"conversation of {name or thread}" if thread else f"conversation of {job}"
+        super().__init__(Page(whose, at_end=True))
+        if messages > MESSAGES:
+            self._page.add([(f"earlier messages: parley log {job}", "dim"), ("", "")])
+
+    def read(self) -> None:
+        """Add what is new."""
+        for event in self._follower.read():
+            if self._thread in (event.thread, event.sender_thread) or (not self._thread and concerns(event)):
+                self._page.add(_told(event))
+
+
+def _told(event: Event) -> Iterable[Line]:
+    moment = time.strftime("%H:%M:%S", time.localtime(event.time))
+    if event.kind != "message":
+        yield f"{moment}  {clean(headline(event, 400))}", "bold cyan" if event.kind == "transition" else "red"
+        yield "", ""
+        return
+    mine = HUMAN in (event.who, event.to)
+    yield f"{moment}  {clean(event.who)} → {clean(event.to)}", "bold yellow" if mine else "bold"
+    for line in event.text[:CUT].splitlines():
+        yield f"  {line}", ""
+    if len(event.text) > CUT:
+        yield "  … cut; `parley log` has all of it", "dim"
+    yield "", ""
+
+
+# ---- other texts ---------------------------------------------------------------------------------
+
+
+def question_page(asked: Asked, file: str) -> Page:
+    """The question in full, and the file that it is about."""
+    lines: list[Line] = [(line, "bold") for line in asked.body.splitlines()]
+    if asked.artifact:
+        lines += [("", ""), (f"{asked.artifact}:", "dim"), ("", ""), *((line, "") for line in file.splitlines())]
+    return Page(f"{asked.asker} asks", lines)
+
+
+def diff_page(job: str, text: str) -> Page:
+    """What a job changed."""
+    return Page(f"what {job} changed", ((line, _diff_style(line)) for line in text.splitlines()))
+
+
+def _diff_style(line: str) -> str:
+    if line.startswith(("+++", "---", "diff ")):
+        return "bold"
+    return _DIFF.get(line[:1], "") if line[:1] in "+-@" else ""
+
+
+HELP = """\
+the list
+  up down j k        choose a job
+  Enter              open it
+  a                  answer what it asks
+
+a job, in the list or opened
+  c                  read its conversation
+  d                  see what it has changed
+  s                  tell it something: Tab says when, and with what authority
+  z                  pause it, or go on; where nobody works on it, somebody will
+  x                  withdraw it; you are asked to confirm that
+  q Esc              back; from the list: leave, the jobs go on
+
+a job that was opened
+  up down j k        choose one of the team: c, s and x are about it alone
+  v                  read the question, and the file that it is about
+  a r                approve; revise, and say why
+  i p                back to the intent; back to the plan
+  t                  answer in words
+  w                  give the work up
+  Tab                the next question
+                     After a verdict: words if you like, then Enter.
+
+a text
+  up down space b    scroll
+  g G                to its beginning, to its end
+
+any time
+  Ctrl-L             paint the screen anew
+  Ctrl-Z             stop this program until `fg`
+  Ctrl-C             leave; the jobs go on
+"""
+
+
+def help_page() -> Page:
+    """All keys."""
+    return Page("the keys", ((line, "" if line.startswith(" ") else "bold") for line in HELP.splitlines()))

@@ -1,0 +1,40 @@
+"""What can be said to a question, key by key, and how it is put to people."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from parley.engine.projections import Asked
+
+BACK = {"intent": "i", "plan": "p"}
+
+
+class Choice(NamedTuple):
+    """One way to answer: what the key is called, the verdict, and the words where they are always the same."""
+
+    label: str
+    ruling: str | None
+    said: str = ""
+
+
+def choices(asked: Asked) -> dict[str, Choice]:
+    """The keys that answer a question."""
+    words, give_up = Choice("answer", None), Choice("withdraw", "withdraw")
+    yes, no = Choice("approve", "approve"), Choice("revise", "revise")
+    if asked.kind == "question":
+        return {"t": words, "a": yes, "r": no, "w": give_up}
+    back = {BACK[state]: Choice(f"back to {state}", f"backtrack {state}") for state in asked.backtracks}
+    if asked.kind == "failure":
+        yes, no = Choice("try again", "approve"), Choice("try again with advice", "revise")
+        return {"a": yes, "r": no, **back, "w": give_up, "f": Choice("let it fail", None, "fail")}
+    return {"a": yes, "r": no, **back, "w": give_up, "t": words}
+
+
+def about(asked: Asked) -> str:
+    """Who asks, and about what: one line."""
+    return f"{asked.asker} asks ({asked.state}{f', {asked.artifact}' if asked.artifact else ''})"
+
+
+def words_of(asked: Asked) -> str:
+    """What is asked, without what its head says."""
+    return asked.body.partition(": " if asked.artifact else "\n")[2] or asked.body
