@@ -117,6 +117,10 @@ class NoWorkspace:
         """Nothing to merge."""
         return Merge()
 
+    def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
+        """No artifacts."""
+        return ""
+
     def unresolved(self, job: str, name: str) -> list[str]:
         """No conflicts."""
         return []

@@ -6,14 +6,29 @@ import hashlib
 import heapq
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from random import Random
 from typing import Any
 
 from parley.adapters import player as scripted
 from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.ports import Called, Change, Commit, Ended, Kept, Merge, Order, Outcome, Progress, Site, TurnEvent
+from parley.ports import (
+    Called,
+    Change,
+    Commit,
+    Decided,
+    Ended,
+    Kept,
+    MemoryTrouble,
+    Merge,
+    Order,
+    Outcome,
+    Progress,
+    Recalled,
+    Site,
+    TurnEvent,
+)
 
 BEGINNING = 1_800_000_000.0
 OUTCOME = ".parley/outcome.json"
@@ -213,6 +228,10 @@ class SimWorkspace:
         self._fuse.burn("merge", lambda: above.update({path: files[path] for path in changed}))
         return Merge(tuple(changed))
 
+    def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
+        """How an artifact begins."""
+        return self.disk.work.get((job, name), {}).get(artifact, "")[:length]
+
     def unresolved(self, job: str, name: str) -> list[str]:
         """No conflict is left: whoever merges last wins."""
         return []
@@ -225,6 +244,46 @@ class SimWorkspace:
     def changes(self, job: str) -> list[Change]:
         """Nobody asks."""
         return []
+
+
+class SimDecisions:
+    """What is remembered of the human, in a memory that may fail: it outlives every process."""
+
+    def __init__(self, rng: Random, failing: float = 0.0) -> None:
+        self.kept: dict[tuple[str, str, str], Decided] = {}
+        self.failures = 0
+        self.fuse = Fuse(None, rng)
+        self._rng = rng
+        self._failing = failing
+
+    def remember(self, decided: Sequence[Decided]) -> None:
+        """All or nothing; what is there stays."""
+        self._may_fail()
+
+        def act() -> None:
+            for one in decided:
+                key = one.job, one.question, one.framing
+                self.kept.setdefault(key, replace(one, id="/".join(key)))
+
+        self.fuse.burn("remember", act)
+
+    def recall(self, human: str, state: str, kind: str, text: str, limit: int) -> list[Recalled]:
+        """Those that share most words with the text."""
+        found = self.past(human, state, kind, text)
+        return sorted(found, key=lambda one: (-one.likeness, -one.decided.time))[:limit]
+
+    def past(self, human: str, state: str, kind: str, text: str) -> list[Recalled]:
+        """All, oldest first."""
+        self._may_fail()
+        wanted = set(text.split())
+        heard = [one for one in self.kept.values() if one.human == human and one.verdict is not None]
+        shared = ((one, len(wanted & set(f"{one.asked} {one.excerpt}".split()))) for one in heard)
+        return [Recalled(one, count / max(1, len(wanted))) for one, count in shared]
+
+    def _may_fail(self) -> None:
+        if self._failing and self._rng.random() < self._failing:
+            self.failures += 1
+            raise MemoryTrouble("the memory is damaged; put a copy back")
 
 
 class SimFiles:

@@ -58,6 +58,17 @@ class ClaudeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """When the proxy answers for the human, and what is remembered of them."""
+
+    false_approval: float = 3.0  # how much worse than a needless question
+    checked: float = 0.1  # the share of confident answers that the human is asked about all the same
+    fresh_days: float = 90.0  # what was decided before that counts less and less
+    memory: bool = True  # whether decisions are remembered and recalled
+    rehearse: bool = False  # whether a playbook's proxy and human count like real ones
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, with their defaults."""
 
@@ -74,6 +85,7 @@ class Settings:
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     agents: Mapping[str, Any] = field(default_factory=dict)  # programs that may be run as agents, as they are written
     claude: ClaudeSettings = field(default_factory=ClaudeSettings)
+    proxy: ProxySettings = field(default_factory=ProxySettings)
 
 
 def read(root: Path) -> Settings:
@@ -137,7 +149,7 @@ class _Reader:
                 raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
-        known = ("policy", "limits", "bus", "boundary", "workspace", "claude", "agents", "roles")
+        known = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles")
         self.check("", document, known)
         default = Settings()
         policy = self.table(document, "policy", STATES)
@@ -165,7 +177,31 @@ class _Reader:
             self.workspace(document),
             self.table(document, "agents", None),
             self.claude(document),
+            self.proxy(document),
         )
+
+    def proxy(self, document: Mapping[str, Any]) -> ProxySettings:
+        default = ProxySettings()
+        table = self.table(document, "proxy", ("false_approval", "checked", "fresh_days", "memory", "rehearse"))
+        return ProxySettings(
+            self.number(table, "false_approval", default.false_approval, 1000),
+            self.number(table, "checked", default.checked, 1),
+            self.number(table, "fresh_days", default.fresh_days, 36500),
+            self.flag(table, "memory", default=default.memory),
+            self.flag(table, "rehearse", default=default.rehearse),
+        )
+
+    def number(self, table: Mapping[str, Any], key: str, default: float, most: float) -> float:
+        value = table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+            raise self.fail(f"[proxy] {key}", "it must be a number", f"write one from 0 to {most:g}")
+        return float(value)
+
+    def flag(self, table: Mapping[str, Any], key: str, *, default: bool) -> bool:
+        value = table.get(key, default)
+        if not isinstance(value, bool):
+            raise self.fail(f"[proxy] {key}", "it must be true or false", f"write {key} = {str(default).lower()}")
+        return value
 
     def workspace(self, document: Mapping[str, Any]) -> WorkspaceSettings:
         default = WorkspaceSettings()

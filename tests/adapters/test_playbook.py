@@ -333,8 +333,16 @@ ERRORS = [
     ("proxy: [{match: x, do: [{answer: {verdict: no}}]}]", "1:44: unknown verdict 'no'; use one of: approve"),
     ("proxy: [{match: x, do: [{answer: {text: a, confidence: 2}}]}]", "1:56: 'confidence' must be a number"),
     (
-        "proxy: [{match: x, do: [{ask_human: {text: a}}]}]",
+        "proxy: [{match: x, do: [{ask_human: [a]}]}]",
         "1:37: 'ask_human' must be a text; put it in quotes",
+    ),
+    (
+        "proxy: [{match: x, do: [{ask_human: {found: a}}]}]",
+        "1:37: 'text' is missing in 'ask_human'; add 'text: …'",
+    ),
+    (
+        "proxy: [{match: x, do: [{predict: {verdict: approve, confidence: 1.5}}]}]",
+        "1:66: 'confidence' must be a number from 0 to 1; correct it",
     ),
 ]
 
@@ -439,6 +447,8 @@ AGENT_ACTIONS = st.one_of(
 )
 PROXY_ACTIONS = AGENT_ACTIONS | st.one_of(
     one("ask_human", TEXTS),
+    one("ask_human", table({"text": TEXTS}, {"found": TEXTS, "would": TEXTS, "reason": TEXTS})),
+    one("predict", table({"verdict": st.sampled_from(VERDICTS)}, {"confidence": st.floats(0, 1)})),
     one(
         "answer",
         table({"text": TEXTS}, {"verdict": st.sampled_from(VERDICTS), "confidence": st.floats(0, 1)}),

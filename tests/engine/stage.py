@@ -35,6 +35,7 @@ from simulator.world import (
     Fuse,
     Schedule,
     SimClock,
+    SimDecisions,
     SimDisk,
     SimFiles,
     SimIds,
@@ -232,7 +233,14 @@ class StageWorkspace(SimWorkspace):
 class Stage:
     """One job, from its request on."""
 
-    def __init__(self, play: Mapping[str, Any], policies: str | Sequence[str] = "always", **limits: Any) -> None:
+    def __init__(
+        self,
+        play: Mapping[str, Any],
+        policies: str | Sequence[str] = "always",
+        decisions: SimDecisions | None = None,
+        **limits: Any,
+    ) -> None:
+        self.decisions = decisions
         self.clock = SimClock()
         self.schedule = Schedule(self.clock)
         self.ids = SimIds()
@@ -278,7 +286,10 @@ class Stage:
             SimFiles(self.disk, self.fuse),
             self.clock,
             self.ids,
+            decisions=self.decisions,
         )
+        if self.decisions is not None:
+            self.decisions.fuse = self.fuse
         self.engine = Engine(world)
 
     def start(self) -> Stage:

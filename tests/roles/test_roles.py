@@ -57,7 +57,7 @@ def test_the_leads_a_team_and_the_proxy_ship() -> None:
     assert "Edit" not in found["researcher"].tools
     for name, role in found.items():
         assert role.description
-        assert set(("Answer", "AskHuman") if name == PROXY else TOOLS) <= set(role.tools)
+        assert set(("Answer", "AskHuman", "Predict") if name == PROXY else TOOLS) <= set(role.tools)
 
 
 @pytest.mark.parametrize("name", DOERS)
@@ -225,7 +225,7 @@ def test_the_snapshot_has_every_role_with_all_that_a_runner_needs(tmp_path: Path
 def test_the_charter_has_the_proxy_once_with_its_own_tools(tmp_path: Path) -> None:
     charter = charter_of("j", snapshot(tmp_path))
 
-    assert [role.tools for role in charter.roles if role.name == PROXY] == [("Answer", "AskHuman")]
+    assert [role.tools for role in charter.roles if role.name == PROXY] == [("Answer", "AskHuman", "Predict")]
     assert all(role.tools == TOOLS for role in charter.roles if role.name in DOERS)
 
 

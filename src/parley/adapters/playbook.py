@@ -512,22 +512,38 @@ class _Reader:
     def say(self, node: yaml.Node) -> str:
         return self.text(node, "'say'")
 
-    def ask_human(self, node: yaml.Node) -> str:
-        return self.text(node, "'ask_human'")
+    def ask_human(self, node: yaml.Node) -> str | dict[str, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            return self.text(node, "'ask_human'")
+        entries = self.entries(node, "'ask_human'", ("text", "found", "would", "confidence", "reason"))
+        self.required(entries, "text")
+        words = (key for key in ("text", "found", "would", "reason") if key in entries)
+        value: dict[str, Any] = {key: self.text(entries.values[key], f"'{key}'") for key in words}
+        return value | self.confidence(entries)
+
+    def confidence(self, entries: _Entries) -> dict[str, Any]:
+        """How sure the proxy is, if it says so."""
+        node = entries.values.get("confidence")
+        return {} if node is None else {"confidence": self.number(node, "'confidence'", 0, 1)}
+
+    def predict(self, node: yaml.Node) -> dict[str, Any]:
+        entries = self.entries(node, "'predict'", ("verdict", "confidence"))
+        verdict = self.verdict(entries)
+        return {**({} if verdict is None else {"verdict": verdict}), **self.confidence(entries)}
 
     def answer(self, node: yaml.Node) -> dict[str, Any]:
         if isinstance(node, yaml.ScalarNode):
             return {"text": self.text(node, "'answer'")}
-        entries = self.entries(node, "'answer'", ("verdict", "text", "confidence"))
+        entries = self.entries(node, "'answer'", ("verdict", "text", "confidence", "reason"))
         if "verdict" not in entries and "text" not in entries:
             self.fail(node, "'answer' needs 'verdict' or 'text'", "add one")
         value: dict[str, Any] = {"text": self.text(entries.values["text"], "'text'") if "text" in entries else ""}
         verdict = self.verdict(entries)
         if verdict is not None:
             value["verdict"] = verdict
-        if "confidence" in entries:
-            value["confidence"] = self.number(entries.values["confidence"], "'confidence'", 0, 1)
-        return value
+        if "reason" in entries:
+            value["reason"] = self.text(entries.values["reason"], "'reason'")
+        return value | self.confidence(entries)
 
 
 _ActionReader = Callable[[_Reader, yaml.Node], Any]
@@ -549,4 +565,5 @@ _PROXY_ACTIONS: Mapping[str, _ActionReader] = {
     **_AGENT_ACTIONS,
     "ask_human": _Reader.ask_human,
     "answer": _Reader.answer,
+    "predict": _Reader.predict,
 }

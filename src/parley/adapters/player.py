@@ -127,6 +127,7 @@ def _find(order: Order, rules: tuple[dict[str, Any], ...], used: list[int]) -> i
 
 
 _QUESTION = "[QUESTION]"
+_BRIEFING = "\n\n[BRIEFING]"  # what follows is for a proxy that reads and judges
 _VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
 # A table and not a pattern: compiling one costs more than the rest of this module's start.
 _HUMAN_MARKS: dict[str, dict[str, Any]] = {
@@ -222,8 +223,11 @@ class _Player:
         args = {"text": value["text"], "kind": "assert", "artifact": value["artifact"]}
         yield from self.call("AskQuestion", args)
 
-    def ask_human(self, value: str) -> Generator[Effect, Reply, None]:
-        yield from self.call("AskHuman", {"text": value})
+    def ask_human(self, value: Mapping[str, Any] | str) -> Generator[Effect, Reply, None]:
+        yield from self.call("AskHuman", {"text": value} if isinstance(value, str) else dict(value))
+
+    def predict(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
+        yield from self.call("Predict", dict(value))
 
     def answer(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
         yield from self.call("Answer", dict(value))
@@ -257,7 +261,7 @@ class _Player:
         if verdict is not None:
             yield from self.call("Answer", {"text": said.strip(), "confidence": 1.0, **verdict})
             return
-        _, mark, question = order.message.partition(_QUESTION)
+        _, mark, question = order.message.partition(_BRIEFING)[0].partition(_QUESTION)
         if not mark:
             self.text = order.default
             return
@@ -284,6 +288,7 @@ _ACTIONS: dict[str, Callable[[_Player, Any], Generator[Effect, Reply, None]]] = 
     "say": _Player.say,
     "ask_human": _Player.ask_human,
     "answer": _Player.answer,
+    "predict": _Player.predict,
 }
 
 
@@ -295,7 +300,7 @@ _VALUE_TYPES: dict[str, tuple[type, ...]] = {
     "sleep": (int, float),
     "crash": (int,),
     "say": (str,),
-    "ask_human": (str,),
+    "ask_human": (str, dict),
 }
 _REQUIRED = {"write": ("path", "text"), "send": ("text",), "ask": ("text",), "assert": ("artifact", "text")}
 _ADDRESSED = ("send", "close")

@@ -32,6 +32,7 @@ from parley.ports import WorkspaceError
 BRIEF_OF = 2000  # characters of a text that its beginning is made from
 NOTES = 100  # of one turn
 ASSERTS = 3  # of one artifact in one turn: each looks through the whole workspace
+REASON_LIMIT = 8000  # characters of what the proxy found, or of its reason
 NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
 
 
@@ -55,6 +56,8 @@ def call(
             return _ask_human(live, world, turn, arguments)
         case "Answer":
             return _answer(live, world, turn, arguments)
+        case "Predict":
+            return _predict(live, turn, arguments)
         case _:
             if len(json.dumps(dict(arguments), allow_nan=False)) > TEXT_LIMIT:
                 raise Refused("the note is too long; put it into a file")
@@ -64,14 +67,14 @@ def call(
             return "noted", {}
 
 
-def _text(arguments: Mapping[str, Any]) -> str:
-    text = arguments.get("text", "")
+def _text(arguments: Mapping[str, Any], key: str = "text", most: int = TEXT_LIMIT) -> str:
+    text = arguments.get(key, "")
     if not isinstance(text, str):
-        raise Refused("text must be a string")
-    if len(text) > TEXT_LIMIT:
-        raise Refused(f"the text has {len(text)} characters, {TEXT_LIMIT} at most; put it into a file")
+        raise Refused(f"{key} must be a string")
+    if len(text) > most:
+        raise Refused(f"the {key} has {len(text)} characters, {most} at most; put it into a file")
     if "\x00" in text or fit(text) != text:
-        raise Refused("the text holds what is no character")
+        raise Refused(f"the {key} holds what is no character")
     return text
 
 
@@ -178,9 +181,15 @@ def _proxy(live: LiveJob, turn: Turn) -> Proxy:
 
 def _ask_human(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _text(arguments)
-    if _proxy(live, turn).policy is Policy.NEVER:
+    proxy = _proxy(live, turn)
+    if proxy.policy is Policy.NEVER:
         raise Refused("the policy never asks the human here; answer from what you know")
-    turn.said = {"ask": text}
+    found, would = _text(arguments, "found", REASON_LIMIT), _text(arguments, "would", REASON_LIMIT)
+    verdict = would if would in list(Ruling) else ""
+    if would and not verdict and proxy.question.kind is Kind.ASSERT:
+        raise Refused(f"would: {_no_verdict(would)}")
+    guess = _guess(arguments, verdict, "" if verdict else would) if would else None
+    turn.said = {"ask": text, "found": found, "would": guess}
     turn.calls.append(f"AskHuman: {_brief(world, text)}")
     return "the human is asked when your turn ends; the reply comes as your next message", {}
 
@@ -188,17 +197,51 @@ def _ask_human(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, 
 def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _text(arguments)
     proxy = _proxy(live, turn)
-    ruling = arguments.get("verdict") or None
-    if ruling is not None and ruling not in list(Ruling):
-        raise Refused(f"{ruling!r} is not a verdict; use one of: {', '.join(Ruling)}")
+    ruling = _ruling(arguments)
     if proxy.policy is Policy.ALWAYS and not proxy.heard:
         raise Refused("the policy always asks the human here; ask before you answer")
     if proxy.said is not None and ruling != proxy.said:
         raise Refused(f"the human said '{proxy.said}'; pass that on")
-    confidence = arguments.get("confidence")
-    turn.said = {"answer": text, "ruling": ruling, "confidence": confidence}
+    turn.said = {"answer": text, "ruling": ruling, "would": _guess(arguments, ruling or "", text)}
     turn.calls.append(f"Answer {ruling or ''}: {_brief(world, text)}")
     return "answered", {}
+
+
+def _predict(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    if _proxy(live, turn).heard:
+        raise Refused("the human has spoken; there is nothing to predict")
+    if turn.predicted is not None:
+        raise Refused("you have predicted in this turn; the first one counts")
+    ruling, confidence = _ruling(arguments), _confidence(arguments)
+    turn.predicted = {"verdict": ruling or "", "confidence": confidence}
+    turn.calls.append(f"Predict {ruling or '(words)'}")
+    return "noted; now look for yourself, then Answer or AskHuman", {}
+
+
+def _ruling(arguments: Mapping[str, Any]) -> str | None:
+    ruling = arguments.get("verdict") or None
+    if ruling is not None and ruling not in list(Ruling):
+        raise Refused(_no_verdict(ruling))
+    return ruling
+
+
+def _no_verdict(given: Any) -> str:
+    return f"{given!r:.60} is not a verdict; use one of: {', '.join(Ruling)}"
+
+
+def _confidence(arguments: Mapping[str, Any]) -> float | None:
+    given = arguments.get("confidence")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+        raise Refused("confidence must be a number from 0 to 1")
+    return float(given)
+
+
+def _guess(arguments: Mapping[str, Any], verdict: str, text: str) -> dict[str, Any]:
+    """What the proxy would say, as the bus keeps it."""
+    reason = _text(arguments, "reason", REASON_LIMIT)
+    return {"verdict": verdict, "confidence": _confidence(arguments), "reason": reason, "text": text}
 
 
 def may_ask(soup: Soup, thread: str) -> bool:

@@ -33,6 +33,8 @@ WORDS = frozenset(
         "notes",
         "refused",
         "left_out",
+        "found",
+        "excerpt",
     }
 )
 # Terms that hold such words, and at which place.

@@ -26,7 +26,6 @@ from parley.core.terms import (
     Mailbox,
     Proxy,
     Question,
-    Ruling,
     Run,
     Send,
     Surface,
@@ -36,8 +35,10 @@ from parley.core.terms import (
 from parley.engine import texts
 from parley.engine.holds import LIMIT, kind_of, rest_of
 from parley.engine.live import LiveJob, Turn, handle_after, payload_message, tree_slot
+from parley.engine.proxying import settle
 from parley.engine.records import dumps
-from parley.engine.reduce import drain, fall_back, message, respond, to_human
+from parley.engine.reduce import drain, fall_back, message
+from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.world import World
 from parley.ports import Ended, Kept, Merge, Outcome, WorkspaceError
 
@@ -159,16 +160,12 @@ def _end_proxy(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         time=world.clock.now(),
         extra=_left_behind(turn, event, Kept("")),
     )
-    said = turn.said
     if live.soup.get(Proxy, escalation_thread(question)) is None:
         return
-    if said is None:
+    if turn.said is None:
         fall_back(live, world, question, key=f"{turn.turn}/fallback")
-    elif "ask" in said:
-        to_human(live, world, question, said["ask"], key=f"{turn.turn}/ask")
     else:
-        ruling = Ruling(said["ruling"]) if said["ruling"] else None
-        respond(live, world, question, ruling, said["answer"], key=f"{turn.turn}/answer")
+        settle(live, world, turn, question)
 
 
 def _keep_handle(live: LiveJob, turn: Turn, handle: str) -> None:
@@ -370,10 +367,26 @@ def _questions(
             texts.question(record, bound, text),
             key=f"{turn.turn}/question/{number}",
             time=world.clock.now(),
-            meta={"question": question.id},
+            meta=_what(live, world, turn, record, bound),
         )
         made.append(replace(bound, message=name))
     return made, problem
+
+
+def _what(live: LiveJob, world: World, turn: Turn, record: Record, asked: Question) -> dict[str, Any]:
+    """What a question is about, for whoever deals with it and for what is remembered of it."""
+    state = record.state if record.live else record.history[-1].state
+    what = {
+        "question": asked.id,
+        "state": str(state),
+        "kind": str(asked.kind),
+        "artifact": asked.artifact,
+        "digest": asked.digest,
+    }
+    if asked.artifact and in_use(live):
+        workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
+        what["excerpt"] = texts.fit(world.workspace.beginning(live.job, workspace, asked.artifact, EXCERPT))
+    return what
 
 
 def _written(live: LiveJob, world: World, turn: Turn, payload: Deliver, number: int) -> str:

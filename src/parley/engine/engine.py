@@ -27,12 +27,13 @@ from parley.core.terms import (
     Tombstone,
     thread_kind,
 )
-from parley.engine import inputs, liveness, records, stand_in, texts
+from parley.engine import inputs, liveness, records, remembering, stand_in, texts
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
 from parley.engine.live import LiveJob, Turn, handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
+from parley.engine.proxying import briefing
 from parley.engine.records import quote
 from parley.engine.reduce import acknowledge, message, terminate
 from parley.engine.roster import charter_of, time_limit
@@ -114,6 +115,7 @@ class Engine:
         self.world.workspace.reclaim(job)
         self._restore(live)
         self._keep_outcomes(live)
+        remembering.again(live, self.world)
         for turn in loaded.turns:
             live.forget(turn)
         for run in self._orphans(live):
@@ -135,6 +137,7 @@ class Engine:
         self._restore(live)
         self.world.workspace.retire(job, live.thread)
         self._keep_outcomes(live)
+        remembering.again(live, self.world)
         self._act()
         self._anchor(live, force=True)
         self.release(job)
@@ -384,6 +387,7 @@ class Engine:
             for name in stopped:
                 self.world.turns.cancel(live.job, name)
             self._tidy_workspaces(live)
+            remembering.keep(live, self.world)
         for live in self.jobs.values():  # before any turn starts: it may write an outcome in the same place
             outcomes, live.outcomes = live.outcomes, []
             for name, text, workspace in outcomes:
@@ -432,7 +436,8 @@ class Engine:
             self.world.workspace.clear_outcome(live.job, surface.workspace)
         row = message(live, self.world, turn.message)
         live.bodies.pop(turn.message, None)
-        text = texts.recovered(row.body, discarded(live, turn.agent, turn.thread))
+        told = f"\n\n{told}" if reader and (told := briefing(live, self.world, turn)) else ""
+        text = texts.recovered(f"{row.body}{told}", discarded(live, turn.agent, turn.thread))
         remark = live.remarks.pop((turn.agent, turn.thread), "")
         text = f"{text}\n\n{remark}" if remark else text
         if not live.homes:

@@ -27,7 +27,8 @@ from parley.engine import stand_in, texts
 from parley.engine.holds import PAUSE
 from parley.engine.live import LiveJob, said_slot
 from parley.engine.records import ANSWERED, LATE, REFUSED
-from parley.engine.reduce import respond, terminate
+from parley.engine.reduce import message, respond, terminate
+from parley.engine.remembering import replied
 from parley.engine.world import World
 from parley.ports import InputRow
 
@@ -73,10 +74,14 @@ def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) ->
         texts.human(ruling, body["text"]),
         key=f"input:{row.number}",
         time=now,
-        meta={"by": row.by, "ruling": body["ruling"], "text": body["text"]},
+        meta={"by": row.by, "ruling": body["ruling"], "text": body["text"], "framing": asked.framing},
     )
     live.keep(said_slot(thread), body["text"])
     live.fire("human-reply", question, choice=Answer(name, HUMAN, ruling), who=HUMAN, time=now)
+    put, framing = message(live, world, asked.question.message), message(live, world, asked.framing)
+    made = replied(live, put, framing, live.bodies[name], asked.framing)
+    if made is not None:
+        live.decided.append(made)
     if asked.question.kind is Kind.FAILURE:
         respond(live, world, question, ruling, body["text"], key=f"input:{row.number}/answer", by=HUMAN)
     live.answers.append(row)

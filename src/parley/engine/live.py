@@ -48,7 +48,7 @@ from parley.core.wire import decode, text
 from parley.engine.chain import link
 from parley.engine.records import dumps
 from parley.engine.signs import alarms, is_alarm
-from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
+from parley.ports import Commit, Decided, InputRow, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
 
 HANDLE = "handle"
 TREE = "tree"
@@ -135,6 +135,8 @@ class Turn:
     texts: dict[str, str] = field(default_factory=dict)  # provisional message id -> text
     questions: list[tuple[Question, str]] = field(default_factory=list)
     said: dict[str, Any] | None = None  # the proxy's answer, or its question to the human
+    predicted: dict[str, Any] | None = None  # what the proxy expected before it looked
+    recalled: tuple[str, ...] = ()  # the human's decisions that it was reminded of
     calls: list[str] = field(default_factory=list)  # each accepted call in a few words
     notes: list[dict[str, Any]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)  # why its other calls were not taken
@@ -186,6 +188,8 @@ class LiveJob:
         self.abandoned: list[tuple[str, str]] = []  # workspaces of turns that were cut short, with that turn
         self.changed: dict[str, Record] = {}  # records that are not in their files yet
         self.outcomes: list[tuple[str, str, str]] = []  # to be kept as files: name, text, whose workspace
+        self.decided: list[Decided] = []  # what the human, or the proxy for them, has said: to be remembered
+        self.forgetful = ""  # why the memory can't be used, if it can't
         self.asking = 0  # how many questions wait for the human
         self.held = self.parked = 0  # how many holds there are on the whole job, and on single instances
         self.answers: list[InputRow] = []  # what the human has answered, for the state record

@@ -6,6 +6,7 @@ transaction of what caused it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from parley.core.conversation import enclosing
@@ -37,6 +38,7 @@ from parley.core.terms import (
 from parley.core.withdrawal import strongest
 from parley.engine import texts
 from parley.engine.live import LiveJob, handle_slot, number_of, said_slot
+from parley.engine.remembering import answered
 from parley.engine.world import World
 from parley.ports import MessageRow
 
@@ -147,17 +149,19 @@ def _end_record(live: LiveJob, world: World, thread: str, origin: Origin) -> Non
 # ---- escalations ---------------------------------------------------------------------------------
 
 
-def to_human(live: LiveJob, world: World, question: str, framing: str, key: str) -> None:
+def to_human(
+    live: LiveJob, world: World, question: str, framing: str, key: str, more: Mapping[str, Any] | None = None
+) -> None:
     """[escalate]: put the question before the human, with the proxy's words."""
     thread = escalation_thread(question)
     proxy = live.soup.need(Proxy, thread)
     asked = message(live, world, proxy.question.message)
-    own = json_text(asked)
+    own, more = texts.own_words(asked.body), more or {}
     record = enclosing(live.soup, proxy.thread)
     name = live.write(
         (PROXY, thread),
         (HUMAN, thread),
-        texts.for_human(record, proxy.question, framing, own),
+        texts.for_human(record, proxy.question, framing, own, more),
         key=key,
         time=world.clock.now(),
         meta={
@@ -171,18 +175,22 @@ def to_human(live: LiveJob, world: World, question: str, framing: str, key: str)
             "thread": proxy.thread,
             "framing": framing,
             "text": own,
+            "asked": proxy.question.message,
+            **more,
         },
     )
     live.fire("escalate", question, choice=name, who=PROXY, time=world.clock.now())
 
 
-def json_text(row: MessageRow) -> str:
-    """The words of a question without the mark that the proxy sees."""
-    return row.body.partition("\n")[2] if row.body.startswith("[QUESTION]") else row.body
-
-
 def respond(
-    live: LiveJob, world: World, question: str, ruling: Ruling | None, text: str, key: str, by: str = ""
+    live: LiveJob,
+    world: World,
+    question: str,
+    ruling: Ruling | None,
+    text: str,
+    key: str,
+    by: str = "",
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """[respond]: the answer goes to the asker, and the escalation ends."""
     thread = escalation_thread(question)
@@ -201,8 +209,13 @@ def respond(
             "ruling": str(ruling) if ruling else None,
             "author": author,
             "text": text,
+            "asked": proxy.question.message,
+            **(more or {}),
         },
     )
+    made = answered(live, message(live, world, proxy.question.message), live.bodies[name]) if more else None
+    if made is not None:
+        live.decided.append(made)
     live.fire("respond", question, choice=Answer(name, author, ruling), who=author, time=world.clock.now())
     terminate(live, world, thread)
 

@@ -52,7 +52,7 @@ def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
     )
     own = (
         Role(ORCHESTRATOR, frozenset(LEADS), ()),
-        Role(PROXY, frozenset(), ("Answer", "AskHuman"), ("question", "human")),
+        Role(PROXY, frozenset(), ("Answer", "AskHuman", "Predict"), ("question", "human")),
     )
     intent, plan, execute = (Policy(policy) for policy in settings["policies"])
     return Charter(

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from parley.core.terms import AskHuman
+from parley.engine import remembering
 from parley.engine.live import LiveJob
 from parley.engine.reduce import message
 from parley.engine.world import World
 from parley.ports import Duplicate, InputRow
 
-PLAYBOOK, YES = "human (playbook)", "human (--yes)"
-STAND_INS = (PLAYBOOK, YES)
+PLAYBOOK, YES = STAND_INS = remembering.STAND_INS
 
 
 def answer_key(asked: AskHuman) -> str:

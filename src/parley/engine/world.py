@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from parley.engine.redaction import Secrets
-from parley.ports import Clock, Files, Ids, Store, Turns, Workspace
+from parley.ports import Clock, Decisions, Files, Ids, Store, Turns, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +19,4 @@ class World:
     clock: Clock
     ids: Ids
     secrets: Secrets = field(default_factory=Secrets)
+    decisions: Decisions | None = None  # what is remembered of the human

@@ -13,6 +13,11 @@ def _text(*required: str, **properties: Any) -> dict[str, Any]:
 
 
 _STRING: dict[str, Any] = {"type": "string"}
+_VERDICT: dict[str, Any] = {
+    "type": "string",
+    "enum": ["approve", "revise", "backtrack intent", "backtrack plan", "withdraw"],
+}
+_SURE: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
 
 TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Send": (
@@ -33,15 +38,27 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         "Answer the question.",
         _text(
             "text",
-            verdict={
-                "type": "string",
-                "enum": ["approve", "revise", "backtrack intent", "backtrack plan", "withdraw"],
-            },
+            verdict=_VERDICT,
             text=_STRING,
-            confidence={"type": "number", "minimum": 0, "maximum": 1},
+            reason={"type": "string", "description": "what you saw that settles it"},
+            confidence=_SURE,
         ),
     ),
-    "AskHuman": ("Put the question to the human.", _text("text", text=_STRING)),
+    "AskHuman": (
+        "Put the question to the human, with what you found and what you would say.",
+        _text(
+            "text",
+            text=_STRING,
+            found=_STRING,
+            would={"type": "string", "description": "your verdict; for a plain question your words"},
+            confidence=_SURE,
+            reason=_STRING,
+        ),
+    ),
+    "Predict": (
+        "Say what you expect of the human, before you open any file. It reaches nobody.",
+        _text("confidence", verdict=_VERDICT, confidence=_SURE),
+    ),
     "Note": ("Record a note.", {"type": "object"}),
 }
 

@@ -21,6 +21,7 @@ def _takes(required: tuple[str, ...], **properties: Mapping[str, Any]) -> dict[s
     }
 
 
+_SURE: Mapping[str, Any] = {"type": "number", "minimum": 0, "maximum": 1, "description": "how sure you are"}
 _SEND = """\
 Send a message when your turn ends. Give `to` (a role of your team) to open a new conversation, or `thread` to go on \
 with one; `thread: dispatcher` answers whoever gave you this work. What comes back is the message of a later turn."""
@@ -54,7 +55,14 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "AskHuman": (
         "Put the question that you were given to the human. The reply is your next message.",
-        _takes(("text",), text=_text("what the human should know and decide")),
+        _takes(
+            ("text",),
+            text=_text("what the human should know and decide"),
+            found=_text("what you found when you looked"),
+            would=_text("the verdict that you would give; for a plain question your words"),
+            confidence=_SURE,
+            reason=_text("why you would say so"),
+        ),
     ),
     "Answer": (
         "Answer the question that you were given.",
@@ -62,7 +70,16 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
             ("text",),
             text=_text("the answer"),
             verdict={"type": "string", "enum": list(VERDICTS), "description": "for an artifact that was put forward"},
-            confidence={"type": "number", "minimum": 0, "maximum": 1, "description": "how sure you are"},
+            confidence=_SURE,
+            reason=_text("what you saw that settles it"),
+        ),
+    ),
+    "Predict": (
+        "Say which verdict you expect of the human, before you open any file. It reaches nobody.",
+        _takes(
+            ("confidence",),
+            verdict={"type": "string", "enum": list(VERDICTS), "description": "none for a plain question"},
+            confidence=_SURE,
         ),
     ),
 }

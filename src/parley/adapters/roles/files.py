@@ -162,8 +162,8 @@ def line_of(lines: list[str], key: str) -> int:
 
 
 def with_bus_tools(tools: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """The tools that a role names, and the bus's, which every role has; the proxy has its own two."""
-    own = ("Answer", "AskHuman") if name == "proxy" else BUS_TOOLS
+    """The tools that a role names, and the bus's, which every role has; the proxy has its own."""
+    own = ("Answer", "AskHuman", "Predict") if name == "proxy" else BUS_TOOLS
     return tuple(dict.fromkeys((*tools, *own)))
 
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +194,13 @@ class Worktrees:
                 found[artifact] = digest
         return found
 
+    def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
+        """The first characters of an artifact that is there as an ordinary file; empty where there is none."""
+        if Path(artifact).name != artifact:
+            return ""
+        with _regular(self.path(job, name) / artifact) as handle:
+            return "" if handle is None else os.read(handle, 4 * length).decode("utf-8", "replace")[:length]
+
     # ---- keeping -------------------------------------------------------------------------------
 
     def snapshot(self, job: str, name: str, text: str) -> Kept:
@@ -362,16 +369,24 @@ class Worktrees:
         return [head for head in found if isinstance(head, dict)]
 
 
-def _digest(path: Path) -> str:
-    """The digest of an ordinary file; nothing if there is none."""
+@contextlib.contextmanager
+def _regular(path: Path) -> Iterator[int | None]:
+    """An ordinary file, opened; no link is followed, and nothing that could keep one waiting."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return ""
+        yield None
+        return
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        yield handle if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    finally:
+        os.close(handle)
+
+
+def _digest(path: Path) -> str:
+    """The digest of an ordinary file; nothing if there is none."""
+    with _regular(path) as handle:
+        if handle is None:
             return ""
         with os.fdopen(os.dup(handle), "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    finally:
-        os.close(handle)

@@ -30,6 +30,7 @@ MODULES = {
     "pause": "steer",
     "resume": "resume",
     "withdraw": "steer",
+    "memory": "memory",
     "audit": "audit",
     "export": "audit",
     "diff": "diff",
@@ -106,6 +107,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("pause", "let turns under way end, and start no others", _add_job)
     add("resume", "go on with what was paused or interrupted (default: all that was interrupted)", _add_resume)
     add("withdraw", "give a job up, or one thread of it with all that works for it", _add_withdraw)
+    add("memory", "see, search, correct and forget what is remembered of your decisions", _add_memory)
     add("audit", "prove a job's record, or an exported file, from nothing", _add_audit)
     add("export", "write a job's whole record into one file", _add_export, json=False)
     add("diff", "show what a job changed", _add_diff)
@@ -128,6 +130,22 @@ def _add_job(made: argparse.ArgumentParser) -> None:
 
 def _add_demo(demo: argparse.ArgumentParser) -> None:
     demo.add_argument("--fast", action="store_true", help="without the pauses that let people follow")
+
+
+def _add_memory(memory: argparse.ArgumentParser) -> None:
+    memory.add_argument(
+        "action",
+        metavar="ACTION",
+        choices=("list", "show", "why", "search", "correct", "forget", "export"),
+        help="list, show ID, why QUESTION|JOB, search TEXT, correct ID, forget ID, export [FILE]",
+    )
+    memory.add_argument("what", metavar="WHAT", nargs="?", default="", help="the ID, QUESTION, JOB, TEXT or FILE")
+    memory.add_argument("--state", metavar="S", help="with list: intent, plan or execute only")
+    memory.add_argument("--limit", metavar="N", type=int, help="with list and search: so many at most (default: 20)")
+    memory.add_argument("--verdict", metavar="V", help="with correct: approve, revise, backtrack intent, …")
+    memory.add_argument("--text", metavar="T", help="with correct: in your words")
+    memory.add_argument("--job", metavar="JOB", help="with forget: all of this job")
+    memory.add_argument("--all", action="store_true", help="with forget: everything")
 
 
 def _add_audit(audit: argparse.ArgumentParser) -> None:
@@ -228,7 +246,7 @@ def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:
 
 def _add_tool(tool: argparse.ArgumentParser) -> None:
     tool.add_argument(
-        "tool", metavar="TOOL", help="Send, CloseConversation, AskQuestion; the proxy's: AskHuman, Answer"
+        "tool", metavar="TOOL", help="Send, CloseConversation, AskQuestion; the proxy's: Predict, AskHuman, Answer"
     )
     tool.add_argument(
         "text", metavar="TEXT", nargs="?", default="", help="your words, - for standard input; or the thread to close"
@@ -237,8 +255,11 @@ def _add_tool(tool: argparse.ArgumentParser) -> None:
     tool.add_argument("--thread", metavar="T", help="go on with this conversation; `dispatcher` answers who sent you")
     tool.add_argument("--kind", metavar="K", help="question (default), or assert: asks for a verdict on an artifact")
     tool.add_argument("--artifact", metavar="FILE", help="with --kind assert: what is put forward")
-    tool.add_argument("--verdict", metavar="V", help="with Answer: approve, revise, backtrack intent, …")
-    tool.add_argument("--confidence", metavar="C", type=float, help="with Answer: how sure you are, 0 to 1")
+    tool.add_argument("--verdict", metavar="V", help="with Answer and Predict: approve, revise, …")
+    tool.add_argument("--found", metavar="TEXT", help="with AskHuman: what you found")
+    tool.add_argument("--would", metavar="V", help="with AskHuman: what you would say")
+    tool.add_argument("--reason", metavar="TEXT", help="with Answer and AskHuman: why")
+    tool.add_argument("--confidence", metavar="C", type=float, help="of the proxy's: how sure you are, 0 to 1")
     tool.add_argument("--brief", action="store_true", help="print only the thread's id")
 
 

@@ -59,9 +59,12 @@ def _is_over(store: SqliteStore, job: str, follower: Follower) -> bool:
 
 def _print(event: Event) -> None:
     if event.kind == "message":
-        print(f"{clock(event.time)}  {event.who} -> {event.to}  [{event.thread}]")
+        by = f", in the {event.about['author']}'s name" if "author" in event.about else ""
+        print(f"{clock(event.time)}  {event.who} -> {event.to}  [{event.thread}]{by}")
         for line in safe(event.text).splitlines():
             print(f"    {line}")
+        if by and "weighed" in event.about:
+            print(f"    (not asked: {safe(str(event.about['weighed']['why']))})")
     else:
         mark = "==" if event.kind == "transition" else "--"
         print(f"{clock(event.time)}  {mark} {safe(event.text)}")

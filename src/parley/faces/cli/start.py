@@ -97,6 +97,14 @@ def snapshot_of(
         "agents": document["agents"],
         "yes": yes,
         "notes": own_notes(root),
+        "memory": {
+            "on": settings.proxy.memory,
+            "rehearse": settings.proxy.rehearse,
+            "false_approval": settings.proxy.false_approval,
+            "checked": settings.proxy.checked,
+            "fresh_days": settings.proxy.fresh_days,
+            "repository": root.name,
+        },
     }
 
 

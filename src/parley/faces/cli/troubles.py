@@ -11,7 +11,7 @@ from parley.adapters.roles import RoleError
 from parley.config import ConfigError
 from parley.core.errors import ProtocolError
 from parley.faces.cli import BAD_USE, FAILED
-from parley.ports import BusError, LostOwnership, Owned, WorkspaceError
+from parley.ports import BusError, LostOwnership, MemoryTrouble, Owned, WorkspaceError
 
 DEBUG = "PARLEY_DEBUG"
 
@@ -24,7 +24,7 @@ def explain(error: Exception) -> tuple[str, int]:
         return str(error), BAD_USE
     if isinstance(error, LostOwnership):
         return f"{error}; see how it stands with `parley ls`", FAILED
-    if isinstance(error, Owned | BusError | WorkspaceError):
+    if isinstance(error, Owned | BusError | WorkspaceError | MemoryTrouble):
         return str(error), FAILED
     if isinstance(error, ProtocolError):
         return f"the job's record breaks the protocol ({error}); look into it with `parley audit`", FAILED

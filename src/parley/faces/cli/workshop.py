@@ -14,6 +14,8 @@ from types import FrameType
 from typing import NoReturn
 
 from parley.adapters.boundary import Boundary
+from parley.adapters.decisions import SqliteDecisions
+from parley.adapters.decisions import place as memory_of
 from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
@@ -70,12 +72,14 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
         hand_over=boundary.hand_over,
         set_up=Preparing(boundary, settings, place.home),
     )
-    world = World(store, turns, trees, JobFiles(place.home), SystemClock(), RandomIds(), known_secrets(place))
+    memory = SqliteDecisions(memory_of(os.environ))
+    world = World(store, turns, trees, JobFiles(place.home), SystemClock(), RandomIds(), known_secrets(place), memory)
     try:
         yield Engine(world)
     finally:
         turns.close()
         boundary.close()
+        memory.close()
         store.close()
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,0 +1,72 @@
+"""How long the proxy takes to recall what is like a question, in a memory of a hundred thousand decisions."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from parley.adapters.decisions import SqliteDecisions
+from parley.ports import Decided, Guess
+
+DECISIONS = 100_000
+RECALLS = 200
+BATCH = 2_000
+MOST_MS = 20.0
+STATES = ("INTENT", "PLAN", "EXECUTE")
+_VOCABULARY = 20_000
+_LONG = 60  # words of an artifact's beginning
+
+
+def words(rng: Random, count: int) -> str:
+    """A text in which few words are common and most are rare, as in texts of people."""
+    return " ".join(f"w{min(_VOCABULARY, int(rng.paretovariate(0.6)))}" for _ in range(count))
+
+
+def decision(rng: Random, number: int) -> Decided:
+    """One decision by chance."""
+    artifact, approved = rng.choices((True, False), (7, 3))[0], rng.choices((True, False), (9, 1))[0]
+    return Decided(
+        1.8e9 + number * 600.0, "me", f"repository {rng.randrange(40)}", f"job{number // 8}", f"q{number}", "m1",
+        rng.choice(STATES), "assert" if artifact else "question", words(rng, 15), "PLAN.md" if artifact else "",
+        "0" * 64, words(rng, _LONG) if artifact else "", Guess("approve", 0.7), Guess("approve", 0.9, words(rng, 8)),
+        "approve" if approved else "revise", words(rng, 5), "policy", approved,
+    )  # fmt: skip
+
+
+def filled(path: Path, count: int = DECISIONS, seed: int = 4) -> SqliteDecisions:
+    """A memory of so many decisions."""
+    rng, memory = Random(seed), SqliteDecisions(path)
+    for start in range(0, count, BATCH):
+        memory.remember([decision(rng, number) for number in range(start, min(count, start + BATCH))])
+    return memory
+
+
+def measure(where: Path) -> dict[str, Any]:
+    """Recalls of questions by chance, each of a file that was opened before."""
+    memory, rng = filled(where / "memory.db"), Random(5)
+    recalls, pasts = [], []
+    for _ in range(RECALLS):
+        state, text = rng.choice(STATES), words(rng, 15 + _LONG)
+        begun = time.perf_counter()
+        memory.recall("me", state, "assert", text, 8)
+        between = time.perf_counter()
+        memory.past("me", state, "assert", text)
+        recalls.append((between - begun) * 1e3)
+        pasts.append((time.perf_counter() - between) * 1e3)
+    begun = time.perf_counter()
+    memory.remember([decision(rng, DECISIONS + 1)])
+    kept = (time.perf_counter() - begun) * 1e3
+    megabytes = sum(path.stat().st_size for path in where.glob("memory.db*")) / 1e6
+    memory.close()
+    return {
+        "decisions": DECISIONS,
+        "recall, median ms": statistics.median(recalls),
+        "recall, slowest ms": max(recalls),
+        "the record for calibration, median ms": statistics.median(pasts),
+        "the record for calibration, slowest ms": max(pasts),
+        "one more decision, ms": kept,
+        "the file, MB": megabytes,
+    }

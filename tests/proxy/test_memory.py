@@ -1,0 +1,289 @@
+"""The memory's file: what is kept, what comes to mind, what is forgotten, and what happens to a damaged one."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parley.adapters import decisions
+from parley.adapters.decisions import SCHEMA, SqliteDecisions, place
+from parley.ports import Decided, Guess, MemoryTrouble
+
+DAY = 86400.0
+NOW = 1.8e9
+
+
+def decided(question: str = "q1", asked: str = "is it right?", **more: Any) -> Decided:
+    """A decision; the rest as it is given."""
+    base = Decided(NOW, "me", "shop", "j1", question, "m7", "PLAN", "assert", asked, "PLAN.md", "d1g")
+    after = Guess("approve", 0.9, "it has all parts")
+    return replace(base, before=Guess("approve", 0.6), after=after, verdict="approve", how="policy", **more)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> SqliteDecisions:
+    return SqliteDecisions(tmp_path / "deep" / "memory.db")
+
+
+# ---- keeping -------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_comes_back_as_it_was(memory: SqliteDecisions) -> None:
+    one = decided(said="yes, go on", agreed=True, excerpt="# Plan\nfirst the door")
+    silent = replace(decided("q2"), before=None, after=None, verdict=None, framing="", how="answered")
+    memory.remember([one, silent])
+    back, second = memory.of_job("j1")
+    assert (replace(back, id=""), replace(second, id="")) == (one, silent)
+    assert back.id != second.id
+
+
+def test_the_same_decision_is_kept_once_whoever_keeps_it_again(memory: SqliteDecisions) -> None:
+    memory.remember([decided(said="yes")])
+    memory.remember([decided(said="another"), decided("q2")])
+    assert [one.said for one in memory.of_job("j1")] == ["yes", ""]
+    assert [one.question for one in memory.search("right", 9)] == ["q2", "q1"]
+
+
+def test_nobody_else_may_read_it(memory: SqliteDecisions) -> None:
+    memory.remember([decided()])
+    assert stat.S_IMODE(memory.path.parent.stat().st_mode) == 0o700
+    for path in memory.path.parent.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_looking_does_not_make_a_file(memory: SqliteDecisions) -> None:
+    assert memory.last(5) == []
+    assert memory.recall("me", "PLAN", "assert", "x", 5) == memory.past("me", "PLAN", "assert", "x") == []
+    assert (list(memory.everything()), memory.count(), memory.exists) == ([], 0, False)
+
+
+def test_it_lies_with_the_users_own_data_unless_they_name_a_place(tmp_path: Path) -> None:
+    assert place({"PARLEY_MEMORY": str(tmp_path / "m.db"), "XDG_DATA_HOME": "/x"}) == tmp_path / "m.db"
+    assert place({"XDG_DATA_HOME": str(tmp_path)}) == tmp_path / "parley" / "memory.db"
+    assert place({}) == Path("~/.local/share/parley/memory.db").expanduser()
+
+
+def test_several_processes_write_at_once(memory: SqliteDecisions) -> None:
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom tests.proxy.test_memory import SqliteDecisions, decided\n"
+        "memory = SqliteDecisions(Path(sys.argv[1]))\n"
+        "for n in range(20): memory.remember([decided(f'{sys.argv[2]}-{n}', f'word{n}'), decided(f'both-{n}')])\n"
+    )
+    words = [sys.executable, "-c", script, str(memory.path)]
+    root = Path(__file__).parents[2]
+    writers = [subprocess.Popen([*words, name], cwd=root) for name in ("one", "two", "three")]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert memory.count() == 80
+    assert len(memory.search("word7", 99)) == 3
+
+
+# ---- recalling -----------------------------------------------------------------------------------
+
+
+def test_what_shares_rare_words_comes_to_mind_first(memory: SqliteDecisions) -> None:
+    memory.remember([decided(f"n{n}", f"is the plan right for part {n}") for n in range(50)])
+    memory.remember([decided("rare", "is the plan right for the quicksilver pump"), decided("x", "quicksilver")])
+    found = memory.recall("me", "PLAN", "assert", "the plan for a quicksilver pump: is it right?", 3)
+    assert [one.decided.question for one in found[:2]] == ["rare", "x"]
+    assert 0.0 < found[1].likeness < found[0].likeness <= 1.0
+
+
+def test_the_artifact_and_the_humans_words_are_recalled_by_too(memory: SqliteDecisions) -> None:
+    memory.remember([decided("a", "right?", excerpt="pay by cheque"), decided("b", "right?", said="no cheques at all")])
+    memory.remember([decided(f"n{n}", "right?") for n in range(5)])
+    assert {one.decided.question for one in memory.recall("me", "PLAN", "assert", "cheque or cheques?", 2)} == {
+        "a",
+        "b",
+    }
+
+
+def test_the_same_state_and_the_newer_go_first_among_equals(memory: SqliteDecisions) -> None:
+    memory.remember(
+        [
+            decided("old", "the blue door", time=NOW - 900 * DAY),
+            decided("elsewhere", "the blue door", state="INTENT"),
+            decided("same", "the blue door"),
+        ]
+    )
+    found = memory.recall("me", "PLAN", "assert", "a blue door", 3)
+    assert [one.decided.question for one in found] == ["same", "elsewhere", "old"]
+
+
+def test_only_what_this_human_said_is_recalled(memory: SqliteDecisions) -> None:
+    memory.remember([decided("other", "blue", human="you"), replace(decided("none", "blue"), verdict=None)])
+    memory.remember([decided("mine", "blue")])
+    assert [one.decided.question for one in memory.recall("me", "PLAN", "assert", "blue", 9)] == ["mine"]
+    assert [one.decided.id for one in memory.past("me", "PLAN", "assert", "blue")] == [memory.search("blue", 1)[0].id]
+
+
+def test_the_record_is_the_last_of_this_kind_and_the_last_of_all_oldest_first(memory: SqliteDecisions) -> None:
+    memory.remember([decided(f"a{n}", "x", time=NOW + n) for n in range(300)])
+    memory.remember([decided(f"b{n}", "x", state="INTENT", time=NOW + 300 + n) for n in range(300)])
+    record = memory.past("me", "PLAN", "assert", "x")
+    times = [one.decided.time - NOW for one in record]
+    assert times == [float(n) for n in (*range(100, 300), *range(400, 600))]
+
+
+@settings(max_examples=120)
+@given(
+    text=st.text(max_size=200) | st.sampled_from(["a AND b", 'x" OR "y', "asked:x", "NEAR(a b)", "^a*", "-", "\x00"])
+)
+def test_any_text_can_be_looked_for(text: str) -> None:
+    memory = STOCKED
+    for found in (memory.recall("me", "PLAN", "assert", text, 5), memory.past("me", "PLAN", "assert", text)):
+        assert all(0.0 <= one.likeness <= 1.0 for one in found)
+    memory.search(text, 5)
+
+
+@settings(max_examples=60)
+@given(text=st.text(st.characters(categories=["L", "N", "P", "Z"]), min_size=1, max_size=60))
+def test_what_was_asked_is_found_by_its_own_words(text: str) -> None:
+    """Whatever the words: they are looked for as they stand, and never taken as a query."""
+    memory = STOCKED
+    memory.remember([decided(f"own {text}", f"zanzibar {text}")])
+    assert f"own {text}" in {one.question for one in memory.search("zanzibar", 10_000)}
+
+
+STOCKED = SqliteDecisions(Path("/nonexistent"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _stocked(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    STOCKED.path = tmp_path_factory.mktemp("stocked") / "memory.db"
+    STOCKED.remember([decided(f"q{n}", f"asked about a b x y {n}") for n in range(20)])
+    yield
+    STOCKED.close()
+
+
+def test_a_recall_reads_a_bounded_number_of_rows(memory: SqliteDecisions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many decisions share a word: what is fetched is counted, not timed."""
+    monkeypatch.setattr(decisions, "POSTINGS", 10)
+    monkeypatch.setattr(decisions, "PAST", 10)
+    monkeypatch.setattr(decisions, "WEIGHED", 5)
+    work = []
+    for count in (400, 1600):
+        memory.remember([decided(f"n{n}", f"the common words of question {n}") for n in range(count)])
+        steps = 0
+
+        def tick() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        connection = memory._opened()
+        connection.set_progress_handler(tick, 1)
+        memory.recall("me", "PLAN", "assert", "the common words of question 7", 3)
+        memory.past("me", "PLAN", "assert", "the common words of question 7")
+        connection.set_progress_handler(None, 1)
+        work.append(steps)
+    assert work[1] < 1.2 * work[0], work
+
+
+def test_the_record_is_read_from_an_index_alone(memory: SqliteDecisions) -> None:
+    memory.remember([decided()])
+    plan = memory._opened().execute(f"EXPLAIN QUERY PLAN {decisions._SQL['of_kind']}", ("me", "PLAN", "assert", 5))
+    assert [row["detail"] for row in plan] == [
+        "SEARCH decisions USING COVERING INDEX of_kind (human=? AND state=? AND kind=?)"
+    ]
+
+
+# ---- correcting and forgetting -------------------------------------------------------------------
+
+
+def test_a_correction_keeps_what_was_there(memory: SqliteDecisions) -> None:
+    memory.remember([replace(decided(), verdict=None, how="answered", framing="")])
+    (old,) = memory.last(1)
+    new = memory.correct(old.id, "revise", "no: the vault is missing", NOW + 5)
+    assert (new.verdict, new.said, new.how, new.agreed) == ("revise", "no: the vault is missing", "corrected", False)
+    assert [(one.verdict, one.how) for one in memory.corrections(old.id)] == [(None, "answered")]
+    assert memory.correct(old.id, "approve", "", NOW + 6).agreed
+    assert [one.verdict for one in memory.corrections(old.id)] == [None, "revise"]
+    assert memory.search("vault", 5) == []
+    assert [one.decided.id for one in memory.past("me", "PLAN", "assert", "")] == [old.id]
+
+
+def test_what_is_forgotten_is_gone_to_the_byte(memory: SqliteDecisions) -> None:
+    memory.remember([decided("keep", "the kingfisher"), decided("drop", "the unmentionable", said="unspeakable")])
+    (drop,) = memory.search("unmentionable", 1)
+    memory.correct(drop.id, "revise", "unthinkable", NOW)
+    assert memory.forget([drop.id]) == 1
+    memory.close()
+    left = b"".join(path.read_bytes() for path in memory.path.parent.iterdir())
+    assert b"kingfisher" in left
+    for word in (b"unmentionable", b"unspeakable", b"unthinkable", drop.id.encode()):
+        assert word not in left
+    assert [one.question for one in memory.last(9)] == ["keep"]
+    assert [one.question for one in memory.search("kingfisher", 9)] == ["keep"]
+
+
+def test_forgetting_what_is_not_there_changes_nothing(memory: SqliteDecisions) -> None:
+    memory.remember([decided()])
+    with pytest.raises(MemoryTrouble, match=r"there is no decision 'nope'; `parley memory list` lists them"):
+        memory.forget([memory.last(1)[0].id, "nope"])
+    assert memory.count() == 1
+
+
+# ---- what can be wrong with the file -------------------------------------------------------------
+
+
+def test_a_damaged_file_is_told_in_a_line_and_kept(memory: SqliteDecisions) -> None:
+    memory.path.parent.mkdir()
+    memory.path.write_bytes(b"this is no database, and it is all that there is")
+    before = memory.path.read_bytes()
+    with pytest.raises(
+        MemoryTrouble, match=r"memory\.db: the memory is damaged \(.*\) and was left as it is; .* move it"
+    ):
+        memory.recall("me", "PLAN", "assert", "x", 5)
+    with pytest.raises(MemoryTrouble, match="damaged"):
+        memory.remember([decided()])
+    assert memory.path.read_bytes() == before
+
+
+def test_pages_that_were_overwritten_are_found_when_they_are_read(memory: SqliteDecisions) -> None:
+    memory.remember([decided(f"q{n}", f"some words {n} " * 20) for n in range(200)])
+    memory.close()
+    data = bytearray(memory.path.read_bytes())
+    data[4096 : len(data) - 4096] = b"\xff" * (len(data) - 8192)
+    memory.path.write_bytes(data)
+    with pytest.raises(MemoryTrouble, match="damaged"):
+        memory.recall("me", "PLAN", "assert", "some words 7", 5)
+
+
+def test_another_programs_database_is_not_touched(memory: SqliteDecisions) -> None:
+    memory.path.parent.mkdir()
+    other = sqlite3.connect(memory.path)
+    other.execute("CREATE TABLE mine (x)")
+    other.commit()
+    other.close()
+    with pytest.raises(MemoryTrouble, match="another program's database; name another with PARLEY_MEMORY"):
+        memory.remember([decided()])
+
+
+def test_a_newer_memory_is_left_alone(memory: SqliteDecisions) -> None:
+    memory.remember([decided()])
+    memory._opened().execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    memory.close()
+    with pytest.raises(MemoryTrouble, match=r"a newer Parley wrote this memory .*update Parley"):
+        memory.last(5)
+
+
+def test_a_memory_that_is_busy_says_so(memory: SqliteDecisions) -> None:
+    memory.remember([decided()])
+    other = sqlite3.connect(memory.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    hasty = SqliteDecisions(memory.path, busy_seconds=0.01)
+    with pytest.raises(MemoryTrouble, match="another process keeps the memory busy; try again"):
+        hasty.remember([decided("q2")])
+    assert hasty.recall("me", "PLAN", "assert", "right", 5), "whoever only reads is not kept waiting"
+    other.close()
+    hasty.remember([decided("q2")])
+    hasty.close()
