@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import dispatches, first_request, machine, report, scale, spawn, startup
+from bench import dispatches, first_request, machine, memory, report, scale, spawn, startup
 from bench.report import Section
 
 ROOT = Path(__file__).parent.parent
@@ -74,6 +74,11 @@ lean one is the least that any durable round trip can do.
 CAGE = """
 What a verified cage adds to a plain start of the same command: at most 100 ms are aimed at. The launcher, which is gone
 when the agent runs, may take 10 MB.
+"""
+
+
+MEMORY = f"""
+A recall in a memory of a hundred thousand decisions may take {memory.MOST_MS:g} ms.
 """
 
 
@@ -158,6 +163,7 @@ class Results:
     starts: list[dict[str, Any]]
     spawn: dict[str, Any]
     request: dict[str, Any]
+    memory: dict[str, Any]
 
 
 def sections(found: Results) -> list[Section]:
@@ -200,6 +206,7 @@ def sections(found: Results) -> list[Section]:
         Section(
             "The first request of a doer, in bytes", ["", "all", "beyond the user's content", "tools"], _asked(found)
         ),
+        Section("What the proxy remembers", ["", "measured"], _facts(found.memory), MEMORY),
         Section("Start-up", ["", "ms", "ratio"], [[s["what"], s["ms"], _two(s["ratio"])] for s in found.starts]),
     ]
 
@@ -286,6 +293,7 @@ def main() -> int:
         startup.measure(),
         spawn.measure(),
         first_request.measure(),
+        memory.measure(where),
     )
     facts = machine.facts(where)
     shutil.rmtree(where, ignore_errors=True)
