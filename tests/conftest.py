@@ -7,6 +7,7 @@ suite that took longer than its budget, or that has none, fails the session.
 
 import os
 import signal
+import tempfile
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping
@@ -14,6 +15,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Nothing of whoever runs the tests: neither where they are notified, nor what they have trusted, nor their homes.
+_OWN = tempfile.TemporaryDirectory(prefix="parley-own-")
+for _name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+    os.environ[_name] = f"{_OWN.name}/{_name.lower()}"
 
 SOAK = os.environ.get("PARLEY_SOAK") == "1"
 CI = os.environ.get("CI") == "true"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,6 +15,8 @@ STATES = ("intent", "plan", "execute")
 DURABILITIES = ("full", "normal")
 WEAKER_BOUNDARIES = ("", "none")
 DIRTY = ("leave", "include")
+OCCASIONS = ("needs", "done")
+DESKTOP = "desktop"
 COPYABLE = "name files and folders of the repository"
 
 
@@ -69,6 +71,21 @@ class ProxySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """Where the human is told what needs them. The addresses hold secrets."""
+
+    to: tuple[str, ...] = ()  # addresses as apprise has them, or `desktop`
+    on: tuple[str, ...] = ("needs",)  # needs: something starts to need the human; done: a job has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Personal:
+    """What a person has decided for themselves, whatever the repository."""
+
+    notify: NotifySettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, with their defaults."""
 
@@ -86,22 +103,47 @@ class Settings:
     agents: Mapping[str, Any] = field(default_factory=dict)  # programs that may be run as agents, as they are written
     claude: ClaudeSettings = field(default_factory=ClaudeSettings)
     proxy: ProxySettings = field(default_factory=ProxySettings)
+    notify: NotifySettings | None = None
 
 
 def read(root: Path) -> Settings:
     """The settings of a folder; the defaults if it has none of its own."""
-    path = root / FILE
+    document = _document(root / FILE)
+    return Settings() if document is None else _Reader(root / FILE).settings(document)
+
+
+def read_personal(path: Path) -> Personal:
+    """A person's own settings: what in a repository would be somebody else's to decide."""
+    document = _document(path)
+    if document is None:
+        return Personal()
+    reader = _Reader(path)
+    reader.check("", document, ("notify",))
+    return Personal(reader.notify(document))
+
+
+def notify_to(words: Iterable[str], where: str) -> tuple[str, ...]:
+    """The addresses to notify, each of which says what kind of service it is of."""
+    found = tuple(words)
+    for number, address in enumerate(found, 1):
+        if address != DESKTOP and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", address):
+            # the number alone: an address may hold a secret
+            raise ConfigError(f"{where}: address {number} is none; write it as service://…, or `{DESKTOP}`")
+    return found
+
+
+def _document(path: Path) -> dict[str, Any] | None:
+    """What a file of settings says; None if there is none."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Settings()
+        return None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; make it readable, or remove it") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: this is not UTF-8; save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: this is not valid TOML: {error}; correct it there") from error
-    return _Reader(path).settings(document)
 
 
 def is_copyable(path: str) -> bool:
@@ -149,7 +191,7 @@ class _Reader:
                 raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
-        known = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles")
+        known = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles", "notify")
         self.check("", document, known)
         default = Settings()
         policy = self.table(document, "policy", STATES)
@@ -178,6 +220,7 @@ class _Reader:
             self.table(document, "agents", None),
             self.claude(document),
             self.proxy(document),
+            self.notify(document),
         )
 
     def proxy(self, document: Mapping[str, Any]) -> ProxySettings:
@@ -202,6 +245,22 @@ class _Reader:
         if not isinstance(value, bool):
             raise self.fail(f"[proxy] {key}", "it must be true or false", f"write {key} = {str(default).lower()}")
         return value
+
+    def notify(self, document: Mapping[str, Any]) -> NotifySettings | None:
+        if "notify" not in document:
+            return None
+        table, default = self.table(document, "notify", ("to", "on")), NotifySettings()
+        found: dict[str, tuple[str, ...]] = {}
+        for key, example in (("to", "ntfy://topic"), ("on", "needs")):
+            value = table.get(key, list(getattr(default, key)))
+            value = [value] if isinstance(value, str) else value
+            if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+                raise self.fail(f"[notify] {key}", "it must be a list of texts", f'write {key} = ["{example}"]')
+            found[key] = tuple(value)
+        for word in found["on"]:
+            if word not in OCCASIONS:
+                raise self.fail("[notify] on", f"{word!r} is not known", f"use of: {', '.join(OCCASIONS)}")
+        return NotifySettings(notify_to(found["to"], f"{self.path}: [notify] to"), found["on"])
 
     def workspace(self, document: Mapping[str, Any]) -> WorkspaceSettings:
         default = WorkspaceSettings()

@@ -563,6 +563,27 @@ class Decisions(Protocol):
         """The human's last decisions of this state and kind, and the last of any; oldest first, without their texts."""
 
 
+# ---- telling the human ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to tell the human wherever they are. What has an id already told of is not told again."""
+
+    id: str
+    job: str
+    occasion: str  # needs, done
+    title: str
+    text: str
+
+
+class Notices(Protocol):
+    """Takes notices to the human. Nothing waits for it, and it never raises: no job depends on a service."""
+
+    def tell(self, notice: Notice) -> None:
+        """Send a notice, unless one of this job and id was sent before, by whatever process."""
+
+
 class Clock(Protocol):
     """Time, as seconds."""
 

@@ -27,8 +27,21 @@ from parley.engine.live import LiveJob
 from parley.engine.records import answered, state_document
 from parley.engine.roster import charter_of, roles
 from parley.engine.stand_in import answer_key
-from parley.engine.world import World
-from parley.ports import Called, Conflict, Ended, JobRow, Kept, Merge, MessageRow, Order, OverQuota, StepRow, TurnEvent
+from parley.engine.world import Silence, World
+from parley.ports import (
+    Called,
+    Conflict,
+    Ended,
+    JobRow,
+    Kept,
+    Merge,
+    MessageRow,
+    Notices,
+    Order,
+    OverQuota,
+    StepRow,
+    TurnEvent,
+)
 from simulator.world import (
     BEGINNING,
     Crash,
@@ -238,9 +251,12 @@ class Stage:
         play: Mapping[str, Any],
         policies: str | Sequence[str] = "always",
         decisions: SimDecisions | None = None,
+        *,
+        notices: Notices | None = None,
         **limits: Any,
     ) -> None:
         self.decisions = decisions
+        self.notices: Notices = notices or Silence()
         self.clock = SimClock()
         self.schedule = Schedule(self.clock)
         self.ids = SimIds()
@@ -287,6 +303,7 @@ class Stage:
             self.clock,
             self.ids,
             decisions=self.decisions,
+            notices=self.notices,
         )
         if self.decisions is not None:
             self.decisions.fuse = self.fuse

@@ -172,9 +172,9 @@ def test_what_a_failing_memory_could_not_keep_is_kept_when_it_can_again() -> Non
 def test_a_playbook_plays_the_same_whatever_was_decided_before(settings: dict[str, Any]) -> None:
     """Without `rehearse` its proxy's answer stands, nothing is told besides the question, and nothing is kept."""
     decisions = record(60, said="revise")
-    given = {**MEMORY, "rehearse": False} if settings else None
+    given: dict[str, Any] = {"memory": {**MEMORY, "rehearse": False}} if settings else {}
     play = book(proxy=[always(r"\[QUESTION\]", says("approve"))])
-    done = Stage(play, "when_unsure", decisions, **({"memory": given} if given else {})).run()
+    done = Stage(play, "when_unsure", decisions, **given).run()
     assert (done.state, done.fired("escalate"), len(decisions.kept)) == ("DONE", 0, 90)
     assert not any("[BRIEFING]" in text for text in done.told("proxy"))
 

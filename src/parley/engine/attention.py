@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from parley.core.terms import Hold, Mailbox, Run, job_thread
+from parley.core.terms import Hold, Mailbox, Run, Surface, job_thread, thread_kind
 from parley.engine.projections import TERMINAL, Asked, Present
 from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, StepRow, Store
@@ -76,9 +76,7 @@ def needs(store: Store, files: Files, rows: Iterable[JobRow] | None = None) -> l
     for row in store.jobs() if rows is None else rows:
         if row.state in TERMINAL:
             continue
-        attended = store.owner_lives(row.job)
-        if row.needs_human or row.held or not attended:
-            found.extend(_of(Present(store, row.job), attended=attended))
+        found.extend(_of(Present(store, row.job), attended=store.owner_lives(row.job)))
     return sorted(found, key=lambda need: (need.since, need.job, need.id))
 
 
@@ -90,6 +88,7 @@ def _of(present: Present, *, attended: bool) -> Iterator[Need]:
     yield from (of_question(asked, present.row.decider) for asked in questions)
     held = present.soup.all(Hold, job_thread(present.job))
     yield from (_budget(present, hold) for hold in held if hold.cause.startswith(BUDGET))
+    yield from (_stall(present, hold) for hold in present.soup.of(Hold) if _is_alarm(hold))
     if not attended and not held and (not questions or _unfinished(present)):
         yield _unattended(present)
 
@@ -157,6 +156,30 @@ def _budget(present: Present, hold: Hold) -> Need:
             Exit("give it up", f"parley withdraw {present.job}"),
         ),
     )
+
+
+def _is_alarm(hold: Hold) -> bool:
+    """Whether a hold says that somebody shows no sign of life whom no agent has dispatched: only the human can act."""
+    return hold.cause.startswith(STALL) and thread_kind(hold.thread) not in ("job", "dispatch")
+
+
+def _stall(present: Present, hold: Hold) -> Need:
+    began = _last(present, lambda step: step.rule == "hold" and json.loads(step.choice) == hold.cause)
+    surface = present.soup.get(Surface, hold.thread)
+    who = surface.agent if surface else ""
+    found = _about_job(
+        present,
+        STALL,
+        f"{began.number if began else 0}",
+        began.time if began else present.row.updated,
+        f"{who or hold.thread} shows no sign of life",
+        (
+            Exit("see what it did last", f"parley log {present.job} --thread {hold.thread}"),
+            Exit("tell it something, at once", f'parley intervene {present.job} "TEXT" --thread {hold.thread} --now'),
+            Exit("give the job up", f"parley withdraw {present.job}"),
+        ),
+    )
+    return replace(found, thread=hold.thread, who=who)
 
 
 def _unattended(present: Present) -> Need:

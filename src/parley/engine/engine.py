@@ -31,6 +31,7 @@ from parley.engine import inputs, liveness, records, remembering, stand_in, text
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
+from parley.engine.herald import Herald
 from parley.engine.live import LiveJob, Turn, handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.proxying import briefing
@@ -71,6 +72,7 @@ class Engine:
         self._room = LINES_BUFFERED  # how many may
         self._started: list[tuple[LiveJob, Turn]] = []
         self._look = True  # whether inputs may be waiting
+        self._herald = Herald(world)
         self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
         self._pulse = liveness.Pulse(world.clock)
 
@@ -210,6 +212,8 @@ class Engine:
             self.world.turns.cancel(job, turn)
         self._write_lines()
         self._anchor(live)
+        if not live.record.live:
+            self._herald.ended(live)
         self.world.store.disown(job)
 
     # ---- the crank -----------------------------------------------------------------------------
@@ -219,6 +223,8 @@ class Engine:
         for live in self.jobs.values():
             # now, while all that the soup holds is committed: nobody answers what a crash may take back
             self._look |= stand_in.speak(live, self.world)
+            if live.asking or live.held or live.parked:
+                self._herald.look(live)
             if live.parked:
                 unpark(live, self.world)
         stillborn, self._stillborn = self._stillborn, []

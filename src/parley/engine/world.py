@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from parley.engine.redaction import Secrets
-from parley.ports import Clock, Decisions, Files, Ids, Store, Turns, Workspace
+from parley.ports import Clock, Decisions, Files, Ids, Notice, Notices, Store, Turns, Workspace
+
+
+class Silence:
+    """Notices that go nowhere: nobody has said where to."""
+
+    def tell(self, notice: Notice) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +27,4 @@ class World:
     ids: Ids
     secrets: Secrets = field(default_factory=Secrets)
     decisions: Decisions | None = None  # what is remembered of the human
+    notices: Notices = field(default_factory=Silence)

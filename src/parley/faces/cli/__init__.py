@@ -26,6 +26,7 @@ MODULES = {
     "watch": "watch",
     "inbox": "inbox",
     "answer": "answer",
+    "notify": "notices",
     "intervene": "steer",
     "pause": "steer",
     "resume": "resume",
@@ -103,6 +104,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("watch", "watch all jobs on one screen, and answer, steer and stop them by keys", _add_nothing, json=False)
     add("inbox", "list what waits for you, in all jobs; or show one thing of it in full", _add_inbox)
     add("answer", "answer a question", _add_answer)
+    add("notify", "tell where notices to you go, or try it", _add_notify)
     add("intervene", "tell a job something while it works", _add_intervene)
     add("pause", "let turns under way end, and start no others", _add_job)
     add("resume", "go on with what was paused or interrupted (default: all that was interrupted)", _add_resume)
@@ -208,6 +210,11 @@ def _add_log(log: argparse.ArgumentParser) -> None:
 
 def _add_inbox(inbox: argparse.ArgumentParser) -> None:
     inbox.add_argument("id", metavar="ID", nargs="?", default="", help="one thing, or a job, in full (default: all)")
+    inbox.add_argument("--everywhere", action="store_true", help="in all repositories that you have used")
+
+
+def _add_notify(notify: argparse.ArgumentParser) -> None:
+    notify.add_argument("--test", action="store_true", help="send one to each service, and tell what became of it")
 
 
 def _add_answer(answer: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ from parley.adapters.mounts import filesystem, network_filesystem
 from parley.adapters.sqlite import SqliteStore
 from parley.faces.cli import FAILED, OK
 from parley.faces.cli.desk import Place, place_of, print_json
+from parley.faces.cli.notices import addresses, last_problems
 from parley.faces.cli.trial import Trial, hold
 from parley.faces.cli.trust import unallowed
 from parley.faces.cli.workshop import on_terminal
@@ -43,7 +44,17 @@ def run(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     trial = _boundary(place)
     fence = Check("boundary", trial.ok, trial.found, trial.remedy)
-    checks = [_python(), _git(), *_sqlite(), *_home(place), _settings(place), _claude(place), _terminal(), fence]
+    checks = [
+        _python(),
+        _git(),
+        *_sqlite(),
+        *_home(place),
+        _settings(place),
+        _claude(place),
+        _notices(place),
+        _terminal(),
+        fence,
+    ]
     good = all(check.ok for check in checks)
     if words.json:
         told = [check._asdict() for check in checks]
@@ -165,6 +176,22 @@ def _claude(place: Place) -> Check:
     login = available(settings, os.environ)
     version = ".".join(map(str, program.version))
     return Check("claude", ok=True, found=f"{version} ({program.origin}), logged in by {login.origin if login else ''}")
+
+
+def _notices(place: Place) -> Check:
+    """Whether notices go out, as far as the last ones tell. Nobody has to have any."""
+    try:
+        found, origin = addresses(place, _read(place))
+    except config.ConfigError as error:
+        return Check("notices", ok=False, found=str(error), remedy="until then none are sent")
+    if not found.to:
+        return Check("notices", ok=True, found="none are sent")
+    where = f"to {len(found.to)} from {origin}"
+    failed = last_problems(place.home)
+    if failed:
+        said = f"{where}; the last one failed: {'; '.join(failed)}"
+        return Check("notices", ok=False, found=said, remedy="try it with `parley notify --test`")
+    return Check("notices", ok=True, found=where)
 
 
 def _terminal() -> Check:

@@ -1,9 +1,13 @@
-"""`parley inbox`: all that needs the human, in all jobs; or one thing of it in full."""
+"""`parley inbox`: all that needs the human, in all jobs of a home or of every home; or one thing of it in full."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -11,88 +15,122 @@ from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.worktrees import Worktrees
 from parley.engine.attention import Need, needs
-from parley.faces.cli import OK
+from parley.faces.cli import FAILED, OK
 from parley.faces.cli.bus import ShownStore, bus, pick
-from parley.faces.cli.desk import Place, columns, me, one_line, place_of, print_json
-from parley.faces.cli.need import exhibit, lines
+from parley.faces.cli.desk import HOME, HOME_VARIABLE, Place, columns, me, one_line, place_of, print_json
+from parley.faces.cli.homes import known
+from parley.faces.cli.need import Exhibit, exhibit, lines
 from parley.faces.cli.workshop import file_of
-from parley.ports import JobRow
+from parley.ports import BusError, JobRow
+
+
+@dataclass(frozen=True, slots=True)
+class Tray:
+    """What of one home needs the human."""
+
+    place: Place
+    store: SqliteStore | None = None
+    rows: Sequence[JobRow] = ()
+    found: Sequence[Need] = ()
+    problem: str = ""
+
+    @property
+    def trees(self) -> Worktrees:
+        """The home's workspaces."""
+        return Worktrees(self.place.home, self.place.root)
+
+    def exhibit(self, need: Need, *, whole: bool) -> Exhibit:
+        """What a gate is about."""
+        if self.store is None:
+            return Exhibit()
+        redact: Callable[[str], str] = self.store.secrets.redact if isinstance(self.store, ShownStore) else str
+        return exhibit(self.store, self.trees, need, redact, whole=whole)
 
 
 def run(words: argparse.Namespace) -> int:
     """List what needs the human, grouped by job, the oldest first."""
-    place = place_of(words.repo)
-    if not SqliteStore.exists(place.home):
-        _tell(words, place, [], [])
-        return OK
-    with bus(place) as store:
-        rows = store.jobs()
-        redact = store.secrets.redact if isinstance(store, ShownStore) else str
-        found = needs(store, JobFiles(place.home), rows)
+    here = place_of(words.repo)
+    places = [here, *(place for place in known() if place.home != here.home)] if words.everywhere else [here]
+    with ExitStack() as stack:
+        trays = [_tray(stack, place, far=place != here) for place in places]
         if words.id:
-            found = _named(found, rows, words.id)
+            trays = _named(trays, words.id)
         if words.json:
-            _tell(words, place, found, [_document(store, place, need, redact, whole=bool(words.id)) for need in found])
+            documents = [_document(tray, whole=bool(words.id)) for tray in trays]
+            print_json({"homes": documents} if words.everywhere else documents[0])
         else:
-            _print(store, place, found, {row.job: row for row in rows}, redact, whole=bool(words.id))
-    return OK
+            _print(trays, whole=bool(words.id))
+    return FAILED if any(tray.problem for tray in trays) else OK
 
 
-def _named(found: list[Need], rows: list[JobRow], given: str) -> list[Need]:
+def _tray(stack: ExitStack, place: Place, *, far: bool) -> Tray:
+    """Look into a home. One that is elsewhere and can't be read is no reason not to show the others."""
+    if not SqliteStore.exists(place.home):
+        return Tray(place)
+    try:
+        store = stack.enter_context(bus(place))
+        rows = store.jobs()
+        found = needs(store, JobFiles(place.home), rows)
+    except BusError as error:
+        if not far:
+            raise
+        return Tray(place, problem=str(error))
+    return Tray(place, store, rows, [_from_here(need, place) for need in found] if far else found)
+
+
+def _from_here(need: Need, place: Place) -> Need:
+    """A need of another home, with commands that work from here."""
+    plain = place.home == place.root / HOME and HOME_VARIABLE not in os.environ
+    before = "" if plain else f"{HOME_VARIABLE}={shlex.quote(str(place.home))} "
+    after = f" --repo {shlex.quote(str(place.root))}"
+    return replace(need, exits=tuple(replace(way, command=f"{before}{way.command}{after}") for way in need.exits))
+
+
+def _named(trays: list[Tray], given: str) -> list[Tray]:
     """What an id names: one need, or all of a job's."""
     given = given.removeprefix("escalation:").removeprefix("job:")
-    by_id = {need.id: need for need in found}
-    jobs = {row.job for row in rows if row.job.startswith(given)} if given else set[str]()
-    if len(jobs) == 1 and not any(name.startswith(given) and by_id[name].job not in jobs for name in by_id):
-        return [need for need in found if need.job in jobs]
-    return [by_id[pick(given, by_id, "thing that waits for you", "`parley inbox` lists them")]]
+    by_id = {need.id: (tray, need) for tray in trays for need in tray.found}
+    jobs = {row.job: tray for tray in trays for row in tray.rows if given and row.job.startswith(given)}
+    if len(jobs) == 1 and not any(name.startswith(given) and need.job not in jobs for name, (_, need) in by_id.items()):
+        ((job, tray),) = jobs.items()
+        return [replace(tray, found=[need for need in tray.found if need.job == job])]
+    tray, need = by_id[pick(given, by_id, "thing that waits for you", "`parley inbox` lists them")]
+    return [replace(tray, found=[need])]
 
 
-def _document(
-    store: SqliteStore, place: Place, need: Need, redact: Callable[[str], str], *, whole: bool
-) -> dict[str, Any]:
-    trees = Worktrees(place.home, place.root)
-    file = str(file_of(trees, need.asked)) if need.asked and need.artifact else None
-    shown = exhibit(store, trees, need, redact, whole=whole)
-    return {**need.document(), "file": file, **shown.document(whole=whole)}
-
-
-def _tell(words: argparse.Namespace, place: Place, found: list[Need], documents: list[dict[str, Any]]) -> None:
-    if not words.json:
-        print("nothing waits for you")
-        return
+def _document(tray: Tray, *, whole: bool) -> dict[str, Any]:
+    documents = []
+    for need in tray.found:
+        file = str(file_of(tray.trees, need.asked)) if need.asked and need.artifact else None
+        documents.append({**need.document(), "file": file, **tray.exhibit(need, whole=whole).document(whole=whole)})
     questions = [
-        {
-            **need.asked.document(),
-            "file": document["file"],
-            "answers": [way.command for way in need.exits],
-        }
-        for need, document in zip(found, documents, strict=True)
+        {**need.asked.document(), "file": document["file"], "answers": [way.command for way in need.exits]}
+        for need, document in zip(tray.found, documents, strict=True)
         if need.asked is not None
     ]
-    print_json({"home": str(place.home), "needs": documents, "questions": questions})
+    return {"home": str(tray.place.home), "needs": documents, "questions": questions}
 
 
-def _print(
-    store: SqliteStore,
-    place: Place,
-    found: list[Need],
-    rows: dict[str, JobRow],
-    redact: Callable[[str], str],
-    *,
-    whole: bool,
-) -> None:
-    if not found:
+def _print(trays: list[Tray], *, whole: bool) -> None:
+    shown = [tray for tray in trays if tray.found or tray.problem]
+    if not shown:
         print("nothing waits for you")
-        return
-    trees, who = Worktrees(place.home, place.root), me()
-    order = {job: number for number, job in enumerate(dict.fromkeys(need.job for need in found))}
-    for job, group in groupby(sorted(found, key=lambda need: order[need.job]), key=lambda need: need.job):
+    for number, tray in enumerate(shown):
+        if number:
+            print()
+        if len(trays) > 1:
+            print(f"in {tray.place.root}{f': {tray.problem}' if tray.problem else ''}")
+        _print_tray(tray, whole=whole)
+
+
+def _print_tray(tray: Tray, *, whole: bool) -> None:
+    requests, who = {row.job: row.request for row in tray.rows}, me()
+    order = {job: number for number, job in enumerate(dict.fromkeys(need.job for need in tray.found))}
+    for job, group in groupby(sorted(tray.found, key=lambda need: order[need.job]), key=lambda need: need.job):
         if order[job]:
             print()
-        print(one_line(f"job {job}: {rows[job].request}", columns()))
+        print(one_line(f"job {job}: {requests[job]}", columns()))
         for need in group:
             print()
-            shown = exhibit(store, trees, need, redact, whole=whole)
-            for line in lines(need, shown, trees, who, whole=whole):
+            for line in lines(need, tray.exhibit(need, whole=whole), tray.trees, who, whole=whole):
                 print(line)

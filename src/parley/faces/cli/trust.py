@@ -1,8 +1,9 @@
 """`parley trust`: allow what a repository's own parley.toml asks for beyond what a repository may.
 
 A file that came with a clone is somebody else's. What it says of policies, limits and roles harms nobody; what would
-widen the boundary, run a program of its choice with the user's key, or show the user's files to agents waits for
-the user's word. That word is about the very content: a changed file has to be allowed anew.
+widen the boundary, run a program of its choice with the user's key, show the user's files to agents, or send what a
+job says elsewhere waits for the user's word. That word is about the very content: a changed file is to
+be allowed anew.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ WIDENING: Mapping[str, tuple[str, ...]] = {
     "agents": (),
     "claude": ("path", "subscription"),
     "workspace": ("copy",),
+    "notify": ("to",),
 }
 
 

@@ -32,6 +32,8 @@ from parley.faces.cli.bus import ShownStore, known_secrets
 from parley.faces.cli.delivered import lines
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import deliver, job_document
+from parley.faces.cli.homes import remember
+from parley.faces.cli.notices import notices_of
 from parley.faces.cli.preparing import Preparing
 from parley.faces.cli.runners import runners
 from parley.faces.plain import PlainView, SilentView
@@ -57,6 +59,7 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     """An engine at a place. When it is let go of, no process of a turn is left."""
     make_home(place)
+    remember(place)
     store = SqliteStore(place.home, durability=settings.durability)
     boundary = Boundary(settings.boundary)
     turns = LocalTurns(runners(place, settings, boundary), settings.parallel)
@@ -73,7 +76,9 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
         set_up=Preparing(boundary, settings, place.home),
     )
     memory = SqliteDecisions(memory_of(os.environ))
-    world = World(store, turns, trees, JobFiles(place.home), SystemClock(), RandomIds(), known_secrets(place), memory)
+    files, secrets = JobFiles(place.home), known_secrets(place)
+    notices = notices_of(place, settings)
+    world = World(store, turns, trees, files, SystemClock(), RandomIds(), secrets, memory, notices)
     try:
         yield Engine(world)
     finally:

@@ -1,0 +1,51 @@
+"""The homes of this user, in whatever repository: so that one inbox can show all of them.
+
+A plain list in the user's own state folder. It is a convenience: where it can't be kept, nothing else fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from parley.adapters.sqlite import SqliteStore
+from parley.faces.cli.desk import Place
+
+
+def remember(place: Place) -> None:
+    """Add a home to the list, once."""
+    line = json.dumps({"root": str(place.root), "home": str(place.home)})
+    path = _list()
+    with suppress(OSError):
+        if line not in _lines(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with path.open("a", encoding="ascii") as file:
+                file.write(f"{line}\n")
+
+
+def known() -> list[Place]:
+    """The homes that still are where they were, in the order in which they were made."""
+    found = dict.fromkeys(_places())
+    return [place for place in found if place.root.is_dir() and SqliteStore.exists(place.home)]
+
+
+def _places() -> Iterator[Place]:
+    for line in _lines(_list()):
+        with suppress(ValueError, TypeError, KeyError):  # it is only a list
+            entry = json.loads(line)
+            yield Place(Path(entry["root"]), Path(entry["home"]))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _list() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return Path(base) / "parley" / "homes"
