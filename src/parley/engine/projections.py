@@ -422,12 +422,19 @@ class Event:
     number: int
     about: dict[str, Any]
 
+    @property
+    def by(self) -> str:
+        """Who it was where the human spoke: an account, or whoever stood in."""
+        said = self.about if "ruling" in self.about else self.about.get("intervene", {})
+        return str(said.get("by", "")) if self.who == HUMAN and isinstance(said, dict) else ""
+
     def document(self) -> dict[str, Any]:
         """The event as `--json` gives it."""
         return {
             "time": self.time,
             "kind": self.kind,
             "from": self.who,
+            "by": self.by or None,
             "to": self.to or None,
             "thread": self.thread,
             "number": self.number,

@@ -60,7 +60,7 @@ def _is_over(store: SqliteStore, job: str, follower: Follower) -> bool:
 def _print(event: Event) -> None:
     if event.kind == "message":
         by = f", in the {event.about['author']}'s name" if "author" in event.about else ""
-        print(f"{clock(event.time)}  {event.who} -> {event.to}  [{event.thread}]{by}")
+        print(f"{clock(event.time)}  {event.by or event.who} -> {event.to}  [{event.thread}]{by}")
         for line in safe(event.text).splitlines():
             print(f"    {line}")
         if by and "weighed" in event.about:

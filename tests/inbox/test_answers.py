@@ -1,0 +1,173 @@
+"""Who may answer, and what somebody is told whose answer does not count."""
+
+import json
+import sqlite3
+from typing import Any
+
+import pytest
+
+from parley.core.terms import AskHuman
+from parley.engine.fate import fate
+from parley.engine.projections import Present
+from parley.engine.session import Closed, NotDecider, give_answer
+from parley.faces.cli.desk import me
+from tests.cli.home import LEADS, Home
+from tests.engine.stage import JOB, Stage, always, ask, asserts, book, on, outcome, send, write
+
+# ---- whose word counts -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["eve", "", "human", "human (--yes)", "human (playbook)", "ada ", "root"])
+def test_nobody_but_the_decider_answers(by: str) -> None:
+    stage = Stage(book()).run()
+    asked = stage.soup.of(AskHuman)[0]
+    words = {"question": asked.id, "framing": asked.framing, "ruling": "approve", "text": "yes"}
+    stage.put("answer", by=by, key=f"answer:{asked.id}:{asked.framing}", **words).run()
+    assert stage.notes() == [f"refused: ada started the job, and only they can answer; not {by}"]
+    assert (stage.state, stage.live.asking) == ("INTENT", 1)
+    question = Present(stage.outside, JOB).questions()[0]
+    with pytest.raises(NotDecider):
+        give_answer(stage.outside, question, "approve", "yes", by)
+    give_answer(stage.outside, question, "approve", "yes", "ada")  # what was refused takes nothing from them
+    assert Present(stage.outside, JOB).questions() == []
+    with pytest.raises(Closed):
+        give_answer(stage.outside, question, "approve", "again", "ada")
+
+    assert stage.run().state == "PLAN"
+
+
+def test_an_answer_to_somebody_elses_job_is_refused_whatever_the_environment_says(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.start()
+    with sqlite3.connect(home.folder / ".parley" / "bus.db") as bus:
+        bus.execute("UPDATE jobs SET decider = 'ada'")
+    bus.close()
+    question = home.question()
+    for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME", "LNAME"):
+        monkeypatch.setenv(name, "ada")
+    said = home.refuses("answer", question, "--approve")
+
+    assert f"question {question} is not yours to answer: ada started " in said
+    assert said.endswith(f"answer as ada, not as {me()}")
+    assert "only ada, who started the job, can answer" in home.here("inbox").out
+    assert home.question() == question
+
+
+def test_whoever_stands_in_is_the_deciders_own_only_where_the_decider_said_so() -> None:
+    stage = Stage(book(), yes=True).run()
+
+    assert stage.state == "DONE"
+    assert {row.by for row in stage.outside.inputs(JOB, waiting=False)} == {"human (--yes)"}
+    assert [answer["by"] for answer in stage.document()["answers"]] == ["human (--yes)"] * 3
+
+
+def test_yes_is_recorded_as_such(home: Home) -> None:
+    home.write("leads.yaml", LEADS)
+    assert home.here("run", "x", "--playbook", "leads.yaml", "--yes", "--json").code == 0
+    job = home.jobs()[0]["id"]
+
+    assert "human (--yes) -> proxy" in home.here("log", job).out
+    state = json.loads(home.job_file(job, "state.json").read_text(encoding="utf-8"))
+    assert [(answer["verdict"], answer["by"]) for answer in state["answers"]] == [("approve", "human (--yes)")] * 3
+    assert "the human's answers: 3 by human (--yes)" in home.here("audit", job).out
+    assert home.here("audit", job, "--json").document["answers"] == {"human (--yes)": 3}
+
+
+def test_the_audit_finds_an_answer_of_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record made by an owner that does not care who answers."""
+    stage = Stage(book()).run()
+    asked = stage.soup.of(AskHuman)[0]
+    monkeypatch.setattr("parley.engine.inputs._refuse_unless_decider", lambda live, by: None)
+    stage.put("answer", by="eve", question=asked.id, framing=asked.framing, ruling="approve", text="yes")
+    with pytest.raises(AssertionError, match="'eve' has answered, and only 'ada' may"):
+        stage.run()
+
+
+# ---- which question --------------------------------------------------------------------------------
+
+
+def test_an_answer_that_names_no_question_of_the_job_is_refused_clearly() -> None:
+    stage = Stage(book()).run()
+    stage.put("answer", question="n77", framing="m4", ruling="approve", text="yes").run()
+
+    assert stage.notes() == [f"too late: {JOB} has no open question n77"]
+    assert stage.live.asking == 1
+
+
+def test_an_answer_to_how_it_was_put_before_is_refused() -> None:
+    proxy = [always(r"\[QUESTION\]|\[HUMAN revise\]", {"ask_human": "please look"})]
+    stage = Stage(book(proxy=proxy)).run()
+    before = Present(stage.outside, JOB).questions()[0]
+    stage.answer("revise").run()
+    asked = stage.soup.of(AskHuman)[0]
+    assert (asked.id, asked.framing != before.framing) == (before.id, True)
+    with pytest.raises(Closed):
+        give_answer(stage.outside, before, "approve", "", "ada")
+    stage.put("answer", question=before.id, framing=before.framing, ruling="approve", text="").run()
+
+    assert stage.notes()[-1] == "too late: the question was put anew since"
+    assert stage.live.asking == 1
+
+
+# ---- what became of it -----------------------------------------------------------------------------
+
+
+def told(stage: Stage, question: str) -> str:
+    found = fate(stage.outside, JOB, question)
+    assert found is not None
+    return found.words(lambda time: "then")
+
+
+def test_what_became_of_a_question_is_told() -> None:
+    stage = Stage(book()).run()
+    first = stage.soup.of(AskHuman)[0].id
+    assert fate(stage.outside, JOB, first) is None
+    stage.answer("approve").run()
+    assert told(stage, first) == f"question {first} was answered before: approve, by ada at then"
+    second = stage.soup.of(AskHuman)[0].id
+    stage.withdraw(reason="too dear").run()
+    assert told(stage, second) == f"question {second} is closed: ada withdrew the job (too dear) at then"
+    assert fate(stage.outside, JOB, "n999") is None
+
+
+def test_a_withdrawn_subtree_a_close_and_a_transition_are_told_apart() -> None:
+    def asking(*more: dict[str, Any]) -> Stage:
+        lead = [on(r"^\[INTENT\]", write("INTENT.md", "x"), send("writer", "go", "w"), asserts("INTENT.md")), *more]
+        return Stage(book(intent=lead, writer=[on("go", ask("which?"))])).run()
+
+    stage = asking()
+    question = next(asked for asked in stage.soup.of(AskHuman) if asked.agent == "writer")
+    stage.withdraw(question.thread).run()
+    assert told(stage, question.id).endswith(f"is closed: ada withdrew {question.thread} (enough) at then")
+
+    stage = asking(on("ANSWER approve", {"close": {"thread": "w"}}))
+    question = next(asked for asked in stage.soup.of(AskHuman) if asked.agent == "writer")
+    stage.answer("approve", about="INTENT.md").run()
+    assert told(stage, question.id).endswith("is closed: whoever asked was closed at then")
+
+    stage = asking(on("ANSWER approve", outcome("APPROVED_INTENT", "clear")))
+    question = next(asked for asked in stage.soup.of(AskHuman) if asked.agent == "writer")
+    stage.answer("approve", about="INTENT.md").run()
+    said = told(stage, question.id)
+    assert said.endswith("is closed: its state was left (APPROVED_INTENT by intent-lead (clear)) at then")
+
+
+def test_what_the_proxy_answered_is_told_as_the_proxys() -> None:
+    proxy = [always("QUESTION", {"answer": {"verdict": "approve", "text": "ok", "confidence": 0.9}})]
+    stage = Stage(book(proxy=proxy), "when_unsure").run()
+    question = next(step.at for step in stage.steps("respond"))
+
+    assert told(stage, question) == f"question {question} was answered before: approve, by the proxy at then"
+
+
+def test_an_answer_that_lost_a_race_with_a_withdrawal_names_the_withdrawal() -> None:
+    stage = Stage(book()).run()
+    asked = stage.soup.of(AskHuman)[0]
+    question = Present(stage.outside, JOB).questions()[0]
+    stage.withdraw()
+    give_answer(stage.outside, question, "approve", "yes", "ada")
+    stage.run()
+
+    assert stage.notes()[-1].startswith("too late: ")
+    assert told(stage, asked.id) == f"question {asked.id} is closed: ada withdrew the job (enough) at then"

@@ -1,0 +1,283 @@
+"""The inbox: one list of all that needs the human, each with what can be done about it."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parley.engine.attention import needs
+from parley.faces.cli import parser
+from tests.cli.home import BUSY, LEADS, Home, wait_for
+from tests.engine.stage import JOB, Stage, ask, asserts, book, on, send, write
+
+TILL = r"""
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      do:
+        - {write: {path: INTENT.md, text: "# A till\n\e[2Jadds up\n"}}
+        - {assert: {artifact: INTENT.md, text: "right?\e[31m"}}
+    - match: '\[ANSWER revise\]'
+      do:
+        - {write: {path: INTENT.md, text: "# A till\n\e[2Jadds up\nspeaks\n"}}
+        - {assert: {artifact: INTENT.md, text: "now?"}}
+    - {match: '\[ANSWER approve\]', do: [{outcome: {outcome: APPROVED_INTENT}}]}
+  project-lead:
+    - {match: '\[PLAN\]', do: [{write: {path: PLAN.md, text: "plan"}}, {assert: {artifact: PLAN.md, text: "sound?"}}]}
+    - {match: '\[ANSWER approve\]', state: PLAN, do: [{outcome: {outcome: APPROVED_PLAN}}]}
+    - match: '\[EXECUTE\]'
+      do:
+        - {write: {path: till.py, text: "print(1)\n"}}
+        - {write: {path: notes.txt, text: "a note\n"}}
+        - {write: {path: WORK_SUMMARY.md, text: "done"}}
+        - {assert: {artifact: WORK_SUMMARY.md, text: "done?"}}
+    - match: '\[ANSWER revise\]'
+      do: [{write: {path: till.py, text: "print(2)\n"}}, {assert: {artifact: WORK_SUMMARY.md, text: "better?"}}]
+"""
+NEED = {
+    "id", "job", "kind", "since", "state", "thread", "who", "decider", "headline", "body", "artifact", "exits",
+    "file", "seen",
+}  # fmt: skip
+
+
+class Desk:
+    """One job, gone on with answer by answer."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        home.write("till.yaml", TILL)
+        assert home.run("run", "a till", "--playbook", "till.yaml").code == 4
+
+    def need(self) -> dict[str, Any]:
+        (found,) = self.home.here("inbox", "--json").document["needs"]
+        return dict(found)
+
+    def say(self, *words: str) -> dict[str, Any]:
+        assert self.home.here("answer", self.need()["id"], *words).code == 0
+        assert self.home.run("resume").code == 4
+        return self.need()
+
+
+# ---- gates -----------------------------------------------------------------------------------------
+
+
+def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answered_for(home: Home) -> None:
+    desk = Desk(home)
+    first, text = desk.need(), home.here("inbox").out
+    assert set(first) == NEED
+    assert (first["kind"], first["artifact"], first["seen"]) == ("gate", "INTENT.md", None)
+    assert "    | # A till\n    | ?[2Jadds up\n" in text
+    assert "since" not in text
+    assert "\x1b" not in text
+    assert all(len(line) <= 80 for line in text.splitlines() if "/INTENT.md" not in line)
+
+    second = desk.say("it must speak", "--revise")
+    text = home.here("inbox", second["id"]).out
+    assert (second["seen"]["verdict"], second["seen"]["question"]) == ("revise", first["id"])
+    assert "changed in it since you last saw it (revise, " in text
+    assert text.index("| +speaks") > text.index("| speaks")
+    assert "\x1b" not in text
+    whole = home.here("inbox", second["id"], "--json").document["needs"][0]
+    assert whole["content"] == "# A till\n\x1b[2Jadds up\nspeaks\n"
+    assert whole["changed"].splitlines()[-1] == "+speaks"
+    Path(second["file"]).write_text("something else by now", encoding="utf-8")
+    assert "something else" not in home.here("inbox").out  # what was asserted counts, not what lies there
+
+    desk.say("--approve")
+    desk.say("--approve")
+    text = home.here("inbox").out
+    assert "changed in all files since the job began:" in text
+    assert "notes.txt" in text
+    third = desk.say("count to two", "--revise")
+    text = home.here("inbox").out
+    assert "changed in all files since you last saw it (revise, " in text
+    assert "till.py" in text
+    assert "notes.txt" not in text
+    assert f"all of it: parley diff {third['job']}" in text
+    assert "-print(1)" in home.here("inbox", third["job"]).out  # a job's id names all that it needs
+
+
+def test_what_only_a_stand_in_has_seen_nobody_has_seen(home: Home) -> None:
+    home.write("till.yaml", TILL + "human: [{match: 'right', verdict: revise, text: no}]\n")
+    assert home.run("run", "a till", "--playbook", "till.yaml").code == 4
+
+    (need,) = home.here("inbox", "--json").document["needs"]
+    assert (need["headline"], need["seen"]) == ("INTENT.md: now?", None)
+
+
+def test_a_long_artifact_is_cut_in_the_list_and_whole_on_its_own(home: Home) -> None:
+    long = "\\n".join(f"line {number} {'x' * 100}" for number in range(50))
+    home.write("leads.yaml", LEADS.replace('text: "intent"', f'text: "{long}"'))
+    home.run("run", "x", "--playbook", "leads.yaml")
+    need = home.here("inbox", "--json").document["needs"][0]["id"]
+    text = home.here("inbox").out
+
+    assert f"    … 42 more lines: parley inbox {need}" in text
+    assert "line 8 " not in text
+    assert f"    | line 49 {'x' * 100}" in home.here("inbox", need).out
+
+
+# ---- the list --------------------------------------------------------------------------------------
+
+
+def parses(command: str) -> bool:
+    """Whether a command of an exit is one that the command line takes."""
+    words = shlex.split(command)
+    return words[0] == "parley" and parser(words[1]).parse_args(words[1:]).command == words[1]
+
+
+def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() -> None:
+    intent = [on(r"^\[INTENT\]", write("INTENT.md", "x"), ask("which?"), asserts("INTENT.md")), on("never")]
+    stage = Stage(book(intent=intent), retry_budget=1).run()
+    stage.answer("approve", about="which?").lose("intent-lead", 2).run()
+    found = needs(stage.outside, stage.engine.world.files)
+
+    assert [(need.kind, need.who) for need in found] == [("gate", "intent-lead"), ("failure", "orchestrator")]
+    assert [need.since for need in found] == sorted(need.since for need in found)
+    assert "INTENT can't go on" in found[1].headline
+    words = [way.words for way in found[1].exits]
+    assert words == ["try again", "try again, with your advice", "give it up", "let the job fail"]
+    stage.kill()
+    (*_, last) = needs(stage.outside, stage.engine.world.files)
+    stage.withdraw()
+    assert all(parses(way.command) for need in (*found, last) for way in need.exits)
+
+
+@pytest.mark.parametrize(
+    "ruling, text, state",
+    [
+        ("approve", "", "INTENT"),
+        ("revise", "mind it", "INTENT"),
+        ("withdraw", "", "WITHDRAWN"),
+        (None, "fail", "FAILURE"),
+    ],
+)
+def test_what_a_failure_dialog_offers_is_what_happens(ruling: str | None, text: str, state: str) -> None:
+    stage = Stage(book(), retry_budget=1).lose("intent-lead", 2).run()
+    (need,) = needs(stage.outside, stage.engine.world.files)
+    assert need.kind == "failure"
+    stage.answer(ruling, text).run()
+
+    assert stage.state == state
+    assert [each.kind for each in needs(stage.outside, stage.engine.world.files)] == (
+        ["gate"] if state == "INTENT" else []
+    )
+
+
+def test_a_job_that_nobody_works_on_says_how_to_go_on() -> None:
+    stage = Stage(book(intent=[on("INTENT", send("writer", "go"))], writer=[on("go", {"sleep": 50})])).running("writer")
+    files = stage.engine.world.files
+    assert needs(stage.outside, files) == []
+    stage.kill()
+    (need,) = needs(stage.outside, files)
+    assert (need.kind, need.headline) == ("unattended", "nobody works on it: the process that did has ended")
+    assert [way.command for way in need.exits] == [f"parley resume {JOB}", f"parley withdraw {JOB}"]
+    stage.adopt()
+    assert needs(stage.outside, files) == []
+    stage.kill()
+    assert needs(stage.outside, files)[0].id != need.id  # another death is another need
+
+
+def test_an_answer_that_nobody_takes_is_not_asked_for_again() -> None:
+    stage = Stage(book()).run()
+    stage.kill()
+    assert [need.kind for need in needs(stage.outside, stage.engine.world.files)] == ["gate"]
+    asked = stage.outside.load(JOB)
+    assert asked.row.needs_human == 1
+    molecule = next(iter(json.loads(body) for slot, body in asked.molecules.items() if slot.startswith("question ")))
+    question, framing = molecule["AskHuman"][0], molecule["AskHuman"][-1]
+    stage.put(
+        "answer", key=f"answer:{question}:{framing}", question=question, framing=framing, ruling="approve", text=""
+    )
+
+    (need,) = needs(stage.outside, stage.engine.world.files)
+    assert need.kind == "unattended"
+    assert "what you have said is kept" in need.headline
+
+
+def test_a_pause_of_ones_own_needs_nobody_and_a_spent_budget_does() -> None:
+    stage = Stage(book(intent=[on("INTENT", send("writer", "go"))], writer=[on("go", {"sleep": 50})])).running("writer")
+    stage.pause().crank()
+    assert needs(stage.outside, stage.engine.world.files) == []
+    stage.live.fire("hold", f"job:{JOB}", choice="budget turns job", who="orchestrator", time=stage.clock.now())
+    stage.crank(0.0)
+
+    (need,) = needs(stage.outside, stage.engine.world.files)
+    assert (need.kind, need.since) == ("budget", stage.steps("hold")[-1].time)
+    assert "turns job" in need.headline
+    assert all(parses(way.command) for way in need.exits)
+
+
+def test_a_newer_version_is_pointed_at_from_the_older() -> None:
+    intent = [
+        on(r"^\[INTENT\]", write("INTENT.md", "1"), ask("which?"), asserts("INTENT.md", "first")),
+        on(r"^\[ANSWER\]", write("INTENT.md", "2"), asserts("INTENT.md", "second")),
+    ]
+    stage = Stage(book(intent=intent)).run()
+    stage.answer(None, "blue", about="which?").run()
+    older, newer = needs(stage.outside, stage.engine.world.files)
+
+    assert older.asked is not None
+    assert older.asked.superseded == newer.id
+    assert older.headline == f"INTENT.md: (put forward anew since, as {newer.id}: that verdict counts) first"
+    assert newer.headline == "INTENT.md: second"
+
+
+# ---- other homes -----------------------------------------------------------------------------------
+
+
+def test_one_inbox_shows_all_repositories(home: Home, tmp_path: Path) -> None:
+    other = Home(tmp_path / "other shop")
+    other.folder.mkdir()
+    for place in (home, other):
+        place.write("leads.yaml", LEADS)
+        assert place.here("run", f"for {place.folder.name}", "--playbook", "leads.yaml", "--json").code == 4
+    listed = home.here("inbox", "--everywhere", "--json").document["homes"]
+    assert [len(each["needs"]) for each in listed] == [1, 1]
+    assert len(home.here("inbox", "--json").document["needs"]) == 1
+    text = home.here("inbox", "--everywhere").out
+    assert f"in {other.folder}\njob {listed[1]['needs'][0]['job']}: for other shop\n" in text
+
+    command = shlex.split(listed[1]["needs"][0]["exits"][0]["command"])
+    assert home.here(*command[1:]).code == 0
+    assert [need["kind"] for need in other.here("inbox", "--json").document["needs"]] == ["unattended"]
+    (other.folder / ".parley" / "bus.db").write_bytes(b"no database at all, but long enough to be looked at" * 100)
+    broken = home.here("inbox", "--everywhere")
+    assert broken.code == 1
+    assert len([line for line in broken.out.splitlines() if line.startswith("job ")]) == 1
+
+
+def test_a_list_of_homes_that_is_damaged_or_old_costs_nothing(home: Home, tmp_path: Path) -> None:
+    path = tmp_path / "xdg_state_home" / "parley" / "homes"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"root": "/nowhere", "home": "/nowhere/.parley"}\nnonsense\n[]\n{"root": 3}\n', encoding="utf-8")
+
+    assert home.here("inbox", "--everywhere").out == "nothing waits for you\n"
+
+
+# ---- a real owner that dies ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy(home: Home) -> Iterator[tuple[Home, subprocess.Popen[str]]]:
+    home.write("busy.yaml", BUSY)
+    with home.started("run", "look", "--playbook", "busy.yaml") as owner:
+        yield home, owner
+
+
+def test_the_death_of_a_real_owner_is_seen(busy: tuple[Home, subprocess.Popen[str]]) -> None:
+    home, owner = busy
+    wait_for(lambda: (home.folder / ".parley" / "bus.db").exists() and home.jobs() and home.jobs()[0]["threads"][2:])
+    assert home.here("inbox").out == "nothing waits for you\n"
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.wait()
+
+    text = home.here("inbox").out
+    assert "nobody works on it: the process that did has ended" in text
+    assert f"parley resume {home.jobs()[0]['id']}" in text
