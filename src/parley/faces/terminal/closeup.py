@@ -7,6 +7,7 @@ from collections import deque
 
 from rich.text import Text
 
+from parley.core.terms import thread_kind
 from parley.engine.attention import Need, needs
 from parley.engine.projections import (
     TERMINAL,
@@ -64,7 +65,8 @@ class Closeup:
                 self._lines.append(stamp(event.time, headline(event, LINE), style_of(event)))
 
     def _order(self) -> list[str]:
-        return [thread.id for _, thread in self._threads]
+        """Who can be chosen: a question is answered, not told something."""
+        return [thread.id for _, thread in self._threads if thread_kind(thread.id) != "escalation"]
 
     @property
     def _shown(self) -> Need | None:

@@ -1,0 +1,164 @@
+"""Jobs are answered, told, paused and withdrawn by keys, and what became of it is on the screen."""
+
+from pathlib import Path
+
+from tests.cli.home import BUSY, LEADS, Home, turn_processes, wait_for
+from tests.watch.stage import detach, state_of, watching
+
+
+def test_a_job_is_approved_to_its_end(home: Home) -> None:
+    job = detach(home, LEADS, "Count the words of a file")
+
+    with watching(home) as screen:
+        screen.wait_for("approve INTENT.md? right?")
+        screen.type("a")
+        screen.wait_for("intent-lead asks (INTENT, INTENT.md)")
+        screen.type("v")
+        screen.wait_for("INTENT.md:")
+        screen.type("q")
+        screen.wait_for("[INTENT] > PLAN > EXECUTE")
+        screen.type("a")
+        screen.wait_for("approve>")
+        screen.type("go on\r")
+        screen.wait_for("INTENT > [PLAN] > EXECUTE")
+        screen.wait_for(": approve. go on")
+        screen.wait_for("i back to intent")
+        screen.type("rmore detail")
+        screen.wait_for("revise> more detail")
+        screen.type("\x1b")
+        screen.wait_for("nothing was sent")
+        screen.type("a\r")
+        screen.wait_for("project-lead asks (EXECUTE, WORK_SUMMARY.md)")
+        screen.type("a\r")
+        screen.wait_for("EXECUTE > [DONE]")
+        screen.type("c")
+        seen = screen.wait_for("conversation of")
+        assert "all good" in seen
+        screen.type("qq")
+        screen.wait_for("── done (1) ")
+        screen.type("q")
+        assert screen.end() == 0
+    assert state_of(home, job) == "DONE"
+
+
+def test_a_team_is_told_paused_and_withdrawn(home: Home) -> None:
+    job = detach(home, BUSY)
+    wait_for(lambda: list(Path(home.folder).rglob("begun2.txt")))
+
+    with watching(home) as screen:
+        screen.wait_for("(and 1 more at work)")
+        screen.type("z")
+        screen.wait_for(f"{job} is paused: z goes on")
+        screen.wait_for("── paused (1) ")
+        screen.type("z")
+        screen.wait_for(f"{job} goes on")
+        screen.wait_for("── working (1) ")
+
+        screen.type("\r")
+        screen.wait_for("* researcher")
+        screen.type("s\t")
+        screen.wait_for("tell the team [at once]>")
+        screen.type("\t")
+        screen.wait_for("[with authority, at the turn's end]")
+        screen.type("\t\tlook here\r")
+        screen.wait_for("intervenes: look here")
+        screen.wait_for("intent-lead asks (INTENT)")
+
+        screen.type("jj")
+        screen.wait_for("▸  * researcher")
+        screen.type("xdone with it\r")
+        screen.wait_for("withdraw researcher and all that works for it for good? type yes")
+        screen.type("yes\r")
+        screen.wait_for("is withdrawn")
+        wait_for(lambda: screen.read(0.05) and "* researcher" not in screen.screen())
+
+        screen.type("x")
+        screen.wait_for(f"withdraw {job}; why>")
+        screen.type("enough\r")
+        screen.wait_for(f"type yes or {job[:4]}>")
+        screen.type("no\r")
+        screen.wait_for("nothing was withdrawn")
+        screen.type(f"xenough\r{job[:4]}\r")
+        screen.wait_for(f"{job} is withdrawn")
+        screen.wait_for("[WITHDRAWN]")
+    assert state_of(home, job) == "WITHDRAWN"
+    assert turn_processes(job) == []
+
+
+def test_an_answer_is_kept_where_nobody_works_and_a_key_goes_on(home: Home) -> None:
+    job = home.start(LEADS)
+
+    with watching(home) as screen:
+        screen.wait_for("z go on")
+        screen.type("a")
+        screen.wait_for("a approve")
+        screen.type("a\r")
+        screen.wait_for(f"kept for {job}, but nobody works on it: z goes on")
+        screen.wait_for(f"parley resume {job}")
+        screen.type("z")
+        screen.wait_for(f"{job} goes on in the background")
+        screen.wait_for("project-lead asks (PLAN, PLAN.md)")
+        screen.type("wnot worth it\r")
+        screen.wait_for("give the work up for good? type yes")
+        screen.type("yes\r")
+        screen.wait_for(f"{job}: withdraw")
+        screen.type("xenough\ryes\r")
+        screen.wait_for("[WITHDRAWN]")
+
+
+def test_a_job_that_nobody_works_on_is_paused_by_nobody_and_withdrawn_all_the_same(home: Home) -> None:
+    job = home.start(LEADS)
+
+    with watching(home) as screen:
+        screen.type("xgive it up\r")
+        screen.wait_for("type yes or")
+        screen.type("yes\r")
+        screen.wait_for(f"{job} is withdrawn")
+        screen.wait_for("── done (1) ")
+        screen.wait_for("withdrawn")
+        screen.type("z")
+        screen.wait_for(f"{job} has ended (WITHDRAWN)")
+    assert home.here("audit", job).code == 0
+
+
+def test_an_answer_that_comes_too_late_says_so(home: Home) -> None:
+    job = detach(home, LEADS)
+    other = home.start(LEADS)
+
+    with watching(home) as screen:
+        screen.wait_for("needs you (2)")
+        screen.type("\r")
+        screen.wait_for(f" {job} ")
+        screen.type("afine, go on")
+        screen.wait_for("approve> fine, go on")
+        assert home.here("withdraw", job).code == 0
+        screen.wait_for("[WITHDRAWN]")
+        screen.type("\r")
+        screen.wait_for(f"too late: {job} has ended (WITHDRAWN)")
+
+        screen.type("q")
+        screen.wait_for("needs you (1)")
+        screen.type("g")
+        screen.wait_for(f"▸ {other}")
+        screen.type("a")
+        screen.wait_for("a approve")
+        screen.type("amy word")
+        screen.wait_for("approve> my word")
+        assert home.here("answer", home.question(), "--approve").code == 0
+        screen.type("\r")
+        screen.wait_for("too late: ")
+        screen.wait_for("has answered this before")
+
+
+def test_what_is_pasted_gives_no_orders_and_sends_nothing(home: Home) -> None:
+    job = home.start(LEADS)
+
+    with watching(home) as screen:
+        screen.type("\x1b[200~xgone\ryes\r\x1b[201~")
+        screen.wait_for("what was pasted is no order")
+        screen.type("\ra\x1b[200~first line\r\nsecond line\x1b[201~")
+        screen.wait_for("approve> first line second line")
+        screen.type("\x1b")
+        screen.wait_for("nothing was sent")
+    assert state_of(home, job) == "INTENT"
+    assert len(home.here("inbox", "--json").document["questions"]) == 1
