@@ -1,6 +1,7 @@
 """The contracts between the engine and the world. Adapters implement them; the engine knows nothing else.
 
-Rows are plain values: what they mean is the engine's business, how they are kept is the store's.
+Rows are plain values: what they mean is the engine's business, how they are kept is the store's. They are tuples,
+since a turn makes a dozen of what a table takes as it is.
 """
 
 from __future__ import annotations
@@ -9,9 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
-
-from parley.core.frozen import quick
+from typing import Any, NamedTuple, Protocol
 
 # ---- the bus -------------------------------------------------------------------------------------
 
@@ -36,9 +35,7 @@ class Duplicate(BusError):
     """An input of this key was given before."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRow(NamedTuple):
     """One firing. `at`, `choice`, `consumed` and `produced` are JSON texts or briefs, kept to the letter."""
 
     number: int
@@ -53,9 +50,7 @@ class StepRow:
     extra: str = ""  # what the turn that this step ended left behind: handle, tree, usage (JSON)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class MessageRow:
+class MessageRow(NamedTuple):
     """One message. `seq` counts up per recipient, `key` makes it unique: none lost, none twice, none reordered."""
 
     number: int
@@ -71,9 +66,7 @@ class MessageRow:
     meta: str = ""  # what the protocol itself knows about it (JSON); agents never write it
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class TurnRow:
+class TurnRow(NamedTuple):
     """A turn that [wake] has put out to be run: the outbox."""
 
     turn: str  # t and a number, which is the order of turns
@@ -86,8 +79,7 @@ class TurnRow:
     started: float
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionRow:
+class TransactionRow(NamedTuple):
     """One commit: how far its steps and messages go, and the head of the hash chain after it."""
 
     number: int
@@ -99,8 +91,7 @@ class TransactionRow:
     digests: str = ""  # of its steps, its messages and the inputs it took, eight digits each: to name a changed row
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(NamedTuple):
     """What a listing shows of a job. Derived: the record, the charter and the steps say the same."""
 
     job: str
@@ -117,8 +108,7 @@ class JobRow:
     settings: str  # the job's snapshot: roles, playbook, policies, limits (JSON)
 
 
-@dataclass(frozen=True, slots=True)
-class InputRow:
+class InputRow(NamedTuple):
     """What somebody outside asks of a job: an answer, an intervention, a withdrawal, a pause."""
 
     number: int
@@ -132,9 +122,7 @@ class InputRow:
     note: str = ""  # what became of it
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """All that one transaction writes for one job."""
 
     job: str
@@ -238,8 +226,7 @@ class BoundaryError(Exception):
     """No boundary, or one that could not be verified: the text says which attempt, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """A turn to be run. The token is the turn's alone: a call that bears another is refused."""
 
     turn: str

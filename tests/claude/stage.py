@@ -8,7 +8,6 @@ import queue
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +97,7 @@ class Stage:
     def order(self, message: str, **changes: Any) -> Order:
         self.count += 1
         order = order_of(self.job, f"t{self.count}", message, str(self.workspace), str(self.home), self.handle)
-        return replace(order, **changes)
+        return order._replace(**changes)
 
     def start(self, message: str, **changes: Any) -> Order:
         order = self.order(message, **changes)

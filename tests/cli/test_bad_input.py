@@ -7,7 +7,6 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,7 +171,7 @@ def test_a_prefix_that_several_jobs_have(home: Home) -> None:
     first = home.start()
     twin = first[:-1] + ("x" if first[-1] != "x" else "y")
     store = SqliteStore(home.folder / ".parley")
-    store.create(replace(store.jobs()[0], job=twin))
+    store.create(store.jobs()[0]._replace(job=twin))
     store.close()
 
     said = home.fails("show", first[:3])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -217,13 +216,13 @@ def test_a_call_from_an_earlier_turn_is_refused() -> None:
     first, second = [order for order in stage.orders if order.agent == "intent-lead"]
     stage.call(first, "Send", to="writer", text="late").crank()
     assert stage.refusals == ["this turn is over"]
-    stage.call(replace(second, token=first.token), "Send", to="writer", text="late").crank()
+    stage.call(second._replace(token=first.token), "Send", to="writer", text="late").crank()
     assert stage.refusals == ["this turn is over"] * 2
 
 
 def test_a_call_with_another_turns_token_is_refused() -> None:
     stage = opening(send("writer", "look"), send("researcher", "look")).sleeping("writer").sleeping("researcher")
-    mixed = replace(stage.order("writer"), token=stage.order("researcher").token)
+    mixed = stage.order("writer")._replace(token=stage.order("researcher").token)
     stage.call(mixed, "Send", thread="dispatcher", text="as somebody else").crank()
     assert stage.refusals == ["this turn is over"]
 

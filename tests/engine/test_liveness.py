@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -172,7 +171,7 @@ def test_a_role_has_a_patience_of_its_own() -> None:
     for role in stage.settings["roles"]:
         if role["name"] == "writer":
             role["limits"] = {"stall_seconds": 60}
-    stage.row = replace(stage.row, settings=json.dumps(stage.settings))
+    stage.row = stage.row._replace(settings=json.dumps(stage.settings))
     stage.sleeping("writer").wait(50)
     assert stalled(stage) == []
     stage.wait(20)

@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ def undigested(store: Store) -> list[TransactionRow]:
             [given for given in store.inputs(job, waiting=False) if given.taken == row.number],
         )
         head, digests = link(head, row.number, row.time, row.epoch, *rows, digested=False)
-        made.append(replace(row, head=head, digests=digests))
+        made.append(row._replace(head=head, digests=digests))
     return made
 
 
@@ -40,12 +39,12 @@ def write_schema_2(home: Path, store: Store) -> None:
         _insert(raw, "jobs", [state])
         _insert(raw, "charters", [(row.job, row.request, row.settings)])
         _insert(raw, "owners", [(row.job, loaded.epoch)])
-        _insert(raw, "commits", [(row.job, *astuple(each)[:-1]) for each in undigested(store)])
-        _insert(raw, "steps", [(row.job, *astuple(each)) for each in steps])
-        _insert(raw, "messages", [(row.job, *astuple(each)) for each in messages])
+        _insert(raw, "commits", [(row.job, *each[:-1]) for each in undigested(store)])
+        _insert(raw, "steps", [(row.job, *each) for each in steps])
+        _insert(raw, "messages", [(row.job, *each) for each in messages])
         _insert(raw, "molecules", [(row.job, where, body) for where, body in loaded.molecules.items()])
-        _insert(raw, "turns", [(None, row.job, *astuple(each)) for each in store.turns(row.job)])
-        _insert(raw, "inputs", map(astuple, store.inputs(row.job, waiting=False)))
+        _insert(raw, "turns", [(None, row.job, *each) for each in store.turns(row.job)])
+        _insert(raw, "inputs", store.inputs(row.job, waiting=False))
         raw.executescript(f"PRAGMA application_id = {sqlite._APPLICATION}; PRAGMA user_version = 2")
 
 

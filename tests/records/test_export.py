@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import astuple, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -209,7 +208,7 @@ def test_an_export_of_the_format_without_digests_is_audited(kept: dict[str, Kept
     play = kept["running"]
     older = undigested(play.load())
     documents = [
-        {**document, "row": list(astuple(older[document["row"][0] - 1]))[:-1]}
+        {**document, "row": list(older[document["row"][0] - 1])[:-1]}
         if document.get("table") == "transactions"
         else document
         for document in map(json.loads, _lines(play)[:-1])
@@ -220,7 +219,7 @@ def test_an_export_of_the_format_without_digests_is_audited(kept: dict[str, Kept
 
     assert exported.rows["transactions"] == older
     assert audit(exported, play.job, None).ok
-    exported.rows["messages"][3] = replace(exported.rows["messages"][3], body="no")
+    exported.rows["messages"][3] = exported.rows["messages"][3]._replace(body="no")
     (finding,) = audit(exported, play.job, None).findings
     assert finding.table == "transactions"
     assert "its head does not cover its rows as they are: one of" in finding.what
@@ -252,7 +251,7 @@ def test_a_tampered_bus_is_exported_as_it_is(tmp_path: Path) -> None:
     job = PLAYS["running"](theatre)
     kept = theatre.bus.jobs[job]
     last = kept.steps.rows[-1]
-    kept.steps.rows.append(type(last)(*[getattr(last, name) for name in type(last).__slots__]))
+    kept.steps.rows.append(type(last)(*last))
     write_export(tmp_path / "x", export(theatre.store, theatre.home / "jobs" / job, job))
 
     exported = load_export(tmp_path / "x")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,7 @@ def test_both_stores_hold_the_same_record(tmp_path: Path, kept: dict[str, Kept])
 def test_a_job_that_was_made_known_and_not_begun_is_sound(theatre: Theatre) -> None:
     theatre.start("first", TALKING)
     row = theatre.store.jobs()[0]
-    theatre.store.create(replace(row, job="second"))
+    theatre.store.create(row._replace(job="second"))
 
     report = theatre.audit("second")
 

@@ -4,7 +4,6 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -409,7 +408,7 @@ def test_tampering_with_a_bus_in_memory_is_found_too(tmp_path: Path) -> None:
     kept.sequences["writer", "dispatch:n3"] -= 1
     kept.out.clear()
     assert theatre.audit(job).findings[0].table == "turns"
-    kept.steps.rows[3] = replace(kept.steps.rows[3], who="eve")
+    kept.steps.rows[3] = kept.steps.rows[3]._replace(who="eve")
     assert theatre.audit(job).findings[0].number == 4
 
 

@@ -140,7 +140,7 @@ def test_a_bus_that_does_not_check_the_epoch_is_found(monkeypatch: pytest.Monkey
     def forged(self: MemoryStore, commits: Sequence[Commit]) -> None:
         job = self.bus.find("sim")
         store = MemoryStore(self.bus, job.owner or self.owner)
-        commit(store, [replace(each, epoch=job.epoch) for each in commits])
+        commit(store, [each._replace(epoch=job.epoch) for each in commits])
 
     monkeypatch.setattr(MemoryStore, "commit", forged)
     assert found()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
@@ -359,7 +358,7 @@ def _end(job: _Job, name: str, ended: tuple[str, int, str], undo: Undo) -> None:
             "a turn that the commit ends is not out, or not in that epoch; nothing was written: "
             f"load the job anew ({name} {turn})"
         )
-    job.turns[number] = replace(row, status=status)
+    job.turns[number] = row._replace(status=status)
     if status != "submitted":
         job.out.remove(number)
 
@@ -385,7 +384,7 @@ def _take(job: _Job, commit: Commit, taken: tuple[int, str], undo: Undo) -> None
             "an input that the commit takes is not the job's, or was taken; nothing was written: "
             f"read the inputs anew ({commit.job} {number})"
         )
-    job.inputs[number] = replace(row, taken=commit.transaction.number, note=note)
+    job.inputs[number] = row._replace(taken=commit.transaction.number, note=note)
     job.waiting.pop(number)
 
     def back() -> None:

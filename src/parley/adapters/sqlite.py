@@ -274,21 +274,15 @@ class SqliteStore:
         many(
             _ADD_COMMIT,
             [
-                (base + row.number, row.time, row.epoch, row.steps, row.messages, row.head, row.digests,
-                 serial, commit.epoch)
+                (base + number, *columns, serial, commit.epoch)
                 for serial, base, commit in group
-                for row in (commit.transaction,)
+                for number, *columns in (commit.transaction,)
             ],
-        )  # fmt: skip
+        )
         if cursor.rowcount != len(commits):
             lost = [c.job for serial, _, c in group if cursor.execute(_GET_EPOCH, (serial,)).fetchone() != (c.epoch,)]
             raise LostOwnership(f"another owner has taken the job ({_some(lost)}); nothing was written")
-        if steps := [
-            (base + row.number, row.transaction, row.rule, row.who, row.time,
-             row.at, row.choice, row.consumed, row.produced, row.extra)
-            for _, base, commit in group
-            for row in commit.steps
-        ]:  # fmt: skip
+        if steps := [(base + row[0], *row[1:]) for _, base, commit in group for row in commit.steps]:
             many(_ADD_STEP, steps)
         self._write_messages(cursor, group)
         self._write_molecules(many, group)
@@ -297,12 +291,7 @@ class SqliteStore:
 
     @staticmethod
     def _write_messages(cursor: sqlite3.Cursor, group: _Group) -> None:
-        if messages := [
-            (base + row.number, row.transaction, row.sender, row.sender_thread, row.agent,
-             row.thread, row.seq, row.key, row.time, row.body, row.meta)
-            for _, base, commit in group
-            for row in commit.messages
-        ]:  # fmt: skip
+        if messages := [(base + row[0], *row[1:]) for _, base, commit in group for row in commit.messages]:
             cursor.executemany(_ADD_MESSAGE, messages)
             delivered = [
                 (serial, row.agent, row.thread, row.seq) for serial, _, commit in group for row in commit.messages
@@ -324,12 +313,7 @@ class SqliteStore:
 
     @staticmethod
     def _write_turns(cursor: sqlite3.Cursor, group: _Group) -> None:
-        if started := [
-            (base + _turn_number(row.turn), row.agent, row.thread, row.message,
-             row.epoch, row.host, row.status, row.started)
-            for _, base, commit in group
-            for row in commit.started
-        ]:  # fmt: skip
+        if started := [(base + _turn_number(row[0]), *row[1:]) for _, base, commit in group for row in commit.started]:
             cursor.executemany(_ADD_TURN, started)
         if ended := [
             (status, base + _turn_number(turn), epoch)

@@ -1,4 +1,4 @@
-"""A constructor for frozen dataclasses that costs half of their own: a turn makes some sixty of them.
+"""A constructor for frozen dataclasses that costs half of their own: a turn makes some twenty of them.
 
 Python's own sets each field by its name, through `object.__setattr__`; this one fills the slots directly. It
 takes the same arguments, and what it makes is as frozen as before.
@@ -34,7 +34,7 @@ def _setter(thing: Any, value: Any) -> None:
     """Stands for a slot's own."""
 
 
-set_0 = set_1 = set_2 = set_3 = set_4 = set_5 = set_6 = set_7 = set_8 = set_9 = set_10 = _setter
+set_0 = set_1 = set_2 = set_3 = set_4 = _setter
 
 
 def _fill_2(self: Any, a: Any, b: Any) -> None:
@@ -63,42 +63,4 @@ def _fill_5(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> None:
     set_4(self, e)
 
 
-def _fill_8(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> None:
-    set_0(self, a)
-    set_1(self, b)
-    set_2(self, c)
-    set_3(self, d)
-    set_4(self, e)
-    set_5(self, f)
-    set_6(self, g)
-    set_7(self, h)
-
-
-def _fill_10(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any, j: Any) -> None:
-    set_0(self, a)
-    set_1(self, b)
-    set_2(self, c)
-    set_3(self, d)
-    set_4(self, e)
-    set_5(self, f)
-    set_6(self, g)
-    set_7(self, h)
-    set_8(self, i)
-    set_9(self, j)
-
-
-def _fill_11(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any, j: Any, k: Any) -> None:
-    set_0(self, a)
-    set_1(self, b)
-    set_2(self, c)
-    set_3(self, d)
-    set_4(self, e)
-    set_5(self, f)
-    set_6(self, g)
-    set_7(self, h)
-    set_8(self, i)
-    set_9(self, j)
-    set_10(self, k)
-
-
-_FILLERS = {2: _fill_2, 3: _fill_3, 4: _fill_4, 5: _fill_5, 8: _fill_8, 10: _fill_10, 11: _fill_11}
+_FILLERS = {2: _fill_2, 3: _fill_3, 4: _fill_4, 5: _fill_5}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -376,13 +376,12 @@ def _compare_turns(replay: Replay, now: Moment) -> None:
     for row, there in zip(due, now.turns, strict=False):
         if row.turn != there.turn:
             wrong("turns", row.turn, f"the row is missing here; there is {there.turn!r:.80}")
-        for column in fields(TurnRow):
-            one, other = getattr(there, column.name), getattr(row, column.name)
+        for column, one, other in zip(TurnRow._fields, there, row, strict=True):
             if one != other:
                 wrong(
                     "turns",
                     row.turn,
-                    f"its {column.name} is {one!r:.80}, and the steps make it {other!r:.80}",
+                    f"its {column} is {one!r:.80}, and the steps make it {other!r:.80}",
                 )
     if len(due) > len(now.turns):
         wrong("turns", due[len(now.turns)].turn, "the row is missing")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 from parley.engine.live import HANDLE
@@ -51,24 +50,24 @@ KEPT = (f"{HANDLE} said ", f"{HANDLE} retry ")
 
 def job_row(row: JobRow, secrets: Secrets) -> JobRow:
     """A job's row: its request, and the words in its settings."""
-    return replace(row, request=secrets.redact(row.request), settings=words(row.settings, secrets))
+    return row._replace(request=secrets.redact(row.request), settings=words(row.settings, secrets))
 
 
 def message_row(row: MessageRow, secrets: Secrets) -> MessageRow:
     """A message: its body, and the words in what is known about it."""
     mark = _MARK.match(row.body)
     start = mark.end() if mark else 0
-    return replace(row, body=row.body[:start] + secrets.redact(row.body[start:]), meta=words(row.meta, secrets))
+    return row._replace(body=row.body[:start] + secrets.redact(row.body[start:]), meta=words(row.meta, secrets))
 
 
 def step_row(row: StepRow, secrets: Secrets) -> StepRow:
     """A step: the words in what was chosen and in what its turn left behind."""
-    return replace(row, choice=words(row.choice, secrets), extra=words(row.extra, secrets))
+    return row._replace(choice=words(row.choice, secrets), extra=words(row.extra, secrets))
 
 
 def input_row(row: InputRow, secrets: Secrets) -> InputRow:
     """An input: the words in it, and the note on it."""
-    return replace(row, body=words(row.body, secrets), note=secrets.redact(row.note))
+    return row._replace(body=words(row.body, secrets), note=secrets.redact(row.note))
 
 
 def molecule(where: str, body: str, secrets: Secrets) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, get_type_hints
 
 from parley.core.errors import ProtocolError
 from parley.core.rule import Answer, Asking, Broadcast, Ending, Firing, Opening, Passage
@@ -80,9 +80,9 @@ class Part:
     next_message: MessageRow | None = None
 
 
-TYPES: Mapping[str, tuple[type[Any], ...]] = {"int": (int,), "str": (str,), "float": (float, int)}
+TYPES: Mapping[type[Any], tuple[type[Any], ...]] = {int: (int,), str: (str,), float: (float, int)}
 COLUMNS: Mapping[type[Any], tuple[tuple[str, tuple[type[Any], ...]], ...]] = {
-    kind: tuple((f.name, TYPES[str(f.type)]) for f in fields(kind))
+    kind: tuple((name, TYPES[hint]) for name, hint in get_type_hints(kind).items())
     for kind in (StepRow, MessageRow, TransactionRow, InputRow)
 }
 

@@ -13,7 +13,6 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, fields
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -45,7 +44,7 @@ STATE = "state.json"
 FILES = ("records/**/*.json", "outcomes/**/*.json", ".*-stream.jsonl", "streams/**/*.jsonl")
 PIECE_BYTES = 1 << 18
 
-_TABLES: Mapping[str, type[Any]] = {
+_TABLES: Mapping[str, Any] = {
     "jobs": JobRow,
     "transactions": TransactionRow,
     "steps": StepRow,
@@ -134,7 +133,7 @@ def _row(table: str, row: Any, sealed: Sealed, secrets: Secrets | None) -> dict[
             shown = _DISCREET[table](row, secrets)
         except (AttributeError, TypeError):
             shown = row  # somebody has put what is no text into it: the audit will tell
-    line = {"table": table, "row": list(astuple(shown))}
+    line = {"table": table, "row": list(shown)}
     if shown != row and was is None:
         was = sha256(row.settings.encode("utf-8", "surrogatepass")).hexdigest() if table == "jobs" else digest_of(row)
     return {**line, "digest": was} if was is not None else line
@@ -383,7 +382,7 @@ class _Reading:
     def _row(self, exported: Exported, document: dict[str, Any]) -> None:
         table, row = document["table"], document.get("row")
         kind = _TABLES.get(table) if isinstance(table, str) else None
-        width = len(fields(kind)) if kind is not None else {"owners": 1, "molecules": 2}.get(str(table))
+        width = len(kind._fields) if kind is not None else {"owners": 1, "molecules": 2}.get(str(table))
         if self.format == WITHOUT_DIGESTS and table == "transactions" and isinstance(row, list):
             row = [*row, ""]
         if width is None or not isinstance(row, list) or len(row) != width:

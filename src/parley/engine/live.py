@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import Any
 
@@ -430,7 +430,7 @@ class LiveJob:
 
     def take(self, row: InputRow, note: str) -> None:
         """An input was dealt with."""
-        self._pending.taken.append(replace(row, taken=self.transaction + 1, note=note))
+        self._pending.taken.append(row._replace(taken=self.transaction + 1, note=note))
 
     # ---- committing --------------------------------------------------------------------------
 
@@ -467,8 +467,7 @@ class LiveJob:
     def _row(self, time: float) -> JobRow:
         self._listed = False
         record = self.record
-        self.row = replace(
-            self.row,
+        self.row = self.row._replace(
             updated=time,
             state=str(record.state),
             visit=record.visit,

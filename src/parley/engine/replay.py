@@ -318,7 +318,7 @@ class Replay:
         for molecule in reaction.consumed:
             if isinstance(molecule, Run) and molecule.turn in self.turns:
                 status = "ended" if row.rule in _ENDED else "lost"
-                self.turns[molecule.turn] = replace(self.turns[molecule.turn], status=status)
+                self.turns[molecule.turn] = self.turns[molecule.turn]._replace(status=status)
                 if status == "ended" and _left(row).get("turn") != molecule.turn:
                     wrong("steps", row.number, f"it ends turn {molecule.turn}, and its extra says another")
         for molecule in reaction.produced:
@@ -392,7 +392,7 @@ def _misplaced(
     if due == 1 and after is not None:
         typed(table, after)
         with_it: list[Row] = list(own)
-        with_it.append(replace(after, transaction=number))
+        with_it.append(after._replace(transaction=number))
         if fits(with_it):
             wrong(table, after.number, f"it says transaction {after.transaction}, and {number} wrote it")
     if due == -1 and fits(own[:-1]):
