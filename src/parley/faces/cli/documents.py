@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from parley.adapters.files import JobFiles
 from parley.adapters.glance import Glimpse
 from parley.adapters.worktrees import Worktrees
 from parley.engine import records
+from parley.engine.exits import situations
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
 from parley.engine.signs import alarms, stalls
 from parley.faces.cli.bus import ShownStore, bus
@@ -91,8 +93,27 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "result": str(files.home(present.job) / "work"),
         "folder": str(files.home(present.job)),
         "delivery": deliver(store, present, files),
-        "exits": exits(store, present),
+        "abandoned": _abandoned(present, behind, files),
+        "situations": [situation.document() for situation in situations(present)],
+        "exits": exits(present),
     }
+
+
+def _abandoned(present: Present, behind: Past, files: JobFiles) -> list[dict[str, Any]]:
+    """The turns that interventions have cut short, each with the refs that hold what it had written."""
+    if not behind.abandoned:
+        return []
+    kept = lost_refs(files.home(present.job).parents[1], present.job)
+    return [{**cut.document(), "refs": kept.get(cut.turn, [])} for cut in behind.abandoned]
+
+
+def lost_refs(home: Path, job: str) -> dict[str, list[str]]:
+    """The refs that hold what lost and abandoned turns had written, by turn."""
+    history = Worktrees(home).history(job)
+    found: dict[str, list[str]] = {}
+    for ref in history.refs(f"refs/parley/lost/{job}") if history.exists else ():
+        found.setdefault(ref.rpartition("/")[2].partition("-")[0], []).append(ref)
+    return found
 
 
 def deliver(store: Store, present: Present, files: JobFiles) -> dict[str, Any] | None:
@@ -109,14 +130,14 @@ def everyone(present: Present, behind: Past, files: JobFiles) -> list[tuple[int,
     return tree([with_progress(present, thread, files) for thread in present.threads()], behind.ended)
 
 
-def exits(store: Store, present: Present) -> list[str]:
+def exits(present: Present) -> list[str]:
     """What can be done with the job now, as commands. A live job always has some."""
     job, live = present.job, present.row.state not in FINISHED
     if not live:
         home = [f"parley diff {job}", f"parley merge {job}"] if present.row.state == "DONE" else [f"parley diff {job}"]
         return [*home, f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
     found = [f"parley answer {asked.id}" for asked in present.questions()]
-    if present.paused or not store.owner_lives(job):
+    if present.paused or not present.owned:
         found.append(f"parley resume {job}")
     if not present.paused:
         found.append(f"parley pause {job}")

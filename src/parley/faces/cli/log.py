@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
+from pathlib import Path
 
 from parley.adapters.sqlite import SqliteStore
 from parley.engine.projections import TERMINAL, Event, Follower, Present, past
 from parley.faces.cli import OK
 from parley.faces.cli.bus import bus, find_job, pick_thread
 from parley.faces.cli.desk import clock, place_of, print_json, safe
+from parley.faces.cli.documents import lost_refs
 
 POLL_SECONDS = 0.2
 
@@ -22,7 +25,7 @@ def run(words: argparse.Namespace) -> int:
         job = find_job(store.jobs(), words.job).job
         thread = _thread(store, job, words.thread)
         follower = Follower(store, job)
-        events = _of_thread(follower.read(), thread)
+        events = _with_refs(_of_thread(follower.read(), thread), place.home, job)
         if words.json and not words.follow:
             print_json({"id": job, "events": [event.document() for event in events]})
             return OK
@@ -37,7 +40,7 @@ def run(words: argparse.Namespace) -> int:
                 return OK
             while not store.changed():
                 time.sleep(POLL_SECONDS)
-            events = _of_thread(follower.read(), thread)
+            events = _with_refs(_of_thread(follower.read(), thread), place.home, job)
 
 
 def _thread(store: SqliteStore, job: str, given: str | None) -> str | None:
@@ -49,6 +52,21 @@ def _thread(store: SqliteStore, job: str, given: str | None) -> str | None:
 
 def _of_thread(events: list[Event], thread: str | None) -> list[Event]:
     return [event for event in events if thread in (None, event.thread, event.sender_thread)]
+
+
+def _with_refs(events: list[Event], home: Path, job: str) -> list[Event]:
+    """What was abandoned, with where its files are."""
+    cut = [event for event in events if "abandoned" in event.about]
+    if not cut:
+        return events
+    kept = lost_refs(home, job)
+    refs = {event.number: kept.get(str(event.about["abandoned"]), []) for event in cut}
+    told = {
+        event.number: replace(event, text=f"{event.text}; its files: {', '.join(refs[event.number])}")
+        for event in cut
+        if refs[event.number]
+    }
+    return [told.get(event.number, event) if "abandoned" in event.about else event for event in events]
 
 
 def _is_over(store: SqliteStore, job: str, follower: Follower) -> bool:

@@ -15,6 +15,8 @@ from parley.faces.cli.desk import clock, lasting, one_line, place_of, print_json
 from parley.faces.cli.documents import everyone, job_document
 from parley.faces.cli.workshop import print_question
 
+ASKED = ("question", "gate", "failure")
+SITUATIONS = 12  # that are shown with their exits
 MARKS = {"running": "*", "stalled": "!", "asking": "?", "waiting": ".", "idle": ".", "ended": "-"}
 
 
@@ -44,10 +46,24 @@ def run(words: argparse.Namespace) -> int:
         print()
         for line in lines(document["delivery"]):
             print(line)
-    print("\nwhat you can do now")
-    for command in document["exits"]:
-        print(f"  {command}")
+    _print_exits(document)
     return OK
+
+
+def _print_exits(document: dict[str, Any]) -> None:
+    """What leads out of where the job is. Questions stand above, with their answers."""
+    print("\nwhat you can do now")
+    found = [situation for situation in document["situations"] if situation["kind"] not in ASKED]
+    for situation in found[:SITUATIONS]:
+        print(f"  {safe(situation['words'])}")
+        for way in situation["exits"]:
+            print(f"    {way['words']:<38}{way['command']}")
+    if len(found) > SITUATIONS:
+        print(f"  … and {len(found) - SITUATIONS} more: parley show {document['id']} --json")
+    if found:
+        print("  the whole job")
+    for command in document["exits"]:
+        print(f"    {command}" if found else f"  {command}")
 
 
 def _print_job(document: dict[str, Any]) -> None:
@@ -71,6 +87,12 @@ def _print_job(document: dict[str, Any]) -> None:
         action = f"{entry['action']} by {entry['actor']}{reason}"
         print(f"  {clock(entry['timestamp'])}  {entry['state']:<8} {action}")
     alive = [thread for thread in document["threads"] if thread["state"] != "ended"]
+    if document["abandoned"]:
+        print("\nabandoned")
+    for cut in document["abandoned"]:
+        print(f"  {clock(cut['time'])}  {cut['agent']} on {cut['thread']}, turn {cut['turn']}: {safe(cut['message'])}")
+        for ref in cut["refs"]:
+            print(f"    its files: git -C {document['folder']}/snapshots.git show --stat {ref}")
     if alive:
         print("\nat work")
     for thread in alive:

@@ -1,0 +1,237 @@
+"""The situations that a job may be in, and what leads out of each: in words, and as a command.
+
+Pure over a job's present. Every live job is in at least one situation, and every situation has an exit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from parley.core.terms import (
+    ORCHESTRATOR,
+    PROXY,
+    AskHuman,
+    Hold,
+    Idle,
+    Interrupt,
+    Mailbox,
+    Proxy,
+    Run,
+    Surface,
+    job_thread,
+    thread_kind,
+)
+from parley.engine.attention import BUDGET, Exit, exits_of
+from parley.engine.holds import DIALOG, LIMIT, PAUSE, kind_of, rest_of
+from parley.engine.live import number_of
+from parley.engine.projections import TERMINAL, Present, moment
+from parley.engine.signs import is_stall, since, stall_of
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Something that a job, or an instance of it, is in, with its exits. Some pass by themselves; all can be left."""
+
+    kind: str
+    thread: str
+    words: str
+    exits: tuple[Exit, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The situation as `--json` gives it."""
+        return {
+            "kind": self.kind,
+            "thread": self.thread,
+            "words": self.words,
+            "exits": [way.document() for way in self.exits],
+        }
+
+
+def situations(present: Present) -> list[Situation]:
+    """What a live job is in now: what needs somebody first. None once it has ended."""
+    if present.row.state in TERMINAL:
+        return []
+    found = [*_unattended(present), *_questions(present), *_held(present), *_instances(present), *_pending(present)]
+    if not found:
+        begins = "it is about to begin"
+        found = [Situation("idle", job_thread(present.job), begins, (_look(present), _withdraw(present)))]
+    order = list(_ORDER)
+    return sorted(found, key=lambda situation: order.index(situation.kind))
+
+
+_ORDER = (
+    "question", "gate", "failure", "budget", "unattended", "paused", "stalled", "conflict", "intervention", "answered",
+    "parked", "waiting for your word", "running", "asking", "mail", "waiting", "idle",
+)  # fmt: skip
+
+
+# ---- the whole job -------------------------------------------------------------------------------
+
+
+def _resume(present: Present) -> Exit:
+    return Exit("go on", f"parley resume {present.job}")
+
+
+def _withdraw(present: Present) -> Exit:
+    return Exit("give the job up", f"parley withdraw {present.job}")
+
+
+def _unattended(present: Present) -> Iterator[Situation]:
+    """Nobody has the job in hand: what is written of its instances waits for the next who does."""
+    if not present.owned:
+        words = "nobody works on it: no process has it in hand"
+        yield Situation("unattended", job_thread(present.job), words, (_resume(present), _withdraw(present)))
+
+
+def _questions(present: Present) -> Iterator[Situation]:
+    kinds = {"assert": "gate", "failure": "failure"}
+    for asked in present.questions():
+        words = f"{asked.asker} waits for your answer to question {asked.id}"
+        yield Situation(kinds.get(asked.kind, "question"), asked.thread, words, exits_of(asked))
+
+
+def _held(present: Present) -> Iterator[Situation]:
+    out = (_resume(present), _withdraw(present))
+    for hold in present.soup.all(Hold, job_thread(present.job)):
+        if kind_of(hold) == PAUSE:
+            yield Situation("paused", hold.thread, "it is paused: no turn begins", out)
+        else:
+            words = f"it is held ({hold.cause}): no turn begins"
+            look = Exit("see what it has used", f"parley show {present.job}")
+            yield Situation(BUDGET, hold.thread, words, (*out, look))
+
+
+# ---- its instances -------------------------------------------------------------------------------
+
+
+def _instances(present: Present) -> Iterator[Situation]:
+    for thread in present.threads():
+        if thread.agent != ORCHESTRATOR:
+            yield from _instance(present, present.soup.need(Surface, thread.id, thread.agent))
+
+
+def _instance(present: Present, surface: Surface) -> Iterator[Situation]:
+    soup, thread, agent = present.soup, surface.thread, surface.agent
+    name = f"{agent} on {thread}"
+    held = next((hold for hold in soup.all(Hold, thread) if not is_stall(hold)), None)
+    mailbox = soup.get(Mailbox, thread, agent)
+    yield from _conflicts(present, surface, mailbox)
+    if soup.get(Run, thread, agent) is not None:
+        yield _at_work(present, surface)
+    elif held is not None and kind_of(held) == LIMIT:
+        words = f"{name} waits for its provider until {moment(float(rest_of(held)))}, and goes on by itself"
+        yield Situation("parked", thread, words, (_look(present), _end(present, thread)))
+    elif held is not None and kind_of(held) == DIALOG:
+        question = rest_of(held)
+        answer = Exit("say what is to become of it", f"parley answer {question} --approve")
+        words = f"{name} is not tried again before you answer question {question}"
+        yield Situation("waiting for your word", thread, words, (answer, _end(present, thread)))
+    elif mailbox is not None and mailbox.queue:
+        yield _with_mail(present, surface, len(mailbox.queue))
+    elif agent != PROXY and [*soup.all(Proxy, thread), *soup.all(AskHuman, thread)]:
+        words = f"{name} has asked, and goes on with the answer"
+        yield Situation("asking", thread, words, (_look(present), _tell(present, thread), _end(present, thread)))
+    elif any(soup.get(Surface, child) for child in soup.children(thread) if thread_kind(child) == "dispatch"):
+        words = f"{name} waits for those it has dispatched"
+        yield Situation("waiting", thread, words, (_tell(present, thread), _end(present, thread)))
+    elif agent == PROXY:
+        yield from _asked(present, thread)
+    elif soup.get(Idle, thread, agent) is not None:
+        words = f"{name} has nothing to do, and waits for mail"
+        yield Situation("idle", thread, words, (_tell(present, thread), _end(present, thread)))
+
+
+def _at_work(present: Present, surface: Surface) -> Situation:
+    thread, name = surface.thread, f"{surface.agent} on {surface.thread}"
+    if not present.owned:
+        words = f"{name} lost its turn with the process that ran it; it is tried again"
+        return Situation("running", thread, words, (_resume(present), _end(present, thread)))
+    hold = stall_of(present.soup, thread)
+    wait = Exit("wait: its turn has a time limit", f"parley tree {present.job}")
+    if hold is not None:
+        words = f"{name} is stalled since {moment(since(hold))}"
+        return Situation("stalled", thread, words, (wait, *_redirect(present, surface), _end(present, thread)))
+    later = () if surface.agent == PROXY else (_tell(present, thread),)
+    ways = (wait, *later, *_redirect(present, surface), _end(present, thread))
+    return Situation("running", thread, f"{name} is at work", ways)
+
+
+def _redirect(present: Present, surface: Surface) -> tuple[Exit, ...]:
+    """Nobody talks to the proxy but whoever it asks."""
+    return () if surface.agent == PROXY else (_tell(present, surface.thread, now=True),)
+
+
+def _with_mail(present: Present, surface: Surface, mail: int) -> Situation:
+    name = f"{surface.agent} on {surface.thread}"
+    messages = "a message" if mail == 1 else f"{mail} messages"
+    if present.paused:
+        words = f"{name} has {messages}, and is held"
+        return Situation("mail", surface.thread, words, (_resume(present), _end(present, surface.thread)))
+    if not present.owned:
+        words = f"{name} has {messages}, and nobody to wake it"
+        return Situation("mail", surface.thread, words, (_resume(present), _end(present, surface.thread)))
+    words = f"{name} has {messages}, and goes on by itself"
+    return Situation("mail", surface.thread, words, (_look(present), _end(present, surface.thread)))
+
+
+def _asked(present: Present, thread: str) -> Iterator[Situation]:
+    """The proxy whose question is before the human; where its answer is given, but not taken yet, that is said."""
+    name = thread.partition(":")[2]
+    if present.soup.get(AskHuman, thread) is not None and all(asked.id != name for asked in present.questions()):
+        words = f"question {name} is answered, and whoever works on the job takes the answer"
+        out = _look(present) if present.owned else _resume(present)
+        yield Situation("answered", thread, words, (out, _withdraw(present)))
+
+
+def _conflicts(present: Present, surface: Surface, mailbox: Mailbox | None) -> Iterator[Situation]:
+    """A merge that its next turn is to settle."""
+    run = present.soup.get(Run, surface.thread, surface.agent)
+    waiting = [*(mailbox.queue if mailbox else ()), *([run.message] if run else [])]
+    paths: list[str] = []
+    for name in waiting:
+        row = present.store.message(present.job, number_of(name))
+        paths += (json.loads(row.meta) if row.meta else {}).get("conflicts") or []
+    if paths:
+        words = f"{surface.agent} on {surface.thread} has conflicts to settle in {', '.join(paths[:5])}"
+        yield Situation(
+            "conflict", surface.thread, words, (_tell(present, surface.thread), _end(present, surface.thread))
+        )
+
+
+def _pending(present: Present) -> Iterator[Situation]:
+    """Interventions that wait for their turn; no outcome counts past an authoritative one."""
+    for interrupt in present.soup.of(Interrupt):
+        row = present.store.message(present.job, number_of(interrupt.message))
+        if "stalled" in (json.loads(row.meta) if row.meta else {}):
+            continue
+        surface = present.soup.get(Surface, interrupt.thread)
+        who = f"{surface.agent} on {interrupt.thread}" if surface else interrupt.thread
+        first = ", and no outcome counts before" if interrupt.authoritative else ""
+        out = _resume(present) if present.paused or not present.owned else _look(present)
+        words = f"an intervention waits for {who}{first}"
+        yield Situation("intervention", interrupt.thread, words, (out, _withdraw(present)))
+
+
+# ---- ways out ------------------------------------------------------------------------------------
+
+
+def _look(present: Present) -> Exit:
+    return Exit("wait, and see who does what", f"parley tree {present.job}")
+
+
+def _tell(present: Present, thread: str, *, now: bool = False) -> Exit:
+    words = "cut its turn short with other words" if now else "tell it something when its turn ends"
+    return Exit(words, f'parley intervene {present.job} "TEXT" --thread {thread}{" --now" if now else ""}')
+
+
+def _end(present: Present, thread: str) -> Exit:
+    """Only what was dispatched can be ended by itself."""
+    here: str | None = thread
+    while here is not None and thread_kind(here) != "dispatch":
+        here = present.soup.parent(here) if thread_kind(here) == "escalation" else None
+    if here is None:
+        return _withdraw(present)
+    return Exit("end it, with all below it", f"parley withdraw {present.job} --thread {here}")
