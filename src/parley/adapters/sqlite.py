@@ -236,6 +236,11 @@ class SqliteStore:
         """Unlock the job. The epoch stays: the next owner counts it up."""
         self._locks.give_up(job)
 
+    def owner_process(self, job: str) -> int:
+        """The process that owns the job; 0 if none does, or it can't be told."""
+        _check_job(job)
+        return self._locks.holder(job)
+
     def owner_lives(self, job: str) -> bool:
         """Ask the kernel."""
         _check_job(job)

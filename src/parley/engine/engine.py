@@ -97,8 +97,8 @@ class Engine:
         self._advance()
         return live
 
-    def adopt(self, job: str) -> LiveJob:
-        """Take over a job whose owner is gone, and go on from its last commit."""
+    def adopt(self, job: str, *, asleep: bool = False) -> LiveJob:
+        """Take over a job whose owner is gone, and go on from its last commit; asleep: without any turn of an agent."""
         store = self.world.store
         epoch = store.own(job)
         try:
@@ -108,6 +108,7 @@ class Engine:
             raise
         live = LiveJob.resume(loaded, epoch, self.rules)
         live.answers = records.answered(store.inputs(job, waiting=False))
+        live.asleep = asleep
         self.jobs[job] = live
         self._look = True
         if loaded.transaction is None:
@@ -329,6 +330,8 @@ class Engine:
     def _rouse(self, live: LiveJob, agent: str, thread: str) -> None:
         """Start the instance's next turn, if it has one: an interrupt goes before its mail."""
         soup = live.soup
+        if live.asleep and agent != ORCHESTRATOR:
+            return
         if live.parked and soup.get(Hold, thread) is not None and soup.get(Run, thread, agent) is None:
             return
         if interrupts := soup.all(Interrupt, thread):
@@ -370,7 +373,7 @@ class Engine:
 
     def _judge_pending(self, live: LiveJob) -> bool:
         """PENDING: nothing is under way, and the state has not ended."""
-        if live.soup.stirring or live.held or live.parked or not live.record.live:
+        if live.soup.stirring or live.held or live.parked or live.asleep or not live.record.live:
             return False
         now = self.world.clock.now()
         seen = live.write(
@@ -410,6 +413,9 @@ class Engine:
             self._write_lines()
         for live in self.jobs.values():
             self._write_records(live)
+            if live.told:  # the anchor names a transaction whose effects are there to be seen
+                live.told = False
+                self._anchor(live)
 
     def _tidy_workspaces(self, live: LiveJob) -> None:
         spoilt, live.spoilt = live.spoilt, []

@@ -122,6 +122,7 @@ def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any])
 
 def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
     thread, reason, now = body.get("thread") or live.thread, body.get("reason", ""), world.clock.now()
+    live.told = True
     if thread_kind(thread) in ("job", "state"):
         withdraw_job(live, world, reason)
         return "withdrawn"

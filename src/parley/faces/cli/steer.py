@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from parley.adapters.marks import end_marked
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
-from parley.config import Settings
-from parley.core.terms import job_thread, thread_kind
-from parley.engine.projections import TERMINAL, Present, past, tree
-from parley.engine.session import find_input
+from parley.core.terms import Hold, job_thread, thread_kind
+from parley.engine.evidence import NOT_DONE
+from parley.engine.holds import PAUSE
+from parley.engine.projections import TERMINAL, Present
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job, pick_thread
 from parley.faces.cli.desk import Place, check_text, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
-from parley.faces.cli.workshop import engine_of
-from parley.ports import InputRow, JobRow, Owned
+from parley.faces.cli.withdrawal import done, unanswered, withdraw
+from parley.ports import JobRow
 
 
 def run(words: argparse.Namespace) -> int:
@@ -25,7 +23,7 @@ def run(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     with bus(place) as store:
         row = find_job(store.jobs(), words.job)
-        steps = {"intervene": _intervene, "pause": _pause, "withdraw": _withdraw}
+        steps = {"intervene": _intervene, "pause": _pause, "withdraw": withdraw}
         note, code = steps[words.command](store, place, row, words)
         state = store.load(row.job).row.state
     if words.json:
@@ -48,8 +46,7 @@ def _thread(store: SqliteStore, row: JobRow, given: str | None) -> str:
 def _intervene(store: SqliteStore, place: Place, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
     if not check_text(words.text).strip():
         raise Trouble("there is nothing to say; give the job some words")
-    if row.state in TERMINAL:
-        raise Trouble(f"{row.job} has ended ({row.state}); start another job with `parley run`")
+    _refuse_ended(row, "start another job with `parley run`")
     if words.authoritative and me() != row.decider:
         raise Trouble(f"only {row.decider}, who started {row.job}, decides; leave out --authoritative")
     thread = _thread(store, row, words.thread)
@@ -57,86 +54,33 @@ def _intervene(store: SqliteStore, place: Place, row: JobRow, words: argparse.Na
         raise Trouble(f"{thread} is a question; answer it with `parley answer`")
     body = {"thread": thread, "text": words.text, "now": words.now, "authoritative": words.authoritative}
     taken = put_and_wait(store, row.job, "intervene", f"intervene:{RandomIds().new()}", body)
+    if taken is None and store.owner_lives(row.job):
+        raise unanswered(store, row.job, "your words are kept, and are heard as soon as that goes on")
     if taken is None:
+        _refuse_ended(store.load(row.job).row, "start another job with `parley run`")
         return f"kept for {row.job}; nobody works on it now, go on with: parley resume {row.job}", OK
-    return f"{row.job}: {taken.note}", FAILED if taken.note.startswith("too late") else OK
+    return f"{row.job}: {taken.note}", FAILED if taken.note.startswith(NOT_DONE) else OK
+
+
+def _refuse_ended(row: JobRow, remedy: str) -> None:
+    if row.state in TERMINAL:
+        raise Trouble(f"{row.job} has ended ({row.state}); {remedy}")
 
 
 # ---- pause ---------------------------------------------------------------------------------------
 
 
 def _pause(store: SqliteStore, place: Place, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
-    if row.state in TERMINAL:
-        raise Trouble(f"{row.job} has ended ({row.state}); there is nothing to pause")
-    if row.held:
+    _refuse_ended(row, "there is nothing to pause")
+    if _is_paused(store, row.job):
         return f"{row.job} is paused already; go on with: parley resume {row.job}", OK
-    taken = _done(store, place, row.job, "pause", f"pause:{RandomIds().new()}", body={})
+    taken = done(store, place, row.job, "pause", f"pause:{RandomIds().new()}", {})
     if taken is None:
-        raise Trouble(f"the owner of {row.job} does not answer; it will pause when it does", FAILED)
+        raise unanswered(store, row.job, "it pauses as soon as that goes on")
+    if not _is_paused(store, row.job):  # it has ended meanwhile, or somebody else was there and went on
+        return f"{row.job}: {taken.note}", FAILED
     return f"{row.job} is paused; go on with: parley resume {row.job}", OK
 
 
-# ---- withdraw ------------------------------------------------------------------------------------
-
-
-def _withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
-    if row.state in TERMINAL:
-        return f"{row.job} has ended: {row.state}", OK if row.state == "WITHDRAWN" else FAILED
-    reason = check_text(words.text)
-    thread = _known_thread(store, row, words.thread)
-    if thread is None:
-        return f"{words.thread} has ended", OK
-    if thread_kind(thread) == "escalation":
-        raise Trouble(f"{thread} is a question; answer it with `parley answer`")
-    whole = thread_kind(thread) in ("job", "state")
-    key = f"withdraw:{job_thread(row.job) if whole else thread}"
-    taken = _done(store, place, row.job, "withdraw", key, body={"thread": thread, "reason": reason})
-    if taken is None:
-        raise Trouble(
-            f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more",
-            FAILED,
-        )
-    if taken.note.startswith("too late") and store.load(row.job).row.state not in TERMINAL:
-        return f"{row.job}: {taken.note}", FAILED
-    _bury(store, row.job, "" if whole else thread)
-    return f"{row.job if whole else thread} is withdrawn", OK
-
-
-def _known_thread(store: SqliteStore, row: JobRow, given: str | None) -> str | None:
-    """The thread to withdraw; None if it has ended before."""
-    if given is None:
-        return job_thread(row.job)
-    now = {thread.id for thread in Present(store, row.job).threads()}
-    ended = {thread.id for thread in past(store, row.job).ended}
-    thread = pick_thread(given, now | ended, row.job)
-    return thread if thread in now else None
-
-
-def _bury(store: SqliteStore, job: str, thread: str) -> None:
-    """Report nothing before every process of what was withdrawn is dead."""
-    if not thread:
-        end_marked(f"{job}/")
-        return
-    below = {thread}
-    present = Present(store, job)
-    for _, each in tree(present.threads(), past(store, job).ended):
-        if each.parent in below:
-            below.add(each.id)
-    for turn in store.turns(job):
-        if turn.thread in below:
-            end_marked(f"{job}/{turn.turn}")
-
-
-def _done(store: SqliteStore, place: Place, job: str, kind: str, key: str, *, body: dict[str, Any]) -> InputRow | None:
-    """Have an input carried out: by the job's owner, or here if it has none."""
-    taken = put_and_wait(store, job, kind, key, body)
-    if taken is not None:
-        return taken
-    try:
-        with engine_of(place, Settings()) as engine:  # whatever parley.toml says now: giving up must always work
-            engine.adopt(job)
-            engine.crank(0.0)
-            engine.release(job)
-    except Owned:
-        return put_and_wait(store, job, kind, key, body)  # somebody has taken it meanwhile
-    return find_input(store, job, key)
+def _is_paused(store: SqliteStore, job: str) -> bool:
+    return Hold(job_thread(job), PAUSE) in Present(store, job).soup
