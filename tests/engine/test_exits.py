@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from parley.engine.attention import Exit
-from parley.engine.evidence import NOT_DONE
 from parley.engine.exits import Situation, situations
 from parley.engine.projections import Asked, Present
+from parley.engine.records import NOT_DONE
 from parley.engine.session import give_answer
 from parley.faces.cli import parser
 from tests.engine.stage import CRASH, INTENT, JOB, YES, Stage, always, ask, asserts, book, close, on, say, send, sleep

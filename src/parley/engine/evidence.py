@@ -31,7 +31,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import texts
-from parley.engine.records import LATE, REFUSED
+from parley.engine.records import NOT_DONE
 from parley.ports import InputRow, MessageRow, StepRow, TransactionRow
 
 # What decoding and firing a row that somebody has changed may raise.
@@ -262,7 +262,7 @@ def check_inputs(job: str, part: Part) -> None:
                 wrong("inputs", int(number), f"the row is missing there: {what}")
     for row in part.inputs:
         source = made.get(str(row.number))
-        late = row.note.startswith((LATE, REFUSED))
+        late = row.note.startswith(NOT_DONE)
         try:
             problem = _effect(job, row, source, part) if not late else ""
         except ODD as error:

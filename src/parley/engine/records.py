@@ -18,6 +18,7 @@ quote = json.encoder.encode_basestring
 
 ANSWERED = "answered"  # the note of an answer that was taken
 LATE, REFUSED = "too late: ", "refused: "  # how the note of an input begins that had no effect
+NOT_DONE = (LATE, REFUSED)  # how the note on an input begins that had no effect
 
 
 def answered(rows: Iterable[InputRow]) -> list[InputRow]:

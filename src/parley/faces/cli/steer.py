@@ -7,9 +7,9 @@ import argparse
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.core.terms import Hold, job_thread, thread_kind
-from parley.engine.evidence import NOT_DONE
 from parley.engine.holds import PAUSE
 from parley.engine.projections import TERMINAL, Present
+from parley.engine.records import NOT_DONE
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job, pick_thread
 from parley.faces.cli.desk import Place, check_text, me, place_of, print_json

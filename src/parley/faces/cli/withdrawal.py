@@ -11,8 +11,8 @@ from parley.adapters.sqlite import SqliteStore
 from parley.config import Settings
 from parley.core.terms import job_thread, thread_kind
 from parley.engine.audit import read_anchor
-from parley.engine.evidence import NOT_DONE
 from parley.engine.projections import TERMINAL, Present, past, tree
+from parley.engine.records import NOT_DONE
 from parley.engine.session import find_input
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import pick_thread
