@@ -87,7 +87,8 @@ class Home:
     def env(self) -> dict[str, str]:
         # As users have it: nothing of the session that runs the tests, and modules compiled once for all.
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PARLEY_", "PY"))}
-        return {**kept, "PYTHONPYCACHEPREFIX": CACHE, **self.environment}
+        own = {"PYTHONPYCACHEPREFIX": CACHE, "PARLEY_MEMORY": f"{self.folder}.memory.db"}
+        return {**kept, **own, **self.environment}
 
     def run(self, *words: str, **options: Any) -> Done:
         done = subprocess.run(

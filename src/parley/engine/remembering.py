@@ -19,22 +19,35 @@ WAITING = 1000  # decisions that wait for a memory that can't be written to
 EXCERPT = 2000  # characters of an artifact that are remembered
 
 
-def is_rehearsed(live: LiveJob) -> bool:
-    """Whether a playbook speaks for the proxy or the human, and it was not asked for that this counts."""
-    played = live.settings.get("human") is not None
-    scripted = (live.role(PROXY).get("runner") or live.row.agent) == SCRIPTED
-    return (played or scripted) and not settings_of(live).get("rehearse")
-
-
 def settings_of(live: LiveJob) -> dict[str, Any]:
     """What the job's snapshot says of the memory; nothing for a job that began before there was one."""
-    given = live.settings.get("memory")
-    return given if isinstance(given, dict) else {}
+    return _memory(live.settings)
+
+
+def is_rehearsed(live: LiveJob) -> bool:
+    """Whether a playbook speaks for the proxy or the human, and it was not asked for that this counts."""
+    return _rehearsed(live.settings, live.role(PROXY).get("runner") or live.row.agent)
 
 
 def in_use(live: LiveJob) -> bool:
     """Whether this job's decisions are remembered, and earlier ones recalled."""
     return bool(settings_of(live).get("on")) and not is_rehearsed(live)
+
+
+def will_be_used(snapshot: Mapping[str, Any], agent: str) -> bool:
+    """The same of a job that is about to begin."""
+    runner = next((role["runner"] for role in snapshot["roles"] if role["name"] == PROXY), "")
+    return bool(_memory(snapshot).get("on")) and not _rehearsed(snapshot, runner or agent)
+
+
+def _memory(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    given = snapshot.get("memory")
+    return given if isinstance(given, dict) else {}
+
+
+def _rehearsed(snapshot: Mapping[str, Any], runner: str) -> bool:
+    played = snapshot.get("human") is not None or runner == SCRIPTED
+    return played and not _memory(snapshot).get("rehearse")
 
 
 # ---- a decision, from the bus --------------------------------------------------------------------

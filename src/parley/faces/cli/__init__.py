@@ -138,7 +138,6 @@ def _add_memory(memory: argparse.ArgumentParser) -> None:
     memory.add_argument(
         "action",
         metavar="ACTION",
-        choices=("list", "show", "why", "search", "correct", "forget", "export"),
         help="list, show ID, why QUESTION|JOB, search TEXT, correct ID, forget ID, export [FILE]",
     )
     memory.add_argument("what", metavar="WHAT", nargs="?", default="", help="the ID, QUESTION, JOB, TEXT or FILE")

@@ -34,6 +34,8 @@ LONGEST = 100_000  # decisions in a listing
 
 def run(words: argparse.Namespace) -> int:
     """Do what is asked."""
+    if words.action not in ACTIONS:
+        raise Trouble(f"there is no `parley memory {words.action}`; use one of: {', '.join(ACTIONS)}")
     memory = SqliteDecisions(place(os.environ))
     try:
         return ACTIONS[words.action](memory, words)

@@ -13,12 +13,15 @@ from typing import Any
 
 from parley import config
 from parley.adapters import roles as role_files
+from parley.adapters.decisions import SqliteDecisions
+from parley.adapters.decisions import place as memory_of
 from parley.adapters.files import JobFiles
 from parley.adapters.playbook import Playbook, load
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.adapters.worktrees import Worktrees
 from parley.core.terms import PROXY
+from parley.engine.remembering import will_be_used
 from parley.engine.roster import charter_of, roles
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import ShownStore
@@ -27,7 +30,7 @@ from parley.faces.cli.documents import listed
 from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose
 from parley.faces.cli.trust import settings_of
 from parley.faces.cli.workshop import conduct, engine_of
-from parley.ports import JobRow
+from parley.ports import JobRow, MemoryTrouble
 
 NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
 DETACH_SECONDS = 20.0
@@ -48,6 +51,7 @@ def run(words: argparse.Namespace) -> int:
     if said := announced(agent, settings):
         print(f"parley: {said}", file=sys.stderr)
     warn_of_uncommitted(place, settings)
+    warn_of_memory(snapshot, agent)
     if words.detach:
         return detach(place, request, agent, words, snapshot, settings)
     with engine_of(place, settings) as engine:
@@ -72,6 +76,19 @@ def warn_of_uncommitted(place: Place, settings: config.Settings) -> None:
             f'parley: not committed, so not part of the job: {some} ([workspace] dirty = "include" changes that)',
             file=sys.stderr,
         )
+
+
+def warn_of_memory(snapshot: dict[str, Any], agent: str) -> None:
+    """Say that a job has to do without what is remembered, where that can't be read."""
+    if not will_be_used(snapshot, agent):
+        return
+    memory = SqliteDecisions(memory_of(os.environ))
+    try:
+        memory.count()
+    except MemoryTrouble as trouble:
+        print(f"parley: {trouble}; the job does without it, and asks you", file=sys.stderr)
+    finally:
+        memory.close()
 
 
 def snapshot_of(
