@@ -99,7 +99,7 @@ def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answer
     assert "changed in all files since you last saw it (revise, " in text
     assert "till.py" in text
     assert "notes.txt" not in text
-    assert f"all of it: parley diff {third['job']}" in text
+    assert f"line by line: parley inbox {third['id']}\n    since the job began: parley diff {third['job']}\n" in text
     assert "-print(1)" in home.here("inbox", third["job"]).out  # a job's id names all that it needs
 
 
@@ -211,6 +211,17 @@ def test_a_pause_of_ones_own_needs_nobody_and_a_spent_budget_does() -> None:
     (need,) = needs(stage.outside, stage.engine.world.files)
     assert (need.kind, need.since) == ("budget", stage.steps("hold")[-1].time)
     assert "turns job" in need.headline
+    assert all(parses(way.command) for way in need.exits)
+
+
+def test_a_lead_that_shows_no_sign_of_life_needs_the_human() -> None:
+    intent = [on(r"^\[INTENT\]", write("INTENT.md", "x"), {"sleep": 500}, asserts("INTENT.md"))]
+    stage = Stage(book(intent=intent), stall_seconds=20, time_limit_seconds=600).sleeping("intent-lead")
+    stage.wait(30)
+
+    (need,) = needs(stage.outside, stage.engine.world.files)
+    assert (need.kind, need.who, need.thread) == ("stall", "intent-lead", stage.thread("intent-lead"))
+    assert "intent-lead has shown no sign of life for 2" in need.headline
     assert all(parses(way.command) for way in need.exits)
 
 

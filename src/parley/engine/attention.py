@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parley.core.terms import Hold, Mailbox, Run, Surface, job_thread, thread_kind
+from parley.core.terms import Hold, Mailbox, Run, Surface, job_thread
 from parley.engine.projections import TERMINAL, Asked, Present
+from parley.engine.signs import is_alarm
 from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, StepRow, Store
 
@@ -88,7 +89,7 @@ def _of(present: Present, *, attended: bool) -> Iterator[Need]:
     yield from (of_question(asked, present.row.decider) for asked in questions)
     held = present.soup.all(Hold, job_thread(present.job))
     yield from (_budget(present, hold) for hold in held if hold.cause.startswith(BUDGET))
-    yield from (_stall(present, hold) for hold in present.soup.of(Hold) if _is_alarm(hold))
+    yield from (_stall(present, hold) for hold in present.soup.of(Hold) if is_alarm(hold))
     if not attended and not held and (not questions or _unfinished(present)):
         yield _unattended(present)
 
@@ -158,21 +159,18 @@ def _budget(present: Present, hold: Hold) -> Need:
     )
 
 
-def _is_alarm(hold: Hold) -> bool:
-    """Whether a hold says that somebody shows no sign of life whom no agent has dispatched: only the human can act."""
-    return hold.cause.startswith(STALL) and thread_kind(hold.thread) not in ("job", "dispatch")
-
-
 def _stall(present: Present, hold: Hold) -> Need:
     began = _last(present, lambda step: step.rule == "hold" and json.loads(step.choice) == hold.cause)
     surface = present.soup.get(Surface, hold.thread)
     who = surface.agent if surface else ""
+    left: dict[str, Any] = json.loads(began.extra) if began and began.extra else {}
+    last = f"; the last it did: {left['text']}" if left.get("text") else ""
     found = _about_job(
         present,
         STALL,
         f"{began.number if began else 0}",
         began.time if began else present.row.updated,
-        f"{who or hold.thread} shows no sign of life",
+        f"{who or hold.thread} has shown no sign of life for {left.get('silent', 0):.0f} seconds{last}",
         (
             Exit("see what it did last", f"parley log {present.job} --thread {hold.thread}"),
             Exit("tell it something, at once", f'parley intervene {present.job} "TEXT" --thread {hold.thread} --now'),

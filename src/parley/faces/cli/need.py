@@ -21,11 +21,11 @@ CHANGED = 16  # lines of what has changed since, there
 WORDS = 12  # lines of what is said, there
 EXITS = 28  # columns of the words before a command
 _LABELS = {
-    "question": "a question",
-    "gate": "a gate",
+    "question": "a question from {who}",
+    "gate": "a gate from {who}",
     "failure": "it can't go on",
     "budget": "a spent budget",
-    "stall": "a stall",
+    "stall": "{who} is silent",
     "unattended": "nobody works on it",
 }
 
@@ -63,8 +63,8 @@ def exhibit(store: Store, trees: Worktrees, need: Need, redact: Callable[[str], 
 def lines(need: Need, found: Exhibit, trees: Worktrees, me: str, *, whole: bool) -> Iterator[str]:
     """A need, with what can be done about it; in full, or as a list has it."""
     since = lasting(time.time() - need.since)
-    who = f" from {need.who}" if need.who else ""
-    yield f"  {need.id}  {_LABELS.get(need.kind, need.kind)}{who}, {since} ago ({need.state})"
+    label = _LABELS.get(need.kind, need.kind).format(who=need.who)
+    yield f"  {need.id}  {label}, {since} ago ({need.state})"
     if need.decider and need.decider != me:
         yield f"    only {need.decider}, who started the job, can answer"
     if need.asked is not None and need.asked.superseded:
@@ -92,7 +92,8 @@ def _shown(need: Need, found: Exhibit, trees: Worktrees, *, whole: bool) -> Iter
         nothing = not found.changed.strip()
         yield from _cut(["      nothing"] if nothing else _quoted(found.changed), CHANGED, need, whole=whole)
         if need.artifact == WORK and not whole:
-            yield f"    all of it: parley diff {need.job}"
+            yield f"    line by line: parley inbox {need.id}"
+            yield f"    since the job began: parley diff {need.job}"
 
 
 def _heading(need: Need, found: Exhibit) -> str:
