@@ -16,7 +16,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check format docs bench soak lock clean
+.PHONY: help setup system demo test check format docs record bench soak lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -85,6 +85,9 @@ bench: setup .venv-peers/installed ## measures Parley beside its peers
 
 docs: setup ## refreshes what the docs show of the code
 	$(BIN)/python -m tools.docs
+
+record: setup ## plays a session of `parley watch` and keeps it for the docs
+	$(BIN)/python -m tools.record
 
 soak: setup system ## the tests that run for long
 	PARLEY_SOAK=1 $(BIN)/python -m pytest -m soak --timeout 0

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.worktrees import Worktrees
-from parley.engine.projections import Asked
+from parley.engine.attention import Need
 from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import ShownStore
-from parley.faces.cli.desk import Place, columns, me, place_of, shield
+from parley.faces.cli.desk import Place, clock, columns, me, place_of, shield
 from parley.faces.cli.listing import look
+from parley.faces.cli.need import exhibit as needed
 from parley.faces.cli.start import spawn
-from parley.faces.cli.workshop import file_of, on_terminal
-from parley.faces.terminal import Ended, Sight, standing, watch_all
+from parley.faces.cli.workshop import on_terminal
+from parley.faces.terminal import Ended, Exhibit, Sight, standing, watch_all
 from parley.ports import BusError
 
 READ_LIMIT = 256 * 1024  # characters of a file or a diff that are read here
@@ -65,13 +66,11 @@ def sight_of(place: Place, store: ShownStore) -> Sight:
         if (now.st_dev, now.st_ino) != (bus.st_dev, bus.st_ino):
             raise BusError(f"{store.path} was replaced; watch the new one with `parley watch`")
 
-    def artifact(asked: Asked) -> str:
-        path = file_of(Worktrees(place.home), asked)
-        try:
-            with path.open(encoding="utf-8", errors="replace") as file:
-                return redact(file.read(2 * READ_LIMIT))[:READ_LIMIT]  # before it is cut: half a secret is one too
-        except OSError as error:
-            return f"{path}: {error.strerror}"
+    def exhibit(need: Need) -> Exhibit:
+        found = needed(store, Worktrees(place.home, place.root), need, redact, whole=True)
+        seen = found.seen
+        since = f"{seen.ruling or 'an answer'}, {clock(seen.time)}" if seen else ""
+        return Exhibit((found.content or "")[:READ_LIMIT], since, (found.changed or "")[:READ_LIMIT])
 
     def diff(job: str) -> str:
         trees = Worktrees(place.home, place.root)
@@ -99,7 +98,7 @@ def sight_of(place: Place, store: ShownStore) -> Sight:
         place.root.name or str(place.root),
         check,
         lambda: [seen._replace(request=redact(seen.request)) for seen in look(place)],
-        artifact,
+        exhibit,
         diff,
         command,
         lambda job: spawn(place, job, place.home / "jobs" / job / "run.log"),

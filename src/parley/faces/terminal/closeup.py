@@ -16,16 +16,17 @@ from parley.engine.projections import (
     Present,
     Thread,
     concerns,
-    headline,
     tree,
     with_progress,
 )
 from parley.faces.terminal.errands import ERRANDS, confirm
+from parley.faces.terminal.overview import ENDS, end_words
 from parley.faces.terminal.pages import Reading, question_page
 from parley.faces.terminal.prompt import Prompt
 from parley.faces.terminal.questions import Choice, about, choices, words_of
-from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team
+from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, told
 from parley.faces.terminal.watch import Watch
+from parley.ports import JobRow
 
 MESSAGES = 200
 STEPS = 4_000  # of the job's last that its last messages are looked for in
@@ -62,7 +63,7 @@ class Closeup:
         self._turns = sum(turn.status == "ended" for turn in self._store.turns(self._job))
         for event in self._follower.read():
             if concerns(event):
-                self._lines.append(stamp(event.time, headline(event, LINE), style_of(event)))
+                self._lines.append(stamp(event.time, told(event, LINE), style_of(event)))
 
     def _order(self) -> list[str]:
         """Who can be chosen: a question is answered, not told something."""
@@ -76,16 +77,22 @@ class Closeup:
     def _asked(self) -> Asked | None:
         return self._shown.asked if self._shown else None
 
+    @property
+    def _choices(self) -> dict[str, Choice]:
+        """How the question that is shown can be answered, by who may."""
+        mine = self._present.row.decider == self._watch.sight.by
+        return choices(self._asked) if self._asked and mine else {}
+
     # ---- keys --------------------------------------------------------------------------------
 
     def press(self, key: str) -> bool:
         """Answer, choose who it is about, or do something about the job."""
         asked = self._asked
-        choice = choices(asked).get(key) if asked else None
+        choice = self._choices.get(key)
         if asked is not None and choice is not None:
             self._answer(asked, choice)
-        elif asked is not None and key == "v":
-            self._watch.open(Reading(question_page(asked, self._watch.sight.artifact(asked) if asked.artifact else "")))
+        elif self._shown is not None and asked is not None and key == "v":
+            self._watch.open(Reading(question_page(asked, self._watch.sight.exhibit(self._shown))))
         elif key == "tab" and len(self._needs) > 1:
             ids = [need.id for need in self._needs]
             self._need = ids[(ids.index(self._need) + 1) % len(ids)]
@@ -118,7 +125,7 @@ class Closeup:
     def keys(self) -> list[str]:
         """What can be pressed."""
         asked = self._asked
-        answers = [f"{key} {choice.label}" for key, choice in choices(asked).items()] if asked else []
+        answers = [f"{key} {choice.label}" for key, choice in self._choices.items()]
         if asked:
             answers.append("v read")
         if len(self._needs) > 1:
@@ -145,8 +152,9 @@ class Closeup:
             now=now,
             threads=self._threads,
             messages=self._lines,
-            question=about(asked) if asked else need.headline if need else "",
-            words=words_of(asked) if asked else _ways_out(need) if need else "",
+            heading=ENDS[row.state] if ended else "needs you",
+            question=about(asked) if asked else need.headline if need else end_words(present) if ended else "",
+            words=self._words(asked) if asked else _ways_out(need) if need else _what_now(row) if ended else "",
             place=self._place(),
             chosen=self._thread,
             footless=True,
@@ -160,11 +168,25 @@ class Closeup:
             return "needs you"
         return "paused" if self._present.paused else "working"
 
+    def _words(self, asked: Asked) -> str:
+        decider, notes = self._present.row.decider, list[str]()
+        if decider != self._watch.sight.by:
+            notes.append(f"Only {decider}, who started the job, can answer.")
+        if asked.superseded:
+            notes.append(f"{asked.artifact} was put forward anew since: the verdict on {asked.superseded} counts.")
+        return "\n".join([*notes, words_of(asked)])
+
     def _place(self) -> str:
         several = len(self._needs)
         if several < 2:  # noqa: PLR2004 - several are more than one
             return ""
         return f" ({[need.id for need in self._needs].index(self._need) + 1} of {several})"
+
+
+def _what_now(row: JobRow) -> str:
+    """What can be done about a job that has ended."""
+    home = f"take it home: parley merge {row.job}\n" if row.state == "DONE" else ""
+    return f"{home}prove its record: parley audit {row.job}"
 
 
 def _ways_out(need: Need) -> str:

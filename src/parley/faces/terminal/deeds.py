@@ -7,10 +7,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parley.engine.projections import TERMINAL, Asked
-from parley.engine.session import Closed, find_input, give_answer, leave
+from parley.engine.fate import answered, fate
+from parley.engine.projections import TERMINAL, Asked, moment
+from parley.engine.records import LATE, REFUSED
+from parley.engine.session import Closed, NotDecider, find_input, give_answer, leave
 from parley.faces.terminal.questions import Choice
 from parley.faces.terminal.sight import Sight
+from parley.ports import InputRow
 
 BUSY_SECONDS = 5.0
 _HEARD = {
@@ -28,6 +31,7 @@ class Left:
     key: str
     done: str  # what to say when it was taken
     since: float
+    asked: Asked | None = None  # the question, where it is an answer
     told: bool = False
 
 
@@ -69,24 +73,25 @@ class Deeds:
             return "an answer needs words"
         try:
             key = give_answer(self._sight.store, asked, choice.ruling, text, self._sight.by)
+        except NotDecider as refused:
+            return str(refused)
         except Closed as closed:
-            return f"too late: {self._why(asked, closed)}"
-        said = choice.ruling or "answered"
-        self._open.append(Left(asked.job, key, f"{asked.job}: {said}", time.monotonic()))
-        return f"{asked.job}: {said}; waiting for whoever works on it"
+            return self._became(asked, closed.earlier)
+        said = f"{asked.job}: answered{f', {choice.ruling}' if choice.ruling else ''}"
+        self._open.append(Left(asked.job, key, said, time.monotonic(), asked))
+        return f"{asked.job}: answering"
 
-    def _why(self, asked: Asked, closed: Closed) -> str:
-        if closed.earlier is not None:
-            return f"{closed.earlier.by} has answered this before"
-        state = self._sight.store.load(asked.job).row.state
-        return f"{asked.job} has ended ({state})" if state in TERMINAL else "nobody asks this any more"
+    def _became(self, asked: Asked, earlier: InputRow | None = None) -> str:
+        """Why a question that was open a moment ago is not any more."""
+        found = answered(asked.job, asked.id, earlier) if earlier else fate(self._sight.store, asked.job, asked.id)
+        return f"too late: {found.words(moment)}" if found else "too late: the question was put anew meanwhile"
 
     def tell(self, job: str, thread: str, text: str, *, now: bool, authoritative: bool) -> str:
         """An intervention."""
         if not text:
             return "there is nothing to say"
         body = {"thread": thread or None, "text": text, "now": now, "authoritative": authoritative}
-        return self._leave(job, "intervene", body, "", f"{job}: told; waiting for whoever works on it")
+        return self._leave(job, "intervene", body, "", f"{job}: telling")
 
     def pause(self, job: str) -> str:
         """Let turns under way end, and start no others."""
@@ -143,8 +148,11 @@ class Deeds:
         lives = store.owner_lives(job)  # before the input is looked at: taking it may be its last deed
         row = find_input(store, job, deed.key)
         if row is not None and row.taken:
-            late = row.note.startswith("too late")
-            return f"{job}: {row.note}" if late else deed.done or f"{job}: it {_HEARD.get(row.note, row.note)}", True
+            if deed.asked is not None and row.note.startswith(LATE):
+                return self._became(deed.asked), True
+            if row.note.startswith((LATE, REFUSED)):
+                return f"{job}: {row.note}", True
+            return deed.done or f"{job}: it {_HEARD.get(row.note, row.note)}", True
         if not lives:
             return f"kept for {job}, but nobody works on it: z goes on", True
         if not deed.told and time.monotonic() - deed.since > BUSY_SECONDS:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from parley.engine.attention import GATE, needs
 from parley.engine.projections import TERMINAL, Present
 from parley.faces.terminal.pages import Conversation, Reading, diff_page
 from parley.faces.terminal.prompt import Prompt
+from parley.faces.terminal.sight import Exhibit
 from parley.faces.terminal.watch import Watch
 
 SHORT = 3  # characters of an id that confirm as well as all of it
@@ -22,9 +24,13 @@ def read(watch: Watch, job: str, thread: str, name: str) -> None:
 
 def compare(watch: Watch, job: str, thread: str, name: str) -> None:
     """What the job has changed."""
-    text = watch.sight.diff(job)
-    if text:
-        watch.open(Reading(diff_page(job, text)))
+    sight = watch.sight
+    text = sight.diff(job)
+    found = needs(sight.store, sight.files, [sight.store.load(job).row])
+    gate = next((need for need in found if need.kind == GATE), None)
+    shown = sight.exhibit(gate) if gate else Exhibit()
+    if text or shown.since:
+        watch.open(Reading(diff_page(job, text or "nothing yet", gate.asked if gate else None, shown)))
     else:
         watch.say(f"{job} has changed nothing yet")
 

@@ -26,6 +26,7 @@ FRESH_SECONDS = 86_400  # how long a failed job stands among the problems
 ENDS = {"DONE": "done", "WITHDRAWN": "withdrawn", "FAILURE": "failed"}
 INDENT = 12
 NARROW = 70
+HEAD = 15  # columns that the program's own name takes
 PRINTED = 100  # jobs that are told of where nothing can be drawn
 
 
@@ -115,6 +116,8 @@ def _head(title: str, found: Sequence[Entry], width: int) -> Text:
     words = [
         f"{count} {'need you' if name == NEEDS and count > 1 else name}" for name, count in counts.items() if count
     ]
+    while sum(map(len, words)) + 2 * len(words) + HEAD > width:
+        words.pop()  # the last matter least
     line = spread(Text(f" parley watch  {clean(title)}"), f"{', '.join(words)} ", width)
     line.stylize("reverse")
     return line
@@ -126,8 +129,10 @@ def _line(entry: Entry, part: str, chosen: str, detail: Detail, width: int) -> T
         line = Text(" " * INDENT)
         line.append(clean(detail.words), STYLES.get(entry.group, "").removeprefix("bold "))
         return spread(line, f"{detail.cost} " if width >= NARROW else "", width, "dim")
-    line = Text("▸ " if mine else "  ", "bold")
-    line.append(f"{entry.job:<{INDENT - 2}}", "bold reverse" if mine else "bold")
+    line = Text()
+    line.append("▸ " if mine else "  ", "bold")
+    line.append(entry.job, "bold reverse" if mine else "bold")
+    line.append(" " * max(1, INDENT - 2 - len(entry.job)))
     line.append(clean(entry.request), "bold" if mine else "dim" if entry.group == DONE else "")
     ended = entry.state in TERMINAL
     state = ENDS.get(entry.state, entry.state)
@@ -160,17 +165,26 @@ def need_words(needs: Sequence[Need]) -> str:
 
 def work_words(threads: Sequence[Thread]) -> str:
     """Who does what, in one line."""
-    busy = [thread for thread in threads if thread.state == "running"]
+    busy = [thread for thread in threads if thread.state == "stalled"]
+    busy += [thread for thread in threads if thread.state == "running"]
     if not busy:
         return "nobody is at work just now"
     more = f" (and {len(busy) - 1} more at work)" if len(busy) > 1 else ""
     return f"{busy[0].agent}: {busy[0].doing}{more}"
 
 
+def pause_words(threads: Sequence[Thread]) -> str:
+    """What is left of the work while a job is paused."""
+    busy = [thread.agent for thread in threads if thread.state == "running"]
+    if not busy:
+        return "paused; z goes on"
+    return f"paused; {' and '.join(busy[:2])} still {'ends its turn' if len(busy) == 1 else 'end their turns'}"
+
+
 def end_words(present: Present) -> str:
     """Why a job ended as it did."""
     history = present.record.history if present.record else ()
-    return history[-1].reason if history else ""
+    return history[-1].reason or ENDS.get(present.row.state, "") if history else ""
 
 
 # ---- the screen ----------------------------------------------------------------------------------
@@ -280,7 +294,7 @@ class Overview:
         if entry.group == FAILED:
             return Detail(end_words(present), entry.updated, cost)
         if entry.group == PAUSED:
-            return Detail("paused by the human; z goes on", entry.updated, cost)
+            return Detail(pause_words(team(present)), entry.updated, cost)
         needed = needs(store, files, [present.row])
         if needed:
             return Detail(need_words(needed), needed[0].since, cost)

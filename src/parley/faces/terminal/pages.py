@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from parley.core.terms import HUMAN
+from parley.core.terms import HUMAN, PROXY
 from parley.engine.projections import Asked, Event, Follower, Present, concerns, headline
 from parley.faces.terminal.screen import clean, rule, wrapped
+from parley.faces.terminal.sight import Exhibit
 from parley.ports import Store
 
 LINES = 20_000  # that are kept of a text
@@ -80,8 +81,9 @@ class Page:
         self._offset = last if self._at_end else min(self._offset, last)
         seen = self._fitted[self._offset : self._offset + self._room]
         total = len(self._fitted)
-        where = "all of it" if total <= self._room else f"{self._offset + 1}-{self._offset + len(seen)} of {total}"
-        return [rule(f"{self.title}  {where}", width), *(Text(f" {text}", style) for text, style in seen)]
+        last_seen = self._offset + len(seen)
+        where = "" if total <= self._room else f", lines {self._offset + 1} to {last_seen} of {total}"
+        return [rule(f"{self.title}{where}", width), *(Text(f" {text}", style) for text, style in seen)]
 
 
 def fitted(text: str, width: int) -> list[str]:
@@ -144,29 +146,60 @@ def _told(event: Event) -> Iterable[Line]:
         yield f"{moment}  {clean(headline(event, 400))}", "bold cyan" if event.kind == "transition" else "red"
         yield "", ""
         return
-    mine = HUMAN in (event.who, event.to)
-    yield f"{moment}  {clean(event.who)} → {clean(event.to)}", "bold yellow" if mine else "bold"
-    for line in event.text[:CUT].splitlines():
+    head, body = _said(event)
+    yield f"{moment}  {clean(head)}", "bold yellow" if HUMAN in (event.who, event.to) else "bold"
+    for line in body[:CUT].splitlines():
         yield f"  {line}", ""
-    if len(event.text) > CUT:
+    if len(body) > CUT:
         yield "  … cut; `parley log` has all of it", "dim"
     yield "", ""
+
+
+def _said(event: Event) -> tuple[str, str]:
+    """Who speaks to whom, and what they say, without the protocol's marks around it."""
+    known = event.about
+    if event.to == HUMAN:
+        return f"{known.get('asker', event.who)} asks you", event.text
+    if "request" in known:
+        return "the request", event.text
+    if "intervene" in known:
+        return f"{known['intervene'].get('by', HUMAN)} intervenes", event.text.partition("] ")[2]
+    if event.who == HUMAN and event.to == PROXY:
+        ruling = known.get("ruling")
+        return f"{known.get('by', HUMAN)}{f': {ruling}' if ruling else ' answers'}", str(known.get("text", ""))
+    return f"{event.who} → {event.to}", event.text
 
 
 # ---- other texts ---------------------------------------------------------------------------------
 
 
-def question_page(asked: Asked, file: str) -> Page:
-    """The question in full, and the file that it is about."""
+def question_page(asked: Asked, found: Exhibit) -> Page:
+    """The question in full, what has changed in the file that it is about, and the file."""
     lines: list[Line] = [(line, "bold") for line in asked.body.splitlines()]
+    if found.since:
+        lines += [("", ""), *_since(asked, found)]
     if asked.artifact:
-        lines += [("", ""), (f"{asked.artifact}:", "dim"), ("", ""), *((line, "") for line in file.splitlines())]
+        lines += [
+            ("", ""),
+            (f"{asked.artifact}:", "dim"),
+            ("", ""),
+            *((line, "") for line in found.content.splitlines()),
+        ]
     return Page(f"{asked.asker} asks", lines)
 
 
-def diff_page(job: str, text: str) -> Page:
-    """What a job changed."""
-    return Page(f"what {job} changed", ((line, _diff_style(line)) for line in text.splitlines()))
+def diff_page(job: str, text: str, asked: Asked | None = None, found: Exhibit | None = None) -> Page:
+    """What a job changed; before it, where a gate is open, what is new in its file."""
+    lines: list[Line] = [(line, _diff_style(line)) for line in text.splitlines()]
+    if asked is not None and found is not None and found.since:
+        lines = [*_since(asked, found), ("", ""), ("all that the job has changed:", "dim"), ("", ""), *lines]
+    return Page(f"what {job} changed", lines)
+
+
+def _since(asked: Asked, found: Exhibit) -> Iterable[Line]:
+    yield f"changed in {asked.artifact} since you saw it ({found.since}):", "dim"
+    yield "", ""
+    yield from ((line, _diff_style(line)) for line in (found.changed or "nothing").splitlines())
 
 
 def _diff_style(line: str) -> str:
@@ -195,7 +228,7 @@ a job that was opened
   a r                approve; revise, and say why
   i p                back to the intent; back to the plan
   t                  answer in words
-  w                  give the work up
+  w                  give the work up; you are asked to confirm that
   Tab                the next question
                      After a verdict: words if you like, then Enter.
 

@@ -28,7 +28,7 @@ class Prompt:
     @property
     def keys(self) -> list[str]:
         """What can be pressed meanwhile."""
-        return ["Enter sends", *(["Tab how"] if self.ways else []), "Esc cancels"]
+        return ["Enter sends", *(["Tab when"] if self.ways else []), "Esc cancels"]
 
     def press(self, key: str) -> bool:
         """Take a key; whether the line is ready to be sent."""

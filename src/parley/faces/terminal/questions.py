@@ -19,7 +19,7 @@ class Choice(NamedTuple):
 
 def choices(asked: Asked) -> dict[str, Choice]:
     """The keys that answer a question."""
-    words, give_up = Choice("answer", None), Choice("withdraw", "withdraw")
+    words, give_up = Choice("answer", None), Choice("give up", "withdraw")
     yes, no = Choice("approve", "approve"), Choice("revise", "revise")
     if asked.kind == "question":
         return {"t": words, "a": yes, "r": no, "w": give_up}

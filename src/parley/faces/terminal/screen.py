@@ -12,7 +12,8 @@ from rich.text import Text
 
 from parley.core.states import LIVE, Record
 from parley.core.terms import HUMAN, ORCHESTRATOR
-from parley.engine.projections import Event, Present, Thread
+from parley.engine.projections import Event, Present, Thread, headline
+from parley.engine.texts import excerpt
 
 PANEL_LINES = 7
 MARKS = {
@@ -46,6 +47,7 @@ class Scene:
     note: str = ""
     page: Sequence[str] | None = None  # a file that is being read
     offset: int = 0
+    heading: str = "needs you"  # what the question stands under
     place: str = ""  # which of several questions this is
     facts: Sequence[str] = ()  # what else is to be known of the job, a line each
     chosen: str = ""  # the thread that a key would be about
@@ -79,7 +81,7 @@ def minutes(seconds: float) -> str:
 
 def spread(left: Text, right: str, width: int, style: str = "") -> Text:
     """Something at each end of a line."""
-    room = max(0, width - len(right) - 1)
+    room = max(1, width - len(right) - 1)
     left.truncate(room, overflow="ellipsis")
     left.append(" " * max(1, width - left.cell_len - len(right)))
     left.append(right, style)
@@ -138,7 +140,8 @@ def _team(scene: Scene, width: int) -> list[Text]:
     lines = []
     for depth, thread in scene.threads:
         mark, style = MARKS.get(thread.state, (" ", ""))
-        line = Text(f"{'▸' if thread.id == scene.chosen else ' '}{'  ' * depth}", "bold")
+        line = Text()
+        line.append(f"{'▸' if thread.id == scene.chosen else ' '}{'  ' * depth}", "bold")
         line.append(mark, style)
         name = f" {thread.agent}"
         line.append(f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else "")
@@ -167,7 +170,8 @@ def _panel(scene: Scene, width: int, room: int) -> list[Text]:
     """What needs the human, what can be typed, and what is being typed."""
     lines: list[Text] = []
     if scene.question:
-        lines.append(rule(f"needs you{scene.place}", width, "bold yellow"))
+        urgent = "bold yellow" if scene.heading == "needs you" else "dim"
+        lines.append(rule(f"{scene.heading}{scene.place}", width, urgent))
         lines.append(Text(f" {clean(scene.question)}", "bold"))
         text = "" if scene.page is not None else scene.words
         words = [part for line in text.splitlines() for part in wrapped(line, width - 2)]
@@ -185,8 +189,9 @@ def foot(keys: Sequence[str], prompt: str | None, typed: str, note: str, width: 
     """The keys that do something now, and what is being typed, or what has become of it."""
     lines = key_lines(keys, width)
     if prompt is not None:
-        line = Text(f" {prompt}> ", "bold")
-        line.append(tail(typed, max(10, width - line.cell_len - 2)), "not bold")
+        line = Text()
+        line.append(f" {prompt}> ", "bold")
+        line.append(tail(typed, max(10, width - line.cell_len - 2)))
         line.append("_", "blink")
         return [*lines, line]
     return [*lines, Text(f" {clean(note)}", "italic")]
@@ -213,9 +218,18 @@ def key_lines(keys: Sequence[str], width: int) -> list[Text]:
 
 def stamp(moment: float, text: str, style: str) -> Text:
     """A line of what has happened."""
-    line = Text(f" {time.strftime('%H:%M:%S', time.localtime(moment))} ", "dim")
+    line = Text()
+    line.append(f" {time.strftime('%H:%M:%S', time.localtime(moment))} ", "dim")
     line.append(clean(text), style)
     return line
+
+
+def told(event: Event, width: int) -> str:
+    """An event on one line: of a question its asker's own words, which matter most."""
+    if event.to != HUMAN or not event.about.get("text"):
+        return headline(event, width)
+    asker, artifact = event.about.get("asker", event.who), event.about.get("artifact")
+    return excerpt(f"{asker} asks you{f' about {artifact}' if artifact else ''}: {event.about['text']}", width)
 
 
 def style_of(event: Event) -> str:

@@ -23,14 +23,13 @@ from parley.engine.projections import (
     Present,
     Thread,
     concerns,
-    headline,
     tree,
     with_progress,
 )
 from parley.engine.session import Closed, give_answer, leave
 from parley.faces.terminal.keys import Keys
 from parley.faces.terminal.questions import Choice, about, choices, words_of
-from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, wrapped
+from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, told, wrapped
 from parley.ports import Files, Store
 
 DRAW_SECONDS = 0.25
@@ -124,7 +123,7 @@ class TerminalView:
             self._page = None
         for event in self._follower.read():
             if concerns(event):
-                self._lines.append(stamp(event.time, headline(event, LINE), style_of(event)))
+                self._lines.append(stamp(event.time, told(event, LINE), style_of(event)))
 
     @property
     def _asked(self) -> Asked | None:

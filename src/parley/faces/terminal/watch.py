@@ -17,6 +17,7 @@ from parley.faces.terminal.prompt import Prompt
 from parley.faces.terminal.screen import foot
 from parley.faces.terminal.sight import Sight
 from parley.faces.terminal.tty import Tty
+from parley.ports import WorkspaceError
 
 POLL_SECONDS = 0.25
 TICK_SECONDS = 1.0  # what is not on the bus, an owner's death or an agent's progress, is looked for as often
@@ -60,7 +61,10 @@ class Watch:
             self._look()
             tty.paint(self._lines(*tty.size))
             for key in tty.wait(POLL_SECONDS):
-                self._press(key)
+                try:
+                    self._press(key)
+                except (WorkspaceError, OSError) as error:
+                    self.say(f"that was not possible: {error}")
 
     # ---- what the screens may ask for --------------------------------------------------------
 
