@@ -134,9 +134,11 @@ class Soup:
 
     def get(self, kind: type[M], thread: str, agent: str | None = None) -> M | None:
         """The molecule of a kind on a thread, of that agent if one is named."""
-        for molecule in self._shelves[kind].get(thread, ()):
-            if agent is None or molecule.agent == agent:
-                return molecule  # type: ignore[no-any-return] # a shelf holds its kind
+        there = self._shelves[kind].get(thread)
+        if there is not None:
+            for molecule in there:
+                if agent is None or molecule.agent == agent:
+                    return molecule  # type: ignore[no-any-return] # a shelf holds its kind
         return None
 
     def need(self, kind: type[M], thread: str, agent: str | None = None) -> M:
@@ -218,7 +220,12 @@ class Soup:
     def _remove(self, molecule: Any) -> None:
         kind = type(molecule)
         if kind in _PLAIN:
-            self._take(self._shelves[kind], molecule.thread, molecule)
+            shelf, thread = self._shelves[kind], molecule.thread
+            there = shelf.get(thread, ())
+            if len(there) == 1 and there[0] is molecule:
+                del shelf[thread]
+            else:
+                self._take(shelf, thread, molecule)
         else:
             for key, thread in keys(molecule):
                 self._take(self._shelves[key], thread, molecule)

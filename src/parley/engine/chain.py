@@ -68,19 +68,21 @@ def digest_of(row: StepRow | MessageRow | InputRow) -> str:
 # Texts that somebody else chose go in with their lengths: nothing moves from one column to the next unseen.
 
 
-def _step(s: StepRow) -> str:
+def _step(row: StepRow) -> str:
+    number, transaction, rule, who, time, at, choice, consumed, produced, extra = row
     return (
-        f"\ns {s.number} {s.transaction} {s.rule} {s.time!r} {len(s.who)} {len(s.at)} {len(s.choice)}"
-        f" {len(s.consumed)} {len(s.produced)} {len(s.extra)}"
-        f" {s.who}{s.at}{s.choice}{s.consumed}{s.produced}{s.extra}"
+        f"\ns {number} {transaction} {rule} {time!r} {len(who)} {len(at)} {len(choice)}"
+        f" {len(consumed)} {len(produced)} {len(extra)}"
+        f" {who}{at}{choice}{consumed}{produced}{extra}"
     )
 
 
-def _message(m: MessageRow) -> str:
+def _message(row: MessageRow) -> str:
+    number, transaction, sender, sender_thread, agent, thread, seq, key, time, body, meta = row
     return (
-        f"\nm {m.number} {m.transaction} {m.seq} {m.time!r} {len(m.sender)} {len(m.sender_thread)} {len(m.agent)}"
-        f" {len(m.thread)} {len(m.key)} {len(m.body)} {len(m.meta)}"
-        f" {m.sender}{m.sender_thread}{m.agent}{m.thread}{m.key}{m.body}{m.meta}"
+        f"\nm {number} {transaction} {seq} {time!r} {len(sender)} {len(sender_thread)} {len(agent)}"
+        f" {len(thread)} {len(key)} {len(body)} {len(meta)}"
+        f" {sender}{sender_thread}{agent}{thread}{key}{body}{meta}"
     )
 
 

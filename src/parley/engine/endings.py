@@ -75,6 +75,8 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
 def confined(turn: Turn, event: Ended) -> dict[str, Any]:
     """How the turn's agent was confined and what it was refused, for the step that ends it."""
     found: dict[str, Any] = {"boundary": dict(event.boundary)} if event.boundary else {}
+    if not turn.refused and not event.refusals:
+        return found
     told = (texts.fit(text) for text in event.refusals if not any(text in known for known in turn.refused))
     if refused := [*turn.refused, *told]:
         found["refused"] = refused
@@ -241,8 +243,9 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         live.fire("ask", turn.agent, turn.thread, who=who, time=now)
     else:
         live.fire("nosend-step", turn.agent, turn.thread, who=who, time=now, extra=extra)
-    spoke = any(isinstance(payload, Deliver) and payload.thread != live.thread for payload in payloads)
-    _tell_merges(live, world, turn, merges, quiet=spoke or bool(questions) or outcome is not None)
+    if merges:
+        spoke = any(isinstance(payload, Deliver) and payload.thread != live.thread for payload in payloads)
+        _tell_merges(live, world, turn, merges, quiet=spoke or bool(questions) or outcome is not None)
     if kept.left_out:
         live.remarks[turn.agent, turn.thread] = texts.left_out(kept.left_out)
     if record is not None and record.live:
@@ -263,11 +266,13 @@ def _bring_up(
     It is done before the turn's tree is kept: an assert, an approval and a restart are about all of it.
     """
     soup = live.soup
-    leaving = [payload.thread for payload in turn.payloads if isinstance(payload, Close)]
+    leaving = closing = [payload.thread for payload in turn.payloads if isinstance(payload, Close)]
     ends = record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state)
     if ends or any(question.artifact == WORK for question, _ in turn.questions):
         leaving = list(soup.children(turn.thread))
-    closed = {payload.thread for payload in turn.payloads if isinstance(payload, Close)}
+    if not leaving:
+        return []
+    closed = set(closing)
     own = soup.need(Surface, turn.thread, turn.agent).workspace
     merges: list[tuple[Surface, str]] = []
     waiting = [(thread, own, thread in closed) for thread in leaving]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -44,6 +45,7 @@ from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, Tu
 LINES_BUFFERED = 4096
 LINES_A_STREAM = 16  # more where there are many streams, so that each is not opened for a line or two
 REFUSALS = 20  # of a turn's calls that are kept with its end; its stream has all
+SEALED = {state: tuple(PHASES[earlier].artifact for earlier in LIVE[:number]) for number, state in enumerate(LIVE)}
 ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
 
 
@@ -67,7 +69,7 @@ class Engine:
         self.jobs: dict[str, LiveJob] = {}
         self._anchored: dict[str, int] = {}
         self._recorded: dict[str, dict[str, Record]] = {}
-        self._lines: dict[tuple[str, str], list[str]] = {}
+        self._lines = defaultdict[tuple[str, str], list[str]](list)
         self._logged = 0  # how many lines wait to be written
         self._room = LINES_BUFFERED  # how many may
         self._started: list[tuple[LiveJob, Turn]] = []
@@ -260,7 +262,8 @@ class Engine:
             self._ended(live, event)
 
     def _called(self, live: LiveJob | None, turn: Turn | None, event: Called) -> None:
-        ok, text, data = False, "this turn is over", dict[str, Any]()
+        ok, text = False, "this turn is over"
+        data: dict[str, Any] = {}
         if live is not None and turn is not None and event.token == turn.token:
             liveness.hear(live, self.world, turn, event, self._pulse)
             try:
@@ -436,10 +439,9 @@ class Engine:
         record = enclosing(live.soup, turn.thread)
         parent = live.soup.parent(turn.thread)
         above = live.soup.get(Surface, parent) if parent else None
-        sealed = [PHASES[state].artifact for state in LIVE[: LIVE.index(record.state)]] if record.live else []
         reader = turn.agent == PROXY
         site = self.world.workspace.prepare(
-            live.job, surface.workspace, above.workspace if above else "", sealed, reader=reader
+            live.job, surface.workspace, above.workspace if above else "", SEALED.get(record.state, ()), reader=reader
         )
         if reader:
             site = replace(site, writable=False)
@@ -483,12 +485,12 @@ class Engine:
 
     def _log(self, live: LiveJob, turn: Turn, event: str, rest: str) -> None:
         entry = records.line(self.world.clock.now(), turn.turn, event, self.world.secrets.redact(rest))
-        self._lines.setdefault((live.job, turn.stream), []).append(entry)
+        self._lines[live.job, turn.stream].append(entry)
         self._logged += 1
 
     def _write_lines(self) -> None:
         """Streams are written whenever there is nothing else to do, so that a busy engine writes them in bulk."""
-        lines, self._lines, self._logged = self._lines, {}, 0
+        lines, self._lines, self._logged = self._lines, defaultdict(list), 0
         self._room = max(LINES_BUFFERED, LINES_A_STREAM * len(lines))
         for (job, stream), texts_ in lines.items():
             self.world.files.append(job, stream, texts_)

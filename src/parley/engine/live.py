@@ -289,9 +289,10 @@ class LiveJob:
 
     def fire(self, rule: str, *at: str, choice: Choice = None, who: str, time: float, extra: str = "") -> Reaction:
         """Fire a rule, or raise what the rule raises and change nothing."""
-        reaction = self.rules[rule].react(self.soup, Firing(rule, at, choice))
+        soup = self.soup
+        reaction = self.rules[rule].react(soup, Firing(rule, at, choice))
         consumed, produced = reaction.consumed, reaction.produced
-        self.soup.react(consumed, produced)
+        soup.react(consumed, produced)
         self.step += 1
         self._pending.steps.append(
             StepRow(
@@ -313,21 +314,17 @@ class LiveJob:
     def _track(self, consumed: tuple[Any, ...], produced: tuple[Any, ...]) -> None:
         before, after = self._pending.before, self._pending.after
         for molecule in consumed:
-            where = slot(molecule)
-            if where not in after:
-                before[where] = molecule
+            where, kind = slot(molecule), type(molecule)
+            before.setdefault(where, molecule)
             after[where] = None
-            kind = type(molecule)
             if kind is Run:
                 self._ended(molecule)
             elif kind in _LISTED:
                 self._count(molecule, -1)
         for molecule in produced:
-            where = slot(molecule)
-            if where not in after:
-                before[where] = None
+            where, kind = slot(molecule), type(molecule)
+            before.setdefault(where, None)
             after[where] = molecule
-            kind = type(molecule)
             if kind is Idle or (kind is Mailbox and molecule.queue):
                 self.ready[molecule.agent, molecule.thread] = None
             elif kind in _WATCHED:
@@ -447,10 +444,11 @@ class LiveJob:
         )
         molecules: dict[str, str | None] = dict(pending.kept)
         for where, molecule in pending.after.items():
+            before = pending.before[where]
             if molecule is None:
-                if pending.before[where] is not None:
+                if before is not None:
                     molecules[where] = None
-            elif molecule != pending.before[where]:
+            elif type(molecule) is not type(before) or molecule != before:
                 molecules[where] = text(molecule)
         row = self._row(time) if self._listed else None
         return Commit(
