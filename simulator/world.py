@@ -442,7 +442,7 @@ class SimTurns:
             order.epoch,
             ending.text if ending else "",
             json.dumps(ending.handle, sort_keys=True) if ending else "",
-            {"turns": 1.0},
+            {"turns": 1.0, **(ending.usage if ending else {})},
             fault,
         )
         self._events.append(ended)

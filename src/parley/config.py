@@ -17,6 +17,9 @@ WEAKER_BOUNDARIES = ("", "none")
 DIRTY = ("leave", "include")
 OCCASIONS = ("needs", "done")
 DESKTOP = "desktop"
+JOB_BUDGETS = ("turns", "tokens", "money", "minutes", "parallel")
+DAY_BUDGETS = ("turns", "tokens", "money")
+MOST_OF_A_BUDGET = 1e12
 COPYABLE = "name files and folders of the repository"
 
 
@@ -86,6 +89,14 @@ class Personal:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    """What may be used up before the human is asked; what is not named is not limited."""
+
+    job: Mapping[str, float] = field(default_factory=dict)
+    day: Mapping[str, float] = field(default_factory=dict)  # of all jobs of the home together
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, with their defaults."""
 
@@ -104,6 +115,7 @@ class Settings:
     claude: ClaudeSettings = field(default_factory=ClaudeSettings)
     proxy: ProxySettings = field(default_factory=ProxySettings)
     notify: NotifySettings | None = None
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
 
 
 def read(root: Path) -> Settings:
@@ -169,6 +181,55 @@ def with_policy(settings: Settings, text: str) -> Settings:
     return replace(settings, policies=(policies["intent"], policies["plan"], policies["execute"]))
 
 
+# ---- budgets -------------------------------------------------------------------------------------
+
+
+def with_budget(settings: Settings, text: str) -> Settings:
+    """The settings with budgets as the command line gives them: `turns=40,money=5,day.turns=100`."""
+    job, day = dict(settings.budget.job), dict(settings.budget.day)
+    for (what, scope), word in budget_words(text).items():
+        (day if scope == "day" else job)[what] = budget_amount(what, word, f"--budget {what}={word}")
+    return replace(settings, budget=BudgetSettings(job, day))
+
+
+def budget_words(text: str) -> dict[tuple[str, str], str]:
+    """What `--budget` names: of what, for the job or the day, how much. Each once."""
+    found: dict[tuple[str, str], str] = {}
+    for part in text.split(","):
+        name, equals, word = (each.strip() for each in part.partition("="))
+        scope, dot, what = name.rpartition(".")
+        known = DAY_BUDGETS if dot else JOB_BUDGETS
+        if (dot and scope != "day") or what not in known:
+            names = (*JOB_BUDGETS, *(f"day.{each}" for each in DAY_BUDGETS))
+            raise ConfigError(f"--budget {part.strip()}: there is no budget {name!r}; use one of: {', '.join(names)}")
+        if not equals or not word:
+            raise ConfigError(f"--budget {part.strip()}: it does not say how much; write {name}=40")
+        if (what, scope or "job") in found:
+            raise ConfigError(f"--budget {part.strip()}: {name} is given twice; leave one of them out")
+        found[what, scope or "job"] = word
+    return found
+
+
+def budget_amount(what: str, value: object, where: str) -> float:
+    """How much: a number above zero, whole where only whole ones make sense; `2M` is two million."""
+    wanted = "it must be a number above 0" if what in ("money", "minutes") else "it must be a whole number above 0"
+    example = {"turns": "40", "tokens": "2000000", "money": "5", "minutes": "90", "parallel": "4"}[what]
+    problem = ConfigError(f"{where}: {wanted}; write {what}={example}")
+    if isinstance(value, str):
+        factor = {"k": 1e3, "m": 1e6}.get(value[-1:].lower())
+        number = value[:-1] if factor else value
+        if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?", number):
+            raise problem
+        amount = round(float(number) * (factor or 1), 6)
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise problem
+    else:
+        amount = float(value)
+    if not 0 < amount <= MOST_OF_A_BUDGET or (what not in ("money", "minutes") and amount != int(amount)):
+        raise problem
+    return amount
+
+
 class _Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -191,7 +252,19 @@ class _Reader:
                 raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
-        known = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles", "notify")
+        known = (
+            "policy",
+            "limits",
+            "bus",
+            "boundary",
+            "workspace",
+            "claude",
+            "proxy",
+            "agents",
+            "roles",
+            "notify",
+            "budget",
+        )
         self.check("", document, known)
         default = Settings()
         policy = self.table(document, "policy", STATES)
@@ -221,6 +294,7 @@ class _Reader:
             self.claude(document),
             self.proxy(document),
             self.notify(document),
+            self.budget(document),
         )
 
     def proxy(self, document: Mapping[str, Any]) -> ProxySettings:
@@ -261,6 +335,18 @@ class _Reader:
             if word not in OCCASIONS:
                 raise self.fail("[notify] on", f"{word!r} is not known", f"use of: {', '.join(OCCASIONS)}")
         return NotifySettings(notify_to(found["to"], f"{self.path}: [notify] to"), found["on"])
+
+    def budget(self, document: Mapping[str, Any]) -> BudgetSettings:
+        table = self.table(document, "budget", ("job", "day"))
+        found: dict[str, dict[str, float]] = {}
+        for scope, known in (("job", JOB_BUDGETS), ("day", DAY_BUDGETS)):
+            where = f"[budget.{scope}]"
+            given = table.get(scope, {})
+            if not isinstance(given, dict):
+                raise self.fail(where, "it must be a table", f"write {where} on a line of its own")
+            self.check(f"{where} ", given, known)
+            found[scope] = {what: budget_amount(what, given[what], f"{self.path}: {where} {what}") for what in given}
+        return BudgetSettings(**found)
 
     def workspace(self, document: Mapping[str, Any]) -> WorkspaceSettings:
         default = WorkspaceSettings()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -122,6 +123,15 @@ class InputRow(NamedTuple):
     note: str = ""  # what became of it
 
 
+class Spent(NamedTuple):
+    """What turns have used up: of one job on one day, or of all jobs on it. Whole numbers, so that sums are exact."""
+
+    turns: int = 0
+    tokens: int = 0
+    micros: int = 0  # money, in millionths of a dollar
+    millis: int = 0  # time at work, in thousandths of a second
+
+
 class Commit(NamedTuple):
     """All that one transaction writes for one job."""
 
@@ -135,6 +145,7 @@ class Commit(NamedTuple):
     ended: Sequence[tuple[str, int, str]]  # (turn, epoch, status): compare and set
     taken: Sequence[tuple[int, str]]  # (input number, what became of it)
     row: JobRow | None  # the listing's row where it has changed
+    spent: Sequence[tuple[str, Spent]] = ()  # by day, what it adds to what was used up
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +158,7 @@ class Loaded:
     sequences: Mapping[tuple[str, str], int]  # (agent, thread) -> the last seq delivered
     turns: Sequence[TurnRow]  # those still submitted
     epoch: int = 0  # the last owner's; 0 if nobody ever owned it
+    spent: Mapping[str, Spent] | None = field(default_factory=dict)  # by day; None in an export that has no such rows
 
 
 class Store(Protocol):
@@ -166,6 +178,12 @@ class Store(Protocol):
 
     def commit(self, commits: Sequence[Commit]) -> None:
         """Write all or none. LostOwnership if an epoch is no longer the job's."""
+
+    def alone(self) -> AbstractContextManager[object]:
+        """Nobody else writes while it lasts: what is read inside still holds for a commit inside."""
+
+    def spent(self, day: str) -> Spent:
+        """What all jobs together have used up on a day."""
 
     def load(self, job: str) -> Loaded:
         """The job's current molecules and counters, in time that does not depend on its length."""

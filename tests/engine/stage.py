@@ -439,6 +439,11 @@ class Stage:
         self.crank()
         return self
 
+    def lost(self, order: Order, usage: Mapping[str, float]) -> Stage:
+        """A turn is lost, and its runner knows what it used."""
+        self.turns.injected.append(Ended(JOB, order.turn, order.epoch, usage=usage, fault="it was lost"))
+        return self
+
     def wait(self, seconds: float) -> Stage:
         """Let time pass."""
         until = self.clock.time + seconds

@@ -1,23 +1,29 @@
 """A record as an earlier Parley left it: transactions without digests, on a bus of the second schema."""
 
+import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from parley.adapters import sqlite
 from parley.engine.chain import link
-from parley.ports import Store, TransactionRow
+from parley.ports import StepRow, Store, TransactionRow
 
 
-def undigested(store: Store) -> list[TransactionRow]:
+def dayless(step: StepRow) -> StepRow:
+    """A step as it was before a turn's day was counted."""
+    return step._replace(extra=re.sub(r',"day":"[^"]*"', "", step.extra))
+
+
+def undigested(store: Store, as_it_was: Callable[[StepRow], StepRow] = lambda step: step) -> list[TransactionRow]:
     """A job's transactions with the heads that they would have without digests."""
     (job,) = [row.job for row in store.jobs()]
     head, made = "", []
     for row in store.transactions(job):
         rows = (
-            [step for step in store.steps(job) if step.transaction == row.number],
+            [as_it_was(step) for step in store.steps(job) if step.transaction == row.number],
             [message for message in store.messages(job) if message.transaction == row.number],
             [given for given in store.inputs(job, waiting=False) if given.taken == row.number],
         )
@@ -30,7 +36,7 @@ def write_schema_2(home: Path, store: Store) -> None:
     """Write a store's one job to a new bus as the second schema had it."""
     row = store.jobs()[0]
     loaded = store.load(row.job)
-    steps, messages = list(store.steps(row.job)), list(store.messages(row.job))
+    steps, messages = list(map(dayless, store.steps(row.job))), list(store.messages(row.job))
     with closing(sqlite3.connect(home / sqlite.FILE)) as raw:
         for number in (1, 2):
             raw.executescript(sqlite._SQL[f"schema-{number}"])
@@ -39,7 +45,7 @@ def write_schema_2(home: Path, store: Store) -> None:
         _insert(raw, "jobs", [state])
         _insert(raw, "charters", [(row.job, row.request, row.settings)])
         _insert(raw, "owners", [(row.job, loaded.epoch)])
-        _insert(raw, "commits", [(row.job, *each[:-1]) for each in undigested(store)])
+        _insert(raw, "commits", [(row.job, *each[:-1]) for each in undigested(store, dayless)])
         _insert(raw, "steps", [(row.job, *each) for each in steps])
         _insert(raw, "messages", [(row.job, *each) for each in messages])
         _insert(raw, "molecules", [(row.job, where, body) for where, body in loaded.molecules.items()])

@@ -15,7 +15,8 @@ from tests.records.conftest import Kept
 Row = dict[str, Any]
 Tamper = Callable[[sqlite3.Connection], object]
 
-TABLES = ("jobs", "charters", "owners", "commits", "steps", "messages", "recipients", "molecules", "turns", "inputs")
+TABLES = ("jobs", "charters", "owners", "commits", "steps", "messages", "recipients", "molecules", "turns", "inputs",
+          "spending")  # fmt: skip
 # Their key is a job's serial and a number in one integer; `job` and `number` are read from it and not stored.
 NUMBERED = ("commits", "steps", "messages", "turns")
 SERIAL = 1 << 40
@@ -32,6 +33,8 @@ def name_of(table: str, row: Row) -> Any:
             return f"{row['agent']} {row['thread']}"
         case "molecules":
             return row["slot"]
+        case "spending":
+            return row["day"]
         case "commits" | "steps" | "messages" | "inputs":
             return row["number"]
         case _:

@@ -15,7 +15,7 @@ from parley.engine.chain import link
 from parley.engine.export import export
 from parley.ports import BusError, InputRow, MessageRow, StepRow
 from tests.records.conftest import Kept
-from tests.records.older import write_schema_2
+from tests.records.older import dayless, write_schema_2
 from tests.records.stage import PLAYS, Theatre
 from tests.records.tamper import (
     NUMBERED,
@@ -167,16 +167,19 @@ def test_digests_that_were_changed_or_taken_away_are_found(kept: dict[str, Kept]
             assert (report.findings[0].table, report.findings[0].number) == ("transactions", row["number"])
 
 
-def test_a_job_of_the_second_schema_is_audited_on_the_bus_of_the_third(kept: dict[str, Kept], tmp_path: Path) -> None:
+def test_a_job_of_the_second_schema_is_audited_on_a_bus_of_today(kept: dict[str, Kept], tmp_path: Path) -> None:
     play = kept["finished"]
     before = play.load()
     write_schema_2(tmp_path, before)
 
     with closing(SqliteStore(tmp_path)) as store:
         assert audit(store, play.job, None).ok
-        for read in (store.steps, store.messages, store.turns, store.inputs):
+        assert list(store.steps(play.job)) == list(map(dayless, before.steps(play.job)))
+        for read in (store.messages, store.turns, store.inputs):
             there = getattr(before, read.__name__)
             assert list(read(play.job)) == list(there(play.job))
+        (spent,) = (store.load(play.job).spent or {}).values()
+        assert spent.turns == len(list(store.turns(play.job)))
         assert store.load(play.job).molecules == before.load(play.job).molecules
         assert store.load(play.job).sequences == before.load(play.job).sequences
         assert {row.digests for row in store.transactions(play.job)} == {""}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.adapters.sqlite import SqliteStore
-from parley.ports import BusError, Commit, Duplicate, Loaded, LostOwnership, Owned, Store
+from parley.ports import BusError, Commit, Duplicate, Loaded, LostOwnership, Owned, Spent, Store
 from tests.stores.rows import commit, everything, job, message, step, transaction, turn
 
 Opener = Callable[[], Store]
@@ -579,3 +579,50 @@ def test_both_stores_show_the_same(doings: list[tuple[object, ...]], tmp_path_fa
         assert memory.owner_lives(name) == sqlite.owner_lives(name)
     memory.close()
     sqlite.close()
+
+
+# ---- spending
+
+
+def test_what_is_used_up_adds_up_by_job_and_by_day(bus: Opener) -> None:
+    one, two = bus(), bus()
+    for name, store in (("j1", one), ("j2", two)):
+        store.create(job(name))
+        store.own(name)
+    one.commit([commit(1)._replace(spent=[("mon", Spent(1)), ("tue", Spent(1, 5, 7, 9))])])
+    two.commit([commit(1, name="j2")._replace(spent=[("tue", Spent(2, 10, 20, 30))])])
+    one.commit([commit(2)._replace(spent=[("tue", Spent(0, 1, 1, 1))])])
+
+    assert two.load("j1").spent == {"mon": Spent(1), "tue": Spent(1, 6, 8, 10)}
+    assert one.load("j2").spent == {"tue": Spent(2, 10, 20, 30)}
+    assert (one.spent("mon"), one.spent("tue"), one.spent("wed")) == (Spent(1), Spent(3, 16, 28, 40), Spent())
+
+
+def test_a_commit_that_fails_spends_nothing(owned: Store) -> None:
+    owned.commit([commit(1)._replace(spent=[("mon", Spent(1))])])
+    with pytest.raises(BusError):
+        owned.commit([commit(2, ended=[("t9", 1, "ended")])._replace(spent=[("mon", Spent(5)), ("tue", Spent(5))])])
+
+    assert owned.load("j1").spent == {"mon": Spent(1)}
+    assert owned.spent("tue") == Spent()
+
+
+def test_nobody_else_writes_while_one_is_alone(bus: Opener) -> None:
+    stores = [bus() for _ in range(4)]
+    for number, store in enumerate(stores):
+        store.create(job(f"j{number}"))
+        store.own(f"j{number}")
+
+    def take(number: int, store: Store) -> None:
+        for turn_ in range(1, 21):
+            with store.alone():
+                if store.spent("mon").turns < 50:
+                    store.commit([commit(turn_, name=f"j{number}")._replace(spent=[("mon", Spent(1))])])
+
+    threads = [threading.Thread(target=take, args=each) for each in enumerate(stores)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert stores[0].spent("mon") == Spent(50)

@@ -1,5 +1,6 @@
 """What only the SQLite bus has: a file, its schema, and all that can be wrong with it."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -13,7 +14,7 @@ import pytest
 
 from parley.adapters.sqlite import PROTOCOL, SCHEMA, SqliteStore
 from parley.core.states import Action, State
-from parley.ports import BusError, Duplicate, TransactionRow
+from parley.ports import BusError, Duplicate, Spent, TransactionRow
 from tests.stores.rows import commit, everything, job, message, step, turn
 
 ROWS = Path(__file__).with_name("schema_1.sql")
@@ -388,6 +389,32 @@ def test_a_bus_of_the_second_schema_is_brought_up_to_date_with_all_its_rows(tmp_
         assert old.load("j0").turns == (turn("t10", 2),)
         assert new.jobs() == []
     assert shape(tmp_path / "old") == shape(tmp_path / "new")
+
+
+def test_what_jobs_of_the_third_schema_have_used_is_counted_when_it_is_brought_up_to_date(tmp_path: Path) -> None:
+    usage = {"turns": 1.0, "input_tokens": 100.0, "output_tokens": 20.0, "cache_creation_tokens": 3.0, "cost_usd": 0.25}
+    with closing(SqliteStore(tmp_path)) as store:
+        for name, count in (("j1", 3), ("j2", 1)):
+            store.create(job(name))
+            store.own(name)
+            steps = [
+                step(number, rule="send-step", extra=json.dumps({"turn": f"t{number}", "usage": usage}))
+                for number in range(1, count + 1)
+            ]
+            odd = [step(8, rule="nosend-step", extra='{"turn":"t1","usage":{"input_tokens":NaN}}'), step(9, extra="{}")]
+            turns = [turn(f"t{number}") for number in range(1, count + 1)]
+            store.commit([commit(1, name=name, steps=[*steps, *odd], started=turns)])
+        store.create(job("j3"))
+    raw(tmp_path, "DROP TABLE spending; PRAGMA user_version = 3")
+
+    with closing(SqliteStore(tmp_path)) as store:
+        assert store.load("j1").spent == {"": Spent(3, 369, 750_000)}
+        assert store.load("j2").spent == {"": Spent(1, 123, 250_000)}
+        assert store.load("j3").spent == {}
+        assert store.spent("") == Spent(4, 492, 1_000_000)
+        store.own("j1")
+        store.commit([commit(2, 2)._replace(spent=[("", Spent(0, 1)), ("mon", Spent(1))])])
+        assert store.load("j1").spent == {"": Spent(3, 370, 750_000), "mon": Spent(1)}
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:

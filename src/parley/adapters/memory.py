@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
@@ -23,6 +24,7 @@ from parley.ports import (
     LostOwnership,
     MessageRow,
     Owned,
+    Spent,
     StepRow,
     TransactionRow,
     TurnRow,
@@ -82,6 +84,7 @@ class _Job:
         self.inputs: dict[int, InputRow] = {}
         self.waiting: dict[int, None] = {}
         self.input_keys: set[str] = set()
+        self.spent: dict[str, Spent] = {}  # by day
 
 
 class MemoryBus:
@@ -170,6 +173,10 @@ class MemoryStore:
 
     # ---- commits
 
+    def alone(self) -> AbstractContextManager[object]:
+        """Nobody else writes while it lasts."""
+        return self._open().lock
+
     def commit(self, commits: Sequence[Commit]) -> None:
         """Write all or none."""
         with (bus := self._open()).lock:
@@ -223,7 +230,16 @@ class MemoryStore:
                 sequences=dict(found.sequences),
                 turns=tuple(found.turns[number] for number in sorted(found.out)),
                 epoch=found.epoch,
+                spent=dict(found.spent),
             )
+
+    def spent(self, day: str) -> Spent:
+        """What all jobs together have used up on a day."""
+        with (bus := self._open()).lock:
+            total = Spent()
+            for job in bus.jobs.values():
+                total = _sum(total, job.spent.get(day, Spent()))
+            return total
 
     def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
         """The job's steps, in order."""
@@ -298,6 +314,8 @@ def _write(job: _Job, commit: Commit, undo: Undo) -> None:
         _end(job, commit.job, (name, epoch, status), undo)
     for number, note in commit.taken:
         _take(job, commit, (number, note), undo)
+    for day, more in commit.spent:
+        _spend(job, day, more, undo)
     if commit.row is not None:
         _list(job, commit.row, undo)
 
@@ -392,6 +410,28 @@ def _take(job: _Job, commit: Commit, taken: tuple[int, str], undo: Undo) -> None
         job.waiting[number] = None
 
     undo.append(back)
+
+
+def _spend(job: _Job, day: str, more: Spent, undo: Undo) -> None:
+    before = job.spent.get(day)
+    job.spent[day] = _sum(before or Spent(), more)
+
+    def back() -> None:
+        if before is None:
+            del job.spent[day]
+        else:
+            job.spent[day] = before
+
+    undo.append(back)
+
+
+def _sum(one: Spent, other: Spent) -> Spent:
+    return Spent(
+        one.turns + other.turns,
+        one.tokens + other.tokens,
+        one.micros + other.micros,
+        one.millis + other.millis,
+    )
 
 
 def _list(job: _Job, row: JobRow, undo: Undo) -> None:

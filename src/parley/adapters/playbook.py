@@ -34,11 +34,13 @@ __all__ = ["Action", "HumanRule", "Playbook", "PlaybookError", "Rule", "load", "
 
 MAX_BYTES = 1024 * 1024
 MAX_SLEEP = 1_000_000_000
+MAX_USED = 1_000_000_000_000_000
 # What a playbook may weigh with its aliases written out; no file of the allowed size gets there without them.
 MAX_WEIGHT = 16 * MAX_BYTES
 _NODE_WEIGHT = 16
 
 VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
+USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "cost")
 STATES = ("INTENT", "PLAN", "EXECUTE")
 PROXY = "proxy"
 HUMAN = "human"
@@ -512,6 +514,10 @@ class _Reader:
     def say(self, node: yaml.Node) -> str:
         return self.text(node, "'say'")
 
+    def usage(self, node: yaml.Node) -> dict[str, int | float]:
+        entries = self.entries(node, "'usage'", USAGE)
+        return {name: self.number(value, f"'{name}'", 0, MAX_USED) for name, value in entries.values.items()}
+
     def ask_human(self, node: yaml.Node) -> str | dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
             return self.text(node, "'ask_human'")
@@ -560,6 +566,7 @@ _AGENT_ACTIONS: Mapping[str, _ActionReader] = {
     "sleep": _Reader.sleep,
     "crash": _Reader.crash,
     "say": _Reader.say,
+    "usage": _Reader.usage,
 }
 _PROXY_ACTIONS: Mapping[str, _ActionReader] = {
     **_AGENT_ACTIONS,

@@ -16,6 +16,7 @@ OUTCOME_PATH = ".parley/outcome.json"
 DISPATCHER = "dispatcher"
 NO_ANSWER = "no answer: the policy does not allow asking the human"
 _LONGEST_SLEEP = 1e9
+_MOST_USED = 1e15
 
 
 class Write(NamedTuple):
@@ -82,6 +83,7 @@ class Ending(NamedTuple):
     text: str
     handle: dict[str, Any]
     refusals: tuple[str, ...]
+    usage: dict[str, float] = {}  # noqa: RUF012 - nobody writes to it; what the turn says it used
 
 
 class OrderError(ValueError):
@@ -96,7 +98,7 @@ def play(order: Order) -> Generator[Effect, Reply, Ending]:
     player = _Player(order.handle)
     if order.rules is None:
         yield from player.pass_on(order)
-        return Ending(player.text, order.handle, tuple(player.refusals))
+        return Ending(player.text, order.handle, tuple(player.refusals), player.usage)
     index = _find(order, order.rules, player.used)
     if index is None:
         return Ending(order.default, order.handle, ())
@@ -106,7 +108,7 @@ def play(order: Order) -> Generator[Effect, Reply, Ending]:
     for action in rule["do"]:
         for name, value in action.items():
             yield from _ACTIONS[name](player, value)
-    return Ending(player.text, player.handle(), tuple(player.refusals))
+    return Ending(player.text, player.handle(), tuple(player.refusals), player.usage)
 
 
 def _find(order: Order, rules: tuple[dict[str, Any], ...], used: list[int]) -> int | None:
@@ -145,6 +147,7 @@ class _Player:
         self.opened: dict[str, list[str]] = {to: list(ids) for to, ids in handle.get("opened", {}).items()}
         self.text = ""
         self.refusals: list[str] = []
+        self.usage: dict[str, float] = {}
 
     def handle(self) -> dict[str, Any]:
         """What the instance remembers; a closed thread is no longer among the opened ones."""
@@ -251,6 +254,13 @@ class _Player:
         self.text = value
         yield from ()
 
+    def use(self, value: Mapping[str, float]) -> Generator[Effect, Reply, None]:
+        """Say that so much was used, as an agent with a model would; what is said twice adds up."""
+        for name, amount in value.items():
+            counted = "cost_usd" if name == "cost" else name
+            self.usage[counted] = self.usage.get(counted, 0.0) + amount
+        yield from ()
+
     def pass_on(self, order: Order) -> Generator[Effect, Reply, None]:
         """The proxy without rules.
 
@@ -286,6 +296,7 @@ _ACTIONS: dict[str, Callable[[_Player, Any], Generator[Effect, Reply, None]]] = 
     "sleep": _Player.sleep,
     "crash": _Player.crash,
     "say": _Player.say,
+    "usage": _Player.use,
     "ask_human": _Player.ask_human,
     "answer": _Player.answer,
     "predict": _Player.predict,
@@ -374,6 +385,8 @@ def _fits_action(name: str, value: object) -> bool:
         return 0 <= value <= _LONGEST_SLEEP
     if not isinstance(value, dict):
         return True
+    if name == "usage":
+        return all(isinstance(amount, int | float) and 0 <= amount <= _MOST_USED for amount in value.values())
     if name in _ADDRESSED and not ("to" in value) ^ ("thread" in value):
         return False
     texts = [value.get(key) for key in _REQUIRED.get(name, ())]

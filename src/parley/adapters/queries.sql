@@ -297,6 +297,30 @@ BEGIN
     SELECT RAISE(ABORT, 'commits are append-only');
 END;
 
+-- What was used up, by job and day. A row is only ever added to, which leaves the index on its day as it is. Days were
+-- not counted before: what there is goes to a day without a name.
+-- name: schema-4
+CREATE TABLE spending (
+    job INTEGER NOT NULL,
+    day TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    micros INTEGER NOT NULL,
+    millis INTEGER NOT NULL,
+    PRIMARY KEY (job, day)
+) WITHOUT ROWID;
+INSERT INTO spending SELECT job, '', count(*), 0, 0, 0 FROM turns GROUP BY job;
+UPDATE spending SET (tokens, micros) = (
+    SELECT coalesce(sum(
+        CAST(coalesce(json_extract(extra, '$.usage.input_tokens'), 0) AS INTEGER)
+        + CAST(coalesce(json_extract(extra, '$.usage.output_tokens'), 0) AS INTEGER)
+        + CAST(coalesce(json_extract(extra, '$.usage.cache_creation_tokens'), 0) AS INTEGER)), 0),
+    coalesce(sum(CAST(coalesce(json_extract(extra, '$.usage.cost_usd'), 0) * 1000000 + 0.5 AS INTEGER)), 0)
+    FROM steps WHERE id > (spending.job << 40) AND id < (spending.job << 40) + 549755813888
+        AND rule IN ('send-step', 'ask-step', 'nosend-step') AND extra LIKE '%"usage"%' AND json_valid(extra)
+);
+CREATE INDEX spending_by_day ON spending (day);
+
 -- name: add_meta
 INSERT INTO meta (name, value) VALUES (?, ?)
 
@@ -368,6 +392,11 @@ INSERT INTO turns (id, agent, thread, message, epoch, host, status, started) VAL
 -- name: end_turn
 UPDATE turns SET status = ? WHERE id = ? AND epoch = ? AND status = 'submitted'
 
+-- name: spend
+INSERT INTO spending (job, day, turns, tokens, micros, millis) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (job, day) DO UPDATE SET turns = turns + excluded.turns, tokens = tokens + excluded.tokens,
+    micros = micros + excluded.micros, millis = millis + excluded.millis
+
 -- name: take_input
 UPDATE inputs SET taken = ?, note = ? WHERE number = ? AND job = ? AND taken = 0
 
@@ -389,6 +418,13 @@ SELECT number, time, epoch, steps, messages, head, digests FROM commits WHERE id
 
 -- name: list_sequences
 SELECT agent, thread, seq FROM recipients WHERE job = ?
+
+-- name: list_spent
+SELECT day, turns, tokens, micros, millis FROM spending WHERE job = ?
+
+-- name: get_spent
+SELECT coalesce(sum(turns), 0), coalesce(sum(tokens), 0), coalesce(sum(micros), 0), coalesce(sum(millis), 0)
+FROM spending INDEXED BY spending_by_day WHERE day = ?
 
 -- name: list_submitted
 SELECT 't' || number, agent, thread, message, epoch, host, status, started FROM turns INDEXED BY turns_submitted

@@ -271,7 +271,7 @@ def _serve(wire: _Wire) -> None:
     token: str = _field(data, "token", (str,), "") if isinstance(data, dict) else ""
     workspace = _enter(data)
     ending = _conduct(play(order), lambda effect: _carry_out(effect, wire, token, workspace))
-    wire.send({"end": ending._asdict() | {"usage": {"turns": 1}}})
+    wire.send({"end": ending._asdict() | {"usage": {"turns": 1, **ending.usage}}})
 
 
 def _conduct(turn: Generator[Effect, Reply, Ending], carry_out: Callable[[Effect], Reply]) -> Ending:

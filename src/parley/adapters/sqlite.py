@@ -11,7 +11,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,13 +30,14 @@ from parley.ports import (
     Loaded,
     LostOwnership,
     MessageRow,
+    Spent,
     StepRow,
     TransactionRow,
     TurnRow,
 )
 
 FILE = "bus.db"
-SCHEMA = 3
+SCHEMA = 4
 # How identifiers are made, and the states and actions: a bus written with others can't be gone on with.
 PROTOCOL = (
     "ids 1; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
@@ -78,6 +79,7 @@ _DROP_MOLECULE = _SQL["drop_molecule"]
 _ADD_TURN = _SQL["add_turn"]
 _END_TURN = _SQL["end_turn"]
 _TAKE_INPUT = _SQL["take_input"]
+_SPEND = _SQL["spend"]
 _SET_JOB = _SQL["set_job"]
 _SET_CHARTER = _SQL["set_charter"]
 _GET_EPOCH = _SQL["get_epoch"]
@@ -255,6 +257,10 @@ class SqliteStore:
 
     # ---- the hot path
 
+    def alone(self) -> AbstractContextManager[object]:
+        """A transaction around others: nobody else writes until it ends, and it ends with what they wrote."""
+        return self._writing
+
     def commit(self, commits: Sequence[Commit]) -> None:
         """Write all or none, with one wait for the disk."""
         held = self._locks.held
@@ -292,6 +298,12 @@ class SqliteStore:
         self._write_messages(cursor, group)
         self._write_molecules(many, group)
         self._write_turns(cursor, group)
+        if spent := [
+            (serial, day, each.turns, each.tokens, each.micros, each.millis)
+            for serial, _, commit in group
+            for day, each in commit.spent
+        ]:
+            many(_SPEND, spent)
         self._write_rest(cursor, group)
 
     @staticmethod
@@ -400,7 +412,12 @@ class SqliteStore:
             sequences={(agent, thread): seq for agent, thread, seq in self._read("list_sequences", (serial,))},
             turns=tuple(starmap(TurnRow, self._read("list_submitted", _span(serial)))),
             epoch=next((epoch for (epoch,) in self._read("get_epoch", (serial,))), 0),
+            spent={day: Spent(*sums) for day, *sums in self._read("list_spent", (serial,))},
         )
+
+    def spent(self, day: str) -> Spent:
+        """What all jobs together have used up on a day."""
+        return Spent(*self._read("get_spent", (day,))[0])
 
     def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
         """The job's steps, in order."""

@@ -46,37 +46,41 @@ REFUSED = (sqlite3.Error, ValueError, OverflowError)
 
 
 class Writing:
-    """One transaction: all that is written inside is kept, or none of it."""
+    """One transaction: all that is written inside is kept, or none of it. One inside another is part of it."""
 
     def __init__(self, connection: sqlite3.Connection, lock: threading.RLock, path: Path) -> None:
         self.connection = connection
         self.lock = lock
         self.path = path
         self.cursor = connection.cursor()
+        self.depth = 0
 
     def __enter__(self) -> sqlite3.Cursor:
         self.lock.acquire()
         try:
-            self.cursor.execute("BEGIN IMMEDIATE")
+            if not self.depth:
+                self.cursor.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             self.lock.release()
             if isinstance(error, sqlite3.Error):
                 raise explain(error, self.path) from error
             raise
+        self.depth += 1
         return self.cursor
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.depth -= 1
         try:
-            if kind is None:
+            if kind is None and not self.depth:
                 self.cursor.execute("COMMIT")
             elif isinstance(error, REFUSED):
                 raise explain(error, self.path) from error
         except sqlite3.Error as failure:
             raise explain(failure, self.path) from failure
         finally:
-            if self.connection.in_transaction:  # some errors have rolled back by themselves
+            if not self.depth and self.connection.in_transaction:  # some errors have rolled back by themselves
                 with suppress(sqlite3.Error):
                     self.cursor.execute("ROLLBACK")
             self.lock.release()

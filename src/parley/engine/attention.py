@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parley.core.terms import Hold, Mailbox, Run, Surface, job_thread
+from parley.engine.budgets import is_spent, remedies
+from parley.engine.holds import rest_of
 from parley.engine.projections import TERMINAL, Asked, Present
 from parley.engine.signs import is_alarm
 from parley.engine.texts import excerpt
@@ -88,7 +90,7 @@ def _of(present: Present, *, attended: bool) -> Iterator[Need]:
     questions = present.questions()
     yield from (of_question(asked, present.row.decider) for asked in questions)
     held = present.soup.all(Hold, job_thread(present.job))
-    yield from (_budget(present, hold) for hold in held if hold.cause.startswith(BUDGET))
+    yield from (_budget(present, hold) for hold in held if is_spent(hold))
     yield from (_stall(present, hold) for hold in present.soup.of(Hold) if is_alarm(hold))
     if not attended and not held and (not questions or _unfinished(present)):
         yield _unattended(present)
@@ -143,8 +145,12 @@ def exits_of(asked: Asked) -> tuple[Exit, ...]:
 
 def _budget(present: Present, hold: Hold) -> Need:
     began = _last(present, lambda step: step.rule == "hold" and json.loads(step.choice) == hold.cause)
-    spent = hold.cause.removeprefix(BUDGET).strip() or "its budget"
+    line = next((line for line in present.spent() if line.cause == hold.cause), None)
+    spent = line.words() if line else rest_of(hold)
     words = f"its budget is spent ({spent}): it is paused until you raise that or give it up"
+    go_on = (
+        ("raise it, and go on", remedies(present.job, line)[0]) if line else ("go on", f"parley resume {present.job}")
+    )
     return _about_job(
         present,
         BUDGET,
@@ -152,8 +158,8 @@ def _budget(present: Present, hold: Hold) -> Need:
         began.time if began else present.row.updated,
         words,
         (
+            Exit(*go_on),
             Exit("see what it has used", f"parley show {present.job}"),
-            Exit("go on", f"parley resume {present.job}"),
             Exit("give it up", f"parley withdraw {present.job}"),
         ),
     )

@@ -20,6 +20,7 @@ from parley.core.rules import RULES
 from parley.core.states import Record
 from parley.core.terms import AskHuman, Hold, job_thread
 from parley.core.wire import encode
+from parley.engine.budgets import Purse, unpaid
 from parley.engine.chain import Sealed, origin
 from parley.engine.confinement import Confinement
 from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
@@ -218,6 +219,7 @@ def _examine(
         number = witness.get("transaction")
         by_number.setdefault(number if type(number) is int else 0, []).append(witness)
     now = _moment(store, job)
+    replay.purse = _purse(now.loaded.row)
     commits = _listed(store, job)
     steps = Rows("steps", store.steps(job, BEFORE_ALL))
     messages = Rows("messages", store.messages(job, BEFORE_ALL))
@@ -256,6 +258,7 @@ def _examine(
     _compare_molecules(replay, now.loaded)
     _compare_recipients(replay, now.loaded)
     _compare_turns(replay, now)
+    _compare_spending(replay, now.loaded)
     return _compare_inputs(replay, now)
 
 
@@ -319,7 +322,7 @@ def _compare_job(replay: Replay, loaded: Loaded) -> None:
             "state": str(record.state),
             "visit": record.visit,
             "backtracks": record.backtrack_count,
-            "needs_human": len(replay.soup.of(AskHuman)) + alarms(replay.soup),
+            "needs_human": len(replay.soup.of(AskHuman)) + alarms(replay.soup) + unpaid(replay.soup),
             "held": len(replay.soup.all(Hold, job_thread(replay.soup.charter.job))),
         }
         opened = read_object("steps", 1, replay.origin)
@@ -359,6 +362,25 @@ def _compare_molecules(replay: Replay, loaded: Loaded) -> None:
             wrong("molecules", str(where), "the row is one too many: the steps leave nothing there")
         if there[where] != due[where]:
             wrong("molecules", where, f"it is {there[where]!r:.120}, and the steps make it {due[where]!r:.120}")
+
+
+def _purse(row: JobRow) -> Purse:
+    try:
+        return Purse.of(json.loads(row.settings))
+    except ODD as error:
+        wrong("jobs", row.job, f"its budgets can't be read: {error}")
+
+
+def _compare_spending(replay: Replay, loaded: Loaded) -> None:
+    there = loaded.spent
+    if there is None:
+        return
+    due = {day: tally.spent() for day, tally in replay.spent.items()}
+    for day in sorted(due.keys() | there.keys(), key=str):
+        if day not in due:
+            wrong("spending", str(day), "the row is one too many: no turn of the job began on that day")
+        if there.get(day) != due[day]:
+            wrong("spending", day or "-", f"it is {there.get(day)!r:.120}, and the steps make it {due[day]!r:.120}")
 
 
 def _compare_recipients(replay: Replay, loaded: Loaded) -> None:

@@ -25,6 +25,7 @@ from parley.core.terms import (
 )
 from parley.engine.endings import anchored, contents
 from parley.engine.live import LiveJob, Turn
+from parley.engine.spending import refuse_spark
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.world import World
 from parley.ports import WorkspaceError
@@ -102,6 +103,7 @@ def _send(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any])
     if ("to" in arguments) == ("thread" in arguments):
         raise Refused("Send takes either `to` (opens a conversation) or `thread` (goes on with one)")
     if "to" in arguments:
+        refuse_spark(live, world, turn)
         agent, thread = _name(arguments, "to"), dispatch_thread(world.ids.new())
     else:
         thread = _thread(live.soup, turn, _name(arguments, "thread"))

@@ -32,7 +32,7 @@ from parley.core.terms import (
     escalation_thread,
     thread_kind,
 )
-from parley.engine import texts
+from parley.engine import spending, texts
 from parley.engine.holds import LIMIT, kind_of, rest_of
 from parley.engine.live import LiveJob, Turn, handle_after, payload_message, tree_slot
 from parley.engine.proxying import settle
@@ -56,12 +56,13 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
     run = live.soup.get(Run, turn.thread, turn.agent)
     if run is None or run.turn != event.turn:
         return None
+    spending.count(live, world, turn, event)
     if event.fault or event.parked_seconds > 0:
         live.finish(event.turn, "lost")
     if event.parked_seconds > 0:
         park(live, world, turn, event)
     elif event.fault:
-        lose(live, world, turn, event.fault, confined(turn, event), hopeless=event.hard)
+        lose(live, world, turn, event.fault, {**confined(turn, event), **spending.left_by(turn)}, hopeless=event.hard)
     elif turn.agent == PROXY:
         _end_proxy(live, world, turn, event)
     else:
@@ -107,7 +108,8 @@ def park(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     live.lost[turn.agent, turn.thread] = turn.calls
     live.put_back(turn)
     until = now + min(event.parked_seconds, LONGEST_PARKING_SECONDS)
-    extra = dumps({"turn": turn.turn, "fault": texts.fit(event.fault), **confined(turn, event)})
+    left = {**confined(turn, event), **spending.left_by(turn)}
+    extra = dumps({"turn": turn.turn, "fault": texts.fit(event.fault), **left})
     live.fire("recover", turn.agent, turn.thread, choice="engine", who=ORCHESTRATOR, time=now, extra=extra)
     live.fire("hold", turn.thread, choice=f"{LIMIT} {until!r}", who=ORCHESTRATOR, time=now)
 
@@ -205,7 +207,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
     except WorkspaceError as trouble:  # too large, or damaged by what ran in it: that turn does not count
         live.finish(turn.turn, "lost")
-        lose(live, world, turn, str(trouble), confined(turn, event))
+        lose(live, world, turn, str(trouble), {**confined(turn, event), **spending.left_by(turn)})
         live.remarks[turn.agent, turn.thread] = texts.did_not_count(str(trouble))
         return
     live.finish(turn.turn, "ended")
@@ -325,13 +327,15 @@ def _tell_merges(live: LiveJob, world: World, turn: Turn, merges: list[tuple[str
 
 def _left_behind(turn: Turn, event: Ended, kept: Kept) -> str:
     tree, seen = kept.tree, confined(turn, event)
-    if not (event.handle or event.usage or seen or tree or turn.notes):
+    if not (event.handle or turn.usage or seen or tree or turn.notes or turn.worked):
         return f'{{"turn":"{turn.turn}"}}'
     left: dict[str, Any] = {"turn": turn.turn}
     if event.handle:
         left["handle"] = event.handle
-    if event.usage:
-        left["usage"] = dict(event.usage)
+    if turn.usage:
+        left["usage"] = turn.usage
+    if turn.worked:
+        left["worked"] = turn.worked
     if tree:
         left["tree"] = tree
     if kept.left_out:

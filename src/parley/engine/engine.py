@@ -28,7 +28,8 @@ from parley.core.terms import (
     Tombstone,
     thread_kind,
 )
-from parley.engine import inputs, liveness, records, remembering, stand_in, texts
+from parley.engine import inputs, liveness, records, remembering, spending, stand_in, texts
+from parley.engine.budgets import Tally, day_of
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
@@ -77,6 +78,7 @@ class Engine:
         self._herald = Herald(world)
         self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
         self._pulse = liveness.Pulse(world.clock)
+        self._days: dict[str, Tally] = {}  # what all jobs have used up, while nobody else can add to it
 
     # ---- taking a job on -----------------------------------------------------------------------
 
@@ -230,6 +232,8 @@ class Engine:
                 self._herald.look(live)
             if live.parked:
                 unpark(live, self.world)
+            if live.unpaid:
+                spending.review(live, self.world)
         stillborn, self._stillborn = self._stillborn, []
         events = [*stillborn, *self.world.turns.events(0.0 if self._look or stillborn else timeout_seconds)]
         self._pulse.beat()
@@ -304,15 +308,34 @@ class Engine:
 
     def _advance(self) -> bool:
         """Reduce every job as far as it goes, commit all of it at once, then carry out the effects."""
-        commits = []
-        for live in self.jobs.values():
+        if any(live.purse.shared and self._may_wake(live) for live in self.jobs.values()):
+            with self.world.store.alone():  # what a day has left is not given out twice, whoever else works here
+                done = self._reduce()
+        else:
+            done = self._reduce()
+        self._act()
+        return done
+
+    @staticmethod
+    def _may_wake(live: LiveJob) -> bool:
+        return bool(live.ready or live.queued or live.dying) or not (live.held or live.soup.stirring)
+
+    def _reduce(self) -> bool:
+        self._days = {}
+        for live in self.jobs.values():  # all of them before any is flushed: what each adds to the day is seen by all
             self._settle(live)
-            if live.dirty:
-                commits.append(live.flush(self.world.clock.now()))
+            if live.busy_since is not None and not live.running:
+                spending.clock(live, self.world)
+        commits = [live.flush(self.world.clock.now()) for live in self.jobs.values() if live.dirty]
         if commits:
             self.world.store.commit(commits)
-        self._act()
         return bool(commits)
+
+    def _today(self, day: str) -> Tally:
+        """What all jobs have used up on a day, with what this reduction adds."""
+        if day not in self._days:
+            self._days[day] = spending.today_of(self.world, list(self.jobs.values()), day)
+        return self._days[day]
 
     def _settle(self, live: LiveJob) -> None:
         own, ready = (ORCHESTRATOR, live.thread), live.ready
@@ -324,11 +347,21 @@ class Engine:
             if own in ready:  # it goes first: an outcome is weighed before its lead is woken for anything else
                 del ready[own]
                 self._rouse(live, *own)
+            elif live.queued and len(live.running) < live.purse.parallel:
+                self._rouse(live, *self._next(live))  # who has waited goes before who has just come
             elif ready:
                 (agent, thread), _ = ready.popitem(last=False)
                 self._rouse(live, agent, thread)
             elif not self._judge_pending(live):
                 return
+
+    @staticmethod
+    def _next(live: LiveJob) -> tuple[str, str]:
+        """Whoever has waited longest for a turn; the proxy first: somebody waits for its answer."""
+        first = next((who for who in (*live.ready, *live.queued) if who[0] == PROXY), next(iter(live.queued)))
+        live.queued.pop(first, None)
+        live.ready.pop(first, None)
+        return first
 
     def _rouse(self, live: LiveJob, agent: str, thread: str) -> None:
         """Start the instance's next turn, if it has one: an interrupt goes before its mail."""
@@ -358,26 +391,42 @@ class Engine:
     def _begin(self, live: LiveJob, rule: str, at: tuple[str, ...], name: str) -> None:
         """Fire what starts a turn. The step says all that the turn's row will: an audit compares them."""
         agent, thread, now = at[0], at[1], self.world.clock.now()
-        turn = f"t{live.step + 1}"
-        if rule == "interrupt" and agent != PROXY:
-            live.abandoned.append((live.soup.need(Surface, thread, agent).workspace, live.soup.need(Run, thread).turn))
         if agent == ORCHESTRATOR:
+            turn = f"t{live.step + 1}"
             live.fire(rule, *at, choice=turn, who=agent, time=now)
             Orchestrator(live, self.world, turn, name).run()
             return
-        host = self.world.turns.hosts()[0]
-        live.fire(rule, *at, choice=turn, who=agent, time=now, extra=f'{{"host":{quote(host)}}}')
+        day, told = day_of(now), ""
+        if rule != "interrupt" and len(live.running) >= live.purse.parallel:
+            live.queued[agent, thread] = None
+            return
+        if live.purse.capped:
+            if not spending.allows(live, self.world, self._today):
+                return
+            if lines := spending.news(live, day, self._today):
+                told = f',"nearly":{records.dumps([[line.what, line.scope, line.used, line.limit] for line in lines])}'
+        if rule == "interrupt" and agent != PROXY:
+            live.abandoned.append((live.soup.need(Surface, thread, agent).workspace, live.soup.need(Run, thread).turn))
+        turn, host = f"t{live.step + 1}", self.world.turns.hosts()[0]
+        extra = f'{{"host":{quote(host)},"day":"{day}"{told}}}'
+        live.fire(rule, *at, choice=turn, who=agent, time=now, extra=extra)
         if live.soup.get(Record, thread) is not None:
             acknowledge(live, self.world, thread)
         token = f"{turn}.{live.epoch}.{self.world.ids.new()}"
-        begun = Turn(turn, agent, thread, name, token)
+        begun = Turn(turn, agent, thread, name, token, day=day)
         live.begin(begun, host, now)
+        if (today := self._days.get(day)) is not None:
+            today.turns += 1
+        if live.purse.timed and live.busy_since is None:
+            spending.clock(live, self.world)
         self._started.append((live, begun))
 
     def _judge_pending(self, live: LiveJob) -> bool:
         """PENDING: nothing is under way, and the state has not ended."""
         if live.soup.stirring or live.held or live.parked or live.asleep or not live.record.live:
             return False
+        if live.purse.capped and not spending.allows(live, self.world, self._today):
+            return True  # nobody could be woken for it, so nobody is blamed
         now = self.world.clock.now()
         seen = live.write(
             (ORCHESTRATOR, live.thread),

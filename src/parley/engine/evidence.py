@@ -298,6 +298,8 @@ def _effect(job: str, row: InputRow, letter: MessageRow | None, part: Part) -> s
             if said != ({**how, "by": row.by}, text, thread):
                 return f"{note}, and message {letter.number} says something else"
         case "withdraw" | "pause" | "resume":
+            if row.kind == "resume" and body.get("budget"):
+                return ""  # what it raised is kept beside the molecules, and may have had nothing to release
             rule = {"withdraw": "withdraw", "pause": "hold", "resume": "release"}[row.kind]
             thread = body.get("thread") or job_thread(job)
             where = thread if thread_kind(thread) not in ("job", "state") else job_thread(job)

@@ -25,6 +25,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine.attention import BUDGET, Exit, exits_of
+from parley.engine.budgets import remedies
 from parley.engine.holds import DIALOG, LIMIT, PAUSE, kind_of, rest_of
 from parley.engine.live import number_of
 from parley.engine.projections import TERMINAL, Present, moment
@@ -72,6 +73,8 @@ _ORDER = (
 
 
 def _resume(present: Present) -> Exit:
+    for line in present.spent():
+        return Exit("raise the budget, and go on", remedies(present.job, line)[0])
     return Exit("go on", f"parley resume {present.job}")
 
 
@@ -99,9 +102,11 @@ def _held(present: Present) -> Iterator[Situation]:
         if kind_of(hold) == PAUSE:
             yield Situation("paused", hold.thread, "it is paused: no turn begins", out)
         else:
-            words = f"it is held ({hold.cause}): no turn begins"
+            line = next((line for line in present.spent() if line.cause == hold.cause), None)
+            words = f"its budget is spent ({line.words() if line else rest_of(hold)}): no turn begins"
+            raising = Exit("raise it, and go on", remedies(present.job, line)[0]) if line else _resume(present)
             look = Exit("see what it has used", f"parley show {present.job}")
-            yield Situation(BUDGET, hold.thread, words, (*out, look))
+            yield Situation(BUDGET, hold.thread, words, (raising, _withdraw(present), look))
 
 
 # ---- its instances -------------------------------------------------------------------------------
@@ -167,7 +172,7 @@ def _redirect(present: Present, surface: Surface) -> tuple[Exit, ...]:
 def _with_mail(present: Present, surface: Surface, mail: int) -> Situation:
     name = f"{surface.agent} on {surface.thread}"
     messages = "a message" if mail == 1 else f"{mail} messages"
-    if present.paused:
+    if present.paused or present.unpaid:
         words = f"{name} has {messages}, and is held"
         return Situation("mail", surface.thread, words, (_resume(present), _end(present, surface.thread)))
     if not present.owned:
@@ -210,7 +215,7 @@ def _pending(present: Present) -> Iterator[Situation]:
         surface = present.soup.get(Surface, interrupt.thread)
         who = f"{surface.agent} on {interrupt.thread}" if surface else interrupt.thread
         first = ", and no outcome counts before" if interrupt.authoritative else ""
-        out = _resume(present) if present.paused or not present.owned else _look(present)
+        out = _resume(present) if present.paused or present.unpaid or not present.owned else _look(present)
         words = f"an intervention waits for {who}{first}"
         yield Situation("intervention", interrupt.thread, words, (out, _withdraw(present)))
 

@@ -13,6 +13,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -30,14 +31,16 @@ from parley.ports import (
     JobRow,
     Loaded,
     MessageRow,
+    Spent,
     StepRow,
     Store,
     TransactionRow,
     TurnRow,
 )
 
-FORMAT = 2
-WITHOUT_DIGESTS = 1  # the format before: a transaction had none
+FORMAT = 3
+WITHOUT_SPENDING = 2  # the format before: what was used up was not counted
+WITHOUT_DIGESTS = 1  # the one before that: a transaction had no digests
 PROTOCOL = f"ids 1; states {' '.join(State)}; actions {' '.join(Action)}"
 STATE = "state.json"
 # What the engine writes of a job. The workspaces and their snapshots are no part of the record.
@@ -52,6 +55,7 @@ _TABLES: Mapping[str, Any] = {
     "turns": TurnRow,
     "inputs": InputRow,
 }
+_WIDTHS = {"owners": 1, "molecules": 2, "spending": 5}
 _GZIP = b"\x1f\x8b"
 
 # A row is exported as it is, also one that somebody has put into it what is no text and no number.
@@ -99,13 +103,15 @@ def _documents(store: Store, files_home: Path, job: str, secrets: Secrets | None
     # first of all: an anchor that was read after the rows might name a transaction that is not among them
     anchor = _read(files_home / STATE)
     now = moment(store, job)
-    yield {"parley-export": FORMAT, "protocol": PROTOCOL, "job": job}
+    yield {"parley-export": WITHOUT_SPENDING if now.loaded.spent is None else FORMAT, "protocol": PROTOCOL, "job": job}
     sealed = store.sealed if isinstance(store, Exported) else {}
     yield _row("jobs", now.loaded.row, sealed, secrets)
     yield {"table": "owners", "row": [now.loaded.epoch]}
     for table, rows in _rows(store, job, now):
         for row in rows:
             yield _row(table, row, sealed, secrets)
+    for day, spent in (now.loaded.spent or {}).items():
+        yield {"table": "spending", "row": [day, *spent]}
     for where, body in now.loaded.molecules.items():
         yield {"table": "molecules", "row": [where, discretion.molecule(where, body, secrets) if secrets else body]}
     if anchor is not None:
@@ -197,6 +203,7 @@ class Exported:
         self.epoch = 0
         self.molecules: dict[str, str] = {}
         self.rows: dict[str, list[Any]] = {table: [] for table in _TABLES}
+        self.spending: dict[str, Spent] | None = {}
         self.sealed: dict[tuple[str, int], str] = {}  # the digests of rows that are redacted
 
     @property
@@ -225,7 +232,7 @@ class Exported:
         transactions: list[TransactionRow] = self.rows["transactions"]
         out = tuple(turn for turn in self.rows["turns"] if turn.status == "submitted")
         last = transactions[-1] if transactions else None
-        return Loaded(row, dict(self.molecules), last, sequences, out, self.epoch)
+        return Loaded(row, dict(self.molecules), last, sequences, out, self.epoch, self.spending)
 
     def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
         """The job's steps, in order."""
@@ -281,6 +288,14 @@ class Exported:
 
     def disown(self, job: str) -> None:
         """Nobody owns it."""
+
+    def alone(self) -> AbstractContextManager[object]:
+        """Nobody writes into an export."""
+        return nullcontext()
+
+    def spent(self, day: str) -> Spent:
+        """What other jobs have used up is not part of it."""
+        return (self.spending or {}).get(day, Spent())
 
     def commit(self, commits: Sequence[Commit]) -> None:
         """Refused."""
@@ -369,7 +384,7 @@ class _Reading:
     def _begin(self, document: dict[str, Any]) -> Exported:
         if document.get("parley-export") is None or not isinstance(document.get("job"), str):
             raise BusError(f"{self.path}: it is no export of a job")
-        if document["parley-export"] not in (FORMAT, WITHOUT_DIGESTS):
+        if document["parley-export"] not in (FORMAT, WITHOUT_SPENDING, WITHOUT_DIGESTS):
             raise BusError(f"{self.path}: its format is {document['parley-export']!r:.40}, not {FORMAT}; update Parley")
         if document.get("protocol") != PROTOCOL:
             raise BusError(
@@ -377,12 +392,15 @@ class _Reading:
                 f"({document.get('protocol')!r:.200}); use the Parley that exported it"
             )
         self.format = document["parley-export"]
-        return Exported(document["job"])
+        exported = Exported(document["job"])
+        if self.format != FORMAT:
+            exported.spending = None
+        return exported
 
     def _row(self, exported: Exported, document: dict[str, Any]) -> None:
         table, row = document["table"], document.get("row")
         kind = _TABLES.get(table) if isinstance(table, str) else None
-        width = len(kind._fields) if kind is not None else {"owners": 1, "molecules": 2}.get(str(table))
+        width = len(kind._fields) if kind is not None else _WIDTHS.get(str(table))
         if self.format == WITHOUT_DIGESTS and table == "transactions" and isinstance(row, list):
             row = [*row, ""]
         if width is None or not isinstance(row, list) or len(row) != width:
@@ -395,6 +413,10 @@ class _Reading:
             exported.rows[table].append(kind(*row))
         elif table == "owners":
             exported.epoch = row[0] if isinstance(row[0], int) else 0
+        elif table == "spending":
+            if exported.spending is None:
+                self._refuse("its format has no such table")
+            exported.spending[row[0]] = Spent(*row[1:])
         else:
             exported.molecules[row[0]] = row[1]
 

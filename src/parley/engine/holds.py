@@ -7,6 +7,7 @@ from parley.core.terms import Hold
 PAUSE = "pause"  # of the whole job, by somebody
 LIMIT = "limit"  # of an instance, by a provider's limit; then the time when it ends
 DIALOG = "dialog"  # of a lead, by a failure that the human is asked about; then the question
+BUDGET = "budget"  # of the whole job, by a budget that is spent; then of what, and whether the job's or the day's
 STALL = "stall"  # of an instance that shows no sign of life; then its turn, and when it was last heard of
 
 

@@ -23,7 +23,7 @@ from parley.core.terms import (
     escalation_thread,
     thread_kind,
 )
-from parley.engine import stand_in, texts
+from parley.engine import spending, stand_in, texts
 from parley.engine.holds import PAUSE
 from parley.engine.live import LiveJob, said_slot
 from parley.engine.records import ANSWERED, LATE, REFUSED
@@ -160,8 +160,14 @@ def _pause(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> 
 
 
 def _resume(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
-    if Hold(live.thread, PAUSE) not in live.soup:
-        raise Disabled("the job is not paused")
-    live.fire("release", live.thread, choice=PAUSE, who=HUMAN, time=world.clock.now())
-    live.rouse()
-    return "resumed"
+    """End a pause, raise budgets that are spent, or both."""
+    raised, decider = body.get("budget"), live.row.decider or HUMAN
+    if raised and row.by != decider:
+        raise NotTheirs(f"only {decider}, who started the job, raises its budgets")
+    note = spending.lift(live, world, dict(raised), str(body.get("day", ""))) if raised else "resumed"
+    if Hold(live.thread, PAUSE) in live.soup:
+        live.fire("release", live.thread, choice=PAUSE, who=HUMAN, time=world.clock.now())
+        live.rouse()
+    elif not raised:
+        raise Disabled("a budget is spent, and it was not raised" if live.unpaid else "the job is not paused")
+    return note

@@ -45,13 +45,15 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.core.wire import decode, text
+from parley.engine import budgets
 from parley.engine.chain import link
 from parley.engine.records import dumps
 from parley.engine.signs import alarms, is_alarm
-from parley.ports import Commit, Decided, InputRow, JobRow, Loaded, MessageRow, StepRow, TransactionRow, TurnRow
+from parley.ports import Commit, Decided, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
 
 HANDLE = "handle"
 TREE = "tree"
+ONE_TURN = Spent(turns=1)
 BODIES = 4096  # messages that are remembered beside the bus
 _PLAYED_PROXY = f"{HANDLE} {PROXY} *"
 _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends on
@@ -144,6 +146,9 @@ class Turn:
     heard_at: float = 0.0  # the same as people tell time
     uses: dict[str, str] = field(default_factory=dict)  # the uses of tools that it is in, each with the tool's name
     last: str = ""  # the last thing that it did
+    day: str = ""  # on which it began, and its usage counts
+    usage: dict[str, float] = field(default_factory=dict)  # what it used, once it is over
+    worked: int = 0  # thousandths of a second at work that are counted with its end
     admission: Admission = field(init=False)  # of its payloads
 
     def __post_init__(self) -> None:
@@ -160,6 +165,7 @@ class _Pending:
     started: list[TurnRow] = field(default_factory=list)
     ended: list[tuple[str, int, str]] = field(default_factory=list)
     taken: list[InputRow] = field(default_factory=list)
+    spent: dict[str, budgets.Tally] = field(default_factory=dict)
 
 
 class LiveJob:
@@ -196,6 +202,12 @@ class LiveJob:
         self.held = self.parked = 0  # how many holds there are on the whole job, and on single instances
         self.answers: list[InputRow] = []  # what the human has answered, for the state record
         self.alarms = 0  # how many of these only the human can act on
+        self.unpaid = 0  # how many of them are for a budget that is spent
+        self.purse = budgets.Purse.of(self.settings)
+        self.used = budgets.Tally()
+        self.queued: OrderedDict[tuple[str, str], None] = OrderedDict()  # instances that wait for others to end a turn
+        self.busy_since: float | None = None  # since when somebody is at work and it was not counted yet
+        self.worked_seconds = 0.0  # at work, and not counted yet
         self.homes = ""  # where its instances have their homes, once a turn was submitted
         self._rules: dict[str, str] = {}
         self._role_texts: dict[str, str] = {}
@@ -223,6 +235,9 @@ class LiveJob:
         live.asking, live.held = len(live.soup.of(AskHuman)), len(live.soup.all(Hold, live.thread))
         live.parked = len(live.soup.of(Hold)) - live.held
         live.alarms = alarms(live.soup)
+        live.unpaid = budgets.unpaid(live.soup)
+        live.purse = budgets.Purse.of(live.settings, live.kept.get(budgets.SLOT, ""))
+        live.used = budgets.total(loaded.spent)
         live.rouse()
         return live
 
@@ -349,6 +364,7 @@ class LiveJob:
         elif isinstance(molecule, Hold):
             if molecule.thread == self.thread:
                 self.held += change
+                self.unpaid += change if budgets.is_spent(molecule) else 0
             else:
                 self.parked += change
             self.alarms += change * is_alarm(molecule)
@@ -382,9 +398,19 @@ class LiveJob:
     def begin(self, turn: Turn, host: str, time: float) -> None:
         """Put a turn out to be run."""
         self.running[turn.turn] = turn
+        self.spend(turn.day, ONE_TURN)
         self._pending.started.append(
             TurnRow(turn.turn, turn.agent, turn.thread, turn.message, self.epoch, host, "submitted", time)
         )
+
+    def spend(self, day: str, more: Spent) -> None:
+        """Count what a turn uses up, in the transaction that says so."""
+        self.used.add(more)
+        self._pending.spent.setdefault(day, budgets.Tally()).add(more)
+
+    def spending(self, day: str) -> budgets.Tally | None:
+        """What waits to be committed of a day's spending."""
+        return self._pending.spent.get(day)
 
     def write(
         self,
@@ -462,6 +488,7 @@ class LiveJob:
             pending.ended,
             [(taken.number, taken.note) for taken in pending.taken],
             row,
+            [(day, tally.spent()) for day, tally in pending.spent.items()],
         )
 
     def _row(self, time: float) -> JobRow:
@@ -472,7 +499,7 @@ class LiveJob:
             state=str(record.state),
             visit=record.visit,
             backtracks=record.backtrack_count,
-            needs_human=self.asking + self.alarms,
+            needs_human=self.asking + self.alarms + self.unpaid,
             held=self.held,
         )
         return self.row

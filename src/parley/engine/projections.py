@@ -34,6 +34,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.core.wire import decode
+from parley.engine.budgets import Line, is_spent, name_of, standing
 from parley.engine.holds import DIALOG, LIMIT, kind_of, rest_of
 from parley.engine.live import HANDLE, TREE, number_of
 from parley.engine.records import stream_of
@@ -147,7 +148,18 @@ class Present:
     @property
     def paused(self) -> bool:
         """Whether somebody has paused it."""
-        return bool(self.soup.all(Hold, job_thread(self.job)))
+        return any(not is_spent(hold) for hold in self.soup.all(Hold, job_thread(self.job)))
+
+    @property
+    def unpaid(self) -> list[Hold]:
+        """The holds on it for budgets that are spent."""
+        return [hold for hold in self.soup.all(Hold, job_thread(self.job)) if is_spent(hold)]
+
+    def spent(self) -> list[Line]:
+        """The budgets that hold it. Of yesterday's nothing is left: whoever goes on releases that hold."""
+        causes = {hold.cause for hold in self.unpaid}
+        lines = standing(self.store, self.loaded, time.time()) if causes else []
+        return [line for line in lines if line.spent and line.cause in causes]
 
     def started(self, turn: str) -> float:
         """When a turn that is out was put out."""
@@ -465,7 +477,7 @@ class Follower:
                 if step.rule == "interrupt":
                     event = _interrupted(event, _abandoned(self.store, self.job, step))
                 found.append((step.transaction, step.time, 0, event))
-            found.extend((step.transaction, step.time, 0, event) for event in _refusals(step))
+            found.extend((step.transaction, step.time, 0, event) for event in (*_refusals(step), *_notices(step)))
         for row in self.store.messages(self.job, self.message):
             self.message = row.number
             found.append((row.transaction, row.time, 1, _message_event(row)))
@@ -495,6 +507,8 @@ def _step_event(step: StepRow) -> Event:
         whose = f"{thread} " if thread_kind(thread) != "job" else ""
         waits = "waits for its provider" if cause.startswith(LIMIT) else "waits for your word" if whose else "paused"
         text = f"{whose}goes on" if step.rule == "release" else f"{whose}{waits}"
+        if is_spent(Hold(thread, cause)):
+            text, about = _budget_words(Hold(thread, cause), released=step.rule == "release"), {"budget": cause}
     elif step.rule in ("recover", "give-up"):
         fault = json.loads(step.extra).get("fault", "") if step.extra else "the process that ran it is gone"
         agent = step.at.partition(" ")[0]
@@ -532,6 +546,23 @@ def _refusals(step: StepRow) -> Iterator[Event]:
         for text in left.get(kind, ()):
             said = f"{agent} {words}: {text}"
             yield Event(step.time, kind.replace("_", "-"), agent, "", thread, thread, said, step.number, {})
+
+
+def _notices(step: StepRow) -> Iterator[Event]:
+    """The budgets that are nearly spent, as the step that starts a turn tells."""
+    if '"nearly":' not in step.extra:
+        return
+    thread = step.at.split(" ")[1]
+    for what, scope, used, limit in json.loads(step.extra)["nearly"]:
+        line = Line(what, scope, used, limit)
+        said = f"the budget is nearly spent: {line.words()}, with this turn"
+        yield Event(step.time, "budget", ORCHESTRATOR, "", thread, thread, said, step.number, {"budget": line.cause})
+
+
+def _budget_words(hold: Hold, *, released: bool) -> str:
+    what, scope = name_of(hold)
+    whose = "today's budget of" if scope == "day" else "the budget of"
+    return f"{whose} {what} allows it to go on" if released else f"{whose} {what} is spent: it waits for you"
 
 
 def _states(step: StepRow) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from parley.core.terms import (
     escalation_thread,
 )
 from parley.core.wire import decode
+from parley.engine import budgets, spending
 from parley.engine.chain import Sealed, link, parts
 from parley.engine.confinement import Confinement
 from parley.engine.evidence import (
@@ -45,6 +46,7 @@ from parley.engine.evidence import (
     wrong,
 )
 from parley.engine.live import HANDLE, handle_after, handle_slot, said_slot, tree_slot
+from parley.engine.records import LATE, REFUSED
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
 
 # The invariants look at the whole soup. A small one is looked at after each transaction; a large one when as
@@ -118,6 +120,9 @@ class Replay:
     keys: set[str] = field(default_factory=set)
     kept: dict[str, str] = field(default_factory=dict)
     turns: dict[str, TurnRow] = field(default_factory=dict)
+    purse: budgets.Purse = field(default_factory=lambda: budgets.Purse({}))
+    days: dict[str, str] = field(default_factory=dict)  # turn -> the day that it counts for
+    spent: dict[str, budgets.Tally] = field(default_factory=dict)
     retries: dict[str, str] = field(default_factory=dict)  # the answer to a failure dialog -> what it uses up
     size: int = 0
     unseen: int = 0  # steps since the invariants were last looked at
@@ -146,6 +151,8 @@ class Replay:
         for row in part.messages:
             self._number(row)
         check_inputs(self.job, part)
+        for given in part.inputs:
+            self._lift(given)
         undelivered = dict(letters)
         transitions = 0
         for step in part.steps:
@@ -321,6 +328,8 @@ class Replay:
                 self.turns[molecule.turn] = self.turns[molecule.turn]._replace(status=status)
                 if status == "ended" and _left(row).get("turn") != molecule.turn:
                     wrong("steps", row.number, f"it ends turn {molecule.turn}, and its extra says another")
+                if row.rule in _ENDED or row.rule in _LOST:
+                    self.spent[self.days[molecule.turn]].add(spending.of_step(_left(row)))
         for molecule in reaction.produced:
             if isinstance(molecule, Run) and molecule.agent != ORCHESTRATOR:
                 if molecule.turn in self.turns:
@@ -335,8 +344,33 @@ class Replay:
                     "submitted",
                     row.time,
                 )
+                self._count_turn(row, molecule.turn)
         if any(isinstance(m, Record | Hold | AskHuman) for m in (*reaction.consumed, *reaction.produced)):
             self.listed = commit.time
+
+    def _count_turn(self, row: StepRow, turn: str) -> None:
+        left = _left(row)
+        day = self.days[turn] = str(left.get("day", ""))
+        self.spent.setdefault(day, budgets.Tally()).turns += 1
+        try:
+            for what, scope, _, limit in left.get("nearly", ()):
+                self.purse.tell(what, scope, limit, day)
+                self.kept[budgets.SLOT] = self.purse.text()
+        except ODD as error:
+            wrong("steps", row.number, f"what it tells of budgets can't be read: {error}")
+
+    def _lift(self, row: InputRow) -> None:
+        """A budget that the human has raised is kept as it is now."""
+        if row.kind != "resume" or row.note.startswith((LATE, REFUSED)):
+            return
+        body = read_object("inputs", row.number, row.body)
+        if not body.get("budget"):
+            return
+        try:
+            self.purse.lift(dict(body["budget"]), str(body.get("day", "")))
+        except ODD as error:
+            wrong("inputs", row.number, f"it was taken, and raises nothing: {error}")
+        self.kept[budgets.SLOT] = self.purse.text()
 
     def _keep(self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow]) -> None:
         """Sessions, trees and words that are kept beside the molecules: each comes and goes with a step."""

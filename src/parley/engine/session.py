@@ -93,7 +93,7 @@ def _rest(live: LiveJob) -> Pause | None:
     if live.running:
         return None
     if live.held:
-        return Pause.PAUSED
+        return Pause.WAITING if live.unpaid else Pause.PAUSED
     if any(is_parked(hold) for hold in live.soup.of(Hold)):
         return None  # it goes on by itself when the provider lets it
     return Pause.WAITING if live.asking else None

@@ -197,6 +197,13 @@ def _add_run(run: argparse.ArgumentParser) -> None:
         default=[],
         help="when you are asked: never, when_unsure, always; also by state: plan=never,… (default: always)",
     )
+    run.add_argument(
+        "--budget",
+        metavar="B",
+        action="append",
+        default=[],
+        help="how much before you are asked: turns=40,money=5; also tokens, minutes, parallel, day.turns, …",
+    )
     run.add_argument("--yes", action="store_true", help="approve whatever would wait for you")
     run.add_argument("--detach", action="store_true", help="go on in the background, and print the job's id")
 
@@ -241,6 +248,13 @@ def _add_intervene(intervene: argparse.ArgumentParser) -> None:
 
 def _add_resume(resume: argparse.ArgumentParser) -> None:
     resume.add_argument("job", metavar="JOB", nargs="?")
+    resume.add_argument(
+        "--budget",
+        metavar="B",
+        action="append",
+        default=[],
+        help="raise a budget: turns=+40 by that much, turns=80 to that much; day.turns=… for today",
+    )
     resume.add_argument("--background", action="store_true", help=argparse.SUPPRESS)  # what --detach leaves running
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from parley.adapters.files import JobFiles
 from parley.adapters.glance import Glimpse
 from parley.adapters.worktrees import Worktrees
 from parley.engine import records
+from parley.engine.budgets import remedies, standing
 from parley.engine.exits import situations
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
 from parley.engine.signs import alarms, stalls
@@ -83,6 +85,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         **_head(store, present),
         "threads": [thread.document() for _, thread in everyone(present, behind, files)],
         "cost": behind.usage,
+        "budget": [line.document() for line in standing(store, present.loaded, time.time())],
         "turns_lost": behind.lost,
         "refused": behind.refused,
         "steps": transaction.steps if transaction else 0,
@@ -137,7 +140,9 @@ def exits(present: Present) -> list[str]:
         home = [f"parley diff {job}", f"parley merge {job}"] if present.row.state == "DONE" else [f"parley diff {job}"]
         return [*home, f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
     found = [f"parley answer {asked.id}" for asked in present.questions()]
-    if present.paused or not present.owned:
+    spent = present.spent()
+    found += [remedies(job, line)[0] for line in spent]
+    if present.paused or not (spent or present.owned):
         found.append(f"parley resume {job}")
     if not present.paused:
         found.append(f"parley pause {job}")

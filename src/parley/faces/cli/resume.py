@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
-from parley.config import Settings
+from parley.config import Settings, budget_amount, budget_words
 from parley.engine.audit import read_anchor
-from parley.engine.projections import TERMINAL
+from parley.engine.budgets import SLOT, Line, Purse, day_of, remedies
+from parley.engine.projections import TERMINAL, Present
+from parley.engine.records import LATE, REFUSED
 from parley.engine.session import leave
-from parley.faces.cli import OK, Trouble
+from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
@@ -26,6 +29,7 @@ from parley.ports import JobRow
 def run(words: argparse.Namespace) -> int:
     """Go on."""
     place = place_of(words.repo)
+    raised = _raised(words)
     with bus(place) as store:
         rows = store.jobs()
         make_good(store, place, rows)
@@ -39,8 +43,13 @@ def run(words: argparse.Namespace) -> int:
                 _say(words, row, f"{row.job} has ended: {row.state}")
                 return STATE_CODES[row.state]
             jobs = [row.job]
-            if row.held and _release(store, row, place):
-                _say(words, row, f"{row.job} goes on")
+            present = Present(store, row.job)
+            if raised:
+                _check_raise(present, raised)
+            elif spent := present.spent():
+                raise Trouble(_spent_words(row.job, spent))
+            if (present.paused or raised) and (note := _release(store, row, raised)):
+                _say(words, row, f"{row.job} goes on" if note == "resumed" else f"{row.job}: {note}")
                 return OK
             if store.owner_lives(row.job) and not words.json:
                 print(f"another process works on {row.job}; it is taken over should that process end")
@@ -79,27 +88,67 @@ def cast_of(row: JobRow) -> list[dict[str, Any]]:
 
 
 def can_go_on(store: SqliteStore, row: JobRow) -> bool:
-    """Whether a job was interrupted, and not paused by somebody."""
-    return row.state not in TERMINAL and not row.held and not store.owner_lives(row.job)
-
-
-def _release(store: SqliteStore, row: JobRow, place: Place) -> bool:
-    """End a pause. Whether somebody else goes on with the job."""
-    key = f"resume:{RandomIds().new()}"
-    if not store.owner_lives(row.job):
-        leave(store, row.job, "resume", key, body={}, by=me())
+    """Whether a job was interrupted, and neither paused by somebody nor held by a budget that is spent."""
+    if row.state in TERMINAL or store.owner_lives(row.job):
         return False
-    taken = put_and_wait(store, row.job, "resume", key, {})
+    if not row.held:
+        return True
+    present = Present(store, row.job)
+    return not present.paused and not present.spent()
+
+
+# ---- budgets -------------------------------------------------------------------------------------
+
+
+def _spent_words(job: str, spent: list[Line]) -> str:
+    raising, giving_up = remedies(job, spent[0])
+    return (
+        f"{job} is held, its budget is spent: {'; '.join(line.words() for line in spent)}; "
+        f"raise it: {raising}, or give the job up: {giving_up}"
+    )
+
+
+def _raised(words: argparse.Namespace) -> dict[str, str]:
+    """What is to be raised, as an input says it."""
+    found: dict[str, str] = {}
+    for (what, scope), word in budget_words(",".join(words.budget)).items() if words.budget else ():
+        budget_amount(what, word.removeprefix("+"), f"--budget {what}={word}")
+        found[what if scope == "job" else f"{scope}.{what}"] = word
+    if found and words.job is None:
+        raise Trouble("name the job whose budget is to be raised: parley resume JOB --budget …")
+    return found
+
+
+def _check_raise(present: Present, raised: dict[str, str]) -> None:
+    if me() != present.row.decider:
+        raise Trouble(f"only {present.row.decider}, who started {present.job}, raises its budgets")
+    purse = Purse.of(json.loads(present.row.settings), present.loaded.molecules.get(SLOT, ""))
+    try:
+        purse.lift(raised, day_of(time.time()))
+    except ValueError as error:
+        raise Trouble(f"{present.job}: {error}") from error
+
+
+def _release(store: SqliteStore, row: JobRow, raised: dict[str, str]) -> str:
+    """End a pause, raise a budget. Where somebody else goes on with the job: what became of it."""
+    key = f"resume:{RandomIds().new()}"
+    body = {"budget": raised, "day": day_of(time.time())} if raised else {}
+    if not store.owner_lives(row.job):
+        leave(store, row.job, "resume", key, body=body, by=me())
+        return ""
+    taken = put_and_wait(store, row.job, "resume", key, body)
     if taken is None:
         raise Trouble(f"the owner of {row.job} does not answer; it is told, and `parley show {row.job}` tells more", 1)
-    return True
+    if taken.note.startswith((LATE, REFUSED)):
+        raise Trouble(f"{row.job}: {taken.note}", FAILED)
+    return taken.note
 
 
 def _nothing(words: argparse.Namespace, paused: list[str]) -> int:
     if words.json:
         print_json({"jobs": []})
     elif paused:
-        print(f"nothing was interrupted; paused, and goes on when it is named: parley resume {' | '.join(paused)}")
+        print(f"nothing was interrupted; held, and goes on when it is named: parley resume {' | '.join(paused)}")
     else:
         print("nothing was interrupted; `parley ls` lists the jobs")
     return OK

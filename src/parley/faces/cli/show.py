@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from parley.adapters.files import JobFiles
+from parley.engine.budgets import Line
 from parley.engine.projections import Present, past
 from parley.faces.cli import OK
 from parley.faces.cli.bus import bus, find_job
@@ -75,6 +76,10 @@ def _print_job(document: dict[str, Any]) -> None:
     cost = cost_words(document["cost"])
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
     print(f"  cost       {cost}{lost}; {document['messages']} messages, {document['steps']} steps")
+    for number, line in enumerate(document["budget"]):
+        said = Line(**line)
+        spent = "  spent" if said.spent else ""
+        print(f"  {'' if number else 'budget':<11}{said.words()}{spent}")
     if document["refused"]:
         print(f"  refused    {document['refused']} times; see what with: parley log {document['id']}")
     policies = ", ".join(f"{state} {policy}" for state, policy in document["policies"].items())

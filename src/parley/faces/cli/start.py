@@ -45,6 +45,8 @@ def run(words: argparse.Namespace) -> int:
     agent = choose(words.agent, settings, place, playbook=words.playbook is not None)
     for policy in words.policy:
         settings = config.with_policy(settings, policy)
+    for budget in words.budget:
+        settings = config.with_budget(settings, budget)
     playbook = load(Path(words.playbook)) if words.playbook is not None else Playbook()
     snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes)
     check(snapshot["roles"], settings, place)
@@ -109,6 +111,7 @@ def snapshot_of(
         "retry_budget": settings.retry_budget,
         "time_limit_seconds": settings.time_limit_seconds,
         "stall_seconds": settings.stall_seconds,
+        "budget": {"job": {"parallel": settings.parallel, **settings.budget.job}, "day": dict(settings.budget.day)},
         "human": document.get("human"),
         "proxy": document.get("proxy"),
         "agents": document["agents"],

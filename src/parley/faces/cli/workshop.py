@@ -23,6 +23,7 @@ from parley.adapters.turns import LocalTurns
 from parley.adapters.worktrees import Worktrees
 from parley.config import Settings
 from parley.engine.attention import exits_of
+from parley.engine.budgets import remedies
 from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
 from parley.engine.session import Pause, View, drive
@@ -176,7 +177,9 @@ def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> Non
     elif how is Pause.WAITING:
         for asked in present.questions():
             print_question(asked, place)
-        print(f"then go on with: parley resume {job}")
+        print_spent(present)
+        if not present.unpaid:
+            print(f"then go on with: parley resume {job}")
     else:
         reason = present.record.history[-1].reason if present.record and present.record.history else ""
         print(f"{job} {row.state}{f': {safe(reason)}' if reason else ''}")
@@ -184,6 +187,14 @@ def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> Non
             print(f"the result: {result_of(place, job)}")
             for line in lines(deliver(store, present, JobFiles(place.home)) or {}):
                 print(line)
+
+
+def print_spent(present: Present) -> None:
+    """The budgets that hold a job, and what can be done about each."""
+    for line in present.spent():
+        print(f"{present.job} waits for you, a budget is spent: {line.words()}")
+        for command in remedies(present.job, line):
+            print(f"  {command}")
 
 
 def put_as_branch(place: Place, job: str) -> None:

@@ -272,7 +272,7 @@ class TerminalView:
     def _status(self, *, ended: bool) -> str:
         if ended:
             return "finished"
-        if self._questions:
+        if self._questions or self._present.unpaid:
             return "needs you"
         return "paused" if self._present.paused else "working"
 

@@ -1,0 +1,81 @@
+"""One day's budget, many jobs, several processes at once on one bus."""
+
+import json
+import threading
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from parley.adapters.sqlite import SqliteStore
+from parley.core.terms import Hold
+from parley.engine.audit import audit
+from parley.engine.engine import Engine
+from parley.engine.roster import charter_of
+from parley.engine.world import World
+from parley.ports import JobRow
+from simulator.world import BEGINNING, Fuse, Schedule, SimClock, SimDisk, SimFiles, SimIds, SimTurns, SimWorkspace
+from tests.budgets.test_jobs import budget, fan
+from tests.engine.stage import Stage
+
+
+class Process:
+    """An engine of its own, with its own connection to the bus that all share."""
+
+    def __init__(self, home: Path, jobs: list[str], limits: dict[str, float]) -> None:
+        self.jobs = jobs
+        self.limits = limits
+        self.store = SqliteStore(home, durability="normal")
+        self.outside = SqliteStore(home, durability="normal")
+        clock, disk, fuse = SimClock(), SimDisk(), Fuse(None, Random(0))
+        turns = SimTurns(Schedule(clock), disk, Random(1), fuse, {}, self.outside)  # type: ignore[arg-type] # it only loads
+        self.engine = Engine(World(self.store, turns, SimWorkspace(disk, fuse), SimFiles(disk, fuse), clock, SimIds()))
+
+    def run(self) -> None:
+        settings = Stage(fan(3), **budget("day", **self.limits)).settings
+        for job in self.jobs:
+            row = JobRow(
+                job, "do it", "ada", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings)
+            )
+            self.engine.start(row, charter_of(job, settings))
+        idle = 0
+        while idle < 3:
+            idle = 0 if self.engine.crank(5.0) else idle + 1
+
+    def close(self) -> None:
+        self.store.close()
+        self.outside.close()
+
+
+@pytest.mark.parametrize("cap", [1, 7, 20, 45])
+def test_processes_at_once_do_not_exceed_a_days_turns_by_one(tmp_path: Path, cap: int) -> None:
+    processes = [Process(tmp_path, [f"p{number}-a", f"p{number}-b"], {"turns": cap}) for number in range(3)]
+    threads = [threading.Thread(target=process.run) for process in processes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store = SqliteStore(tmp_path)
+    jobs = [job for process in processes for job in process.jobs]
+    started = {job: len(list(store.turns(job))) for job in jobs}
+    held = [job for process in processes for job, live in process.engine.jobs.items() if live.soup.of(Hold)]
+    (day,) = {day for job in jobs for day in store.load(job).spent or {}}
+
+    assert sum(started.values()) == cap == store.spent(day).turns
+    assert len(held) == len([job for job in jobs if store.load(job).row.state != "DONE"])
+    assert all(audit(store, job, None).ok for job in jobs)
+    store.close()
+    for process in processes:
+        process.close()
+
+
+def test_a_job_without_a_days_budget_is_counted_for_those_that_have_one(tmp_path: Path) -> None:
+    free, bound = Process(tmp_path, ["free"], {}), Process(tmp_path, ["bound"], {"turns": 30})
+    free.run()
+    used = len(list(free.store.turns("free")))
+    bound.run()
+
+    assert used > 10
+    assert len(list(free.store.turns("bound"))) == 30 - used
+    for process in (free, bound):
+        process.close()
