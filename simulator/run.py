@@ -18,11 +18,14 @@ from parley.core.states import Record
 from parley.core.terms import AskHuman, Hold, Idle, Mailbox, Run, Surface
 from parley.core.wire import decode
 from parley.engine.audit import audit
+from parley.engine.budgets import day_of
 from parley.engine.engine import Engine
+from parley.engine.projections import Present
 from parley.engine.roster import charter_of
 from parley.engine.stand_in import answer_key
 from parley.engine.world import World
 from parley.ports import Duplicate, JobRow, LostOwnership, Owned
+from simulator import budgets
 from simulator.scenario import Scenario, scenario
 from simulator.world import (
     BEGINNING,
@@ -124,6 +127,7 @@ class Simulation:
             "retry_budget": 2,
             "time_limit_seconds": 30,
             "stall_seconds": 8,
+            "budget": budgets.budget(self.seed),
             "agents": made.agents,
             "proxy": made.proxy,
             "human": made.stand_in,
@@ -151,6 +155,7 @@ class Simulation:
     def run(self) -> Result:
         """Run to the end, or to where only a silent human could go on."""
         self.schedule.after(1.0, self.human)
+        self.schedule.after(1.0, self.patron)
         self.open()
         checked = 0
         for _ in range(CRANKS):
@@ -245,6 +250,15 @@ class Simulation:
         if soup.of(Hold) and self.rng.random() < 0.5:
             self.put("resume", {})
 
+    def patron(self) -> None:
+        """Whoever pays raises what is spent, also where nobody answers: so every run comes to its end."""
+        self.schedule.after(20.0, self.patron)
+        if any(row.job == JOB and row.needs_human for row in self.outside.jobs()):
+            present = Present(self.outside, JOB)
+            if present.unpaid:
+                raised = budgets.raises(self.rng, present)
+                self.put("resume", {"budget": raised, "day": day_of(self.clock.now())})
+
     def soup(self) -> Soup:
         """The soup as the bus has it."""
         molecules = self.outside.load(JOB).molecules
@@ -300,6 +314,9 @@ class Simulation:
         self.judge_end(soup, record)
         self.judge_deliveries(soup)
         self.judge_turns(soup, record)
+        broken = budgets.broken(store, SimFiles(self.disk, Fuse(None, self.rng)), JOB)
+        if broken:
+            raise Failed(self.seed, broken)
         state = json.loads(self.disk.records[JOB, "state.json"])
         report = audit(store, JOB, state["head"], self.rules)
         if not report.ok:

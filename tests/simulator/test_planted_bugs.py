@@ -13,9 +13,9 @@ from parley.core.rule import Firing, Reaction, RuleSet
 from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.terms import Mailbox, Ruling
-from parley.engine import calls, endings, engine, orchestrator, reduce
-from parley.engine.live import LiveJob
-from parley.ports import Commit
+from parley.engine import budgets, calls, endings, engine, orchestrator, reduce
+from parley.engine.live import LiveJob, Turn
+from parley.ports import Commit, Spent
 from simulator import world
 from simulator.run import Failed, simulate
 
@@ -184,3 +184,25 @@ def test_a_fallback_that_answers_for_the_human_is_found(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(endings, "fall_back", approve)
     assert found()
+
+
+def test_a_budget_that_is_spent_one_turn_late_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets.Line, "spent", property(lambda line: line.used > line.limit))
+    assert "starts one more than" in found()
+
+
+def test_an_owner_that_begins_to_count_anew_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "total", lambda spent: budgets.Tally())
+    assert "starts one more than" in found()
+
+
+def test_an_interrupt_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = LiveJob.begin
+
+    def free(self: LiveJob, turn: Turn, host: str, time: float) -> None:
+        begin(self, turn, host, time)
+        if self._pending.steps[-1].rule == "interrupt":
+            self.spend(turn.day, Spent(turns=-1))
+
+    monkeypatch.setattr(LiveJob, "begin", free)
+    assert "the bus counts" in found()

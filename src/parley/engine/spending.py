@@ -146,7 +146,8 @@ def lift(live: LiveJob, world: World, words: dict[str, str], day: str) -> str:
     left = release(live, world, HUMAN)
     if left:
         return f"raised; still spent: {'; '.join(line.words() for line in left)}"
-    return f"the budget is now {', '.join(line.words() for line in _lines(live, day, lambda _: Tally()))}"
+    lines = _lines(live, day, lambda day: today_of(world, [live], day))
+    return f"the budget is now {', '.join(line.words() for line in lines if line.option in words)}"
 
 
 __all__ = ["DAY", "JOB", "allows", "clock", "count", "left_by", "lift", "news", "of_step", "refuse_spark", "release"]

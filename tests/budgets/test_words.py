@@ -1,0 +1,112 @@
+"""Budgets as people write them: settings, options, and every way to get them wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from parley import config
+from parley.config import BudgetSettings, ConfigError, Settings, with_budget
+from tests.cli.home import LEADS, Home
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.delenv("PARLEY_HOME", raising=False)
+    return Home(tmp_path)
+
+
+def read(folder: Path, text: str) -> BudgetSettings:
+    (folder / "parley.toml").write_text(text, encoding="utf-8")
+    return config.read(folder).budget
+
+
+def test_budgets_are_read(tmp_path: Path) -> None:
+    job = '[budget.job]\nturns = 40\ntokens = "2M"\nmoney = 5.5\nminutes = 90\nparallel = 4\n'
+
+    assert read(tmp_path, f'{job}[budget.day]\nturns = 100\ntokens = "500k"\nmoney = 20\n') == BudgetSettings(
+        {"turns": 40, "tokens": 2_000_000, "money": 5.5, "minutes": 90, "parallel": 4},
+        {"turns": 100, "tokens": 500_000, "money": 20},
+    )
+    assert read(tmp_path, "") == BudgetSettings()
+
+
+def test_options_go_before_settings(tmp_path: Path) -> None:
+    settings = Settings(budget=BudgetSettings({"turns": 10, "money": 1}, {"turns": 50}))
+    settings = with_budget(with_budget(settings, "turns=40, tokens=1.5M"), "day.money=3,minutes=0.5")
+
+    assert settings.budget == BudgetSettings(
+        {"turns": 40, "money": 1, "tokens": 1_500_000, "minutes": 0.5}, {"turns": 50, "money": 3}
+    )
+
+
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("turns = -1", "[budget.job] turns: it must be a whole number above 0; write turns=40"),
+        ("turns = 0", "[budget.job] turns: it must be a whole number above 0"),
+        ("turns = 1.5", "[budget.job] turns: it must be a whole number above 0"),
+        ("turns = true", "[budget.job] turns: it must be a whole number above 0"),
+        ('turns = "many"', "[budget.job] turns: it must be a whole number above 0"),
+        ('tokens = ""', "[budget.job] tokens: it must be a whole number above 0; write tokens=2000000"),
+        ('tokens = "2G"', "[budget.job] tokens: it must be a whole number above 0"),
+        ("money = nan", "[budget.job] money: it must be a number above 0; write money=5"),
+        ("money = inf", "[budget.job] money: it must be a number above 0"),
+        ("money = -0.5", "[budget.job] money: it must be a number above 0"),
+        ("minutes = [1]", "[budget.job] minutes: it must be a number above 0; write minutes=90"),
+        ("parallel = 0", "[budget.job] parallel: it must be a whole number above 0; write parallel=4"),
+        ("turns = 10000000000000", "[budget.job] turns: it must be a whole number above 0"),
+        ("hours = 3", "[budget.job] hours: there is no such setting; use one of: turns, tokens, money"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_no_budget(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, f"[budget.job]\n{line}\n")
+
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("[budget]\nturns = 3", "there is no such setting; use one of: job, day"),
+        ("budget = 3", "budget: it must be a table"),
+        ("[budget]\njob = 3", "[budget.job]: it must be a table"),
+        ("[budget.day]\nminutes = 3", "[budget.day] minutes: there is no such setting; use one of: turns, tokens"),
+    ],
+)  # fmt: skip
+def test_a_table_that_is_no_budget(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, text)
+
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "word, said",
+    [
+        ("turns=-1", "it must be a whole number above 0; write turns=40"),
+        ("turns=+5", "it must be a whole number above 0"),
+        ("turns=0", "it must be a whole number above 0"),
+        ("money=nan", "it must be a number above 0; write money=5"),
+        ("money=1e9", "it must be a number above 0"),
+        ("turns=1e3", "it must be a whole number above 0"),
+        ("turns=٣", "it must be a whole number above 0"),
+        ("turns", "it does not say how much; write turns=40"),
+        ("turns=", "it does not say how much; write turns=40"),
+        ("turns=3,turns=4", "turns is given twice; leave one of them out"),
+        ("hours=3", "there is no budget 'hours'; use one of: turns, tokens, money, minutes, parallel, day.turns"),
+        ("day.minutes=3", "there is no budget 'day.minutes'; use one of: turns,"),
+        ("year.turns=3", "there is no budget 'year.turns'"),
+        ("", "there is no budget ''"),
+    ],
+)
+def test_an_option_that_is_no_budget(home: Home, word: str, said: str) -> None:
+    line = home.refuses("run", "x", "--playbook", home.write("p.yaml", LEADS), "--budget", word)
+
+    assert said in line
+    assert not (home.folder / ".parley").exists()
+
+
+def test_raising_needs_a_job(home: Home) -> None:
+    assert "name the job whose budget is to be raised" in home.refuses("resume", "--budget", "turns=+3")
