@@ -26,6 +26,7 @@ from parley.engine.stand_in import answer_key
 from parley.engine.world import World
 from parley.ports import Duplicate, JobRow, LostOwnership, Owned
 from simulator import budgets
+from simulator.minds import fault, mind
 from simulator.scenario import Scenario, scenario
 from simulator.world import (
     BEGINNING,
@@ -77,6 +78,7 @@ class Simulation:
         self.trace = trace or (lambda text: None)
         self.rng = Random(seed)
         self.scenario: Scenario = scenario(self.rng)
+        self.mind = mind(seed)
         self.clock = SimClock()
         self.ids = SimIds()
         self.schedule = Schedule(self.clock)
@@ -105,7 +107,9 @@ class Simulation:
             SimFiles(self.disk, fuse),
             self.clock,
             self.ids,
+            decisions=self.mind.decisions,
         )
+        self.mind.decisions.fuse = fuse
         return Engine(world, self.rules)
 
     def died(self, why: str) -> None:
@@ -121,7 +125,7 @@ class Simulation:
         roles = [{"name": name, "team": made.teams.get(name, [])} for name in made.agents]
         settings = {
             "roles": roles,
-            "policies": list(made.policies),
+            "policies": self.mind.policies or list(made.policies),
             "fan_out": made.fan_out,
             "crash_budget": 3,
             "retry_budget": 2,
@@ -129,8 +133,9 @@ class Simulation:
             "stall_seconds": 8,
             "budget": budgets.budget(self.seed),
             "agents": made.agents,
-            "proxy": made.proxy,
+            "proxy": self.mind.proxy or made.proxy,
             "human": made.stand_in,
+            "memory": self.mind.settings,
         }
         row = JobRow(JOB, "do it", "me", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings))
         try:
@@ -321,6 +326,8 @@ class Simulation:
         report = audit(store, JOB, state["head"], self.rules)
         if not report.ok:
             raise Failed(self.seed, f"the audit found: {report.findings}")
+        if wrong := fault(self.mind, JOB, store):
+            raise Failed(self.seed, wrong)
         work = dict(record.approved).get("WORK_SUMMARY.md")
         there = SimWorkspace(self.disk, Fuse(None, self.rng)).snapshot(JOB, f"job:{JOB}", "").tree
         if record.state == "DONE" and work != there:

@@ -13,9 +13,9 @@ from parley.core.rule import Firing, Reaction, RuleSet
 from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.terms import Mailbox, Ruling
-from parley.engine import budgets, calls, endings, engine, orchestrator, reduce
+from parley.engine import budgets, calls, endings, engine, orchestrator, reduce, remembering
 from parley.engine.live import LiveJob, Turn
-from parley.ports import Commit, Spent
+from parley.ports import Commit, MemoryTrouble, Spent
 from simulator import world
 from simulator.run import Failed, simulate
 
@@ -206,3 +206,34 @@ def test_an_interrupt_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(LiveJob, "begin", free)
     assert "the bus counts" in found()
+
+
+def test_a_decision_that_a_crash_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was said, and committed, is not remembered where the process dies before it gets to that."""
+    monkeypatch.setattr(remembering, "again", lambda live, world_: None)
+    assert "said and not remembered" in found()
+
+
+def test_a_decision_that_is_remembered_before_its_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a crash takes back was never said."""
+    settled = engine.Engine._settle
+
+    def hasty(self: engine.Engine, live: LiveJob) -> None:
+        settled(self, live)
+        remembering.keep(live, self.world)
+
+    monkeypatch.setattr(engine.Engine, "_settle", hasty)
+    assert "remembered that nobody said" in found()
+
+
+def test_a_memory_whose_failure_ends_the_job_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job does without what it can't remember."""
+
+    def strict(live: LiveJob, world_: Any) -> None:
+        if live.decided:
+            world_.decisions.remember(live.decided)
+            live.decided = []
+
+    monkeypatch.setattr(remembering, "keep", strict)
+    with pytest.raises(MemoryTrouble):
+        found()

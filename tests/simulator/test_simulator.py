@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 
 import pytest
 
-from simulator.run import simulate
+from simulator.minds import mind
+from simulator.run import JOB, Simulation, simulate
 
 SEEDS = 2_000
 CHUNK = 50
@@ -55,3 +57,16 @@ def test_seeds_reach_every_end_and_nearly_every_rule() -> None:
         "send-ask",
     } <= fired
     assert sum(result.crashes for result in results) > 100
+
+
+def test_seeds_let_answers_stand_and_be_questions_and_lose_the_memory() -> None:
+    """Its minds are of all kinds: the record supports an answer, or does not, and some memories fail."""
+    told: Counter[str] = Counter()
+    for seed in range(300):
+        made = mind(seed)
+        if made.settings is not None and made.steady and made.policies:
+            run = Simulation(seed)
+            run.run()
+            abouts = (json.loads(row.meta) for row in run.outside.messages(JOB) if '"weighed"' in row.meta)
+            told.update("stood" if about["weighed"]["answer"] else about["how"] for about in abouts)
+    assert {"stood", "unsure", "checked"} <= set(told), told

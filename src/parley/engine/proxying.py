@@ -118,7 +118,6 @@ def settle(live: LiveJob, world: World, turn: Turn, question: str) -> None:
         more["recalled"] = list(turn.recalled)
     if "ask" in said:
         more |= {name: said[name] for name in ("found", "would") if said.get(name)}
-        more["how"] = "policy" if proxy.policy is Policy.ALWAYS else "unsure"
         to_human(live, world, question, said["ask"], key=f"{turn.turn}/ask", more=more)
         return
     ruling, would = Ruling(said["ruling"]) if said["ruling"] else None, said["would"]

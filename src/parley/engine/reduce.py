@@ -156,7 +156,10 @@ def to_human(
     thread = escalation_thread(question)
     proxy = live.soup.need(Proxy, thread)
     asked = message(live, world, proxy.question.message)
-    own, more = texts.own_words(asked.body), more or {}
+    own = texts.own_words(asked.body)
+    more = {"how": "policy" if proxy.policy is Policy.ALWAYS else "unsure", **(more or {})}
+    if live.forgetful:
+        more["forgetful"] = live.forgetful
     record = enclosing(live.soup, proxy.thread)
     name = live.write(
         (PROXY, thread),

@@ -122,7 +122,7 @@ def keep(live: LiveJob, world: World) -> None:
         live.decided = waiting
         live.forgetful = str(trouble)
     else:
-        live.decided = []
+        live.decided, live.forgetful = [], ""
 
 
 def _discreet(one: Decided, world: World) -> Decided:

@@ -210,6 +210,8 @@ def expected(more: Mapping[str, Any]) -> str:
         lines.append(f"The proxy would say: {said}{'' if sure is None else f' ({sure:.0%} sure)'}.{reason}")
     if more.get("weighed"):
         lines.append(f"Why you are asked: {more['weighed']['why']}.")
+    if more.get("forgetful"):
+        lines.append(f"What you say can't be remembered for now: {more['forgetful']}.")
     return "\n".join(lines)
 
 

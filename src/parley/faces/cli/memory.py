@@ -24,7 +24,7 @@ from parley.ports import Decided, Guess
 STATES = ("INTENT", "PLAN", "EXECUTE")
 HOW = {
     "policy": "you are always asked here",
-    "unsure": "the proxy was not sure enough",
+    "unsure": "the proxy was not sure enough, or the record was not",
     "checked": "it was sure, and you were asked to check it",
     "answered": "the proxy answered by itself",
     "corrected": "you corrected it",

@@ -1,0 +1,120 @@
+"""What a run's human is remembered by: a record of earlier decisions, a proxy that goes by it, a memory that may fail.
+
+It is drawn by a chance of its own, so that a seed's run is otherwise what it was without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from parley.core.terms import Kind
+from parley.engine.live import number_of
+from parley.engine.records import ANSWERED
+from parley.engine.remembering import PLAYBOOK
+from parley.ports import Decided, Guess, InputRow, MessageRow, Store
+from simulator.scenario import Rule
+from simulator.world import BEGINNING, SimDecisions
+
+SHARE = 0.3  # of the runs that have a memory
+HUMAN = "me"
+DAY = 86_400.0
+STATES = ("INTENT", "PLAN", "EXECUTE")
+
+
+@dataclass(frozen=True)
+class Mind:
+    """One run's memory, and what goes with it; none in most runs."""
+
+    decisions: SimDecisions
+    settings: dict[str, Any] | None
+    proxy: list[Rule] | None
+    policies: list[str] | None  # in place of the scenario's own
+    steady: bool  # whether the memory never fails
+
+
+def mind(seed: int) -> Mind:
+    """A mind by chance."""
+    rng = Random(f"mind {seed}")
+    if rng.random() >= SHARE:
+        return Mind(SimDecisions(rng), None, None, None, steady=True)
+    failing = rng.choice((0.0, 0.0, 0.1, 1.0))
+    decisions = SimDecisions(Random(f"memory {seed}"), failing)
+    decisions.kept = {(one.job, one.question, one.framing): one for one in _record(rng)}
+    settings = {
+        "on": rng.random() < 0.9, "rehearse": True, "checked": rng.choice((0.0, 0.0, 0.1, 1.0)), "repository": "sim",
+    }  # fmt: skip
+    policies = rng.choice((None, ["when_unsure"] * 3))
+    return Mind(decisions, settings, _proxy(rng), policies, steady=not failing)
+
+
+def _record(rng: Random) -> list[Decided]:
+    """Decisions of other jobs: in some minds enough of them, and as predicted, for answers to stand."""
+    approved = rng.choice((0.5, 1.0, 1.0))
+    found = []
+    for number in range(rng.choice((0, 3, 120, 120))):
+        predicted = rng.choice(("approve", "revise"))
+        said = predicted if rng.random() < approved else "revise"
+        found.append(
+            Decided(
+                BEGINNING - DAY, HUMAN, "sim", f"past{number}", "q", "m1", rng.choice(STATES),
+                rng.choice(("assert", "question")), f"is it right? {number}", after=Guess(predicted, 0.8), verdict=said,
+                agreed=said == predicted,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _proxy(rng: Random) -> list[Rule]:
+    predicts = {"predict": {"verdict": rng.choice(("approve", "revise")), "confidence": 0.6}}
+    verdict = rng.choice(("approve", "approve", "revise"))
+    answers = {"answer": {"verdict": verdict, "text": "I know", "confidence": 0.9, "reason": "so it was before"}}
+    asks = {"ask_human": {"text": "please look", "found": "this", "would": "approve", "confidence": 0.7}}
+    first = rng.choice(([predicts, answers], [answers], [predicts, asks], [predicts, answers, asks], [predicts]))
+    passes_on = [
+        {"match": rf"^\[HUMAN {said}\]", "repeat": True, "do": [{"answer": {"verdict": said, "text": "as said"}}]}
+        for said in ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
+    ]
+    dies = [{"match": "QUESTION", "do": [predicts, {"crash": 9}]}] if rng.random() < 0.2 else []
+    return [*dies, {"match": r"\[QUESTION\]", "repeat": True, "do": first}, *passes_on]
+
+
+# ---- what must be true of it ---------------------------------------------------------------------
+
+
+def fault(made: Mind, job: str, store: Store) -> str:
+    """What is wrong with what was remembered of a job; empty: nothing. It must say what the bus says, once."""
+    kept = {key[1:]: one for key, one in made.decisions.kept.items() if key[0] == job}
+    if made.settings is None or not made.settings["on"]:
+        return f"{len(kept)} decisions were remembered though the memory was not in use" if kept else ""
+    rows = {row.number: row for row in store.messages(job)}
+    said = dict(_said(rows, store.inputs(job, waiting=False)))
+    own = dict(_answered(rows.values()))
+    if strange := kept.keys() - said.keys() - own.keys():
+        return f"something was remembered that nobody said: {min(strange)}"
+    if made.steady and (lost := (said.keys() | own.keys()) - kept.keys()):
+        return f"something was said and not remembered: {min(lost)}"
+    for key, one in kept.items():
+        if one.verdict != {**own, **said}[key]:
+            return f"{key} was remembered as {one.verdict!r}, and the bus says otherwise"
+    return ""
+
+
+def _said(rows: dict[int, MessageRow], inputs: Iterable[InputRow]) -> Iterable[tuple[tuple[str, str], str | None]]:
+    for row in inputs:
+        if row.kind != "answer" or row.note != ANSWERED or row.by not in (HUMAN, PLAYBOOK):
+            continue
+        body = json.loads(row.body)
+        about = json.loads(rows[number_of(body["framing"])].meta)
+        if about["kind"] != Kind.FAILURE:
+            yield (body["question"], body["framing"]), body["ruling"] or ""
+
+
+def _answered(rows: Iterable[MessageRow]) -> Iterable[tuple[tuple[str, str], str | None]]:
+    for row in rows:
+        about = json.loads(row.meta) if row.meta else {}
+        if "answer" in about and "would" in about:
+            yield (about["answer"], ""), None
