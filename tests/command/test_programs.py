@@ -55,6 +55,8 @@ def test_questions_and_verdicts_can_be_given_from_a_shell(stage: Make, tmp_path:
         tmp_path,
         '#!/bin/sh\nparley tool AskQuestion --kind assert --artifact PLAN.md "good?" &&\n'
         "echo 'as it is' | parley tool Answer --verdict 'backtrack plan' --confidence 0.5 - &&\n"
+        "parley tool Predict --verdict approve --confidence 0.6 && parley tool AskHuman 'is it?' --found 'no tests'\\\n"
+        " --would revise --confidence 0.7 --reason 'they were promised' &&\n"
         "parley tool Send --thread dispatcher 'it is done' && parley tool Send --kind assert x\n",
     )
     here = stage({"one": {"command": [name]}})
@@ -64,6 +66,17 @@ def test_questions_and_verdicts_can_be_given_from_a_shell(stage: Make, tmp_path:
     assert [(call.tool, dict(call.arguments)) for call in here.calls] == [
         ("AskQuestion", {"kind": "assert", "artifact": "PLAN.md", "text": "good?"}),
         ("Answer", {"verdict": "backtrack plan", "confidence": 0.5, "text": "as it is\n"}),
+        ("Predict", {"verdict": "approve", "confidence": 0.6}),
+        (
+            "AskHuman",
+            {
+                "found": "no tests",
+                "would": "revise",
+                "reason": "they were promised",
+                "confidence": 0.7,
+                "text": "is it?",
+            },
+        ),
         ("Send", {"thread": "dispatcher", "text": "it is done"}),
     ]
     assert ended.fault == "it exited with 2: parley: Send takes no --kind; it takes: to, thread, text"
