@@ -13,9 +13,9 @@ from parley.core.rule import Firing, Reaction, RuleSet
 from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.terms import Mailbox, Ruling
-from parley.engine import budgets, calls, endings, engine, orchestrator, reduce, remembering
+from parley.engine import budgets, calls, endings, engine, inputs, orchestrator, reduce, remembering
 from parley.engine.live import LiveJob, Turn
-from parley.ports import Commit, MemoryTrouble, Spent
+from parley.ports import Commit, Spent
 from simulator import world
 from simulator.run import Failed, simulate
 
@@ -214,16 +214,16 @@ def test_a_decision_that_a_crash_loses_is_found(monkeypatch: pytest.MonkeyPatch)
     assert "said and not remembered" in found()
 
 
-def test_a_decision_that_is_remembered_before_its_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a crash takes back was never said."""
-    settled = engine.Engine._settle
+def test_a_decision_that_is_remembered_as_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy's word is taken for the human's."""
+    true = remembering.replied
 
-    def hasty(self: engine.Engine, live: LiveJob) -> None:
-        settled(self, live)
-        remembering.keep(live, self.world)
+    def flattering(*words: Any) -> Any:
+        made = true(*words)
+        return replace(made, verdict=made.after.verdict) if made and made.after else made
 
-    monkeypatch.setattr(engine.Engine, "_settle", hasty)
-    assert "remembered that nobody said" in found()
+    monkeypatch.setattr(inputs, "replied", flattering)
+    assert "the bus says otherwise" in found()
 
 
 def test_a_memory_whose_failure_ends_the_job_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,5 +235,4 @@ def test_a_memory_whose_failure_ends_the_job_is_found(monkeypatch: pytest.Monkey
             live.decided = []
 
     monkeypatch.setattr(remembering, "keep", strict)
-    with pytest.raises(MemoryTrouble):
-        found()
+    assert found().startswith("MemoryTrouble")
