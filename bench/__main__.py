@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import dispatches, first_request, machine, memory, report, scale, spawn, startup
+from bench import calibration, dispatches, first_request, machine, memory, report, scale, spawn, startup
 from bench.report import Section
 
 ROOT = Path(__file__).parent.parent
@@ -260,6 +260,7 @@ def write(found: Results, facts: dict[str, str | int | float]) -> None:
     """The page, and its plots beside it."""
     intro = (
         "Written by `make bench`. Every figure comes from one run on one machine; compare the ratios.\n\n"
+        "How often the human is asked, and what slips through, is on [another page](calibration.md#the-study).\n\n"
         "![Round trips a second](benchmarks/round-trips.svg)\n\n![What must not grow](benchmarks/growth.svg)"
     )
     PAGE.write_text(report.render_markdown("Benchmarks", intro, facts, sections(found)), encoding="utf-8")
@@ -295,11 +296,14 @@ def main() -> int:
         first_request.measure(),
         memory.measure(where),
     )
+    print("simulated humans…", flush=True)
+    study = calibration.run()
     facts = machine.facts(where)
     shutil.rmtree(where, ignore_errors=True)
-    print(report.render_text(sections(found)))
+    print(report.render_text([*sections(found), *calibration.sections(study)]))
     if not options.no_write:
         write(found, facts)
+        calibration.write(study, PEERS_PYTHON)
     return 0
 
 

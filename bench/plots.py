@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found"
-"""Draws curves: ``python -m bench.plots RESULTS.json OUTDIR`` writes an SVG for each curve of the results.
+"""Draws curves: ``python -m bench.plots RESULTS.json OUTDIR`` writes an SVG for each drawing of the results.
 
 The same results give the same bytes, so that a drawing under version control changes only when what it shows
 does. It runs in the peers' environment, which has the library that draws.
@@ -55,6 +55,29 @@ class Curve(TypedDict):
     series: list[Series]
 
 
+class Interval(Series):
+    """A line whose points have intervals: half of each."""
+
+    half: list[float]
+
+
+class Panel(TypedDict):
+    """One of the panels of a drawing."""
+
+    title: str
+    series: list[Interval]
+
+
+class Panels(TypedDict):
+    """A drawing of panels beside each other; `name` is the stem of its file."""
+
+    name: str
+    title: str
+    xlabel: str
+    ylabel: str
+    panels: list[Panel]
+
+
 def draw(curve: Curve, path: Path) -> None:
     """Write one curve as SVG."""
     with mpl.rc_context(_STYLE):
@@ -73,16 +96,38 @@ def draw(curve: Curve, path: Path) -> None:
         figure.savefig(path, format="svg", metadata=dict.fromkeys(_METADATA))
 
 
+def draw_panels(drawing: Panels, path: Path) -> None:
+    """Write panels beside each other as one SVG: the same axes, each line with its interval."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(10.8, 3.4), layout="constrained")
+        places = figure.subplots(1, len(drawing["panels"]), sharex=True, sharey=True)
+        for axes, panel in zip(places, drawing["panels"], strict=True):
+            for number, series in enumerate(panel["series"]):
+                axes.errorbar(
+                    series["x"], series["y"], yerr=series["half"], label=series["label"],
+                    marker=_MARKERS[number % len(_MARKERS)], markersize=3, linewidth=1, elinewidth=0.6,
+                )  # fmt: skip
+            axes.set(title=panel["title"], xlabel=drawing["xlabel"], ylim=(-0.02, 1.02))
+        places[0].set_ylabel(drawing["ylabel"])
+        figure.suptitle(drawing["title"])
+        places[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.savefig(path, format="svg", metadata=dict.fromkeys(_METADATA))
+
+
 def main() -> None:
     """Read the results and draw each of their curves."""
     parser = argparse.ArgumentParser(description="Draw the curves of a file of results.")
-    parser.add_argument("results", type=Path, help="a file of JSON with a list called curves")
+    parser.add_argument("results", type=Path, help="a file of JSON with lists called curves or panels")
     parser.add_argument("outdir", type=Path, help="where the drawings go")
     options = parser.parse_args()
-    curves: list[Curve] = json.loads(options.results.read_text(encoding="utf-8"))["curves"]
+    results = json.loads(options.results.read_text(encoding="utf-8"))
+    curves: list[Curve] = results.get("curves", [])
+    drawings: list[Panels] = results.get("panels", [])
     options.outdir.mkdir(parents=True, exist_ok=True)
     for curve in curves:
         draw(curve, options.outdir / f"{curve['name']}.svg")
+    for drawing in drawings:
+        draw_panels(drawing, options.outdir / f"{drawing['name']}.svg")
 
 
 if __name__ == "__main__":

@@ -81,8 +81,12 @@ def render_text(sections: Iterable[Section]) -> str:
 def render_markdown(title: str, intro: str, machine: Mapping[str, Cell], sections: Iterable[Section]) -> str:
     """A whole page: the title, the introduction, the machine, and the sections."""
     about = Section("Machine", ["fact", "value"], [[name.replace("_", " "), machine[name]] for name in machine])
-    parts = [f"# {title}\n", f"{intro.strip()}\n", *(_markdown(section) for section in (about, *sections))]
-    return "\n".join(parts)
+    return "\n".join([f"# {title}\n", f"{intro.strip()}\n", render_sections((about, *sections))])
+
+
+def render_sections(sections: Iterable[Section], level: int = 2) -> str:
+    """Sections as a part of a page, with headings of a level."""
+    return "\n".join(_markdown(section, level) for section in sections)
 
 
 def _text(section: Section) -> str:
@@ -90,14 +94,14 @@ def _text(section: Section) -> str:
     return "\n".join([section.title, "", *_above(section), head, "-" * len(head), *body, ""])
 
 
-def _markdown(section: Section) -> str:
+def _markdown(section: Section, level: int) -> str:
     grid = [[cell.replace("|", "\\|") for cell in cells] for cells in _grid(section)]
     rule = [
         "-" * (width - 1) + (":" if right else "-")
         for width, right in zip(_widths(grid), _numeric(section), strict=True)
     ]
     lines = (f"| {line} |" for line in _lines(section, [grid[0], rule, *grid[1:]], " | "))
-    return "\n".join([f"## {section.title}", "", *_above(section), *lines, ""])
+    return "\n".join([f"{'#' * level} {section.title}", "", *_above(section), *lines, ""])
 
 
 def _above(section: Section) -> list[str]:

@@ -8,31 +8,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-APPROVE = "approve"
-REFUSALS = frozenset({"revise", "backtrack intent", "backtrack plan", "withdraw"})
+APPROVE, WITHDRAW = "approve", "withdraw"
+REFUSALS = frozenset({"revise", "backtrack intent", "backtrack plan", WITHDRAW})
 VERDICTS = REFUSALS | {APPROVE, ""}
 
 # Agreements in a row before an answer is trusted; an approval needs `false_approval` times as many.
 RUN = 3.0
-# Agreements of other states and kinds count a third, and stand for half of such a run at most.
-ELSEWHERE, ELSEWHERE_MOST = 1 / 3, 0.5
-# Agreements of any kind that have to follow a surprise, before anything is trusted again.
-CALM = 6.0
-# What a surprise leaves of the evidence before it: the human may have changed their mind.
+# Agreements in a row after which a disagreement is a surprise, whatever the weights.
+PROVEN, PROVEN_APPROVAL = 3.0, 9.0
+# Agreements in other states and kinds count half, and stand for two thirds of such a run at most.
+ELSEWHERE, ELSEWHERE_MOST = 1 / 2, 2 / 3
+# Agreements of any kind that it takes after a surprise, or at the beginning, before anything is trusted.
+CALM = 10.0
+# What a surprise leaves of the foreseen refusals before it: the human may have changed their mind.
 KEPT = 0.5
 # Of what the human would refuse, the share that may slip through as approved, where a false approval weighs 1.
 SLIP = 0.06
-# Before there is evidence about that share, half a refusal that slipped through and half one that did not stand for it.
-PRIOR = 0.5
-# So many refusals of a state and kind are believed as much as those of all states and kinds.
+# What stands for evidence about that share before there is any: as much for as against.
+PRIOR = 0.35
+# Who refuses nothing shows at least that refusals are rare: eight approvals in a row stand for one that was foreseen.
+RARE = 1 / 8
+# So many refusals in a state and kind are believed as much as those of all states and kinds.
 OWN = 5.0
 # After so many agreements without a surprise, the share that is checked begins to fall towards the set one.
 LONG = 100.0
+# Nothing counts as seen more seldom than this, so that no single decision counts for many.
+LEAST_SEEN = 0.05
 # Confidences no further apart than this are the same.
 NEAR = 0.05
 DAY = 86_400.0
+# From this share on "one in" says nothing.
+MOST = 2 / 3
 
 Key = tuple[str, str, str]
 
@@ -92,10 +100,10 @@ def decide(past: Sequence[Past], case: Case, weights: Weights) -> Decision:
     agreement = record.agreed / (evidence + 1.0)
     doubt = _doubt(record, agreement)
     if not doubt:
-        share = record.shown()
-        if case.draw >= share:
+        checked, risky = record.checked(case.predicted), record.risky()
+        if case.draw >= max(checked, risky):
             return Decision(True, agreement, evidence, f"agreed in {record.agreed:.0f} of {evidence:.0f} like it")
-        doubt = f"checked anyway: {share:.0%} of such answers are"
+        doubt = _drawn(checked) if case.draw < checked else _unproven(record)
     return Decision(False, agreement, evidence, doubt)
 
 
@@ -114,91 +122,159 @@ def _fault(case: Case, weights: Weights) -> str:
 
 def _doubt(record: _Record, agreement: float) -> str:
     """Why the case must be asked whatever the draw; empty where it need not."""
-    key = record.key
-    if record.newest > record.fresh:
-        if record.newest < math.inf:
-            return f"stale evidence: the last decision like it is {record.newest / DAY:.0f} days old"
+    if record.case.predicted == WITHDRAW:
+        return "only the human withdraws"
+    if record.newest == math.inf:
         return "too little evidence: no decision like it"
-    if record.run(key) < record.needed(key[2]):
-        if record.disagreed and record.runs.get(key, 0.0) < record.agreed:
-            return f"disagreed lately: {record.runs.get(key, 0.0):.0f} agreements since"
-        return f"too little evidence: {record.agreed:.0f} decisions"
-    if record.calm < CALM:
+    if record.newest > record.fresh:
+        return f"stale evidence: the last decision like it is {record.newest / DAY:.0f} days old"
+    run = record.runs.get(record.key, 0.0)
+    if record.calm < CALM and record.surprised:
         return f"surprised lately: {record.calm:.0f} agreements since"
+    if record.calm < CALM or not record.lasts(record.key, record.needed):
+        if record.disagreed and run < record.agreed:
+            return f"disagreed lately: {run:.0f} agreements since"
+        return f"too little evidence: {_count(record.agreed)}"
     if record.weights.false_approval * (1.0 - agreement) > agreement:
-        return f"agreed too seldom: {record.agreed:.0f} of {record.agreed + record.disagreed:.0f}"
+        return f"agreed too seldom: in {record.agreed:.0f} of {record.agreed + record.disagreed:.0f} like it"
     return ""
 
 
-@dataclass(slots=True)
+def _drawn(share: float) -> str:
+    """Why a case is asked that could have been answered."""
+    return f"checked anyway: one in {1.0 / share:.0f}" if share < MOST else "checked anyway: most are"
+
+
+def _unproven(record: _Record) -> str:
+    """Why an approval is asked although approvals were agreed to."""
+    refused = record.missed_anywhere + record.caught_anywhere
+    if refused < 1.0:
+        return "too little evidence: it has not seen enough refusals to know that it foresees them"
+    return f"too little evidence: of about {_count(refused, 'refusal')} it foresaw {record.caught_anywhere:.0f}"
+
+
+def _count(number: float, what: str = "decision") -> str:
+    return f"{number:.0f} {what}{'' if round(number) == 1 else 's'}"
+
+
 class _Record:
     """What the record says about a case, as far as it has been read."""
 
-    key: Key
-    weights: Weights
-    fresh: float
-    runs: dict[Key, float] = field(default_factory=dict)  # agreements since the last disagreement
-    verdict_runs: dict[str, float] = field(default_factory=dict)  # the same, over all states and kinds
-    calm: float = CALM  # agreements of any kind since the last surprise
-    newest: float = math.inf  # age in seconds of the newest agreement with the case
-    agreed: float = 0.0  # with the case's state, kind and verdict
-    disagreed: float = 0.0
-    missed: float = 0.0  # refusals in the case's state and kind that were predicted as approvals
-    caught: float = 0.0  # those that were predicted as refusals
-    missed_anywhere: float = 0.0
-    caught_anywhere: float = 0.0
+    __slots__ = (
+        "agreed", "bar", "calm", "case", "caught", "caught_anywhere", "disagreed", "fresh", "key", "least", "missed",
+        "missed_anywhere", "most", "needed", "newest", "runs", "runs_anywhere", "surprised", "weights",
+    )  # fmt: skip
 
-    def needed(self, verdict: str) -> float:
-        """How long a run of agreement makes an answer trusted."""
-        return RUN * max(1.0, self.weights.false_approval) if verdict == APPROVE else RUN
+    def __init__(self, case: Case, weights: Weights) -> None:
+        self.case = case
+        self.weights = weights
+        self.key: Key = (case.state, case.kind, case.predicted)
+        self.bar = max(1.0, weights.false_approval)  # how much higher it is for an approval
+        self.least = min(1.0, weights.checked)  # of trusted answers, the share that is checked
+        self.most = min(1.0, weights.checked * (1.0 + self.bar))  # of approvals, until agreement has lasted for long
+        self.needed = RUN * self.bar if case.predicted == APPROVE else RUN
+        self.fresh = weights.fresh_days * DAY
+        self.runs: dict[Key, float] = {}  # agreements since the last disagreement
+        self.runs_anywhere: dict[str, float] = {}  # the same for a verdict, over all states and kinds
+        self.calm = 0.0  # agreements of any kind since the last surprise
+        self.surprised = False
+        self.newest = math.inf  # age in seconds of the newest agreement with the case
+        self.agreed = 0.0  # in the case's state, kind and verdict
+        self.disagreed = 0.0
+        self.missed = 0.0  # refusals in the case's state and kind that were predicted as approvals
+        self.caught = 0.0  # those that were predicted as refusals
+        self.missed_anywhere = 0.0
+        self.caught_anywhere = 0.0
 
-    def run(self, key: Key) -> float:
-        """The run of agreement, with some help from other states and kinds."""
+    def agree(self, one: Past, weight: float, age: float) -> None:
+        """Take a decision that was foreseen."""
+        verdict = one.predicted
+        key = (one.state, one.kind, verdict)
+        runs, anywhere = self.runs, self.runs_anywhere
+        runs[key] = runs.get(key, 0.0) + weight
+        anywhere[verdict] = anywhere.get(verdict, 0.0) + weight
+        self.calm += weight
+        if key == self.key:
+            self.agreed += weight
+            self.newest = min(self.newest, age)
+
+    def disagree(self, one: Past, weight: float) -> None:
+        """Take a decision that was not foreseen: a surprise where the answer would have been trusted."""
+        key = (one.state, one.kind, one.predicted)
+        if self.proven(key):
+            self.surprised = True
+            self.calm = 0.0
+            self.caught *= KEPT
+            self.caught_anywhere *= KEPT
+        self.runs[key] = self.runs_anywhere[one.predicted] = 0.0
+        if key == self.key:
+            self.disagreed += weight
+        if one.predicted == APPROVE:
+            self.missed_anywhere += weight
+            if key[:2] == self.key[:2]:
+                self.missed += weight
+
+    def catch(self, one: Past, weight: float) -> None:
+        """Take a foreseen refusal, as often as it stood a chance to be seen beside one that slipped through."""
+        state, kind = one.state, one.kind
+        weight *= self.seen((state, kind, APPROVE)) / self.seen((state, kind, one.predicted))
+        self.caught_anywhere += weight
+        if state == self.case.state and kind == self.case.kind:
+            self.caught += weight
+
+    def lasts(self, key: Key, needed: float) -> bool:
+        """Whether agreement has lasted since the last disagreement, with some help from other states and kinds."""
         own = self.runs.get(key, 0.0)
-        others = self.verdict_runs.get(key[2], 0.0) - own
-        return own + min(others * ELSEWHERE, self.needed(key[2]) * ELSEWHERE_MOST)
+        if own >= needed:
+            return True
+        others = max(0.0, self.runs_anywhere.get(key[2], 0.0) - own)
+        return own + min(others * ELSEWHERE, needed * ELSEWHERE_MOST) >= needed
 
-    def checked(self, verdict: str) -> float:
-        """The share of trusted answers that is checked: of approvals more, until agreement has lasted for long."""
-        least = min(1.0, self.weights.checked)
-        if verdict != APPROVE:
-            return least
-        most = min(1.0, least * max(1.0, self.weights.false_approval))
-        return max(least, most * min(1.0, LONG / self.calm)) if self.calm else most
+    def proven(self, key: Key) -> bool:
+        """Whether an answer was to be trusted, whatever the weights are."""
+        return self.calm >= CALM and self.lasts(key, PROVEN_APPROVAL if key[2] == APPROVE else PROVEN)
 
     def seen(self, key: Key) -> float:
         """The share of such gates that the human sees: all until they are trusted, then what is checked."""
-        if self.calm < CALM or self.run(key) < self.needed(key[2]):
+        return max(self.checked(key[2]), LEAST_SEEN) if self.proven(key) else 1.0
+
+    def checked(self, verdict: str) -> float:
+        """The share of trusted answers that is checked: of approvals more, until agreement has lasted for long."""
+        if verdict != APPROVE:
+            return self.least
+        if self.calm <= CALM:
             return 1.0
-        return self.checked(key[2]) or 1.0
+        lasting = 1.0 if self.calm <= LONG else LONG / self.calm
+        return max(self.least, self.most * lasting, CALM / self.calm)
+
+    def risky(self) -> float:
+        """The share of such approvals that is asked about, so that no more than is tolerated slips through."""
+        if self.case.predicted != APPROVE:
+            return 0.0
+        return 1.0 - SLIP / self.bar / self.slip()
 
     def slip(self) -> float:
         """Of what the human would refuse here, the share that would be approved at such a confidence."""
-        refused = self.missed_anywhere + self.caught_anywhere
-        anywhere = (self.missed_anywhere + PRIOR) / (refused + 2 * PRIOR)
+        caught = max(self.caught_anywhere, self.runs_anywhere.get(APPROVE, 0.0) * RARE)
+        anywhere = (self.missed_anywhere + PRIOR) / (self.missed_anywhere + caught + 2 * PRIOR)
         return (self.missed + OWN * anywhere) / (self.missed + self.caught + OWN)
-
-    def shown(self) -> float:
-        """The share of cases like this one that is shown to the human although it could be answered."""
-        share = self.checked(self.key[2])
-        if self.key[2] != APPROVE:
-            return share
-        return max(share, 1.0 - SLIP / max(1.0, self.weights.false_approval) / self.slip())
 
 
 def _read(past: Sequence[Past], case: Case, weights: Weights) -> _Record:
     """One pass over the record, oldest first."""
-    key = (case.state, case.kind, case.predicted)
-    record = _Record(key, weights, weights.fresh_days * DAY)
+    record = _Record(case, weights)
+    now, fresh, approval = case.time, record.fresh, case.predicted == APPROVE
+    lowest, highest = case.confidence - NEAR, case.confidence + NEAR
     for one in past:
-        age = abs(case.time - one.time)  # a clock that was wrong makes evidence old, never fresh
-        if one.predicted in REFUSALS and one.said in REFUSALS:
-            _catch(record, one, _weight(one, age, record.fresh))
+        age = abs(now - one.time)  # a clock that was wrong makes evidence old, never fresh
+        weight = 1.0 if age <= fresh and one.likeness == 0.0 else _weight(one, age, fresh)
+        if approval and one.predicted in REFUSALS and one.said in REFUSALS:
+            record.catch(one, weight)
         if one.agreed and one.said == one.predicted:
-            if 0.0 <= one.confidence <= case.confidence + NEAR:
-                _agree(record, one, _weight(one, age, record.fresh), age)
-        elif not one.confidence < case.confidence - NEAR:
-            _disagree(record, one, _weight(one, age, record.fresh))
+            if 0.0 <= one.confidence <= highest:
+                record.agree(one, weight, age)
+        elif not one.confidence < lowest:
+            record.disagree(one, weight)
     return record
 
 
@@ -208,37 +284,3 @@ def _weight(one: Past, age: float, fresh: float) -> float:
     if age <= fresh:
         return weight
     return weight * 0.25 ** ((age - fresh) / fresh) if age < math.inf else 0.0
-
-
-def _agree(record: _Record, one: Past, weight: float, age: float) -> None:
-    key = (one.state, one.kind, one.predicted)
-    record.runs[key] = record.runs.get(key, 0.0) + weight
-    record.verdict_runs[one.predicted] = record.verdict_runs.get(one.predicted, 0.0) + weight
-    record.calm += weight
-    if key == record.key:
-        record.agreed += weight
-        record.newest = min(record.newest, age)
-
-
-def _disagree(record: _Record, one: Past, weight: float) -> None:
-    key = (one.state, one.kind, one.predicted)
-    if record.run(key) >= record.needed(one.predicted):
-        record.calm = 0.0
-        record.caught *= KEPT
-        record.caught_anywhere *= KEPT
-    record.verdict_runs[one.predicted] = 0.0
-    record.runs[key] = 0.0
-    if key == record.key:
-        record.disagreed += weight
-    if one.predicted == APPROVE:
-        record.missed_anywhere += weight
-        if key[:2] == record.key[:2]:
-            record.missed += weight
-
-
-def _catch(record: _Record, one: Past, weight: float) -> None:
-    """Count a foreseen refusal as often as it stood a chance to be seen, beside one that slipped through."""
-    weight *= record.seen((one.state, one.kind, APPROVE)) / record.seen((one.state, one.kind, one.predicted))
-    record.caught_anywhere += weight
-    if one.state == record.key[0] and one.kind == record.key[1]:
-        record.caught += weight
