@@ -20,8 +20,10 @@ from parley.core.wire import decode
 from parley.engine.audit import audit
 from parley.engine.budgets import day_of
 from parley.engine.engine import Engine
+from parley.engine.holds import STALL
 from parley.engine.projections import Present
 from parley.engine.roster import charter_of
+from parley.engine.signs import stalls
 from parley.engine.stand_in import answer_key
 from parley.engine.world import World
 from parley.ports import Duplicate, JobRow, LostOwnership, Owned
@@ -45,6 +47,7 @@ from simulator.world import (
 JOB = "sim"
 CRANKS = 20_000
 PATIENCE = 50_000.0  # virtual seconds
+STALL_SECONDS = 8.0
 
 
 class Failed(Exception):
@@ -130,7 +133,7 @@ class Simulation:
             "crash_budget": 3,
             "retry_budget": 2,
             "time_limit_seconds": 30,
-            "stall_seconds": 8,
+            "stall_seconds": STALL_SECONDS,
             "budget": budgets.budget(self.seed),
             "agents": made.agents,
             "proxy": self.mind.proxy or made.proxy,
@@ -252,6 +255,8 @@ class Simulation:
                 self.answer(asked)
         if self.rng.random() < made.meddling:
             self.meddle(soup)
+        if self.rng.random() < made.faults.get("race", 0.0):
+            self.race(soup)
         if soup.of(Hold) and self.rng.random() < 0.5:
             self.put("resume", {})
 
@@ -299,6 +304,15 @@ class Simulation:
         else:
             self.put("pause", {})
 
+    def race(self, soup: Soup) -> None:
+        """Several people at once, in any order, before anybody looks: what came first counts, and nothing is lost."""
+        deeds: list[Callable[[], object]] = [lambda: self.meddle(soup) for _ in range(self.rng.randrange(1, 4))]
+        deeds += [lambda asked=asked: self.answer(asked) for asked in soup.of(AskHuman)]  # type: ignore[misc] # mypy infers no lambda with a default
+        deeds += [lambda: self.put("resume", {}), lambda: self.put("pause", {})]
+        self.rng.shuffle(deeds)
+        for deed in deeds:
+            deed()
+
     def put(self, kind: str, body: dict[str, Any], key: str | None = None, by: str = "me") -> bool:
         """Leave an input on the bus; whether it was new."""
         try:
@@ -322,6 +336,8 @@ class Simulation:
         broken = budgets.broken(store, SimFiles(self.disk, Fuse(None, self.rng)), JOB)
         if broken:
             raise Failed(self.seed, broken)
+        self.judge_inputs()
+        self.judge_stalls(soup)
         state = json.loads(self.disk.records[JOB, "state.json"])
         report = audit(store, JOB, state["head"], self.rules)
         if not report.ok:
@@ -385,6 +401,25 @@ class Simulation:
         after = [s for s in self.outside.steps(JOB) if ended and not record.live and s.transaction > ended[-1]]
         if after and record.state == "WITHDRAWN":
             raise Failed(self.seed, f"step {after[0].number} ({after[0].rule}) came after the withdrawal")
+
+    def judge_inputs(self) -> None:
+        """Whatever was asked was taken, and what became of it is noted."""
+        lost = [row for row in self.outside.inputs(JOB, waiting=False) if not row.taken or not row.note]
+        if lost:
+            raise Failed(self.seed, f"input {lost[0].number} ({lost[0].kind}) was lost")
+
+    def judge_stalls(self, soup: Soup) -> None:
+        """Nobody is called stalled who is not at work, or who was silent for less than the limit."""
+        idle = [hold for hold in stalls(soup) if soup.get(Run, hold.thread) is None]
+        if idle:
+            raise Failed(self.seed, f"{idle[0].thread} is called stalled, and is not at work")
+        steps = [step for step in self.outside.steps(JOB) if step.rule == "hold" and f'"{STALL} ' in step.choice]
+        hasty = [step for step in steps if json.loads(step.extra)["silent"] < STALL_SECONDS]
+        if hasty:
+            raise Failed(self.seed, f"step {hasty[0].number} calls one stalled that was not silent for long")
+        told = sum(row.key.startswith("stalled:") for row in self.outside.messages(JOB))
+        if told > len(steps):
+            raise Failed(self.seed, f"{told} were told of {len(steps)} stalls")
 
 
 def _word(briefs: str, kind: str, index: int) -> str:

@@ -54,6 +54,7 @@ def scenario(rng: Random) -> Scenario:
             "lost lock": rng.choice((0.0, 0.02)),
             "two owners": 0.02,
             "double answer": 0.3,
+            "race": rng.choice((0.0, 0.0, 0.05, 0.2)),
         },
         crashes=() if calm else tuple(rng.randrange(1, 60) for _ in range(rng.randrange(6))),
         meddling=0.0 if calm else rng.choice((0.0, 0.05, 0.3)),

@@ -429,8 +429,15 @@ class SimTurns:
                 delay = effect.seconds
             elif isinstance(effect, scripted.Write):
                 ok = self.disk.write(order.site.workspace, effect.path, effect.text)
-            self._events.append(Progress(order.job, order.turn, type(effect).__name__.lower()))
-            self.schedule.after(delay, lambda: self._step(actor, scripted.Reply(ok, "", {})))
+            name = type(effect).__name__.lower()
+            tool = name if isinstance(effect, scripted.Shell) else ""
+            self._events.append(Progress(order.job, order.turn, name, tool, tool))
+            self.schedule.after(delay, lambda: self._go_on(actor, scripted.Reply(ok, "", {}), tool))
+
+    def _go_on(self, actor: Actor, reply: scripted.Reply, tool: str) -> None:
+        if tool and actor.alive and not self.over:
+            self._events.append(Progress(actor.order.job, actor.order.turn, "", tool, tool, over=True))
+        self._step(actor, reply)
 
     def _end(self, actor: Actor, ending: scripted.Ending | None = None, fault: str = "") -> None:
         actor.alive = False

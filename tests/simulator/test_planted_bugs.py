@@ -13,9 +13,9 @@ from parley.core.rule import Firing, Reaction, RuleSet
 from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.terms import Mailbox, Ruling
-from parley.engine import budgets, calls, endings, engine, inputs, orchestrator, reduce, remembering
+from parley.engine import budgets, calls, endings, engine, inputs, liveness, orchestrator, reduce, remembering
 from parley.engine.live import LiveJob, Turn
-from parley.ports import Commit, Spent
+from parley.ports import Commit, InputRow, Spent
 from simulator import world
 from simulator.run import Failed, simulate
 
@@ -236,3 +236,29 @@ def test_a_memory_whose_failure_ends_the_job_is_found(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(remembering, "keep", strict)
     assert found().startswith("MemoryTrouble")
+
+
+def test_an_input_that_is_dropped_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some are passed over without a word."""
+    take = inputs.take
+
+    def forgetful(live: LiveJob, world_: Any, row: InputRow) -> None:
+        if row.kind == "intervene":
+            live.take(row, "")
+        else:
+            take(live, world_, row)
+
+    monkeypatch.setattr(inputs, "take", forgetful)
+    assert found()
+
+
+def test_a_stall_that_is_told_of_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever dispatched it hears of it again and again."""
+    monkeypatch.setattr(liveness, "stall_of", lambda soup, thread: None)
+    assert found()
+
+
+def test_silence_that_is_counted_from_nowhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sign of life that is not heard makes the living stalled."""
+    monkeypatch.setattr(liveness, "stall_seconds", lambda settings, role: 0.5)
+    assert "not silent for long" in found()
