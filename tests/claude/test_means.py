@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claude_agent_sdk import AssistantMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +21,9 @@ from parley.adapters.claude.homes import Home
 from parley.adapters.claude.program import OLDEST
 from parley.adapters.claude.prompt import NOTES_LIMIT, project_notes
 from parley.adapters.claude.results import fault_of, limit_of, usage_of, wait_of
+from parley.adapters.claude.turn import Turn
 from parley.config import ClaudeSettings, ConfigError, read
-from parley.ports import Order, Site
+from parley.ports import Order, Progress, Site, TurnEvent
 
 NONE = ClaudeSettings()
 SUBSCRIPTION = ClaudeSettings(subscription=True)
@@ -303,4 +305,28 @@ def test_how_long_a_limit_lasts() -> None:
         2,
         0.5,
         *[None] * 4,
+    ]
+
+
+# ---- signs of life -------------------------------------------------------------------------------
+
+
+def test_the_use_of_a_tool_is_told_from_its_beginning_to_its_result() -> None:
+    told: list[TurnEvent] = []
+    turn = Turn(order(""), told.append)
+    first, second = (
+        ToolUseBlock("u1", "Bash", {"command": "make"}),
+        ToolUseBlock("u2", "mcp__parley__Send", {"to": "x"}),
+    )
+
+    turn.take_in(AssistantMessage([TextBlock("I look"), first, second], "model"))
+    turn.take_in(UserMessage([ToolResultBlock("u2", "taken"), ToolResultBlock("nobody's", "?")]))
+    turn.take_in(UserMessage([ToolResultBlock("u1", "done")]))
+
+    assert [(p.text, p.tool, p.use, p.over) for p in told if isinstance(p, Progress)] == [
+        ("I look", "", "", False),
+        ("Bash make", "Bash", "u1", False),
+        ("Send x", "Send", "u2", False),
+        ("", "Send", "u2", True),
+        ("", "Bash", "u1", True),
     ]

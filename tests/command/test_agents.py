@@ -219,3 +219,27 @@ def test_the_guide_names_every_setting() -> None:
     said = {key for text in blocks("toml") for table in tomllib.loads(text)["agents"].values() for key in table}
 
     assert said == set(agents._KEYS)
+
+
+def test_the_use_of_a_tool_is_told_from_its_beginning_to_its_end() -> None:
+    told: list[tuple[object, ...]] = []
+    output = CodexJson(lambda *said: told.append(said))
+    for line in (
+        '{"type": "item.started", "item": {"id": "i1", "type": "command_execution", "command": "make"}}',
+        '{"type": "item.started", "item": {"id": "i2", "type": "mcp_tool_call", "tool": "Send"}}',
+        '{"type": "item.completed", "item": {"id": "i2", "type": "mcp_tool_call", "tool": "Send"}}',
+        (
+            '{"type": "item.completed", "item": {"id": "i1", "type": "command_execution", "command": "make",'
+            ' "exit_code": 0}}'
+        ),
+        '{"type": "item.completed", "item": {"id": "i3", "type": "agent_message", "text": "done"}}',
+    ):
+        output.take(line.encode() + b"\n")
+
+    assert told == [
+        ("shell make", "shell", "i1", False),
+        ("tool Send", "Send", "i2", False),
+        ("", "Send", "i2", True),
+        ("shell make: exit 0", "shell", "i1", True),
+        ("done", "", "i3", True),
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -379,3 +380,42 @@ def test_the_interpreter_is_the_bare_one() -> None:
             line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))
         }
         assert imported <= {*sys.stdlib_module_names, "parley", "__future__"}
+
+
+def test_whatever_a_program_says_is_a_sign_of_life(
+    stage: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parley.adapters.command.turn.SIGN_SECONDS", 0.0)
+    name = script(tmp_path, "#!/bin/sh\nfor i in 1 2 3; do echo $i; read -r _ < /proc/uptime; sleep 0.05; done\n")
+    here = stage({"one": {"command": [name]}})
+
+    assert here.play(here.order("one", "go")).text == "1\n2\n3"
+    assert here.progress.count("") >= 2  # what it says is kept for the end; that it says something is told
+
+
+@pytest.mark.parametrize("which", ["the launcher", "the program"])
+def test_the_death_of_a_process_ends_the_turn_at_once(stage: Make, tmp_path: Path, which: str) -> None:
+    name = script(tmp_path, "#!/bin/sh\necho begun >&2\nexec sleep 1000\n")
+    here = stage({"one": {"command": [name]}})
+    order = here.order("one", "go")
+    here.start(order)
+    here.next()
+    eventually(lambda: any(command(pid).startswith("sleep\0") for pid in map(int, marked(order.job, order.turn))))
+
+    alive = [int(pid) for pid in marked(order.job, order.turn)]
+    inside = [pid for pid in alive if command(pid).startswith("sleep\0")]
+    victim = inside[0] if which == "the program" else min(alive)
+    os.kill(victim, signal.SIGKILL)
+
+    ended = here.events.get(timeout=10)
+    assert isinstance(ended, Ended)
+    assert "it was killed by signal 9" in ended.fault or "it exited with 137" in ended.fault
+    assert marked(order.job, order.turn) == []
+
+
+def command(pid: int) -> str:
+    """What a process runs."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
