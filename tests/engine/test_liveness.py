@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from parley.core.terms import Hold, Interrupt
+from parley.engine.attention import needs
 from parley.engine.holds import STALL
 from parley.engine.liveness import vitals
 from parley.engine.projections import Follower, Present, with_progress
@@ -136,6 +137,7 @@ def test_a_stall_is_gone_with_its_process_and_its_turn_is_tried_again() -> None:
     stage.kill()
     thread = seen(stage, "writer")
     assert (thread.state, thread.doing) == ("waiting", "nobody works on it")
+    assert [need.kind for need in needs(stage.outside, SimFiles(stage.disk, stage.fuse))] == ["unattended"]
     assert vitals(Present(stage.outside, JOB), SimFiles(stage.disk, stage.fuse), stage.clock.now()) == {}
     stage.adopt()
     assert stalled(stage) == []
@@ -182,6 +184,9 @@ def test_the_proxys_silence_is_the_humans_business() -> None:
     proxy = [on(r"\[QUESTION\]", sleep(100), {"ask_human": "please look"})]
     stage = Stage(book(proxy=proxy, human=None), stall_seconds=LIMIT, time_limit_seconds=600)
     stage.sleeping("proxy").wait(LIMIT + 6)
+    files = SimFiles(stage.disk, stage.fuse)
+    (need,) = [need for need in needs(stage.outside, files) if need.kind == "stall"]
+    assert not any("intervene" in way.command for way in need.exits)  # nobody talks to it but whoever it asks
     assert [thread.partition(":")[0] for thread in stalled(stage)] == ["escalation"]
     assert stage.outside.load(JOB).row.needs_human == 1
     stage.run()

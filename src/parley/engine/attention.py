@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parley.core.terms import Hold, Mailbox, Run, Surface, job_thread
+from parley.core.terms import PROXY, Hold, Mailbox, Run, Surface, job_thread
 from parley.engine.budgets import is_spent, remedies
 from parley.engine.holds import rest_of
 from parley.engine.projections import TERMINAL, Asked, Present
@@ -91,7 +91,8 @@ def _of(present: Present, *, attended: bool) -> Iterator[Need]:
     yield from (of_question(asked, present.row.decider) for asked in questions)
     held = present.soup.all(Hold, job_thread(present.job))
     yield from (_budget(present, hold) for hold in held if is_spent(hold))
-    yield from (_stall(present, hold) for hold in present.soup.of(Hold) if is_alarm(hold))
+    if attended:  # what nobody works on is not stalled
+        yield from (_stall(present, hold) for hold in present.soup.of(Hold) if is_alarm(hold))
     if not attended and not held and (not questions or _unfinished(present)):
         yield _unattended(present)
 
@@ -171,6 +172,7 @@ def _stall(present: Present, hold: Hold) -> Need:
     who = surface.agent if surface else ""
     left: dict[str, Any] = json.loads(began.extra) if began and began.extra else {}
     last = f"; the last it did: {left['text']}" if left.get("text") else ""
+    redirect = Exit("tell it something, at once", f'parley intervene {present.job} "TEXT" --thread {hold.thread} --now')
     found = _about_job(
         present,
         STALL,
@@ -179,7 +181,7 @@ def _stall(present: Present, hold: Hold) -> Need:
         f"{who or hold.thread} has shown no sign of life for {left.get('silent', 0):.0f} seconds{last}",
         (
             Exit("see what it did last", f"parley log {present.job} --thread {hold.thread}"),
-            Exit("tell it something, at once", f'parley intervene {present.job} "TEXT" --thread {hold.thread} --now'),
+            *(() if who == PROXY else (redirect,)),  # nobody talks to the proxy but whoever it asks
             Exit("give the job up", f"parley withdraw {present.job}"),
         ),
     )
