@@ -84,6 +84,22 @@ def test_the_audit_finds_an_answer_of_somebody_elses(monkeypatch: pytest.MonkeyP
         stage.run()
 
 
+def test_an_answer_that_somebody_else_has_left_hides_no_question_and_takes_none() -> None:
+    """Nobody works on the job, so that nobody has refused it yet."""
+    stage = Stage(book()).run()
+    question = Present(stage.outside, JOB).questions()[0]
+    stage.kill()
+    words = {"question": question.id, "framing": question.framing, "ruling": "withdraw", "text": "no"}
+    stage.put("answer", by="eve", key=f"answer:{question.id}:{question.framing}", **words)
+    assert [each.id for each in Present(stage.outside, JOB).questions()] == [question.id]
+    assert fate(stage.outside, JOB, question.id) is None
+    give_answer(stage.outside, question, "approve", "yes", "ada")
+    stage.adopt().run()
+
+    assert [note.partition(":")[0] for note in stage.notes()] == ["refused", "answered"]
+    assert stage.state == "PLAN"
+
+
 # ---- which question --------------------------------------------------------------------------------
 
 

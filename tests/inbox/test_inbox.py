@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 
+from parley.adapters.worktrees import Worktrees
 from parley.engine.attention import needs
+from parley.engine.projections import Present
+from parley.engine.seen import last_seen
 from parley.faces.cli import parser
+from parley.faces.cli.need import Exhibit, lines
 from tests.cli.home import BUSY, LEADS, Home, wait_for
-from tests.engine.stage import JOB, Stage, ask, asserts, book, on, send, write
+from tests.engine.stage import INTENT, JOB, Stage, always, ask, asserts, book, on, send, write
 
 TILL = r"""
 agents:
@@ -47,28 +51,38 @@ NEED = {
 
 
 class Desk:
-    """One job, gone on with answer by answer."""
+    """One job that somebody works on in the background, answered from here."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
         home.write("till.yaml", TILL)
-        assert home.run("run", "a till", "--playbook", "till.yaml").code == 4
+        self.job = home.run("run", "a till", "--playbook", "till.yaml", "--detach").out.split()[0]
 
-    def need(self) -> dict[str, Any]:
-        (found,) = self.home.here("inbox", "--json").document["needs"]
-        return dict(found)
+    def need(self, *, after: str = "") -> dict[str, Any]:
+        def found() -> list[dict[str, Any]]:
+            return [need for need in self.home.here("inbox", "--json").document["needs"] if need["id"] != after]
+
+        (need,) = wait_for(found)
+        return dict(need)
 
     def say(self, *words: str) -> dict[str, Any]:
-        assert self.home.here("answer", self.need()["id"], *words).code == 0
-        assert self.home.run("resume").code == 4
-        return self.need()
+        now = self.need()["id"]
+        assert self.home.here("answer", now, *words).out == f"answered {now}\n"
+        return self.need(after=now)
+
+
+@pytest.fixture
+def desk(home: Home) -> Iterator[Desk]:
+    desk = Desk(home)
+    yield desk
+    home.here("withdraw", desk.job)
 
 
 # ---- gates -----------------------------------------------------------------------------------------
 
 
-def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answered_for(home: Home) -> None:
-    desk = Desk(home)
+def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answered_for(desk: Desk) -> None:
+    home = desk.home
     first, text = desk.need(), home.here("inbox").out
     assert set(first) == NEED
     assert (first["kind"], first["artifact"], first["seen"]) == ("gate", "INTENT.md", None)
@@ -88,6 +102,7 @@ def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answer
     assert whole["changed"].splitlines()[-1] == "+speaks"
     Path(second["file"]).write_text("something else by now", encoding="utf-8")
     assert "something else" not in home.here("inbox").out  # what was asserted counts, not what lies there
+    Path(second["file"]).write_text(whole["content"], encoding="utf-8")
 
     desk.say("--approve")
     desk.say("--approve")
@@ -103,24 +118,31 @@ def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answer
     assert "-print(1)" in home.here("inbox", third["job"]).out  # a job's id names all that it needs
 
 
-def test_what_only_a_stand_in_has_seen_nobody_has_seen(home: Home) -> None:
-    home.write("till.yaml", TILL + "human: [{match: 'right', verdict: revise, text: no}]\n")
-    assert home.run("run", "a till", "--playbook", "till.yaml").code == 4
+def test_what_only_a_stand_in_has_seen_nobody_has_seen() -> None:
+    intent = [*INTENT, always(r"^\[ANSWER revise\]", write("INTENT.md", "better"), asserts("INTENT.md", "now?"))]
+    human = [{"match": "right", "verdict": "revise", "text": "no"}]
+    stage = Stage(book(intent=intent, human=human)).run()
+    (asked,) = Present(stage.outside, JOB).questions()
+    assert (asked.text, last_seen(stage.outside, asked)) == ("now?", None)
+    stage.answer("revise", "not yet").run()
+    (again,) = Present(stage.outside, JOB).questions()
+    seen = last_seen(stage.outside, again)
 
-    (need,) = home.here("inbox", "--json").document["needs"]
-    assert (need["headline"], need["seen"]) == ("INTENT.md: now?", None)
+    assert seen is not None
+    assert (seen.question, seen.digest, seen.by) == (asked.id, asked.digest, "ada")
 
 
-def test_a_long_artifact_is_cut_in_the_list_and_whole_on_its_own(home: Home) -> None:
-    long = "\\n".join(f"line {number} {'x' * 100}" for number in range(50))
-    home.write("leads.yaml", LEADS.replace('text: "intent"', f'text: "{long}"'))
-    home.run("run", "x", "--playbook", "leads.yaml")
-    need = home.here("inbox", "--json").document["needs"][0]["id"]
-    text = home.here("inbox").out
+def test_a_long_artifact_is_cut_in_the_list_and_whole_on_its_own(tmp_path: Path) -> None:
+    stage = Stage(book()).run()
+    (need,) = needs(stage.outside, stage.engine.world.files)
+    found = Exhibit("\n".join(f"line {number} {'x' * 100}" for number in range(50)))
 
-    assert f"    … 42 more lines: parley inbox {need}" in text
-    assert "line 8 " not in text
-    assert f"    | line 49 {'x' * 100}" in home.here("inbox", need).out
+    def shown(*, whole: bool) -> list[str]:
+        return list(lines(need, found, Worktrees(tmp_path), "ada", whole=whole))
+
+    assert f"    … 42 more lines: parley inbox {need.id}" in shown(whole=False)
+    assert not any("line 8 " in line or len(line) > 80 for line in shown(whole=False) if str(tmp_path) not in line)
+    assert f"    | line 49 {'x' * 100}" in shown(whole=True)
 
 
 # ---- the list --------------------------------------------------------------------------------------
@@ -289,6 +311,6 @@ def test_the_death_of_a_real_owner_is_seen(busy: tuple[Home, subprocess.Popen[st
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
 
-    text = home.here("inbox").out
+    text = wait_for(lambda: found if "job" in (found := home.here("inbox").out) else "")
     assert "nobody works on it: the process that did has ended" in text
     assert f"parley resume {home.jobs()[0]['id']}" in text

@@ -171,8 +171,9 @@ def _stall(present: Present, hold: Hold) -> Need:
     surface = present.soup.get(Surface, hold.thread)
     who = surface.agent if surface else ""
     left: dict[str, Any] = json.loads(began.extra) if began and began.extra else {}
+    told = f'parley intervene {present.job} "TEXT" --thread {hold.thread} --now'
+    tell = () if who == PROXY else (Exit("tell it something, at once", told),)  # only who asks talks to the proxy
     last = f"; the last it did: {left['text']}" if left.get("text") else ""
-    redirect = Exit("tell it something, at once", f'parley intervene {present.job} "TEXT" --thread {hold.thread} --now')
     found = _about_job(
         present,
         STALL,
@@ -181,7 +182,7 @@ def _stall(present: Present, hold: Hold) -> Need:
         f"{who or hold.thread} has shown no sign of life for {left.get('silent', 0):.0f} seconds{last}",
         (
             Exit("see what it did last", f"parley log {present.job} --thread {hold.thread}"),
-            *(() if who == PROXY else (redirect,)),  # nobody talks to the proxy but whoever it asks
+            *tell,
             Exit("give the job up", f"parley withdraw {present.job}"),
         ),
     )

@@ -10,6 +10,7 @@ from typing import Any
 from parley.core.states import Action
 from parley.core.terms import HUMAN, PROXY, escalation_thread, job_thread
 from parley.engine.records import LATE, REFUSED
+from parley.engine.stand_in import STAND_INS
 from parley.engine.texts import excerpt
 from parley.ports import InputRow, StepRow, Store
 
@@ -41,8 +42,10 @@ def fate(store: Store, job: str, given: str) -> Fate | None:
     if not question:
         return None
     rows = store.inputs(job, waiting=False)
+    may = (store.load(job).row.decider, *STAND_INS)
     for row in reversed(rows):  # also one that nobody has taken yet
-        if row.kind == "answer" and _body(row).get("question") == question and not _in_vain(row):
+        said = row.kind == "answer" and row.by in may and not _in_vain(row)
+        if said and _body(row).get("question") == question:
             return answered(job, question, row)
     steps: dict[int, list[StepRow]] = {}
     end: StepRow | None = None

@@ -39,7 +39,7 @@ from parley.engine.holds import DIALOG, LIMIT, kind_of, rest_of
 from parley.engine.live import HANDLE, TREE, number_of
 from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
-from parley.engine.stand_in import answer_key, plain_key
+from parley.engine.stand_in import STAND_INS, answer_key, plain_key
 from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, Loaded, MessageRow, StepRow, Store
 
@@ -169,7 +169,7 @@ class Present:
     def questions(self) -> list[Asked]:
         """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""
         waiting = self.store.inputs(self.job) if self.soup.of(AskHuman) else []
-        given = {plain_key(row.key) for row in waiting}
+        given = {plain_key(row.key) for row in waiting if row.by in (self.row.decider, *STAND_INS)}
         found = [self._asked(asked) for asked in self.soup.of(AskHuman) if answer_key(asked) not in given]
         return sorted(found, key=lambda asked: asked.time)
 

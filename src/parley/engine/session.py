@@ -17,7 +17,7 @@ from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.projections import TERMINAL, Asked, Present
 from parley.engine.records import REFUSED
-from parley.engine.stand_in import answer_key
+from parley.engine.stand_in import STAND_INS, answer_key
 from parley.ports import Duplicate, InputRow, Owned, Store
 
 CRANK_SECONDS = 0.1
@@ -136,7 +136,7 @@ def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: s
             leave(store, asked.job, "answer", key, body=body, by=by)
         except Duplicate as error:
             earlier = find_input(store, asked.job, key)
-            if earlier is None or not earlier.note.startswith(REFUSED):
+            if earlier is None or (earlier.by in (by, *STAND_INS) and not earlier.note.startswith(REFUSED)):
                 raise Closed(asked, earlier) from error
             refused += 1
         else:
