@@ -101,7 +101,7 @@ def test_an_answer_is_kept_where_nobody_works_and_a_key_goes_on(home: Home) -> N
         screen.type("wnot worth it\r")
         screen.wait_for("give the work up for good? type yes")
         screen.type("yes\r")
-        screen.wait_for(f"{job}: withdraw")
+        screen.wait_for(f"{job}: answered, withdraw")
         screen.type("xenough\ryes\r")
         screen.wait_for("[WITHDRAWN]")
 

@@ -19,7 +19,7 @@ from parley.faces.terminal.keys import Pasted, parse
 from parley.faces.terminal.overview import Detail, Overview, draw_list, entries
 from parley.faces.terminal.pages import Page, diff_page, fitted
 from parley.faces.terminal.prompt import Prompt
-from parley.faces.terminal.screen import foot
+from parley.faces.terminal.screen import foot, key_lines
 from parley.faces.terminal.sight import Sight
 from parley.faces.terminal.tty import Tty
 from parley.faces.terminal.watch import Watch
@@ -110,6 +110,15 @@ def test_what_is_typed_fits_and_its_end_is_seen(keys: list[str]) -> None:
     (*_, line) = foot(prompt.keys, prompt.shown, prompt.typed, "", 60)
     assert line.cell_len <= 60
     assert line.plain.endswith(f"{prompt.typed[-10:]}_")
+
+
+@given(
+    st.lists(st.sampled_from(["a approve", "Enter open", "r try again with advice"]), max_size=12), st.integers(40, 90)
+)
+def test_keys_take_as_many_lines_as_they_need(keys: list[str], width: int) -> None:
+    lines = key_lines(keys, width)
+    assert all(line.cell_len <= width for line in lines)
+    assert " ".join(" ".join(line.plain for line in lines).split()) == " ".join(keys)
 
 
 def test_a_line_is_typed_changed_and_sent_in_a_way() -> None:

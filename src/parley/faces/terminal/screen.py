@@ -206,13 +206,16 @@ def tail(text: str, width: int) -> str:
 
 def key_lines(keys: Sequence[str], width: int) -> list[Text]:
     """Keys with their meanings, on as many lines as they take."""
-    lines = [Text(" ")]
+    lines = [Text()]
     for key in keys:
         letter, _, meaning = key.partition(" ")
-        if lines[-1].cell_len + cell_len(key) + 1 > width and lines[-1].cell_len > 1:
-            lines.append(Text(" "))
+        gap = "  " if lines[-1].plain else " "
+        if lines[-1].plain and lines[-1].cell_len + len(gap) + cell_len(key) > width:
+            lines.append(Text())
+            gap = " "
+        lines[-1].append(gap)
         lines[-1].append(letter, "bold reverse")
-        lines[-1].append(f" {meaning}  ")
+        lines[-1].append(f" {meaning}")
     return lines
 
 
