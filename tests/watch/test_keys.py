@@ -34,6 +34,9 @@ def test_a_job_is_approved_to_its_end(home: Home) -> None:
         screen.type("c")
         seen = screen.wait_for("conversation of")
         assert "all good" in seen
+        screen.type("\t")
+        seen = screen.wait_for("conversation of intent-lead")
+        assert "PLAN" not in seen
         screen.type("qq")
         screen.wait_for("── done (1) ")
         screen.type("q")

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from parley.core.terms import HUMAN, PROXY
-from parley.engine.projections import Asked, Event, Follower, Present, concerns, headline
+from parley.core.terms import HUMAN, PROXY, thread_kind
+from parley.engine.projections import Asked, Event, Follower, concerns, headline
 from parley.faces.terminal.screen import clean, rule, wrapped
 from parley.faces.terminal.sight import Exhibit
 from parley.ports import Store
@@ -124,20 +124,42 @@ class Conversation(Reading):
     """A job's messages, all or those of one thread; what is said while it is read comes at the end."""
 
     def __init__(self, store: Store, job: str, thread: str = "", name: str = "") -> None:
-        self._thread = thread
-        last = Present(store, job).loaded.transaction
+        self._store, self._job, self._thread = store, job, thread
+        self._names = {"": job} | ({thread: name} if thread else {})  # of those that were spoken to, in that order
+        self._begin()
+
+    def _begin(self) -> None:
+        last = self._store.load(self._job).transaction
         steps, messages = (last.steps, last.messages) if last else (0, 0)
-        self._follower = Follower(store, job, step=max(0, steps - STEPS), message=max(0, messages - MESSAGES))
-        whose = f"conversation of {name or thread}" if thread else f"conversation of {job}"
-        super().__init__(Page(whose, at_end=True))
+        self._follower = Follower(
+            self._store, self._job, step=max(0, steps - STEPS), message=max(0, messages - MESSAGES)
+        )
+        super().__init__(Page(f"conversation of {self._names[self._thread]}", at_end=True))
         if messages > MESSAGES:
-            self._page.add([(f"earlier messages: parley log {job}", "dim"), ("", "")])
+            self._page.add([(f"earlier messages: parley log {self._job}", "dim"), ("", "")])
+        self.read()
 
     def read(self) -> None:
         """Add what is new."""
         for event in self._follower.read():
+            if event.kind == "message" and thread_kind(event.thread) in ("state", "dispatch"):
+                self._names.setdefault(event.thread, event.to)
             if self._thread in (event.thread, event.sender_thread) or (not self._thread and concerns(event)):
                 self._page.add(_told(event))
+
+    def press(self, key: str) -> bool:
+        """Scroll, or go on to the next thread, also to those that have ended."""
+        if key == "tab":
+            order = list(self._names)
+            self._thread = order[(order.index(self._thread) + 1) % len(order)]
+            self._begin()
+            return True
+        return super().press(key)
+
+    def keys(self) -> list[str]:
+        """What can be pressed."""
+        *scrolling, back = super().keys()
+        return [*scrolling, "Tab next thread", back]
 
 
 def _told(event: Event) -> Iterable[Line]:
@@ -235,6 +257,7 @@ a job that was opened
 a text
   up down space b    scroll
   g G                to its beginning, to its end
+  Tab                the next thread of a conversation, also one that has ended
 
 any time
   Ctrl-L             paint the screen anew
