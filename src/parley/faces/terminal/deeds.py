@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from parley.engine.fate import answered, fate
 from parley.engine.projections import TERMINAL, Asked, moment
@@ -165,12 +166,22 @@ class Deeds:
         if process.poll() is not None:
             if self._sight.store.load(deed.job).row.state in TERMINAL:
                 return f"{deed.job} has ended", True
-            log = self._sight.files.home(deed.job) / "run.log"
-            return f"{deed.job} could not go on; {log} says why", True
+            return f"{deed.job} could not go on: {_last_line(self._sight.files.home(deed.job) / 'run.log')}", True
         if self._sight.store.owner_lives(deed.job):
             process.returncode = 0  # it goes on by itself: nobody here waits for it
             return f"{deed.job} goes on in the background", True
         return "", False
+
+
+def _last_line(log: Path) -> str:
+    """What a process that is gone has said last."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 4096))
+            said = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        said = []
+    return next((line.removeprefix("parley: ") for line in reversed(said) if line.strip()), f"see {log}")
 
 
 def _ended(deed: Running) -> tuple[str, bool]:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from parley.core.terms import HUMAN, PROXY, thread_kind
@@ -14,7 +15,7 @@ from parley.faces.terminal.screen import clean, rule, wrapped
 from parley.faces.terminal.sight import Exhibit
 from parley.ports import Store
 
-LINES = 20_000  # that are kept of a text
+LINES = 10_000  # that are kept of a text
 MESSAGES, STEPS = 5_000, 50_000  # of a job's last that a conversation goes back to
 CUT = 64 * 1024  # characters of one message
 _DIFF = {"+": "green", "-": "red", "@": "cyan", "d": "bold", "i": "dim"}
@@ -26,7 +27,7 @@ class Page:
     """A text of any length, of which one screen is seen."""
 
     def __init__(self, title: str, lines: Iterable[Line] = (), *, at_end: bool = False) -> None:
-        self.title = title
+        self.title = clean(title)
         self._lines: deque[Line] = deque(lines, LINES)
         self._fitted: list[Line] = []
         self._width = 0
@@ -88,7 +89,7 @@ class Page:
 
 def fitted(text: str, width: int) -> list[str]:
     """A text in lines that fit. Most do as they are."""
-    if text.isascii() and text.isprintable() and len(text) <= width:
+    if text.isprintable() and cell_len(text) <= width:
         return [text]
     bare = text.lstrip(" ")
     indent = " " * min(len(text) - len(bare), width // 2)

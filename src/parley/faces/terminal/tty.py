@@ -173,4 +173,7 @@ class Tty:
     def _write(self, text: str) -> None:
         data = text.encode(self._encoding, "replace")
         while data:
-            data = data[os.write(self._target, data) :]
+            try:
+                data = data[os.write(self._target, data) :]
+            except BlockingIOError:  # somebody has made it so, and it takes no more for now
+                select.select([], [self._target], [])
