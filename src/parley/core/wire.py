@@ -73,10 +73,12 @@ def text(value: Any) -> str:
         return quote(value)
     known = _WRITTEN.get(kind)
     if known is not None:
-        head, read = known
-        return f"{head}{','.join([quote(item) if type(item) is str else text(item) for item in read(value)])}]}}"
+        head, words, read = known
+        items = read(value)
+        parts = map(quote, items) if words else [quote(item) if type(item) is str else text(item) for item in items]
+        return f"{head}{','.join(parts)}]}}"
     if kind is tuple:
-        return f"[{','.join(map(text, value))}]"
+        return f"[{','.join(map(text, value))}]" if value else "[]"
     if value is None:
         return "null"
     if kind is int:
@@ -88,7 +90,10 @@ def _reader(attributes: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*attributes) if attributes[1:] else lambda value: (getattr(value, attributes[0]),)
 
 
-_WRITTEN = {cls: (f'{{"{name}":[', _reader(attributes)) for cls, (name, attributes) in _NAMES.items()}
+_WRITTEN = {
+    cls: (f'{{"{name}":[', set(get_type_hints(cls).values()) == {str}, _reader(attributes))
+    for cls, (name, attributes) in _NAMES.items()
+}  # how each begins, whether all it has is words, and what reads it
 
 Decoder = Callable[[Any], Any]
 

@@ -43,8 +43,9 @@ def link(
     kept of each, and of the transaction's own columns, is enough to name the row that was changed. Transactions of
     the first two schemas have none: their heads cover the rows themselves.
     """
-    rows = [_step(row) for row in steps]
-    rows += [_message(row) for row in messages]
+    moments: dict[int, str] = {}
+    rows = [_step(row, moments) for row in steps]
+    rows += [_message(row, moments) for row in messages]
     rows += [_input(row) for row in taken]
     own = f"{head} {transaction} {time!r} {epoch}".encode()
     if not digested:
@@ -61,26 +62,36 @@ def link(
 
 def digest_of(row: StepRow | MessageRow | InputRow) -> str:
     """What a head covers of a row."""
-    text = _step(row) if isinstance(row, StepRow) else _message(row) if isinstance(row, MessageRow) else _input(row)
+    text = (
+        _step(row, {})
+        if isinstance(row, StepRow)
+        else _message(row, {})
+        if isinstance(row, MessageRow)
+        else _input(row)
+    )
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # Texts that somebody else chose go in with their lengths: nothing moves from one column to the next unseen.
+# A turn's rows share one time, and to write it out takes as long as to hash a row: `moments` has it by its identity,
+# since numbers that are equal may be written differently.
 
 
-def _step(row: StepRow) -> str:
+def _step(row: StepRow, moments: dict[int, str]) -> str:
     number, transaction, rule, who, time, at, choice, consumed, produced, extra = row
+    moment = moments.get(id(time)) or moments.setdefault(id(time), repr(time))
     return (
-        f"\ns {number} {transaction} {rule} {time!r} {len(who)} {len(at)} {len(choice)}"
+        f"\ns {number} {transaction} {rule} {moment} {len(who)} {len(at)} {len(choice)}"
         f" {len(consumed)} {len(produced)} {len(extra)}"
         f" {who}{at}{choice}{consumed}{produced}{extra}"
     )
 
 
-def _message(row: MessageRow) -> str:
+def _message(row: MessageRow, moments: dict[int, str]) -> str:
     number, transaction, sender, sender_thread, agent, thread, seq, key, time, body, meta = row
+    moment = moments.get(id(time)) or moments.setdefault(id(time), repr(time))
     return (
-        f"\nm {number} {transaction} {seq} {time!r} {len(sender)} {len(sender_thread)} {len(agent)}"
+        f"\nm {number} {transaction} {seq} {moment} {len(sender)} {len(sender_thread)} {len(agent)}"
         f" {len(thread)} {len(key)} {len(body)} {len(meta)}"
         f" {sender}{sender_thread}{agent}{thread}{key}{body}{meta}"
     )

@@ -195,7 +195,6 @@ def contents(live: LiveJob, world: World, workspace: str, tree: str) -> dict[str
 
 
 def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
-    now = world.clock.now()
     surface = live.soup.need(Surface, turn.thread, turn.agent)
     record = led_by(live.soup, turn.thread)
     try:
@@ -211,6 +210,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         live.remarks[turn.agent, turn.thread] = texts.did_not_count(str(trouble))
         return
     live.finish(turn.turn, "ended")
+    now = world.clock.now()
     questions, refused = _questions(live, world, turn, inside, unsettled)
     if outcome is not None and outcome.outcome and unsettled:
         outcome = Outcome(problem=texts.unsettled(unsettled))
@@ -219,7 +219,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     if unsettled and any(merge.conflicts for _, _, merge in merges):
         outcome = None  # it could not know of what its own turn's end has brought: it is told, and not blamed
     payloads = [
-        payload_message(payload, _written(live, world, turn, payload, number))
+        payload_message(payload, _written(live, turn, payload, number, now))
         if isinstance(payload, Deliver)
         else payload
         for number, payload in enumerate(turn.payloads)
@@ -228,7 +228,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     silent = len(closed) == len(payloads) and not questions and outcome is None
     if silent and not in_flight(live.soup, turn.thread, closed):
         brought = " ".join(texts.merged(*merge) for merge in merges) if thread_kind(turn.thread) == "dispatch" else ""
-        reply = _reply(live, world, turn, texts.fit(event.text or brought))
+        reply = _reply(live, turn, texts.fit(event.text or brought), now)
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
     if tree:
@@ -238,7 +238,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     if payloads:
         chosen = Broadcast(tuple(payloads), tuple(questions))
         live.fire("send-step", turn.agent, turn.thread, choice=chosen, who=who, time=now, extra=extra)
-        drain(live, world, turn.agent, turn.thread)
+        drain(live, world, turn.agent, turn.thread, now)
     elif questions:
         asked = Asking(tuple(questions))
         live.fire("ask-step", turn.agent, turn.thread, choice=asked, who=who, time=now, extra=extra)
@@ -398,17 +398,17 @@ def _what(live: LiveJob, world: World, turn: Turn, record: Record, asked: Questi
     return what
 
 
-def _written(live: LiveJob, world: World, turn: Turn, payload: Deliver, number: int) -> str:
+def _written(live: LiveJob, turn: Turn, payload: Deliver, number: int, time: float) -> str:
     return live.write(
         (turn.agent, turn.thread),
         (payload.agent, payload.thread),
         turn.texts[payload.message],
         key=f"{turn.turn}/{number}",
-        time=world.clock.now(),
+        time=time,
     )
 
 
-def _reply(live: LiveJob, world: World, turn: Turn, text: str) -> list[Deliver]:
+def _reply(live: LiveJob, turn: Turn, text: str, time: float) -> list[Deliver]:
     """A turn that said nothing to anyone, with nothing of its own in flight, reports to its dispatcher."""
     parent = live.soup.parent(turn.thread)
     above = live.soup.get(Surface, parent) if parent else None
@@ -419,7 +419,7 @@ def _reply(live: LiveJob, world: World, turn: Turn, text: str) -> list[Deliver]:
         (above.agent, above.thread),
         text,
         key=f"{turn.turn}/reply",
-        time=world.clock.now(),
+        time=time,
     )
     return [Deliver(above.agent, above.thread, name)]
 

@@ -174,6 +174,7 @@ class LiveJob:
     def __init__(self, row: JobRow, epoch: int, rules: RuleSet = RULES) -> None:
         self.row = row
         self.job = row.job
+        self.thread = job_thread(row.job)  # which spans the job's states
         self.epoch = epoch
         self.rules = rules
         self.settings: dict[str, Any] = json.loads(row.settings)
@@ -247,11 +248,6 @@ class LiveJob:
     def record(self) -> Record:
         """The job's own state record."""
         return self.soup.need(Record, self.job)
-
-    @property
-    def thread(self) -> str:
-        """The thread that spans the job's states."""
-        return job_thread(self.job)
 
     @property
     def dirty(self) -> bool:

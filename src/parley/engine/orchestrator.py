@@ -93,7 +93,7 @@ class Orchestrator:
     def send(self, payloads: list[Payload]) -> None:
         """End the turn with a Send."""
         self.fire("send-step", ORCHESTRATOR, self.live.thread, choice=Broadcast(tuple(payloads)))
-        drain(self.live, self.world, ORCHESTRATOR, self.live.thread)
+        drain(self.live, self.world, ORCHESTRATOR, self.live.thread, self.now)
 
     def fire(self, rule: str, *at: str, choice: Any = None, who: str = ORCHESTRATOR) -> None:
         """Fire a rule in the orchestrator's name."""

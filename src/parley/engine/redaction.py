@@ -237,8 +237,8 @@ class Secrets:
 
     def _clear(self, text: str) -> bool:
         """Whether nothing in a text even begins like a secret: so it is with nearly every one."""
-        for rare, pattern in self._hints:  # noqa: SIM110 - a generator would take twice the time, at every line
-            if rare in text and _compiled(pattern).search(text):
+        for rare, only, pattern in self._hints:
+            if rare in text and (only in text if only else _compiled(pattern).search(text)):
                 return False
         return True
 
@@ -260,8 +260,8 @@ def _inside(span: Span, markers: list[Span]) -> bool:
     return at >= 0 and markers[at][0] <= span[0] and span[1] <= markers[at][1]
 
 
-def hints(beginnings: Collection[str]) -> list[tuple[str, str]]:
-    """Patterns that find each of the beginnings, by the rarest character in it.
+def hints(beginnings: Collection[str]) -> list[tuple[str, str, str]]:
+    """Patterns that find each of the beginnings, by the rarest character in it; or the only one with that character.
 
     Most texts lack most of these characters, which is seen at once. A pattern that starts with one is tried only
     where that is; one of all beginnings would be tried at every place, and one for each would go through every text.
@@ -271,15 +271,15 @@ def hints(beginnings: Collection[str]) -> list[tuple[str, str]]:
         if not any(other in beginning for other in beginnings if other != beginning):
             rare = max(beginning, key=lambda letter: _COMMON.find(letter) % (len(_COMMON) + 1))
             found.setdefault(rare, []).append(beginning)
-    return [(rare, _around(rare, those)) for rare, those in found.items()]
+    return [
+        (rare, those[0], "") if len(those) == 1 else (rare, "", _around(rare, those)) for rare, those in found.items()
+    ]
 
 
-_COMMON = " etaoinsrhldcumpfgwybvkxjqz"  # the commonest first; what is not here is rarer
+_COMMON = '": etaoinsrhldcumpfgwybvkxjqz'  # the commonest first; what is not here is rarer
 
 
 def _around(rare: str, those: list[str]) -> str:
-    if len(those) == 1:
-        return re.escape(those[0])
     parts = (beginning.partition(rare) for beginning in those)
     sides = [rf"(?<={re.escape(before + rare)}){re.escape(behind)}" for before, _, behind in parts]
     return f"{re.escape(rare)}(?:{'|'.join(sides)})"

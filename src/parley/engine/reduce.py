@@ -51,9 +51,9 @@ def message(live: LiveJob, world: World, name: str) -> MessageRow:
     return row
 
 
-def drain(live: LiveJob, world: World, agent: str, thread: str) -> None:
+def drain(live: LiveJob, world: World, agent: str, thread: str, now: float) -> None:
     """Reduce a Send to its end."""
-    soup, now = live.soup, world.clock.now()
+    soup = live.soup
     while (send := soup.get(Send, thread, agent)) is not None:
         if not send.payloads:
             live.fire("send-ask" if send.questions else "send-empty", agent, thread, who=agent, time=now)
