@@ -103,10 +103,11 @@ def draw_panels(drawing: Panels, path: Path) -> None:
         places = figure.subplots(1, len(drawing["panels"]), sharex=True, sharey=True)
         for axes, panel in zip(places, drawing["panels"], strict=True):
             for number, series in enumerate(panel["series"]):
-                axes.errorbar(
-                    series["x"], series["y"], yerr=series["half"], label=series["label"],
-                    marker=_MARKERS[number % len(_MARKERS)], markersize=3, linewidth=1, elinewidth=0.6,
-                )  # fmt: skip
+                marker = _MARKERS[number % len(_MARKERS)]
+                (line,) = axes.plot(series["x"], series["y"], marker=marker, markersize=3, label=series["label"])
+                least = [middle - half for middle, half in zip(series["y"], series["half"], strict=True)]
+                most = [middle + half for middle, half in zip(series["y"], series["half"], strict=True)]
+                axes.fill_between(series["x"], least, most, color=line.get_color(), alpha=0.2, linewidth=0)
             axes.set(title=panel["title"], xlabel=drawing["xlabel"], ylim=(-0.02, 1.02))
         places[0].set_ylabel(drawing["ylabel"])
         figure.suptitle(drawing["title"])

@@ -267,7 +267,7 @@ def test_a_small_study_keeps_its_bounds() -> None:
         return [study.live(human, study.calibrated, day) for day in days]
 
     calm, turned = lives(steady), lives(changing)
-    assert study.questions(calm, 50, study.GATES).share < 0.4
+    assert study.questions(calm, 50, study.GATES).share < 0.45
     assert study.false_approvals(calm, 50, study.GATES).share < 0.02
     assert study.false_approvals(turned, study.CHANGE, study.CHANGE + 10).share > 0.1
     assert study.false_approvals(turned, study.CHANGE + 20, study.GATES).share < 0.05

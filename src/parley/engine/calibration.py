@@ -28,12 +28,12 @@ KEPT = 0.5
 SLIP = 0.06
 # What stands for evidence about that share before there is any: as much for as against.
 PRIOR = 0.35
-# Who refuses nothing shows at least that refusals are rare: eight approvals in a row stand for one that was foreseen.
-RARE = 1 / 8
+# Who refuses nothing shows at least that refusals are rare: twelve approvals in a row stand for one foreseen.
+RARE = 1 / 12
 # So many refusals in a state and kind are believed as much as those of all states and kinds.
 OWN = 5.0
 # After so many agreements without a surprise, the share that is checked begins to fall towards the set one.
-LONG = 100.0
+LONG = 70.0
 # Nothing counts as seen more seldom than this, so that no single decision counts for many.
 LEAST_SEEN = 0.05
 # Confidences no further apart than this are the same.
@@ -242,10 +242,10 @@ class _Record:
         """The share of trusted answers that is checked: of approvals more, until agreement has lasted for long."""
         if verdict != APPROVE:
             return self.least
-        if self.calm <= CALM:
+        if self.calm < CALM:
             return 1.0
         lasting = 1.0 if self.calm <= LONG else LONG / self.calm
-        return max(self.least, self.most * lasting, CALM / self.calm)
+        return max(self.least, self.most * lasting, CALM / self.calm if self.surprised else 0.0)
 
     def risky(self) -> float:
         """The share of such approvals that is asked about, so that no more than is tolerated slips through."""
