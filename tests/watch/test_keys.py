@@ -165,3 +165,23 @@ def test_what_is_pasted_gives_no_orders_and_sends_nothing(home: Home) -> None:
         screen.wait_for("nothing was sent")
     assert state_of(home, job) == "INTENT"
     assert len(home.here("inbox", "--json").document["questions"]) == 1
+
+
+def test_a_budget_that_is_spent_is_raised(home: Home) -> None:
+    detach(home, LEADS, "a request", "--budget", "turns=2")
+
+    with watching(home) as screen:
+        screen.wait_for("a answer")
+        screen.type("a")
+        screen.wait_for("budget: ")
+        screen.type("a\r")
+        screen.wait_for("its budget is spent")
+        screen.type("z")
+        screen.wait_for("its budget is spent: b raises it")
+        screen.type("b")
+        screen.wait_for("raise the budget> turns=+40")
+        screen.type("\r")
+        screen.wait_for("of 42 turns")
+        screen.wait_for("project-lead asks (PLAN, PLAN.md)")
+        screen.type("b")
+        screen.wait_for("no budget of")

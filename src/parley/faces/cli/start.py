@@ -188,12 +188,12 @@ def _begins(store: SqliteStore, process: subprocess.Popen[bytes], job: str) -> b
     return True  # it is slow, and lives
 
 
-def spawn(place: Place, job: str, log: Path) -> subprocess.Popen[bytes]:
+def spawn(place: Place, job: str, log: Path, *more: str) -> subprocess.Popen[bytes]:
     """A process that goes on when this one, its terminal and its session are gone."""
     with log.open("ab") as output:
         return subprocess.Popen(
             # -P: the folder that it starts in is the user's, and no place to import from
-            [sys.executable, "-P", "-m", "parley", "resume", job, "--background"],
+            [sys.executable, "-P", "-m", "parley", "resume", job, "--background", *more],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

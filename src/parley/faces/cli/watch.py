@@ -101,5 +101,5 @@ def sight_of(place: Place, store: ShownStore) -> Sight:
         exhibit,
         diff,
         command,
-        lambda job: spawn(place, job, place.home / "jobs" / job / "run.log"),
+        lambda job, more: spawn(place, job, place.home / "jobs" / job / "run.log", *more),
     )

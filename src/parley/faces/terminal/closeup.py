@@ -8,7 +8,8 @@ from collections import deque
 from rich.text import Text
 
 from parley.core.terms import thread_kind
-from parley.engine.attention import Need, needs
+from parley.engine.attention import BUDGET, Need, needs
+from parley.engine.budgets import standing
 from parley.engine.projections import (
     TERMINAL,
     Asked,
@@ -47,6 +48,7 @@ class Closeup:
         self._needs: list[Need] = []
         self._threads: list[tuple[int, Thread]] = []
         self._turns = 0
+        self._facts: list[str] = []
         self._need = ""  # the one that is shown
         self._thread = ""  # the one that is chosen
 
@@ -60,6 +62,8 @@ class Closeup:
         self._threads = tree(list(everyone), [])
         if self._thread not in self._order():
             self._thread = ""
+        lines = standing(self._store, self._present.loaded, time.time())
+        self._facts = [f"budget: {'; '.join(line.words() for line in lines)}"] if lines else []
         self._turns = sum(turn.status == "ended" for turn in self._store.turns(self._job))
         for event in self._follower.read():
             if concerns(event):
@@ -128,11 +132,14 @@ class Closeup:
         answers = [f"{key} {choice.label}" for key, choice in self._choices.items()]
         if asked:
             answers.append("v read")
+        if self._shown is not None and self._shown.kind == BUDGET:
+            answers.append("b raise the budget")
         if len(self._needs) > 1:
             answers.append("Tab next")
         ended = self._present.row.state in TERMINAL
         going = self._store.owner_lives(self._job) and not self._present.paused
-        live = [] if ended else ["s tell", "z pause" if going else "z go on", "x withdraw job"]
+        hold = [] if self._present.unpaid else ["z pause" if going else "z go on"]
+        live = [] if ended else ["s tell", *hold, "x withdraw job"]
         return [*answers, "c conversation", "d diff", *live, "? help", "q back"]
 
     # ---- how it looks ------------------------------------------------------------------------
@@ -156,6 +163,7 @@ class Closeup:
             question=about(asked) if asked else need.headline if need else end_words(present) if ended else "",
             words=self._words(asked) if asked else _ways_out(need) if need else _what_now(row) if ended else "",
             place=self._place(),
+            facts=self._facts,
             chosen=self._thread,
             footless=True,
         )

@@ -104,8 +104,15 @@ class Deeds:
         """End a pause; where nobody works on the job, have somebody do so."""
         if paused and self._sight.store.owner_lives(job):
             return self._leave(job, "resume", {}, f"{job} goes on", f"{job}: going on")
-        self._open.append(Starting(job, self._sight.go_on(job)))
-        return f"{job}: starting somebody who works on it"
+        return self._start(job)
+
+    def raise_budget(self, job: str, words: str) -> str:
+        """Allow more, as `--budget` says it, and go on."""
+        if not words:
+            return "nothing was raised"
+        if self._sight.store.owner_lives(job):
+            return self._run(job, ["resume", f"--budget={words}", "--", job], f"{job}: raising its budget")
+        return self._start(job, f"--budget={words}")
 
     def withdraw(self, job: str, thread: str, reason: str) -> str:
         """Give a job up, or a part of it: told when every process of it is dead."""
@@ -122,6 +129,10 @@ class Deeds:
     def _run(self, job: str, words: list[str], note: str) -> str:
         self._open.append(Running(job, self._sight.command(words)))
         return note
+
+    def _start(self, job: str, *more: str) -> str:
+        self._open.append(Starting(job, self._sight.go_on(job, more)))
+        return f"{job}: starting somebody who works on it"
 
     # ---- what has become of it ---------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from parley.engine.attention import GATE, needs
+from parley.engine.budgets import remedies, standing
 from parley.engine.projections import TERMINAL, Present
 from parley.faces.terminal.pages import Conversation, Reading, diff_page
 from parley.faces.terminal.prompt import Prompt
@@ -54,10 +56,26 @@ def hold(watch: Watch, job: str, thread: str, name: str) -> None:
     present = Present(watch.sight.store, job)
     if present.row.state in TERMINAL:
         watch.say(f"{job} has ended ({present.row.state})")
+    elif present.unpaid:
+        watch.say("its budget is spent: b raises it")
     elif present.paused or not watch.sight.store.owner_lives(job):
         watch.say(watch.deeds.go_on(job, paused=present.paused))
     else:
         watch.say(watch.deeds.pause(job))
+
+
+def spend(watch: Watch, job: str, thread: str, name: str) -> None:
+    """Raise a budget that is spent."""
+    present = Present(watch.sight.store, job)
+    causes = {hold.cause for hold in present.unpaid}
+    lines = [line for line in standing(watch.sight.store, present.loaded, time.time()) if line.cause in causes]
+    if not lines:
+        watch.say(f"no budget of {job} is spent")
+    elif present.row.decider != watch.sight.by:
+        watch.say(f"only {present.row.decider}, who started {job}, raises its budgets")
+    else:
+        more = remedies(job, lines[0])[0].rpartition(" ")[2]
+        watch.ask(Prompt("raise the budget", lambda text, way: watch.deeds.raise_budget(job, text), typed=more))
 
 
 def withdraw(watch: Watch, job: str, thread: str, name: str) -> None:
@@ -85,4 +103,11 @@ def confirm(job: str, what: str, then: Callable[[], str]) -> Prompt:
     return Prompt(f"{what}? type yes or {job[:4]}", sure)
 
 
-ERRANDS: Mapping[str, Errand] = {"c": read, "d": compare, "s": tell, "z": hold, "x": withdraw}
+ERRANDS: Mapping[str, Errand] = {
+    "c": read,
+    "d": compare,
+    "s": tell,
+    "z": hold,
+    "x": withdraw,
+    "b": spend,
+}

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from parley.adapters.glance import Glimpse
 from parley.engine.attention import GATE, QUESTION, Need, needs
+from parley.engine.budgets import Tally, total
 from parley.engine.projections import TERMINAL, Present, Thread, with_progress
 from parley.faces.terminal.errands import ERRANDS
 from parley.faces.terminal.screen import clean, rule, spread, team
@@ -290,7 +291,8 @@ class Overview:
             return Detail("", entry.updated, "")
         store, files = self._watch.sight.store, self._watch.sight.files
         present = Present(store, entry.job)
-        cost = turn_words(sum(turn.status == "ended" for turn in store.turns(entry.job)))
+        turns = sum(turn.status == "ended" for turn in store.turns(entry.job))
+        cost = cost_words(turns, total(present.loaded.spent))
         if entry.group == FAILED:
             return Detail(end_words(present), entry.updated, cost)
         if entry.group == PAUSED:
@@ -302,6 +304,11 @@ class Overview:
         return Detail(work_words(threads), present.row.created, cost)
 
 
-def turn_words(turns: int) -> str:
-    """How many turns."""
-    return f"{turns} {'turn' if turns == 1 else 'turns'}"
+def cost_words(turns: int, used: Tally) -> str:
+    """What a job has used up: its turns, and what they cost as far as anybody says."""
+    found = [f"{turns} {'turn' if turns == 1 else 'turns'}"]
+    if used.micros:
+        found.append(f"{used.of('money'):.2f} USD")
+    elif used.tokens:
+        found.append(f"{used.tokens:,} tokens")
+    return ", ".join(found)

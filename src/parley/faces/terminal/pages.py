@@ -242,6 +242,7 @@ a job, in the list or opened
   d                  see what it has changed
   s                  tell it something: Tab says when, and with what authority
   z                  pause it, or go on; where nobody works on it, somebody will
+  b                  raise its budget where that is spent
   x                  withdraw it; you are asked to confirm that
   q Esc              back; from the list: leave, the jobs go on
 

@@ -33,4 +33,4 @@ class Sight:
     exhibit: Callable[[Need], Exhibit]  # what a gate is about
     diff: Callable[[str], str]  # what a job changed; empty if nothing yet
     command: Callable[[Sequence[str]], subprocess.Popen[str]]  # `parley` with these words
-    go_on: Callable[[str], subprocess.Popen[bytes]]  # a process of its own that works on a job
+    go_on: Callable[[str, Sequence[str]], subprocess.Popen[bytes]]  # a process of its own that works on a job
