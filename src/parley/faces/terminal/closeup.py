@@ -8,8 +8,8 @@ from collections import deque
 from rich.text import Text
 
 from parley.core.terms import thread_kind
-from parley.engine.attention import BUDGET, Need, needs
-from parley.engine.budgets import standing
+from parley.engine.attention import BUDGET, STALL, UNATTENDED, Need, needs
+from parley.engine.budgets import PARALLEL, standing
 from parley.engine.projections import (
     TERMINAL,
     Asked,
@@ -62,7 +62,7 @@ class Closeup:
         self._threads = tree(list(everyone), [])
         if self._thread not in self._order():
             self._thread = ""
-        lines = standing(self._store, self._present.loaded, time.time())
+        lines = [line for line in standing(self._store, self._present.loaded, time.time()) if line.what != PARALLEL]
         self._facts = [f"budget: {'; '.join(line.words() for line in lines)}"] if lines else []
         self._turns = sum(turn.status == "ended" for turn in self._store.turns(self._job))
         for event in self._follower.read():
@@ -160,7 +160,7 @@ class Closeup:
             threads=self._threads,
             messages=self._lines,
             heading=ENDS[row.state] if ended else "needs you",
-            question=about(asked) if asked else need.headline if need else end_words(present) if ended else "",
+            question=about(asked) if asked else _label(need) if need else end_words(present) if ended else "",
             words=self._words(asked) if asked else _ways_out(need) if need else _what_now(row) if ended else "",
             place=self._place(),
             facts=self._facts,
@@ -197,6 +197,12 @@ def _what_now(row: JobRow) -> str:
     return f"{home}prove its record: parley audit {row.job}"
 
 
+def _label(need: Need) -> str:
+    """What something is that is no question, in a few words."""
+    labels = {BUDGET: "a budget is spent", STALL: f"{need.who} is stalled", UNATTENDED: "nobody works on it"}
+    return labels.get(need.kind, need.kind)
+
+
 def _ways_out(need: Need) -> str:
     """What can be done about something that is no question."""
-    return "\n".join(f"{way.words}: {way.command}" for way in need.exits)
+    return "\n".join([need.body, *(f"{way.words}: {way.command}" for way in need.exits)])

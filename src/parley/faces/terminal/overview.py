@@ -17,7 +17,7 @@ from parley.engine.attention import GATE, QUESTION, Need, needs
 from parley.engine.budgets import Tally, total
 from parley.engine.projections import TERMINAL, Present, Thread, with_progress
 from parley.faces.terminal.errands import ERRANDS
-from parley.faces.terminal.screen import clean, rule, spread, team
+from parley.faces.terminal.screen import clean, rule, spread, team, turn_words
 from parley.faces.terminal.watch import Screen, Watch
 
 NEEDS, PAUSED, FAILED, WORKING, DONE = "needs you", "paused", "failed", "working", "done"
@@ -306,7 +306,7 @@ class Overview:
 
 def cost_words(turns: int, used: Tally) -> str:
     """What a job has used up: its turns, and what they cost as far as anybody says."""
-    found = [f"{turns} {'turn' if turns == 1 else 'turns'}"]
+    found = [turn_words(turns)]
     if used.micros:
         found.append(f"{used.of('money'):.2f} USD")
     elif used.tokens:

@@ -114,7 +114,12 @@ def _bar(scene: Scene, width: int) -> Text:
     back = record.backtrack_count if record else 0
     turned = f"back {back}x  " if back else ""
     style = "bold yellow" if scene.status == "needs you" else ""
-    return spread(line, f"{turned}{scene.turns} turns  {scene.status} ", width, style)
+    return spread(line, f"{turned}{turn_words(scene.turns)}  {scene.status} ", width, style)
+
+
+def turn_words(turns: int) -> str:
+    """How many turns."""
+    return f"{turns} {'turn' if turns == 1 else 'turns'}"
 
 
 def rule(title: str, width: int, style: str = "dim") -> Text:
