@@ -109,21 +109,6 @@ def test_an_answer_is_kept_where_nobody_works_and_a_key_goes_on(home: Home) -> N
         screen.wait_for("[WITHDRAWN]")
 
 
-def test_a_job_that_nobody_works_on_is_paused_by_nobody_and_withdrawn_all_the_same(home: Home) -> None:
-    job = home.start(LEADS)
-
-    with watching(home) as screen:
-        screen.type("xgive it up\r")
-        screen.wait_for("type yes or")
-        screen.type("yes\r")
-        screen.wait_for(f"{job} is withdrawn")
-        screen.wait_for("── done (1) ")
-        screen.wait_for("withdrawn")
-        screen.type("z")
-        screen.wait_for(f"{job} has ended (WITHDRAWN)")
-    assert home.here("audit", job).code == 0
-
-
 def test_an_answer_that_comes_too_late_says_so(home: Home) -> None:
     job = detach(home, LEADS)
     other = home.start(LEADS)
@@ -153,7 +138,7 @@ def test_an_answer_that_comes_too_late_says_so(home: Home) -> None:
         screen.wait_for("was answered before: approve, by ")
 
 
-def test_what_is_pasted_gives_no_orders_and_sends_nothing(home: Home) -> None:
+def test_what_is_pasted_gives_no_orders_and_what_nobody_works_on_is_withdrawn_all_the_same(home: Home) -> None:
     job = home.start(LEADS)
 
     with watching(home) as screen:
@@ -163,8 +148,19 @@ def test_what_is_pasted_gives_no_orders_and_sends_nothing(home: Home) -> None:
         screen.wait_for("approve> first line second line")
         screen.type("\x1b")
         screen.wait_for("nothing was sent")
-    assert state_of(home, job) == "INTENT"
-    assert len(home.here("inbox", "--json").document["questions"]) == 1
+        assert state_of(home, job) == "INTENT"
+        assert len(home.here("inbox", "--json").document["questions"]) == 1
+
+        screen.type("q")
+        screen.wait_for("q quit")
+        screen.type("xgive it up\r")
+        screen.wait_for("type yes or")
+        screen.type("yes\r")
+        screen.wait_for(f"{job} is withdrawn")
+        screen.wait_for("── done (1) ")
+        screen.type("z")
+        screen.wait_for(f"{job} has ended (WITHDRAWN)")
+    assert home.here("audit", job).code == 0
 
 
 def test_a_budget_that_is_spent_is_raised(home: Home) -> None:

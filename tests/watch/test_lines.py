@@ -174,7 +174,7 @@ class Counting(SqliteStore):
 
 
 def test_of_a_thousand_jobs_only_those_on_the_screen_are_looked_into(tmp_path: Path) -> None:
-    store = Counting(tmp_path)
+    store = Counting(tmp_path, durability="normal")
     store.looked = set()
     now = time.time()
     for number in range(1000):
