@@ -150,7 +150,6 @@ SESSION = (
     ("press", "xnot now\ryes\r"),
     ("see", "is withdrawn"),
     ("see", "done (3)"),
-    ("keep", "end"),
     ("press", "q"),
 )
 
