@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.decisions import SqliteDecisions
+from parley.ports import Decided
 from tests.cli.home import LEADS, Home
 
 VIEW = '{text: "I think so", verdict: approve, confidence: 0.9, reason: "it has all parts"}'
@@ -116,6 +117,7 @@ def test_the_log_says_in_whose_name_an_answer_is(home: Home) -> None:
     log = home.here("log", job).out
     assert log.count(", in the proxy's name\n") == 2
     assert log.count(", in the human's name\n") == 2
+    assert "  answers    2 by the human, 2 by the proxy\n" in home.here("show", job).out
 
 
 def test_a_damaged_memory_is_told_and_the_job_goes_on(home: Home) -> None:
@@ -129,6 +131,7 @@ def test_a_damaged_memory_is_told_and_the_job_goes_on(home: Home) -> None:
     job = done.document["id"]
     assert damaged.read_text(encoding="utf-8") == "this is no memory"
     assert "asked without a record: " in home.here("log", job).out
+    assert "FAIL  memory       " in home.here("doctor").out
     line = home.refuses("memory", "list", code=1)
     assert "the memory is damaged (file is not a database) and was left as it is; put a copy back, or move it" in line
 
@@ -184,10 +187,8 @@ def test_an_unknown_policy_is_told_in_a_line(home: Home, policy: str) -> None:
 
 
 def test_all_is_forgotten_at_once(home: Home) -> None:
-    home.write("parley.toml", REHEARSE)
-    home.start(PLAYED, "--policy", "never")
     memory = SqliteDecisions(Path(f"{home.folder}.db"))
-    assert {one.how for one in memory.everything()} == {"answered"}
+    memory.remember([Decided(1.0, "me", "r", "j", f"q{n}", "", "PLAN", "question", "how?") for n in range(3)])
     memory.close()
     assert home.here("memory", "forget", "--all", "--json").document == {"forgotten": 3}
     assert home.here("memory", "export").out == ""

@@ -80,10 +80,10 @@ def test_several_processes_write_at_once(memory: SqliteDecisions) -> None:
     )
     words = [sys.executable, "-c", script, str(memory.path)]
     root = Path(__file__).parents[2]
-    writers = [subprocess.Popen([*words, name], cwd=root) for name in ("one", "two", "three")]
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
-    assert memory.count() == 80
-    assert len(memory.search("word7", 99)) == 3
+    writers = [subprocess.Popen([*words, name], cwd=root) for name in ("one", "two")]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    assert memory.count() == 60
+    assert len(memory.search("word7", 99)) == 2
 
 
 # ---- recalling -----------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from random import Random
 from typing import Any
 
 import pytest
 
 from parley.core.terms import AskHuman, Proxy, Ruling
+from parley.engine.discretion import message_row
 from parley.engine.proxying import draw_of
 from parley.engine.redaction import Secrets
 from parley.engine.stand_in import answer_key
@@ -44,6 +45,10 @@ ANSWERS = [always(r"\[QUESTION\]", PREDICTS, says("approve")), always("HUMAN", {
 PASSES_ON = [
     always(rf"^\[HUMAN {verdict}\]", {"answer": {"verdict": verdict, "text": "as said"}}) for verdict in Ruling
 ]
+
+
+VIEW = {"ask_human": {"text": "look", "would": "approve", "confidence": 0.8}}
+ASKS = [*PASSES_ON, always("QUESTION", VIEW)]
 
 
 def memory(*, failing: float = 0.0) -> SimDecisions:
@@ -283,33 +288,52 @@ def test_secrets_are_left_out_of_what_is_remembered() -> None:
     assert [one.said for one in decisions.kept.values()] == ["not with [redacted TOKEN] in it"]
 
 
+def test_what_the_proxy_wrote_is_shown_without_secrets_and_its_verdict_stays() -> None:
+    view = {"text": "look", "found": "hunter2-hunter2", "would": "revise", "reason": "hunter2-hunter2"}
+    asked = stage("always", [always("QUESTION", {"ask_human": view})], memory()).run()
+    shown = message_row(asked.messages("human")[0], Secrets([("TOKEN", "hunter2-hunter2"), ("ODD", "revise")]))
+    about = json.loads(shown.meta)
+    assert (about["found"], about["would"]["reason"]) == ("[redacted TOKEN]", "[redacted TOKEN]")
+    assert about["would"]["verdict"] == "revise"
+
+
+@cache
+def calm() -> list[Decided]:
+    """What is kept where nothing goes wrong."""
+    kept = memory()
+    stage("always", ASKS, kept, human=YES).run()
+    return bare(kept)
+
+
+def bare(kept: SimDecisions) -> list[Decided]:
+    """Decisions without what differs from run to run."""
+    return [replace(one, time=0.0, framing="", question="", id="") for one in kept.kept.values()]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("what", ["commit", "remember"])
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 3])
 def test_a_crash_loses_no_decision_and_doubles_none(what: str, when: str, number: int) -> None:
-    calm, torn = memory(), memory()
-    view = {"ask_human": {"text": "look", "would": "approve", "confidence": 0.8}}
-    rules = [*PASSES_ON, always("QUESTION", view)]
-    stage("always", rules, calm, human=YES).run()
-    crashed = stage("always", rules, torn, human=YES).until(lambda s: s.live.asking)
+    torn = memory()
+    crashed = stage("always", ASKS, torn, human=YES).until(lambda s: s.live.asking)
     crashed.die_at(what, number, when).run()
     assert (crashed.state, crashed.processes) == ("DONE", 2)
-    bare = [replace(one, time=0.0, framing="", question="", id="") for one in torn.kept.values()]
-    assert bare == [replace(one, time=0.0, framing="", question="", id="") for one in calm.kept.values()]
+    assert bare(torn) == calm()
 
 
 # ---- what its tools take -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("confidence", [True, "0.9", -0.1, 1.1, float("nan"), float("inf"), [], {}])
 @pytest.mark.parametrize("tool", ["Predict", "Answer", "AskHuman"])
-def test_a_confidence_is_a_number_from_0_to_1(tool: str, confidence: object) -> None:
+def test_a_confidence_is_a_number_from_0_to_1(tool: str) -> None:
     on_stage = stage(proxy=[always("QUESTION", {"sleep": 30})], decisions=memory()).sleeping("proxy")
-    words = {"text": "x", "verdict": "approve", "would": "approve", "confidence": confidence}
+    words = {"text": "x", "verdict": "approve", "would": "approve"}
     taken = {"Predict": ("verdict",), "Answer": ("text", "verdict"), "AskHuman": ("text", "would")}[tool]
-    on_stage.call(on_stage.order("proxy"), tool, confidence=confidence, **{name: words[name] for name in taken})
+    given = [True, "0.9", -0.1, 1.1, float("nan"), float("inf"), [], {}]
+    for confidence in given:
+        on_stage.call(on_stage.order("proxy"), tool, confidence=confidence, **{name: words[name] for name in taken})
     on_stage.crank()
-    assert on_stage.refusals == ["confidence must be a number from 0 to 1"]
+    assert on_stage.refusals == ["confidence must be a number from 0 to 1"] * len(given)
 
 
 def test_it_predicts_once_and_not_after_the_human_has_spoken() -> None:

@@ -213,6 +213,7 @@ class Engine:
             if live.dirty:
                 self.world.store.commit([live.flush(self.world.clock.now())])
         del self.jobs[job]
+        remembering.keep(live, self.world)
         for turn in list(live.running):
             self.world.turns.cancel(job, turn)
         self._write_lines()

@@ -328,6 +328,7 @@ class Past:
     lost: int
     refused: int
     abandoned: list[Abandoned] = field(default_factory=list)
+    answers: dict[str, int] = field(default_factory=dict)  # in whose name questions were answered, and how many
 
 
 def past(store: Store, job: str) -> Past:
@@ -338,12 +339,15 @@ def past(store: Store, job: str) -> Past:
     usage: dict[str, float] = {"turns": 0}
     lost = refused = 0
     abandoned: list[Abandoned] = []
+    answers = {HUMAN: 0, PROXY: 0}
     for step in store.steps(job):
         if step.rule in ("open", "spark", "ask", "send-ask"):
             for thread in _made(step):
                 made[thread.id] = thread
         elif step.rule == "term-final":
             gone.setdefault(step.at, step.time)
+        elif step.rule == "respond":
+            answers[step.who] = answers.get(step.who, 0) + 1
         elif step.rule == "interrupt":
             abandoned.append(_abandoned(store, job, step))
         if step.extra:
@@ -362,7 +366,7 @@ def past(store: Store, job: str) -> Past:
         for name, thread in made.items()
         if name in gone
     ]
-    return Past(ended, usage, lost, refused, abandoned)
+    return Past(ended, usage, lost, refused, abandoned, answers)
 
 
 def _abandoned(store: Store, job: str, step: StepRow) -> Abandoned:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from parley import config
 from parley.adapters.claude import ClaudeError, available, find_program, lacking
+from parley.adapters.decisions import SqliteDecisions
+from parley.adapters.decisions import place as memory_of
 from parley.adapters.mounts import filesystem, network_filesystem
 from parley.adapters.sqlite import SqliteStore
 from parley.faces.cli import FAILED, OK
@@ -23,7 +25,7 @@ from parley.faces.cli.notices import addresses, last_problems
 from parley.faces.cli.trial import Trial, hold
 from parley.faces.cli.trust import unallowed
 from parley.faces.cli.workshop import on_terminal
-from parley.ports import BusError
+from parley.ports import BusError, MemoryTrouble
 
 NEWEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 38)  # it can merge without a work tree
@@ -122,7 +124,19 @@ def _home(place: Place) -> list[Check]:
         filesystem(there) or "not known",
         "name a home on a local disk with PARLEY_HOME",
     )
-    return [home, kind, _bus(place.home)]
+    return [home, kind, _bus(place.home), _memory()]
+
+
+def _memory() -> Check:
+    memory = SqliteDecisions(memory_of(os.environ))
+    if not memory.exists:
+        return Check("memory", ok=True, found=f"none yet ({memory.path})")
+    try:
+        return Check("memory", ok=True, found=f"{memory.count()} decisions ({memory.path})")
+    except MemoryTrouble as trouble:
+        return Check("memory", ok=False, found=str(trouble), remedy="until then jobs ask you instead")
+    finally:
+        memory.close()
 
 
 def _bus(home: Path) -> Check:

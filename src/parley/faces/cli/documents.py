@@ -88,6 +88,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "budget": [line.document() for line in standing(store, present.loaded, time.time())],
         "turns_lost": behind.lost,
         "refused": behind.refused,
+        "answers": behind.answers,
         "steps": transaction.steps if transaction else 0,
         "messages": transaction.messages if transaction else 0,
         "history": records.state_document(record)["history"] if record else [],

@@ -84,6 +84,8 @@ def _print_job(document: dict[str, Any]) -> None:
         print(f"  refused    {document['refused']} times; see what with: parley log {document['id']}")
     policies = ", ".join(f"{state} {policy}" for state, policy in document["policies"].items())
     print(f"  asks you   {policies}")
+    if answers := [f"{count} by the {who}" for who, count in document["answers"].items() if count]:
+        print(f"  answers    {', '.join(answers)}")
     print(f"  result     {document['result']}")
     if document["history"]:
         print("\nhistory")
