@@ -101,7 +101,7 @@ def test_without_a_record_an_answer_becomes_a_question_with_the_proxys_view() ->
 
 
 def test_a_record_of_agreement_lets_the_answer_stand_and_says_why() -> None:
-    answered = stage(["when_unsure", "always", "always"], decisions=record(60)).run()
+    answered = stage(["when_unsure", "always", "always"], decisions=record(600)).run()
     assert answered.record.state == "PLAN"
     (reply,) = [row for row in answered.messages("intent-lead") if "answer" in row.meta]
     about = json.loads(reply.meta)
