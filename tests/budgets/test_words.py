@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from parley import config
+from parley.adapters.playbook import Playbook, PlaybookError, parse
+from parley.adapters.player import Order, OrderError, play, read_order
 from parley.config import BudgetSettings, ConfigError, Settings, with_budget
 from tests.cli.home import LEADS, Home
 
@@ -110,3 +112,45 @@ def test_an_option_that_is_no_budget(home: Home, word: str, said: str) -> None:
 
 def test_raising_needs_a_job(home: Home) -> None:
     assert "name the job whose budget is to be raised" in home.refuses("resume", "--budget", "turns=+3")
+
+
+# ---- what a playbook says was used
+
+
+def played(*actions: str) -> Playbook:
+    return parse(f"agents:\n  coder:\n    - {{match: '.', do: [{', '.join(actions)}]}}\n", "p.yaml")
+
+
+def test_what_a_playbook_says_was_used_adds_up() -> None:
+    book = played("{usage: {input_tokens: 900, cost: 0.5}}", "{usage: {input_tokens: 100, cache_read_tokens: 7}}")
+    rules = tuple(book.rules("coder") or ())
+    turn = play(Order("coder", rules, "go", "EXECUTE", 1, {}))
+
+    with pytest.raises(StopIteration) as stop:
+        next(turn)
+    assert stop.value.value.usage == {"input_tokens": 1000, "cost_usd": 0.5, "cache_read_tokens": 7}
+
+
+@pytest.mark.parametrize(
+    "action, said",
+    [
+        ("{usage: {input_tokens: -1}}", "'input_tokens' must be a number from 0 to 1e+15"),
+        ("{usage: {cost: .nan}}", "'cost' must be a number from 0 to 1e+15"),
+        ("{usage: {cost: much}}", "'cost' must be a number from 0 to 1e+15"),
+        ("{usage: {turns: 3}}", "unknown key 'turns' in 'usage'"),
+        ("{usage: 3}", "'usage' must be a mapping"),
+    ],
+)
+def test_what_can_not_have_been_used(action: str, said: str) -> None:
+    with pytest.raises(PlaybookError) as error:
+        played(action)
+
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("value", [3, {"cost": -1}, {"cost": "much"}, {"cost": float("nan")}])
+def test_an_order_that_can_not_have_used_that(value: object) -> None:
+    order = {"agent": "coder", "message": "go", "rules": [{"match": ".", "do": [{"usage": value}]}]}
+
+    with pytest.raises(OrderError, match="'usage' has a wrong or missing value"):
+        read_order(order)
