@@ -41,6 +41,7 @@ def states(home: Home, job: str) -> dict[str, str]:
 
 def test_a_silent_worker_is_stalled_wherever_one_looks_and_one_in_a_tool_is_not(home: Home) -> None:
     with working(home, TEAM) as (job, process):
+        wait_for(lambda: [*home.job_file(job, "trees").glob("*/a.txt")])
         wait_for(lambda: states(home, job).get("writer") == "stalled")
         wait_for(lambda: "[STALLED] writer on" in home.here("log", job).out)
         # on a busy machine its cage takes longer to make than the limit is here; with its tool it shows life
@@ -66,6 +67,7 @@ def test_a_silent_worker_is_stalled_wherever_one_looks_and_one_in_a_tool_is_not(
 
 def test_a_silent_lead_needs_the_human_until_somebody_acts(home: Home) -> None:
     with working(home, LEAD) as (job, process):
+        wait_for(home.job_file(job, "work/a.txt").exists)  # a busy machine may call it stalled before it has begun
         wait_for(lambda: home.jobs()[0]["needs_human"] == 1)
         assert home.here("ls").out.startswith("needs you")
         assert home.here("intervene", job, "go", "--now").code == 0

@@ -27,6 +27,7 @@ from parley.engine.projections import (
     with_progress,
 )
 from parley.engine.session import Closed, give_answer, leave
+from parley.engine.signs import alarms
 from parley.faces.terminal.keys import Keys
 from parley.faces.terminal.questions import Choice, about, choices, words_of
 from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, told, wrapped
@@ -272,7 +273,8 @@ class TerminalView:
     def _status(self, *, ended: bool) -> str:
         if ended:
             return "finished"
-        if self._questions or self._present.unpaid:
+        stalled = self._present.owned and alarms(self._present.soup)
+        if self._questions or self._present.unpaid or stalled:
             return "needs you"
         return "paused" if self._present.paused else "working"
 
