@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from parley.core.terms import AskHuman, Crashed, Hold
 from parley.engine.live import handle_after, handle_of, handle_slot
 from parley.engine.projections import Follower, Present
@@ -64,6 +66,22 @@ def test_a_parked_turn_waits_and_goes_on_without_a_strike() -> None:
     log = [event.text for event in Follower(stage.outside, JOB).read()]
     assert any(text.startswith("dispatch:") and text.endswith("waits for its provider") for text in log)
     assert any(LIMIT in text and "it is tried again" in text for text in log)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_is_set_back_keeps_nobody_parked(restarted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = parked()
+    stage.fail("coder", LIMIT, parked_seconds=30)
+    before = stage.clock.now
+    monkeypatch.setattr(stage.clock, "now", lambda: before() - 3 * 86400)
+    if restarted:
+        stage.kill()
+        stage.adopt().crank(0.0)
+    else:
+        stage.wait(29)
+        assert not stage.busy("coder")
+    stage.wait(2)
+    assert stage.busy("coder")
 
 
 def test_a_job_with_somebody_parked_is_not_left_though_the_human_is_asked() -> None:
