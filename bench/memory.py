@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from parley.adapters.decisions import SqliteDecisions
-from parley.ports import Decided, Guess
+from parley.decisions import Decided, Guess
 
 DECISIONS = 100_000
 RECALLS = 200

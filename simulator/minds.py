@@ -12,10 +12,11 @@ from random import Random
 from typing import Any
 
 from parley.core.terms import Kind
+from parley.decisions import Decided, Guess
 from parley.engine.live import number_of
 from parley.engine.records import ANSWERED
 from parley.engine.remembering import PLAYBOOK
-from parley.ports import Decided, Guess, InputRow, MessageRow, Store
+from parley.ports import InputRow, MessageRow, Store
 from simulator.scenario import Rule
 from simulator.world import BEGINNING, SimDecisions
 

@@ -13,22 +13,8 @@ from typing import Any
 
 from parley.adapters import player as scripted
 from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.ports import (
-    Called,
-    Change,
-    Commit,
-    Decided,
-    Ended,
-    Kept,
-    MemoryTrouble,
-    Merge,
-    Order,
-    Outcome,
-    Progress,
-    Recalled,
-    Site,
-    TurnEvent,
-)
+from parley.decisions import Decided, MemoryTrouble, Recalled
+from parley.ports import Called, Change, Commit, Ended, Kept, Merge, Order, Outcome, Progress, Site, TurnEvent
 
 BEGINNING = 1_800_000_000.0
 OUTCOME = ".parley/outcome.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.decisions import SqliteDecisions
-from parley.ports import Decided
+from parley.decisions import Decided
 from tests.cli.home import LEADS, Home
 
 VIEW = '{text: "I think so", verdict: approve, confidence: 0.9, reason: "it has all parts"}'

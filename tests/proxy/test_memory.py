@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from parley.adapters import decisions
 from parley.adapters.decisions import SCHEMA, SqliteDecisions, place
-from parley.ports import Decided, Guess, MemoryTrouble
+from parley.decisions import Decided, Guess, MemoryTrouble
 
 DAY = 86400.0
 NOW = 1.8e9

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from parley.core.terms import AskHuman, Proxy, Ruling
+from parley.decisions import Decided, Guess
 from parley.engine.discretion import message_row
 from parley.engine.proxying import draw_of
 from parley.engine.redaction import Secrets
 from parley.engine.stand_in import answer_key
-from parley.ports import Decided, Guess
 from simulator.world import BEGINNING, SimDecisions
 from tests.engine.stage import (
     INTENT,

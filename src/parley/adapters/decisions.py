@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from parley.ports import Decided, Guess, MemoryTrouble, Recalled
+from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 
 VARIABLE = "PARLEY_MEMORY"
 SCHEMA = 1

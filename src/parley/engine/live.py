@@ -45,11 +45,12 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.core.wire import decode, text
+from parley.decisions import Decided
 from parley.engine import budgets
 from parley.engine.chain import link
 from parley.engine.records import dumps
 from parley.engine.signs import alarms, is_alarm
-from parley.ports import Commit, Decided, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
+from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
 
 HANDLE = "handle"
 TREE = "tree"

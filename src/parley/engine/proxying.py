@@ -15,12 +15,13 @@ from typing import Any
 from parley.core.conversation import enclosing
 from parley.core.states import PHASES, Record, State
 from parley.core.terms import Kind, Policy, Proxy, Question, Ruling, escalation_thread
+from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 from parley.engine import remembering, texts
 from parley.engine.calibration import Case, Decision, Past, Weights, decide
 from parley.engine.live import LiveJob, Turn
 from parley.engine.reduce import message, respond, to_human
 from parley.engine.world import World
-from parley.ports import Decided, Guess, MemoryTrouble, Recalled, WorkspaceError
+from parley.ports import WorkspaceError
 
 RECALLED = 6  # decisions that the proxy is reminded of
 QUOTED = 400  # characters of each text in one

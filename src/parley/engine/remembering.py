@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from parley.core.terms import HUMAN, PROXY, thread_kind
+from parley.decisions import Decided, Guess, MemoryTrouble
 from parley.engine.live import LiveJob, number_of
 from parley.engine.texts import own_words
 from parley.engine.world import World
-from parley.ports import Decided, Guess, MemoryTrouble, MessageRow
+from parley.ports import MessageRow
 
 SCRIPTED = "scripted"
 PLAYBOOK, YES = STAND_INS = "human (playbook)", "human (--yes)"  # who may stand in for the human

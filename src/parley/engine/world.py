@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from parley.decisions import Decisions
 from parley.engine.redaction import Secrets
-from parley.ports import Clock, Decisions, Files, Ids, Notice, Notices, Store, Turns, Workspace
+from parley.ports import Clock, Files, Ids, Notice, Notices, Store, Turns, Workspace
 
 
 class Silence:

@@ -19,13 +19,14 @@ from parley.adapters.decisions import SqliteDecisions
 from parley.adapters.decisions import place as memory_of
 from parley.adapters.mounts import filesystem, network_filesystem
 from parley.adapters.sqlite import SqliteStore
+from parley.decisions import MemoryTrouble
 from parley.faces.cli import FAILED, OK
 from parley.faces.cli.desk import Place, place_of, print_json
 from parley.faces.cli.notices import addresses, last_problems
 from parley.faces.cli.trial import Trial, hold
 from parley.faces.cli.trust import unallowed
 from parley.faces.cli.workshop import on_terminal
-from parley.ports import BusError, MemoryTrouble
+from parley.ports import BusError
 
 NEWEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 38)  # it can merge without a work tree

@@ -15,11 +15,11 @@ from typing import Any
 from parley.adapters.decisions import SqliteDecisions, place
 from parley.adapters.sqlite import SqliteStore
 from parley.core.terms import Ruling
+from parley.decisions import Decided, Guess
 from parley.engine.reasons import Reason, reasons
 from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import bus, pick
 from parley.faces.cli.desk import check_text, clock, one_line, place_of, print_json, safe
-from parley.ports import Decided, Guess
 
 STATES = ("INTENT", "PLAN", "EXECUTE")
 HOW = {

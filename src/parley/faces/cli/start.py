@@ -21,6 +21,7 @@ from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.adapters.worktrees import Worktrees
 from parley.core.terms import PROXY
+from parley.decisions import MemoryTrouble
 from parley.engine.remembering import will_be_used
 from parley.engine.roster import charter_of, roles
 from parley.faces.cli import FAILED, OK, Trouble
@@ -30,7 +31,7 @@ from parley.faces.cli.documents import listed
 from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose
 from parley.faces.cli.trust import settings_of
 from parley.faces.cli.workshop import conduct, engine_of
-from parley.ports import JobRow, MemoryTrouble
+from parley.ports import JobRow
 
 NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
 DETACH_SECONDS = 20.0

@@ -10,8 +10,9 @@ from parley.adapters.nodes import PlaybookError
 from parley.adapters.roles import RoleError
 from parley.config import ConfigError
 from parley.core.errors import ProtocolError
+from parley.decisions import MemoryTrouble
 from parley.faces.cli import BAD_USE, FAILED
-from parley.ports import BusError, LostOwnership, MemoryTrouble, Owned, WorkspaceError
+from parley.ports import BusError, LostOwnership, Owned, WorkspaceError
 
 DEBUG = "PARLEY_DEBUG"
 
