@@ -148,7 +148,7 @@ def _document(path: Path) -> dict[str, Any] | None:
     """What a file of settings says; None if there is none."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; make it readable, or remove it") from error

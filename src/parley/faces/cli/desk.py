@@ -26,6 +26,17 @@ def me() -> str:
         return f"uid {os.getuid()}"
 
 
+def users_folder(variable: str, default: str) -> Path | None:
+    """A folder of the user's own, for settings or the like; None for an account that has no home."""
+    named = os.environ.get(variable, "")
+    if Path(named).is_absolute():
+        return Path(named)
+    try:
+        return Path(default).expanduser()
+    except RuntimeError:
+        return None
+
+
 # ---- the home ------------------------------------------------------------------------------------
 
 

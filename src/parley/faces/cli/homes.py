@@ -6,13 +6,12 @@ A plain list in the user's own state folder. It is a convenience: where it can't
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from parley.adapters.sqlite import SqliteStore
-from parley.faces.cli.desk import Place
+from parley.faces.cli.desk import Place, users_folder
 
 
 def remember(place: Place) -> None:
@@ -20,7 +19,7 @@ def remember(place: Place) -> None:
     line = json.dumps({"root": str(place.root), "home": str(place.home)})
     path = _list()
     with suppress(OSError):
-        if line not in _lines(path):
+        if path is not None and line not in _lines(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with path.open("a", encoding="ascii") as file:
                 file.write(f"{line}\n")
@@ -39,13 +38,13 @@ def _places() -> Iterator[Place]:
             yield Place(Path(entry["root"]), Path(entry["home"]))
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path | None) -> list[str]:
     try:
-        return path.read_text(encoding="ascii", errors="replace").splitlines()
+        return path.read_text(encoding="ascii", errors="replace").splitlines() if path is not None else []
     except OSError:
         return []
 
 
-def _list() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return Path(base) / "parley" / "homes"
+def _list() -> Path | None:
+    base = users_folder("XDG_STATE_HOME", "~/.local/state")
+    return base / "parley" / "homes" if base is not None else None

@@ -17,7 +17,7 @@ from parley.adapters.notices.post import kind_of
 from parley.config import NotifySettings, Settings
 from parley.engine.world import Silence
 from parley.faces.cli import BAD_USE, FAILED, OK, Trouble
-from parley.faces.cli.desk import Place, place_of, print_json, safe
+from parley.faces.cli.desk import Place, place_of, print_json, safe, users_folder
 from parley.faces.cli.trust import settings_of
 from parley.ports import Notices
 
@@ -26,9 +26,9 @@ NOWHERE = 'nobody is notified; say where to in {path}: [notify] to = ["ntfy://â€
 
 
 def personal_file() -> Path:
-    """The user's own settings."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
-    return Path(base) / "parley" / config.FILE
+    """The user's own settings. An account without a home has none, wherever it is."""
+    base = users_folder("XDG_CONFIG_HOME", "~/.config") or Path(os.devnull)
+    return base / "parley" / config.FILE
 
 
 def addresses(place: Place, settings: Settings) -> tuple[NotifySettings, str]:
