@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -260,7 +260,7 @@ def _inside(span: Span, markers: list[Span]) -> bool:
     return at >= 0 and markers[at][0] <= span[0] and span[1] <= markers[at][1]
 
 
-def hints(beginnings: Collection[str]) -> list[tuple[str, str, str]]:
+def hints(beginnings: Iterable[str]) -> list[tuple[str, str, str]]:
     """Patterns that find each of the beginnings, by the rarest character in it; or the only one with that character.
 
     Most texts lack most of these characters, which is seen at once. A pattern that starts with one is tried only
@@ -268,9 +268,8 @@ def hints(beginnings: Collection[str]) -> list[tuple[str, str, str]]:
     """
     found: dict[str, list[str]] = {}
     for beginning in sorted(beginnings):
-        if not any(other in beginning for other in beginnings if other != beginning):
-            rare = max(beginning, key=lambda letter: _COMMON.find(letter) % (len(_COMMON) + 1))
-            found.setdefault(rare, []).append(beginning)
+        rare = max(beginning, key=lambda letter: _COMMON.find(letter) % (len(_COMMON) + 1))
+        found.setdefault(rare, []).append(beginning)
     return [
         (rare, those[0], "") if len(those) == 1 else (rare, "", _around(rare, those)) for rare, those in found.items()
     ]
