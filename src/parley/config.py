@@ -301,17 +301,17 @@ class _Reader:
         default = ProxySettings()
         table = self.table(document, "proxy", ("false_approval", "checked", "fresh_days", "memory", "rehearse"))
         return ProxySettings(
-            self.number(table, "false_approval", default.false_approval, 1000),
-            self.number(table, "checked", default.checked, 1),
-            self.number(table, "fresh_days", default.fresh_days, 36500),
+            self.number(table, "false_approval", default.false_approval, (0, 1000)),
+            self.number(table, "checked", default.checked, (0, 1)),
+            self.number(table, "fresh_days", default.fresh_days, (1, 36500)),
             self.flag(table, "memory", default=default.memory),
             self.flag(table, "rehearse", default=default.rehearse),
         )
 
-    def number(self, table: Mapping[str, Any], key: str, default: float, most: float) -> float:
-        value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-            raise self.fail(f"[proxy] {key}", "it must be a number", f"write one from 0 to {most:g}")
+    def number(self, table: Mapping[str, Any], key: str, default: float, bounds: tuple[float, float]) -> float:
+        value, (least, most) = table.get(key, default), bounds
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise self.fail(f"[proxy] {key}", "it must be a number", f"write one from {least:g} to {most:g}")
         return float(value)
 
     def flag(self, table: Mapping[str, Any], key: str, *, default: bool) -> bool:

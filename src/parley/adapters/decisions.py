@@ -12,6 +12,7 @@ import math
 import os
 import re
 import sqlite3
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 VARIABLE = "PARLEY_MEMORY"
 SCHEMA = 1
 BUSY_SECONDS = 5.0
+PAUSE_SECONDS = 0.01
 SHORTEST, LONGEST = 2, 40  # characters of a word that is looked for
 WORDS_READ = 400  # of a question: what comes after these adds nothing
 RARE = 10  # words that a recall goes by
@@ -145,7 +147,7 @@ class SqliteDecisions:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.row_factory = sqlite3.Row
         if self._schema(connection) < SCHEMA:
-            connection.execute("PRAGMA journal_mode = WAL")
+            self._go_over_to_wal(connection)
             connection.execute("BEGIN IMMEDIATE")
             if self._schema(connection) < SCHEMA:  # another process may have been faster
                 for statement in _SQL["schema-1"].split(";\n"):
@@ -154,6 +156,19 @@ class SqliteDecisions:
                 connection.execute(f"PRAGMA user_version = {SCHEMA}")
             connection.execute("COMMIT")
         connection.execute("PRAGMA secure_delete = ON")  # what is forgotten leaves no trace in a free page
+
+    def _go_over_to_wal(self, connection: sqlite3.Connection) -> None:
+        """SQLite itself waits for nobody here: two processes may make the file at the same time."""
+        deadline = time.monotonic() + self._busy_seconds
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return
 
     def _schema(self, connection: sqlite3.Connection) -> int:
         application, version, tables = (
@@ -203,12 +218,12 @@ class SqliteDecisions:
         connection.executemany(_SQL["discount_term"], [(word,) for word in _vocabulary(one)])
         connection.execute(_SQL["drop_terms"])
 
-    def correct(self, name: str, verdict: str, said: str, time: float) -> Decided:
+    def correct(self, name: str, verdict: str, said: str, now: float) -> Decided:
         """Put the human's own word in the place of what is kept; what was there stays as history."""
         with self._writing() as connection:
             number, old = self._find(connection, name)
             agreed = old.after is not None and old.after.met_by(verdict, said)
-            connection.execute(_SQL["keep_old"], (time, old.id))
+            connection.execute(_SQL["keep_old"], (now, old.id))
             self._unindex(connection, number, old)
             connection.execute(_SQL["correct"], (verdict, said, int(agreed), old.id))
             number, new = self._find(connection, old.id)
