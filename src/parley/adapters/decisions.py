@@ -72,8 +72,7 @@ def place(environment: Mapping[str, str]) -> Path:
 
 def words_of(text: str) -> list[str]:
     """The words of a text that may be looked for, in order."""
-    found = _WORD.findall(text.lower())
-    return [word for word in found if SHORTEST <= len(word) <= LONGEST]
+    return [word for word in _WORD.findall(text.lower()) if SHORTEST <= len(word) <= LONGEST]
 
 
 def id_of(decided: Decided) -> str:
@@ -201,8 +200,6 @@ class SqliteDecisions:
 
     def remember(self, decided: Sequence[Decided]) -> None:
         """Keep decisions; those that are there stay as they are."""
-        if not decided:
-            return
         with self._writing() as connection:
             for one in decided:
                 cursor = connection.execute(_SQL["add"], _columns(one))
@@ -296,8 +293,7 @@ class SqliteDecisions:
 
     def last(self, limit: int, state: str = "") -> list[Decided]:
         """The newest decisions, newest first."""
-        words = ("last_of_state", (state, limit)) if state else ("last", (limit,))
-        return self._rows(*words)
+        return self._rows("last_of_state", (state, limit)) if state else self._rows("last", (limit,))
 
     def search(self, text: str, limit: int) -> list[Decided]:
         """The decisions that hold all words of a text, best first."""
@@ -369,8 +365,7 @@ def _columns(one: Decided) -> tuple[Any, ...]:
 
 
 def _decided(row: sqlite3.Row) -> Decided:
-    before = row["before_verdict"]
-    after = row["after_verdict"]
+    before, after = row["before_verdict"], row["after_verdict"]
     return Decided(
         row["time"], row["human"], row["repository"], row["job"], row["question"], row["framing"], row["state"],
         row["kind"], row["asked"], row["artifact"], row["digest"], row["excerpt"],
