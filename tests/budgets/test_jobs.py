@@ -9,7 +9,8 @@ import pytest
 
 from parley.core.terms import Hold
 from parley.engine.budgets import SLOT
-from parley.engine.projections import Follower, Present
+from parley.engine.chronicle import Follower
+from parley.engine.projections import Present
 from parley.ports import Spent
 from tests.engine.stage import (
     CRASH,

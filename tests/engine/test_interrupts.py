@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from parley.core.terms import AskHuman, Hold, Interrupt
-from parley.engine.projections import Follower, Present, past
+from parley.engine.chronicle import Follower
+from parley.engine.projections import Present, past
 from tests.engine.stage import (
     INTENT,
     PLAN,

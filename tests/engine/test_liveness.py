@@ -9,9 +9,10 @@ import pytest
 
 from parley.core.terms import Hold, Interrupt
 from parley.engine.attention import needs
+from parley.engine.chronicle import Follower
 from parley.engine.holds import STALL
 from parley.engine.liveness import vitals
-from parley.engine.projections import Follower, Present, with_progress
+from parley.engine.projections import Present, with_progress
 from parley.ports import Progress
 from simulator.world import SimFiles
 from tests.engine.stage import JOB, YES, Stage, always, asserts, book, close, on, say, send, sleep, write

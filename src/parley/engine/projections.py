@@ -34,14 +34,14 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.core.wire import decode
-from parley.engine.budgets import Line, is_spent, name_of, standing
+from parley.engine.budgets import Line, is_spent, standing
 from parley.engine.holds import DIALOG, LIMIT, kind_of, rest_of
 from parley.engine.live import HANDLE, TREE, number_of
 from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
 from parley.engine.stand_in import STAND_INS, answer_key, plain_key
 from parley.engine.texts import excerpt
-from parley.ports import Files, JobRow, Loaded, MessageRow, StepRow, Store
+from parley.ports import Files, JobRow, Loaded, StepRow, Store
 
 TERMINAL = ("DONE", "WITHDRAWN", "FAILURE")
 GAUGES = ("context_used",)  # of what a turn reports: how full something was, which does not add up
@@ -349,7 +349,7 @@ def past(store: Store, job: str) -> Past:
         elif step.rule == "respond":
             answers[step.who] = answers.get(step.who, 0) + 1
         elif step.rule == "interrupt":
-            abandoned.append(_abandoned(store, job, step))
+            abandoned.append(abandoned_by(store, job, step))
         if step.extra:
             left = json.loads(step.extra)
             lost += "fault" in left
@@ -369,7 +369,7 @@ def past(store: Store, job: str) -> Past:
     return Past(ended, usage, lost, refused, abandoned, answers)
 
 
-def _abandoned(store: Store, job: str, step: StepRow) -> Abandoned:
+def abandoned_by(store: Store, job: str, step: StepRow) -> Abandoned:
     """What an [interrupt] has cut short, from how its row names what it consumed."""
     _, agent, thread, message, turn, *_ = next(
         line.split(" ") for line in step.consumed.splitlines() if line.startswith("Run ")
@@ -419,189 +419,3 @@ def tree(now: list[Thread], ended: list[Thread]) -> list[tuple[int, Thread]]:
         ordered.append((depth, thread))
         waiting.extend((depth + 1, child) for child in reversed(below.get(thread.id, [])))
     return ordered
-
-
-# ---- the conversation ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of a job's log: a message, or something that the protocol did."""
-
-    time: float
-    kind: str  # `message`, or the name of a rule: transition, hold, recover, …
-    who: str
-    to: str
-    thread: str
-    sender_thread: str
-    text: str
-    number: int
-    about: dict[str, Any]
-
-    @property
-    def by(self) -> str:
-        """Who it was where the human spoke: an account, or whoever stood in."""
-        said = self.about if "ruling" in self.about else self.about.get("intervene", {})
-        return str(said.get("by", "")) if self.who == HUMAN and isinstance(said, dict) else ""
-
-    def document(self) -> dict[str, Any]:
-        """The event as `--json` gives it."""
-        return {
-            "time": self.time,
-            "kind": self.kind,
-            "from": self.who,
-            "by": self.by or None,
-            "to": self.to or None,
-            "thread": self.thread,
-            "number": self.number,
-            "text": self.text,
-        }
-
-
-_TOLD = ("transition", "hold", "release", "recover", "give-up", "withdraw", "interrupt", "dead-letter")
-
-
-class Follower:
-    """Reads a job's log on and on: each call gives what was added since the last."""
-
-    def __init__(self, store: Store, job: str, *, step: int = 0, message: int = 0) -> None:
-        self.store = store
-        self.job = job
-        self.step = step
-        self.message = message
-
-    def read(self) -> list[Event]:
-        """What is new, in the order in which it happened."""
-        found: list[tuple[int, float, int, Event]] = []
-        # Steps first: a message that is committed between the two reads is then simply read, never missed.
-        for step in self.store.steps(self.job, self.step):
-            self.step = step.number
-            if step.rule in _TOLD and (step.rule != "withdraw" or step.who == HUMAN):
-                event = _step_event(step)
-                if step.rule == "interrupt":
-                    event = _interrupted(event, _abandoned(self.store, self.job, step))
-                found.append((step.transaction, step.time, 0, event))
-            found.extend((step.transaction, step.time, 0, event) for event in (*_refusals(step), *_notices(step)))
-        for row in self.store.messages(self.job, self.message):
-            self.message = row.number
-            found.append((row.transaction, row.time, 1, _message_event(row)))
-        found.sort(key=lambda entry: entry[:3])
-        return [event for *_, event in found]
-
-
-def _message_event(row: MessageRow) -> Event:
-    about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
-    return Event(row.time, "message", row.sender, row.agent, row.thread, row.sender_thread, row.body, row.number, about)
-
-
-def _step_event(step: StepRow) -> Event:
-    thread = step.at.rpartition(" ")[2]
-    text, who, about = step.rule, step.who, dict[str, Any]()
-    if step.rule == "transition":
-        action, actor, _, reason, *_ = json.loads(step.choice)["Passage"]
-        before, after = _states(step)
-        whose = f"{step.at}: " if thread_kind(step.at) == "dispatch" else ""  # a subteam's record, not the job's
-        text, who = f"{whose}{before} -> {after} ({action}){f': {reason}' if reason else ''}", actor
-        about = {"action": action, "from": before, "to": after, "reason": reason, "record": step.at}
-        thread = step.at
-    elif step.rule in ("hold", "release"):
-        cause = json.loads(step.choice) if step.choice else ""
-        if is_stall(Hold(thread, cause)):
-            return _stall_event(step, thread, since(Hold(thread, cause)))
-        whose = f"{thread} " if thread_kind(thread) != "job" else ""
-        waits = "waits for its provider" if cause.startswith(LIMIT) else "waits for your word" if whose else "paused"
-        text = f"{whose}goes on" if step.rule == "release" else f"{whose}{waits}"
-        if is_spent(Hold(thread, cause)):
-            text, about = _budget_words(Hold(thread, cause), released=step.rule == "release"), {"budget": cause}
-    elif step.rule in ("recover", "give-up"):
-        fault = json.loads(step.extra).get("fault", "") if step.extra else "the process that ran it is gone"
-        agent = step.at.partition(" ")[0]
-        next_ = "it is tried again" if step.rule == "recover" else "given up"
-        text, thread = f"{agent} lost its turn ({fault}); {next_}", step.at.split(" ")[1]
-    elif step.rule == "withdraw":
-        text = f"{thread} is withdrawn"
-    elif step.rule == "interrupt":
-        text = f"{step.at.partition(' ')[0]} is interrupted"
-        thread = step.at.split(" ")[1]
-    return Event(step.time, step.rule, who, "", thread, thread, text, step.number, about)
-
-
-def _interrupted(event: Event, cut: Abandoned) -> Event:
-    text = f"{event.text}; turn {cut.turn} is abandoned, which was about: {cut.message}"
-    return replace(event, text=text, about={"abandoned": cut.turn})
-
-
-def _stall_event(step: StepRow, thread: str, last: float) -> Event:
-    """That an instance is stalled, or no more."""
-    left: dict[str, Any] = json.loads(step.extra) if step.extra else {}
-    text = f"{thread} is not stalled any more: {left.get('text', '')}"
-    if step.rule == "hold":
-        did = f"; the last thing it did: {left['text']}" if left.get("text") else ""
-        text = f"{left.get('agent', '')} on {thread} is stalled: no sign of life since {moment(last)}{did}"
-    return Event(step.time, step.rule, step.who, "", thread, thread, text, step.number, {"stall": thread})
-
-
-def _refusals(step: StepRow) -> Iterator[Event]:
-    """What the turn that a step ends was refused, and what of its files was not kept."""
-    if '"refused"' not in step.extra and '"left_out"' not in step.extra:
-        return
-    left, (agent, thread, *_) = json.loads(step.extra), step.at.split(" ")
-    for kind, words in (("refused", "was refused"), ("left_out", "left what is not kept")):
-        for text in left.get(kind, ()):
-            said = f"{agent} {words}: {text}"
-            yield Event(step.time, kind.replace("_", "-"), agent, "", thread, thread, said, step.number, {})
-
-
-def _notices(step: StepRow) -> Iterator[Event]:
-    """The budgets that are nearly spent, as the step that starts a turn tells."""
-    if '"nearly":' not in step.extra:
-        return
-    thread = step.at.split(" ")[1]
-    for what, scope, used, limit in json.loads(step.extra)["nearly"]:
-        line = Line(what, scope, used, limit)
-        said = f"the budget is nearly spent: {line.words()}, with this turn"
-        yield Event(step.time, "budget", ORCHESTRATOR, "", thread, thread, said, step.number, {"budget": line.cause})
-
-
-def _budget_words(hold: Hold, *, released: bool) -> str:
-    what, scope = name_of(hold)
-    whose = "today's budget of" if scope == "day" else "the budget of"
-    return f"{whose} {what} allows it to go on" if released else f"{whose} {what} is spent: it waits for you"
-
-
-def _states(step: StepRow) -> tuple[str, str]:
-    def state(briefs: str) -> str:
-        lines = (line.split(" ") for line in briefs.splitlines())
-        return next((words[2] for words in lines if words[0] == "Record"), "?")
-
-    return state(step.consumed), state(step.produced)
-
-
-def concerns(event: Event) -> bool:
-    """Whether people who watch want to see it: not the protocol's own errands around a question."""
-    if event.kind != "message":
-        return True
-    if event.to == PROXY:
-        return event.who == HUMAN
-    if event.to == ORCHESTRATOR:
-        return "request" in event.about or "intervene" in event.about
-    if "intervened" in event.about:
-        return False  # the same words, passed on
-    return not (event.who == PROXY and event.to != HUMAN and event.about.get("author") == HUMAN)
-
-
-def headline(event: Event, width: int = 200) -> str:
-    """An event on one line, without its time."""
-    if event.kind != "message":
-        return excerpt(event.text, width)
-    if event.to == HUMAN:
-        return excerpt(f"{event.about.get('asker', event.who)} asks you: {event.text}", width)
-    if "request" in event.about:
-        return excerpt(f"the request: {event.text}", width)
-    if "intervene" in event.about:
-        by = event.about["intervene"].get("by", HUMAN)
-        return excerpt(f"{by} intervenes: {event.text.partition('] ')[2]}", width)
-    if event.who == HUMAN and event.to == PROXY:
-        by, ruling, text = (event.about.get(name) for name in ("by", "ruling", "text"))
-        return excerpt(f"{by}: {f'{ruling}. ' if ruling else ''}{text}", width)
-    return excerpt(f"{event.who} → {event.to}: {event.text}", width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from parley.engine.projections import Follower, concerns, headline
+from parley.engine.chronicle import Follower, concerns, headline
 from parley.ports import Store
 
 WIDTH = 160

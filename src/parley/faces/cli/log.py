@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from parley.adapters.sqlite import SqliteStore
-from parley.engine.projections import TERMINAL, Event, Follower, Present, past
+from parley.engine.chronicle import Event, Follower
+from parley.engine.projections import TERMINAL, Present, past
 from parley.faces.cli import OK
 from parley.faces.cli.bus import bus, find_job, pick_thread
 from parley.faces.cli.desk import clock, place_of, print_json, safe

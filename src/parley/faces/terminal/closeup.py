@@ -10,16 +10,8 @@ from rich.text import Text
 from parley.core.terms import thread_kind
 from parley.engine.attention import BUDGET, STALL, UNATTENDED, Need, needs
 from parley.engine.budgets import PARALLEL, standing
-from parley.engine.projections import (
-    TERMINAL,
-    Asked,
-    Follower,
-    Present,
-    Thread,
-    concerns,
-    tree,
-    with_progress,
-)
+from parley.engine.chronicle import Follower, concerns
+from parley.engine.projections import TERMINAL, Asked, Present, Thread, tree, with_progress
 from parley.faces.terminal.errands import ERRANDS, confirm
 from parley.faces.terminal.overview import ENDS, end_words
 from parley.faces.terminal.pages import Reading, question_page

@@ -10,7 +10,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from parley.core.terms import HUMAN, PROXY, thread_kind
-from parley.engine.projections import Asked, Event, Follower, concerns, headline
+from parley.engine.chronicle import Event, Follower, concerns, headline
+from parley.engine.projections import Asked
 from parley.faces.terminal.screen import clean, rule, wrapped
 from parley.faces.terminal.sight import Exhibit
 from parley.ports import Store

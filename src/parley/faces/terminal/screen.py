@@ -12,7 +12,8 @@ from rich.text import Text
 
 from parley.core.states import LIVE, Record
 from parley.core.terms import HUMAN, ORCHESTRATOR
-from parley.engine.projections import Event, Present, Thread, headline
+from parley.engine.chronicle import Event, headline
+from parley.engine.projections import Present, Thread
 from parley.engine.texts import excerpt
 
 PANEL_LINES = 7

@@ -17,15 +17,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from parley.engine.projections import (
-    Asked,
-    Follower,
-    Present,
-    Thread,
-    concerns,
-    tree,
-    with_progress,
-)
+from parley.engine.chronicle import Follower, concerns
+from parley.engine.projections import Asked, Present, Thread, tree, with_progress
 from parley.engine.session import Closed, give_answer, leave
 from parley.engine.signs import alarms
 from parley.faces.terminal.keys import Keys
