@@ -44,7 +44,8 @@ def run(words: argparse.Namespace) -> int:
     snapshot = paced(snapshot_of(folder, Settings(), playbook), pace)
     words.json, words.command = False, "run"
     with engine_of(place, Settings()) as engine:
-        row = new_row(engine.world.ids.new(), REQUEST, "scripted", snapshot)
+        # who plays the human has also started the job: only they are heard
+        row = new_row(engine.world.ids.new(), REQUEST, "scripted", snapshot)._replace(decider=HUMAN)
         engine.start(row, charter_of(row.job, snapshot))
         with Director(place.home, row.job, playbook, pace) as director:
             code = conduct(engine, place, [row.job], words, beside=director)
