@@ -13,7 +13,7 @@ LISTED = {
 }  # fmt: skip
 SHOWN = LISTED | {
     "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery",
-    "exits", "situations", "abandoned", "answers",
+    "exits", "situations", "abandoned", "answers", "budget",
 }  # fmt: skip
 THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "mail", "workspace"}
 QUESTION = {

@@ -11,7 +11,7 @@ from parley.adapters.files import JobFiles
 from parley.adapters.glance import Glimpse
 from parley.adapters.worktrees import Worktrees
 from parley.engine import records
-from parley.engine.budgets import remedies, standing
+from parley.engine.budgets import remedies, standing, total
 from parley.engine.exits import situations
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
 from parley.engine.signs import alarms, stalls
@@ -46,10 +46,11 @@ def listed(store: Store, row: JobRow, files: JobFiles) -> dict[str, Any]:
     """A job as `parley ls` lists it: from its row, its molecules and its streams' ends, without reading its past."""
     present = Present(store, row.job)
     ended = sum(turn.status == "ended" for turn in store.turns(row.job))
+    spent = total(present.loaded.spent)
     return {
         **_head(store, present),
         "threads": [with_progress(present, thread, files).document() for thread in present.threads()],
-        "cost": {"turns": ended},
+        "cost": {"turns": ended, "tokens": spent.tokens, "cost_usd": spent.micros / 1e6},
     }
 
 

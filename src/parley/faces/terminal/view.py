@@ -17,6 +17,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from parley.engine.budgets import remedies
 from parley.engine.chronicle import Follower, concerns
 from parley.engine.projections import Asked, Present, Thread, tree, with_progress
 from parley.engine.session import Closed, give_answer, leave
@@ -31,6 +32,8 @@ READ_SECONDS = 0.1  # a job that does much is read no more often than people see
 MESSAGES = 200
 READ_LIMIT = 64 * 1024  # characters of a file that is read here
 LINE = 400
+
+LEAVING = "Ctrl-C leaves; the job can be gone on with later"
 
 
 class Prompt(NamedTuple):
@@ -250,10 +253,16 @@ class TerminalView:
             keys=self._offered(asked),
             prompt=self._prompt.label if self._prompt else None,
             typed=self._typed,
-            note=self._note or ("" if asked or self._hands_off else "Ctrl-C leaves; the job can be gone on with later"),
+            note=self._note or self._spent() or ("" if asked or self._hands_off else LEAVING),
             page=self._page,
             offset=self._offset,
             place=self._which(asked) if asked else "",
+        )
+
+    def _spent(self) -> str:
+        """Which budget holds the job, and what raises it: from another terminal, since this one has no command line."""
+        return next(
+            (f"{line.words()} are used up: {remedies(self._job, line)[0]}" for line in self._present.spent()), ""
         )
 
     def _which(self, asked: Asked) -> str:
