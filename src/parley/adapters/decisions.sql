@@ -91,8 +91,8 @@ FROM decisions WHERE human = ? AND state = ? AND kind = ? AND verdict IS NOT NUL
 
 -- name: of_late
 -- The newest lie together at the table's end: no index leads there as fast.
-SELECT * FROM decisions NOT INDEXED
-WHERE number > ? AND human = ? AND verdict IS NOT NULL ORDER BY number DESC LIMIT ?
+SELECT number, id, time, human, state, kind, after_verdict, after_confidence, verdict, how, agreed
+FROM decisions NOT INDEXED WHERE number > ? AND human = ? AND verdict IS NOT NULL ORDER BY number DESC LIMIT ?
 
 -- name: all
 SELECT * FROM decisions WHERE number > ? ORDER BY number LIMIT ?
