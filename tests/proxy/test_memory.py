@@ -125,6 +125,14 @@ def test_only_what_this_human_said_is_recalled(memory: SqliteDecisions) -> None:
     assert [one.decided.id for one in memory.past("me", "PLAN", "assert", "blue")] == [memory.search("blue", 1)[0].id]
 
 
+def test_what_the_proxy_answered_by_itself_does_not_push_out_what_the_human_said(memory: SqliteDecisions) -> None:
+    memory.remember([decided("mine", "blue door", said="never")])
+    own = replace(decided(), asked="blue door", verdict=None, framing="", how="answered")
+    memory.remember([replace(own, question=f"p{n}", time=NOW + n) for n in range(300)])
+    assert [one.decided.said for one in memory.recall("me", "PLAN", "assert", "blue door", 6)] == ["never"]
+    assert [one.likeness for one in memory.past("me", "PLAN", "assert", "blue door")] == [1.0]
+
+
 def test_the_record_is_the_last_of_this_kind_and_the_last_of_all_oldest_first(memory: SqliteDecisions) -> None:
     memory.remember([decided(f"a{n}", "x", time=NOW + n) for n in range(300)])
     memory.remember([decided(f"b{n}", "x", state="INTENT", time=NOW + 300 + n) for n in range(300)])
@@ -166,6 +174,7 @@ def _stocked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_recall_reads_a_bounded_number_of_rows(memory: SqliteDecisions, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many decisions share a word: what is fetched is counted, not timed."""
+    monkeypatch.setattr(decisions, "WALKED", 20)
     monkeypatch.setattr(decisions, "POSTINGS", 10)
     monkeypatch.setattr(decisions, "PAST", 10)
     monkeypatch.setattr(decisions, "WEIGHED", 5)

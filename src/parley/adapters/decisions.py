@@ -29,7 +29,8 @@ PAUSE_SECONDS = 0.01
 SHORTEST, LONGEST = 2, 40  # characters of a word that is looked for
 WORDS_READ = 400  # of a question: what comes after these adds nothing
 RARE = 10  # words that a recall goes by
-POSTINGS = 100  # decisions that one of them may lead to, the newest
+WALKED = 400  # decisions with one of them that are looked at, the newest
+POSTINGS = 100  # those of the human's own among them that it may lead to
 WEIGHED = 30  # decisions that are read whole and weighed
 PAST = 200  # decisions of one state and kind, and of any, that a record is made of
 LATE = 1000  # decisions that are looked at for the latter
@@ -248,15 +249,13 @@ class SqliteDecisions:
         if not self.exists:
             return []
         with self._reading() as connection:
-            likeness, rarity = self._like(connection, text)
+            likeness, rarity = self._like(connection, human, text)
             best = sorted(likeness, key=lambda number: (likeness[number], number), reverse=True)[:WEIGHED]
             rows = connection.execute(_SQL["numbered"], (json.dumps(best),)).fetchall()
         newest = max((row["time"] for row in rows), default=0.0)
         weighed = []
         for row in rows:
             one = _decided(row)
-            if one.human != human or one.verdict is None:
-                continue
             near = 1.0 + 0.5 * (one.state == state) + 0.25 * (one.kind == kind)
             fresh = 0.25 + 0.75 * 0.5 ** (max(0.0, newest - one.time) / FADING_SECONDS)
             weighed.append((_bm25(one, rarity) * near * fresh, row["number"], one))
@@ -268,14 +267,14 @@ class SqliteDecisions:
         if not self.exists:
             return []
         with self._reading() as connection:
-            likeness, _ = self._like(connection, text)
+            likeness, _ = self._like(connection, human, text)
             own = connection.execute(_SQL["of_kind"], (human, state, kind, PAST)).fetchall()
             newest = int(connection.execute(_SQL["newest"]).fetchone()[0])
             late = connection.execute(_SQL["of_late"], (newest - LATE, human, PAST)).fetchall()
         rows = {row["number"]: row for row in (*own, *late)}
         return [Recalled(_outline(rows[number]), likeness.get(number, 0.0)) for number in sorted(rows)]
 
-    def _like(self, connection: sqlite3.Connection, text: str) -> tuple[dict[int, float], dict[str, float]]:
+    def _like(self, connection: sqlite3.Connection, human: str, text: str) -> tuple[dict[int, float], dict[str, float]]:
         """How like each decision is that shares a rare word with the text; and how rare those words are."""
         asked = list(dict.fromkeys(words_of(text)))[:WORDS_READ]
         seen = {row["term"]: row["seen"] for row in connection.execute(_SQL["seen"], (json.dumps(asked),))}
@@ -284,7 +283,7 @@ class SqliteDecisions:
         rarity = {word: math.log(1.0 + (max(0, count - seen[word]) + 0.5) / (seen[word] + 0.5)) for word in rare}
         found: defaultdict[int, float] = defaultdict(float)
         for word, weight in rarity.items():
-            for row in connection.execute(_SQL["holding"], (_quoted(word), POSTINGS)):
+            for row in connection.execute(_SQL["holding"], (_quoted(word), WALKED, human, POSTINGS)):
                 found[row[0]] += weight
         whole = sum(rarity.values())
         return {number: min(1.0, weight / whole) for number, weight in found.items()}, rarity

@@ -33,6 +33,7 @@ CREATE INDEX of_kind ON decisions (
     human, state, kind, number, id, time, after_verdict, after_confidence, verdict, how, agreed
 ) WHERE verdict IS NOT NULL;
 CREATE INDEX of_state ON decisions (state, number);
+CREATE INDEX spoken ON decisions (number, human) WHERE verdict IS NOT NULL;
 -- What a correction took the place of.
 CREATE TABLE corrected (
     id TEXT NOT NULL,
@@ -80,7 +81,10 @@ SELECT count(*) FROM decisions
 SELECT coalesce(max(number), 0) FROM decisions
 
 -- name: holding
-SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?
+-- What the proxy answered by itself is passed over: however much there is of it, it is no word of the human's.
+SELECT number FROM (SELECT rowid AS held FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?)
+JOIN decisions INDEXED BY spoken ON number = held
+WHERE human = ? AND verdict IS NOT NULL ORDER BY held DESC LIMIT ?
 
 -- name: numbered
 SELECT * FROM decisions WHERE number IN (SELECT value FROM json_each(?))
