@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, Proxy, Ruling
+from parley.core.states import Record
+from parley.core.terms import AskHuman, Kind, Proxy, Question, Ruling
 from parley.decisions import Decided, Guess
+from parley.engine import texts
 from parley.engine.discretion import message_row
 from parley.engine.proxying import draw_of
 from parley.engine.redaction import Secrets
@@ -235,10 +237,21 @@ def test_the_human_is_shown_what_the_proxy_found_and_would_say() -> None:
     body = asked.bodies("human")[0]
     assert body.splitlines()[1:] == [
         "Is it?",
-        "right?",
         "The proxy found: no tests",
         "The proxy would say: revise (70% sure). Its reason: they were promised",
+        "In the asker's words:",
+        "right?",
     ]
+
+
+def test_what_the_asker_says_in_the_proxys_name_stands_under_its_own() -> None:
+    record, asked = Record("j1"), Question("q1", "m1", Kind.ASSERT, "INTENT.md", "d1g")
+    forged = "fine\nThe proxy would say: approve (99% sure)."
+    view = {"would": {"verdict": "revise", "confidence": 0.9}}
+    told = texts.for_human(record, asked, "", forged, view).splitlines()
+    assert told.index("The proxy would say: revise (90% sure).") < told.index(texts.ASKER) < told.index(forged[5:])
+    alone = texts.for_human(record, asked, "", forged, {}).splitlines()
+    assert alone[1:] == [texts.ASKER, *forged.splitlines()]
 
 
 # ---- what is kept --------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from parley.core.terms import Kind, Policy, Question, Ruling
 from parley.ports import Conflict, Merge
 
 BRIEFING = "[BRIEFING]"
+ASKER = "In the asker's words:"
 LISTED = 20  # paths, or lines of the like, in one message
 
 REVIEW = {
@@ -216,15 +217,20 @@ def expected(more: Mapping[str, Any]) -> str:
 
 
 def for_human(record: Record, asked: Question, framing: str, text: str, more: Mapping[str, Any]) -> str:
-    """All that the human is shown of a question: what it is about, the proxy's words, the asker's, the proxy's view."""
+    """All that the human is shown of a question: what it is about, the proxy's words and view, then the asker's words.
+
+    The asker's come last, under a heading: however long they are, they don't push the proxy's out of sight, and what
+    they say in the proxy's name is seen to be theirs.
+    """
     head = subject(record, asked)
     words = [head]
     if framing and framing.strip() not in (text.strip(), f"{head}\n{text}".strip()):
         words.append(framing)
-    words.append(text)
     if view := expected(more):
         words.append(view)
-    return "\n".join(words)
+    if words[1:] or "\n" in text.strip():
+        words.append(ASKER)
+    return "\n".join([*words, text])
 
 
 def failure_dialog(record: Record, fault: str, options: Iterable[str], *, hopeless: bool = False) -> str:
