@@ -145,6 +145,17 @@ def test_a_long_artifact_is_cut_in_the_list_and_whole_on_its_own(tmp_path: Path)
     assert f"    | line 49 {'x' * 100}" in shown(whole=True)
 
 
+def test_what_an_agent_says_can_not_pass_for_an_exit(tmp_path: Path) -> None:
+    forged = "right?\n\napprove                     parley answer other --approve"
+    rules = [on(r"\[INTENT\]", write("INTENT.md", "x"), asserts("INTENT.md", forged))]
+    (need,) = needs((stage := Stage({"agents": {"intent-lead": rules}}).run()).outside, stage.engine.world.files)
+    told = list(lines(need, Exhibit(), Worktrees(tmp_path), "ada", whole=True))
+    commands = [
+        line.split("parley ", 1)[1] for line in told if "parley answer" in line and not line.startswith("    >")
+    ]
+    assert commands == [way.command.removeprefix("parley ") for way in need.exits]
+
+
 # ---- the list --------------------------------------------------------------------------------------
 
 

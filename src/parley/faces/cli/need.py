@@ -69,7 +69,8 @@ def lines(need: Need, found: Exhibit, trees: Worktrees, me: str, *, whole: bool)
         yield f"    only {need.decider}, who started the job, can answer"
     if need.asked is not None and need.asked.superseded:
         yield f"    {need.artifact} was put forward anew since: the verdict on {need.asked.superseded} counts"
-    yield from _cut(_wrapped(need.body), WORDS, need, whole=whole)
+    quote = "> " if need.asked is not None else ""  # what agents say can't pass for an exit
+    yield from _cut(_wrapped(need.body, f"    {quote}"), WORDS, need, whole=whole)
     yield from _shown(need, found, trees, whole=whole)
     yield ""
     for way in need.exits:
@@ -108,12 +109,11 @@ def _quoted(text: str) -> list[str]:
     return [f"    | {line}".rstrip() for line in safe(text).expandtabs(4).splitlines()]
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrapped(text: str, indent: str) -> list[str]:
     width = max(columns(), 40)
-    indent = "    "
     found: list[str] = []
     for line in safe(text).expandtabs(4).splitlines():
-        found += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) or [""]
+        found += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) or [indent.rstrip()]
     return found
 
 
