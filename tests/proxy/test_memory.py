@@ -118,6 +118,14 @@ def test_the_same_state_and_the_newer_go_first_among_equals(memory: SqliteDecisi
     assert [one.decided.question for one in found] == ["same", "elsewhere", "old"]
 
 
+def test_a_refusal_and_its_reason_come_to_mind_as_readily_as_a_bare_yes(memory: SqliteDecisions) -> None:
+    memory.remember([decided(f"yes{n}", "the blue door") for n in range(9)])
+    refusal = decided("no", "the blue door", said="not any more: paint it green, as we agreed with the neighbours")
+    memory.remember([replace(refusal, verdict="revise")])
+    found = memory.recall("me", "PLAN", "assert", "a blue door", 3)
+    assert [one.decided.question for one in found] == ["no", "yes8", "yes7"]
+
+
 def test_only_what_this_human_said_is_recalled(memory: SqliteDecisions) -> None:
     memory.remember([decided("other", "blue", human="you"), replace(decided("none", "blue"), verdict=None)])
     memory.remember([decided("mine", "blue")])

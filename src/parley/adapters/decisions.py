@@ -393,6 +393,7 @@ def _quoted(word: str) -> str:
 
 
 def _bm25(one: Decided, rarity: Mapping[str, float]) -> float:
-    words = Counter(word for text in (one.asked, one.excerpt, one.said) for word in words_of(text))
-    length = 1.0 - _B + _B * words.total() / _LENGTH
+    words = Counter(word for text in (one.asked, one.excerpt) for word in words_of(text))
+    length = 1.0 - _B + _B * words.total() / _LENGTH  # without what was said: refusals say why, approvals say little
+    words.update(words_of(one.said))
     return sum(weight * words[word] * (_K + 1.0) / (words[word] + _K * length) for word, weight in rarity.items())
