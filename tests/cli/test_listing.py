@@ -82,6 +82,8 @@ def test_show_json(several: Home) -> None:
         document = several.here("show", job["id"], "--json").document
         assert set(document) == SHOWN
         assert document["exits"]
+        asked = {f"parley answer {question['id']} --approve" for question in document["questions"]}
+        assert asked == {command for command in document["exits"] if command.endswith(" --approve")}
         assert all(set(question) == QUESTION for question in document["questions"])
 
 

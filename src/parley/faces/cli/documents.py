@@ -11,6 +11,7 @@ from parley.adapters.files import JobFiles
 from parley.adapters.glance import Glimpse
 from parley.adapters.worktrees import Worktrees
 from parley.engine import records
+from parley.engine.attention import exits_of
 from parley.engine.budgets import remedies, standing, total
 from parley.engine.exits import situations
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
@@ -141,7 +142,7 @@ def exits(present: Present) -> list[str]:
     if not live:
         home = [f"parley diff {job}", f"parley merge {job}"] if present.row.state == "DONE" else [f"parley diff {job}"]
         return [*home, f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
-    found = [f"parley answer {asked.id}" for asked in present.questions()]
+    found = [way.command for asked in present.questions() for way in exits_of(asked)]
     spent = present.spent()
     found += [remedies(job, line)[0] for line in spent]
     if present.paused or not (spent or present.owned):

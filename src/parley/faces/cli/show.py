@@ -17,6 +17,7 @@ from parley.faces.cli.documents import everyone, job_document
 from parley.faces.cli.workshop import print_question
 
 ASKED = ("question", "gate", "failure")
+ANSWER = "parley answer "
 SITUATIONS = 12  # that are shown with their exits
 MARKS = {"running": "*", "stalled": "!", "asking": "?", "waiting": ".", "idle": ".", "ended": "-"}
 
@@ -64,6 +65,8 @@ def _print_exits(document: dict[str, Any]) -> None:
     if found:
         print("  the whole job")
     for command in document["exits"]:
+        if command.startswith(ANSWER):
+            continue  # it stands with its question
         print(f"    {command}" if found else f"  {command}")
 
 
