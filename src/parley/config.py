@@ -167,6 +167,7 @@ def is_copyable(path: str) -> bool:
 def with_policy(settings: Settings, text: str) -> Settings:
     """The settings with a policy as the command line gives it: one for all states, or `plan=never,…`."""
     policies = dict(zip(STATES, settings.policies, strict=True))
+    given = set[str]()
     for part in text.split(","):
         name, equals, policy = (word.strip() for word in part.partition("="))
         if not equals:
@@ -177,6 +178,9 @@ def with_policy(settings: Settings, text: str) -> Settings:
             )
         if name and name not in STATES:
             raise ConfigError(f"--policy {part.strip()}: there is no state {name!r}; use one of: {', '.join(STATES)}")
+        if name in given:
+            raise ConfigError(f"--policy {part.strip()}: {name or 'all states'} is given twice; leave one of them out")
+        given.add(name)
         policies.update({name: policy} if name else dict.fromkeys(STATES, policy))
     return replace(settings, policies=(policies["intent"], policies["plan"], policies["execute"]))
 
@@ -188,7 +192,8 @@ def with_budget(settings: Settings, text: str) -> Settings:
     """The settings with budgets as the command line gives them: `turns=40,money=5,day.turns=100`."""
     job, day = dict(settings.budget.job), dict(settings.budget.day)
     for (what, scope), word in budget_words(text).items():
-        (day if scope == "day" else job)[what] = budget_amount(what, word, f"--budget {what}={word}")
+        name = f"day.{what}" if scope == "day" else what
+        (day if scope == "day" else job)[what] = budget_amount(what, word, f"--budget {name}={word}")
     return replace(settings, budget=BudgetSettings(job, day))
 
 

@@ -97,6 +97,7 @@ def test_a_table_that_is_no_budget(tmp_path: Path, text: str, said: str) -> None
         ("turns", "it does not say how much; write turns=40"),
         ("turns=", "it does not say how much; write turns=40"),
         ("turns=3,turns=4", "turns is given twice; leave one of them out"),
+        ("day.turns=-1", "--budget day.turns=-1: it must be a whole number above 0"),
         ("hours=3", "there is no budget 'hours'; use one of: turns, tokens, money, minutes, parallel, day.turns"),
         ("day.minutes=3", "there is no budget 'day.minutes'; use one of: turns,"),
         ("year.turns=3", "there is no budget 'year.turns'"),

@@ -108,6 +108,12 @@ def test_a_policy_that_is_not_known(home: Home, policy: str) -> None:
     assert "use one of: " in home.refuses("run", "x", "--playbook", playbook, "--policy", policy)
 
 
+def test_a_state_has_one_policy(home: Home) -> None:
+    playbook = home.write("p.yaml", LEADS)
+    said = home.refuses("run", "x", "--playbook", playbook, "--policy", "plan=never,plan=always")
+    assert "plan is given twice" in said
+
+
 @pytest.mark.parametrize(
     "words",
     [["show"], ["fly"], ["run", "x", "--nonsense"], ["answer", "q", "--approve", "--revise"], ["ls", "more"]],
