@@ -176,6 +176,9 @@ class Store(Protocol):
     def owner_lives(self, job: str) -> bool:
         """Whether some living process, this one included, owns the job."""
 
+    def owner_stopped(self, job: str) -> int:
+        """The process that owns the job and was stopped by somebody, so that it does nothing; 0 if that is not so."""
+
     def commit(self, commits: Sequence[Commit]) -> None:
         """Write all or none. LostOwnership if an epoch is no longer the job's."""
 

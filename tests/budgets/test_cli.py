@@ -45,6 +45,9 @@ def test_a_spent_budget_waits_for_the_human_and_is_raised(home: Home) -> None:
         "resume", job, "--budget", "tokens=+5"
     )
     assert "it must be a whole number above 0" in home.refuses("resume", job, "--budget", "turns=+-5")
+    assert "has used 5 turns already; name more than that: turns=…" in home.refuses(
+        "resume", job, "--budget", "turns=4"
+    )
     assert "held, and goes on when it is named" in home.here("resume").out
 
     assert home.run("resume", job, "--budget", f"turns={NEEDED}").code == 0

@@ -139,7 +139,7 @@ class Stage:
 
     @property
     def progress(self) -> list[str]:
-        return [event.text for event in self.told if isinstance(event, Progress)]
+        return [event.text for event in self.told if isinstance(event, Progress) and not event.over]
 
     def results(self) -> list[str]:
         """What the tools answered, as the model got it in its last request."""

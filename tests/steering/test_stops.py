@@ -138,6 +138,9 @@ def test_an_owner_that_is_stopped_is_named_and_obeys_when_it_goes_on(
     monkeypatch.setattr(withdrawal, "WAIT_SECONDS", 1.0)
     with stubborn(home) as play:
         os.kill(play.process.pid, signal.SIGSTOP)
+        (need,) = home.here("inbox", "--json").document["needs"]
+        assert (need["kind"], need["exits"][0]["command"]) == ("stopped", f"kill -CONT {play.process.pid}")
+        assert f"process {play.process.pid}, which has it in hand, is stopped" in home.here("show", play.job).out
         told = home.refuses("withdraw", play.job, "enough", code=1)
         assert f"process {play.process.pid}, which works on {play.job}, is stopped; its agents are ended" in told
         assert f"kill -CONT {play.process.pid}" in told

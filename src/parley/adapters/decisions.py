@@ -27,6 +27,7 @@ SCHEMA = 1
 BUSY_SECONDS = 5.0
 PAUSE_SECONDS = 0.01
 SHORTEST, LONGEST = 2, 40  # characters of a word that is looked for
+TEXT = 20_000  # characters of a question that are looked at: enough to know it by
 WORDS_READ = 400  # of a question: what comes after these adds nothing
 RARE = 10  # words that a recall goes by
 WALKED = 400  # decisions with one of them that are looked at, the newest
@@ -73,7 +74,7 @@ def place(environment: Mapping[str, str]) -> Path:
 
 def words_of(text: str) -> list[str]:
     """The words of a text that may be looked for, in order."""
-    return [word for word in _WORD.findall(text.lower()) if SHORTEST <= len(word) <= LONGEST]
+    return [word for word in _WORD.findall(text[:TEXT].lower()) if SHORTEST <= len(word) <= LONGEST]
 
 
 def id_of(decided: Decided) -> str:

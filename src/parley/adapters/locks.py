@@ -129,3 +129,12 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal, and does nothing until another."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat[stat.rindex(b")") + 2 :][:1] in {b"T", b"t"}

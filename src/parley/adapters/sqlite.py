@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from parley.adapters.locks import Locks
+from parley.adapters.locks import Locks, is_stopped
 from parley.adapters.mounts import MOUNTINFO, network_filesystem
 from parley.adapters.transactions import REFUSED, TAKEN, Writing, explain, explain_os
 from parley.ports import (
@@ -242,6 +242,11 @@ class SqliteStore:
         """The process that owns the job; 0 if none does, or it can't be told."""
         _check_job(job)
         return self._locks.holder(job)
+
+    def owner_stopped(self, job: str) -> int:
+        """The process that owns the job and was stopped by somebody; 0 if that is not so, or can't be told."""
+        pid = self.owner_process(job)
+        return pid if pid and is_stopped(pid) else 0
 
     def owner_lives(self, job: str) -> bool:
         """Ask the kernel."""

@@ -14,12 +14,13 @@ from typing import Any
 from parley.core.terms import PROXY, Hold, Mailbox, Run, Surface, job_thread
 from parley.engine.budgets import is_spent, remedies
 from parley.engine.holds import rest_of
-from parley.engine.projections import TERMINAL, Asked, Present
-from parley.engine.signs import is_alarm
+from parley.engine.projections import TERMINAL, Asked, Present, moment
+from parley.engine.signs import is_alarm, since
 from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, StepRow, Store
 
-QUESTION, GATE, FAILURE, BUDGET, STALL, UNATTENDED = "question", "gate", "failure", "budget", "stall", "unattended"
+QUESTION, GATE, FAILURE, BUDGET, STALL = "question", "gate", "failure", "budget", "stall"
+UNATTENDED, STOPPED = "unattended", "stopped"
 HEADLINE = 160  # characters
 _KINDS = {"question": QUESTION, "assert": GATE, "failure": FAILURE}
 _TAIL = 64  # steps that are looked at first for when something began
@@ -43,7 +44,7 @@ class Need:
 
     id: str
     job: str
-    kind: str  # question, gate, failure, budget, stall, unattended
+    kind: str  # question, gate, failure, budget, stall, unattended, stopped
     since: float
     state: str
     thread: str
@@ -95,6 +96,8 @@ def _of(present: Present, *, attended: bool) -> Iterator[Need]:
         yield from (_stall(present, hold) for hold in present.soup.of(Hold) if is_alarm(hold))
     if not attended and not held and (not questions or _unfinished(present)):
         yield _unattended(present)
+    if present.stopped:
+        yield _stopped(present)
 
 
 # ---- questions -----------------------------------------------------------------------------------
@@ -179,7 +182,7 @@ def _stall(present: Present, hold: Hold) -> Need:
         STALL,
         f"{began.number if began else 0}",
         began.time if began else present.row.updated,
-        f"{who or hold.thread} has shown no sign of life for {left.get('silent', 0):.0f} seconds{last}",
+        f"{who or hold.thread} has shown no sign of life since {moment(since(hold))}{last}",
         (
             Exit("see what it did last", f"parley log {present.job} --thread {hold.thread}"),
             *tell,
@@ -202,6 +205,27 @@ def _unattended(present: Present) -> Need:
             Exit("go on", f"parley resume {present.job}"),
             Exit("give it up", f"parley withdraw {present.job}"),
         ),
+    )
+
+
+def _stopped(present: Present) -> Need:
+    last = present.loaded.transaction
+    return _about_job(
+        present,
+        STOPPED,
+        f"{present.stopped}",
+        last.time if last else present.row.created,
+        f"process {present.stopped}, which works on it, is stopped: nothing goes on",
+        ways_on(present),
+    )
+
+
+def ways_on(present: Present) -> tuple[Exit, ...]:
+    """What can be done about a job whose owner somebody has stopped."""
+    return (
+        Exit("let that process go on", f"kill -CONT {present.stopped}"),
+        Exit("end it, and go on", f"kill -9 {present.stopped}; parley resume {present.job}"),
+        Exit("give it up", f"kill -9 {present.stopped}; parley withdraw {present.job}"),
     )
 
 

@@ -21,19 +21,21 @@ PROVEN, PROVEN_APPROVAL = 3.0, 9.0
 # Agreements in other states and kinds count half, and stand for two thirds of such a run at most.
 ELSEWHERE, ELSEWHERE_MOST = 1 / 2, 2 / 3
 # Agreements of any kind that it takes after a surprise, or at the beginning, before anything is trusted.
-CALM = 10.0
+CALM = 8.0
 # What a surprise leaves of the foreseen refusals before it: the human may have changed their mind.
 KEPT = 0.5
 # Of what the human would refuse, the share that may slip through as approved, where a false approval weighs 1.
-SLIP = 0.06
+SLIP = 0.065
 # What stands for evidence about that share before there is any: as much for as against.
 PRIOR = 0.35
-# Who refuses nothing shows at least that refusals are rare: twelve approvals in a row stand for one foreseen.
-RARE = 1 / 12
+# Who refuses nothing shows at least that refusals are rare: six approvals in a row stand for one foreseen.
+RARE = 1 / 6
 # So many refusals in a state and kind are believed as much as those of all states and kinds.
 OWN = 5.0
+# Approvals are checked `false_approval` times as often as the set share says, and by so much of it more.
+EXTRA = 0.75
 # After so many agreements without a surprise, the share that is checked begins to fall towards the set one.
-LONG = 70.0
+LONG = 80.0
 # Nothing counts as seen more seldom than this, so that no single decision counts for many.
 LEAST_SEEN = 0.05
 # Confidences no further apart than this are the same.
@@ -171,7 +173,7 @@ class _Record:
         self.key: Key = (case.state, case.kind, case.predicted)
         self.bar = max(1.0, weights.false_approval)  # how much higher it is for an approval
         self.least = min(1.0, weights.checked)  # of trusted answers, the share that is checked
-        self.most = min(1.0, weights.checked * (1.0 + self.bar))  # of approvals, until agreement has lasted for long
+        self.most = min(1.0, weights.checked * (EXTRA + self.bar))  # of approvals, until agreement has lasted for long
         self.needed = RUN * self.bar if case.predicted == APPROVE else RUN
         self.fresh = weights.fresh_days * DAY
         self.runs: dict[Key, float] = {}  # agreements since the last disagreement

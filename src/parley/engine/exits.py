@@ -24,7 +24,7 @@ from parley.core.terms import (
     job_thread,
     thread_kind,
 )
-from parley.engine.attention import BUDGET, Exit, exits_of
+from parley.engine.attention import BUDGET, Exit, exits_of, ways_on
 from parley.engine.budgets import remedies
 from parley.engine.holds import DIALOG, LIMIT, PAUSE, kind_of, rest_of
 from parley.engine.live import number_of
@@ -64,8 +64,8 @@ def situations(present: Present) -> list[Situation]:
 
 
 _ORDER = (
-    "question", "gate", "failure", "budget", "unattended", "paused", "stalled", "conflict", "intervention", "answered",
-    "parked", "waiting for your word", "running", "asking", "mail", "waiting", "idle",
+    "question", "gate", "failure", "budget", "stopped", "unattended", "paused", "stalled", "conflict", "intervention",
+    "answered", "parked", "waiting for your word", "running", "asking", "mail", "waiting", "idle",
 )  # fmt: skip
 
 
@@ -84,7 +84,12 @@ def _withdraw(present: Present) -> Exit:
 
 def _unattended(present: Present) -> Iterator[Situation]:
     """Nobody has the job in hand: what is written of its instances waits for the next who does."""
-    if not present.owned:
+    if present.stopped:
+        words = (
+            f"process {present.stopped}, which has it in hand, is stopped: nothing goes on, and no time limit counts"
+        )
+        yield Situation("stopped", job_thread(present.job), words, ways_on(present))
+    elif not present.owned:
         words = "nobody works on it: no process has it in hand"
         yield Situation("unattended", job_thread(present.job), words, (_resume(present), _withdraw(present)))
 

@@ -269,6 +269,10 @@ class Exported:
         """Nobody owns an export."""
         return False
 
+    def owner_stopped(self, job: str) -> int:
+        """Nobody owns an export."""
+        return 0
+
     def changed(self) -> bool:
         """An export never changes."""
         return False

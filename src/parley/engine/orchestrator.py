@@ -29,7 +29,6 @@ from parley.core.terms import (
     Ruling,
     Surface,
     escalation_thread,
-    state_thread,
 )
 from parley.engine import texts
 from parley.engine.endings import discarded
@@ -338,8 +337,3 @@ class Orchestrator:
 
 
 PHASES_BY_STATE = {state: state.lower() for state in PHASES}
-
-
-def first_thread(job: str) -> str:
-    """Where a job's first lead works."""
-    return state_thread(job, 1)

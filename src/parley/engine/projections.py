@@ -133,6 +133,7 @@ class Present:
         self.row: JobRow = self.loaded.row
         self.soup = soup_of(self.loaded)
         self.owned = store.owner_lives(job)
+        self.stopped = store.owner_stopped(job) if self.owned else 0  # its owner, where somebody has stopped that
         self._turns = {turn.turn: turn for turn in self.loaded.turns}
 
     @property

@@ -47,7 +47,9 @@ class Caged:
         plain = self._init == 0
         above, kept = (self.process.pid, 0) if plain else (self._init, self._main)
         if self.process.poll() is None and not family.end_all_but(above, kept):
-            raise BoundaryError("processes of the turn would not end within 2 s; the agent has to be ended")
+            raise BoundaryError(
+                f"processes of the turn would not end in {family.TIDY_SECONDS:.0f} s; the agent has to be ended"
+            )
 
     def freeze(self) -> None:
         """Tidy, and let the agent's main process do nothing until it is thawed."""
@@ -56,7 +58,7 @@ class Caged:
             self._frozen = True
             # stopped first: what can't run starts nothing while the rest is ended
             if not family.stop(main) and self.process.poll() is None:
-                raise BoundaryError("the agent would not stop within 2 s; it has to be ended")
+                raise BoundaryError(f"the agent would not stop in {family.TIDY_SECONDS:.0f} s; it has to be ended")
         self.tidy()
 
     def thaw(self) -> None:

@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-TIDY_SECONDS = 2.0
+TIDY_SECONDS = 10.0  # a fork bomb on a busy machine takes a while to stop
 KILL_SECONDS = 10.0
 
 

@@ -12,7 +12,7 @@ from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.config import Settings, budget_amount, budget_words
 from parley.engine.audit import read_anchor
-from parley.engine.budgets import SLOT, Line, Purse, day_of, remedies
+from parley.engine.budgets import SLOT, Line, Purse, day_of, remedies, standing
 from parley.engine.projections import TERMINAL, Present
 from parley.engine.records import LATE, REFUSED
 from parley.engine.session import leave
@@ -127,6 +127,11 @@ def _check_raise(present: Present, raised: dict[str, str]) -> None:
         purse.lift(raised, day_of(time.time()))
     except ValueError as error:
         raise Trouble(f"{present.job}: {error}") from error
+    for line in standing(present.store, present.loaded, time.time()):
+        limit = purse.limit(line.what, line.scope, day_of(time.time()))
+        option = line.what if line.scope == "job" else f"{line.scope}.{line.what}"
+        if option in raised and line.what != "parallel" and limit is not None and limit <= line.used:
+            raise Trouble(f"{present.job} has used {line.used:g} {line.what} already; name more than that: {option}=…")
 
 
 def _release(store: SqliteStore, row: JobRow, raised: dict[str, str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 from parley.adapters.marks import end_marked
 from parley.adapters.sqlite import SqliteStore
@@ -89,18 +88,10 @@ def unanswered(store: SqliteStore, job: str, then: str, *, end: bool = False) ->
         end_marked(f"{job}/")
     pid = store.owner_process(job)
     who = f"process {pid}, which works on {job}," if pid else f"whoever works on {job}"
-    how = "is stopped" if pid and _is_stopped(pid) else f"has not answered for {WAIT_SECONDS:.0f} s"
+    how = "is stopped" if store.owner_stopped(job) else f"has not answered for {WAIT_SECONDS:.0f} s"
     agents = "; its agents are ended" if end else ""
     again = f" (kill -CONT {pid}), or end it (kill -9 {pid}) and ask again" if pid else ""
     return Trouble(f"{who} {how}{agents}; {then}{again}", FAILED)
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat[stat.rindex(b")") + 2 :][:1] in {b"T", b"t"}
 
 
 # ---- when it is true -----------------------------------------------------------------------------
