@@ -44,7 +44,11 @@ class Stubborn:
 
     def loops(self) -> list[Path]:
         """The files that are written to, wherever they lie by now."""
-        return [path for path in (self.home.folder / ".parley").rglob("loop.txt") if "snapshots.git" not in path.parts]
+        found = []
+        for here, folders, names in os.walk(self.home.folder / ".parley"):  # which passes over what vanishes meanwhile
+            folders[:] = [name for name in folders if not name.startswith("snapshots.git")]
+            found += [Path(here) / name for name in names if name == "loop.txt"]
+        return found
 
     def alive(self) -> list[int]:
         """The processes that say the token, of whatever parent and session."""
