@@ -146,7 +146,7 @@ def remembering(gate: Gate, seen: Sequence[bool]) -> tuple[str, float]:
     if not seen:
         return (REVISE if guess < 0.5 else APPROVE), 0.5 + 0.25 * misread  # noqa: PLR2004 - an even guess
     last = seen[-3:]
-    refuses = (2 * sum(last) > len(last) or (len(last) == 2 and last[-1])) != (misread < MISREAD)  # noqa: PLR2004
+    refuses = (2 * sum(last) > len(last) or (len(last) == 2 and last[-1])) != (misread < MISREAD)  # noqa: PLR2004 - both
     return (REVISE if refuses else APPROVE), min(1.0, max(0.0, min(0.98, 0.75 + 0.08 * len(seen)) + noise))
 
 

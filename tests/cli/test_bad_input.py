@@ -247,7 +247,7 @@ def test_a_bus_that_is_damaged(home: Home) -> None:
 
 
 def test_a_bus_that_somebody_holds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SqliteStore.__init__.__kwdefaults__, "busy_seconds", 0.1)  # type: ignore[arg-type]
+    monkeypatch.setitem(SqliteStore.__init__.__kwdefaults__, "busy_seconds", 0.1)  # type: ignore[arg-type]  # it has keyword defaults
     home.start()
     question = home.question()
     bus = sqlite3.connect(home.folder / ".parley" / "bus.db", isolation_level=None)

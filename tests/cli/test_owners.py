@@ -16,7 +16,7 @@ def test_detach_goes_on_in_the_background_also_while_people_think(home: Home) ->
     job = done.out.strip()
     assert (done.code, done.err) == (0, "")
     for state in ("INTENT", "PLAN", "EXECUTE"):
-        wait_for(lambda state=state: home.jobs()[0]["needs_human"] and home.jobs()[0]["state"] == state)  # type: ignore[misc]
+        wait_for(lambda state=state: home.jobs()[0]["needs_human"] and home.jobs()[0]["state"] == state)  # type: ignore[misc]  # a default
         assert home.jobs()[0]["owned"]
         assert home.here("answer", home.question(), "--approve").out.startswith("answered ")
     wait_for(lambda: home.jobs()[0]["state"] == "DONE")

@@ -38,8 +38,8 @@ def test_it_takes_the_same_arguments() -> None:
 @pytest.mark.parametrize("kind", [Slow, Quick])
 def test_it_refuses_the_same(kind: type[Slow] | type[Quick]) -> None:
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'number'"):
-        kind("a")  # type: ignore[call-arg]
+        kind("a")  # type: ignore[call-arg]  # that is what is tried
     with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
-        kind("a", 1, other=2)  # type: ignore[call-arg]
+        kind("a", 1, other=2)  # type: ignore[call-arg]  # that is what is tried
     with pytest.raises(FrozenInstanceError):
-        kind("a", 1).number = 2  # type: ignore[misc]
+        kind("a", 1).number = 2  # type: ignore[misc]  # that is what is tried

@@ -95,7 +95,7 @@ def test_a_soup_is_the_multiset_of_its_molecules(bag: list[Molecule], steps: lis
 @given(bags, bags, st.randoms(use_true_random=False))
 def test_order_does_not_matter(one: list[Molecule], other: list[Molecule], random: object) -> None:
     mixed = [*one, *other]
-    random.shuffle(mixed)  # type: ignore[attr-defined]
+    random.shuffle(mixed)  # type: ignore[attr-defined]  # Hypothesis gives a Random
 
     assert Soup(mixed) == Soup(one).after((), other)
 
@@ -181,7 +181,7 @@ def test_a_rule_that_needs_what_is_not_there_is_disabled() -> None:
 
 @given(bags)
 def test_a_molecule_is_named_in_one_line_of_bounded_length(bag: list[Molecule]) -> None:
-    for molecule in (*bag, Charter("j", ()), Verdict("j", "", "approve", "", "human", "q")):  # type: ignore[arg-type]
+    for molecule in (*bag, Charter("j", ()), Verdict("j", "", "approve", "", "human", "q")):  # type: ignore[arg-type]  # molecules of several kinds
         assert "\n" not in brief(molecule)
         assert brief(molecule).startswith(type(molecule).__name__)
     long = Mailbox("lead", "job:j", tuple(f"m{number}" for number in range(1000)))

@@ -73,7 +73,7 @@ def test_a_backtrack_is_counted_and_the_history_only_grows() -> None:
     stage = Stage(book(execute=GOING_BACK, human=REPLAN))
     histories: list[tuple[Entry, ...]] = [()]
     for visit in range(2, 6):
-        stage.until(lambda s, visit=visit: s.record.visit >= visit)  # type: ignore[misc]
+        stage.until(lambda s, visit=visit: s.record.visit >= visit)  # type: ignore[misc]  # a lambda with a default
         histories.append(stage.record.history)
     assert all(after[: len(before)] == before for before, after in itertools.pairwise(histories))
     stage.run()

@@ -125,7 +125,7 @@ class Stage:
         for key in asleep:
             if key in self._playing:
                 playing = self._playing[key][1]
-                self._go_on(key, lambda playing=playing: playing.send(Reply(True, "", {})))  # type: ignore[misc]
+                self._go_on(key, lambda playing=playing: playing.send(Reply(True, "", {})))  # type: ignore[misc]  # a lambda with a default
 
     def events(self, timeout_seconds: float) -> list[TurnEvent]:
         events, self._events = self._events, []

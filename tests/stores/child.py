@@ -30,7 +30,7 @@ def do(store: SqliteStore, what: str, *values: str) -> str:
         case "commit", [name, epoch, first, last]:  # one each
             for number in range(int(first), int(last) + 1):
                 rows = {"steps": [step(number, number)], "messages": [message(number, number)]}
-                store.commit([commit(number, int(epoch), name, **rows)])  # type: ignore[arg-type]
+                store.commit([commit(number, int(epoch), name, **rows)])  # type: ignore[arg-type]  # as JSON has them
         case "put", [name, who, count]:
             for number in range(int(count)):
                 store.put(name, "answer", f"{who}-{number}", 1.0, who, "{}")
@@ -76,7 +76,7 @@ def main() -> None:
         os.setuid(65534)
     given = dict(option.split("=") for option in options if "=" in option)
     try:
-        store = SqliteStore(Path(home), **given)  # type: ignore[arg-type]
+        store = SqliteStore(Path(home), **given)  # type: ignore[arg-type]  # as JSON has them
     except BusError as error:
         tell(f"{type(error).__name__}: {error}")
         return

@@ -320,7 +320,7 @@ def test_a_refused_commit_changes_nothing(
         owned.put(name, "answer", f"key{len(owned.inputs(name))}", 1.0, "ann", "{}")
     owned.commit([FULL])
     before = everything(owned)
-    bad = commit(number, **{**GOOD, **wrong})  # type: ignore[arg-type]
+    bad = commit(number, **{**GOOD, **wrong})  # type: ignore[arg-type]  # rows of any kind
     others = [] if alone else [commit(name="j2", steps=[step(1)], molecules={"x": "y"}, row=job("j2", held=1))]
 
     with pytest.raises(error, match=r"nothing (of it )?was written"):
@@ -328,7 +328,7 @@ def test_a_refused_commit_changes_nothing(
 
     assert everything(owned) == before
     assert everything(bus()) == before
-    owned.commit([commit(2, **GOOD)])  # type: ignore[arg-type]
+    owned.commit([commit(2, **GOOD)])  # type: ignore[arg-type]  # rows of any kind
     assert owned.load("j1").molecules == {"b": "2"}
 
 

@@ -223,8 +223,8 @@ class Instance:
         turn = self._turn
         try:
             reason = self._refusal(given, turn)
-        except Exception:  # noqa: BLE001 - fail closed: an exception here would count as consent
-            reason = CHECK_FAILED
+        except Exception as error:  # noqa: BLE001 - fail closed: an exception here would count as consent
+            reason = f"{CHECK_FAILED} ({type(error).__name__})"
         if reason and turn is not None:
             turn.refuse(reason, use or "")
         return {
