@@ -72,8 +72,8 @@ def test_a_team_is_told_paused_and_withdrawn(home: Home) -> None:
         screen.type("xdone with it\r")
         screen.wait_for("withdraw researcher and all that works for it for good? type yes")
         screen.type("yes\r")
-        screen.wait_for("is withdrawn")
         wait_for(lambda: screen.read(0.05) and "* researcher" not in screen.screen())
+        wait_for(lambda: screen.read(0.05) and screen.screen().rstrip().endswith("is withdrawn"))
 
         screen.type("x")
         screen.wait_for(f"withdraw {job}; why>")

@@ -1,0 +1,291 @@
+"""The vocabulary of a workflow: the plan, its workers, notes, rounds of verification, merges, statuses.
+
+All of it is plain values. Where they come from (files, the bus) and where they go is the business of other modules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+FOLDER = "orchestration"
+PLAN = f"{FOLDER}/workflow_coordination_plan.md"
+SHARED_STATUS = f"{FOLDER}/shared_status.json"
+TASK_ORCHESTRATION = f"{FOLDER}/task-orchestration.md"
+DESIGN_REPORT = f"{FOLDER}/design_verification_report.md"
+ROLES = f"{FOLDER}/roles"  # drafts of agent types that do not exist yet: <name>.md
+
+EXECUTOR = "workflow-executor"  # code, and an agent of the soup under the EXECUTE lead
+GROUP = "architecture-group"  # code, and an agent of the soup under the PLAN lead
+ARCHITECT = "workflow-architect"
+SOLUTION = "solution-architect"
+DESIGN_VERIFIER = "design-verifier"
+INTEGRATOR = "integrator"  # settles the conflicts of a merge
+PROVER = "prover"  # code: runs acceptance commands behind the boundary, and tells what they did
+
+
+def home_of(agent: str) -> str:
+    """A worker's own folder."""
+    return f"{FOLDER}/agents/{agent}"
+
+
+def instructions_of(agent: str) -> str:
+    """What a worker is told to do."""
+    return f"{home_of(agent)}/agent_instructions.md"
+
+
+def session_of(agent: str) -> str:
+    """A worker's notes of this session."""
+    return f"{home_of(agent)}/completion_drive/session_current.json"
+
+
+def output_of(agent: str) -> str:
+    """Where a worker leaves what others read."""
+    return f"{home_of(agent)}/task_output"
+
+
+def task_base_of(agent: str) -> str:
+    """A worker's task, which begins with its contract."""
+    return f"{home_of(agent)}/task-base.md"
+
+
+def round_of(agent: str, number: int) -> str:
+    """The verdict of one round of verification."""
+    return f"{home_of(agent)}/verification/round_{number}.json"
+
+
+# ---- statuses ------------------------------------------------------------------------------------
+
+
+class Status(StrEnum):
+    """Where a worker stands."""
+
+    PENDING = "pending"
+    WORKING = "working"
+    REVIEW = "completion_drive_review"
+    READY = "ready_for_verification"
+    VERIFIED = "verified"
+    BLOCKED = "blocked"
+    COMPLETE = "session_complete"
+    FAILED = "failed"  # it crashed too often, or was abandoned
+    STALLED = "stalled"  # it shows no sign of life
+
+
+# ---- the plan ------------------------------------------------------------------------------------
+
+
+class Task(StrEnum):
+    """What a worker is there for."""
+
+    DOER = "doer"
+    VERIFIER = "verifier"
+
+
+class Remedy(StrEnum):
+    """What is done about a worker that has stalled: 004's four actions."""
+
+    REPLAN = "re-plan"
+    RESCOPE = "re-scope"
+    ESCALATE = "escalate"
+    ABANDON = "abandon"
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The bar that a deliverable must clear: in words, and as commands that must end with 0."""
+
+    text: str = ""
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One agent of the plan, with its contract. `line` is where the plan's file names it."""
+
+    name: str
+    task: Task
+    role: str  # which role it works as; its own name if the plan gives none
+    task_id: str = ""
+    depends_on: tuple[str, ...] = ()
+    verifier: str = ""  # of a doer
+    inputs: tuple[str, ...] = ()  # paths that it reads, from the root of the tree
+    outputs: tuple[str, ...] = ()  # paths that it makes for others
+    owns: tuple[str, ...] = ()  # patterns
+    forbids: tuple[str, ...] = ()  # patterns
+    objective: str = ""
+    boundaries: str = ""
+    deliverable: str = ""
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    time_limit_seconds: float = 0.0  # 0: the job's
+    stall_seconds: float = 0.0  # 0: the job's
+    on_stall: Remedy = Remedy.ESCALATE
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where one worker's output is handed to another: who looks at it, by which criteria, and what if it fails."""
+
+    giver: str
+    taker: str
+    by: str
+    criteria: str
+    on_failure: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A workflow coordination plan, as far as the executor needs it. `stages` is the order that the plan decides."""
+
+    task: str  # a slug: it names archives
+    goal: str
+    workers: dict[str, Worker]  # in the file's order
+    stages: tuple[tuple[str, ...], ...]  # one after another; the doers of one stage in parallel
+    checkpoints: tuple[Checkpoint, ...] = ()
+    escalation: str = ""  # how blocked workers are helped, and where the user comes in
+    text: str = ""  # the file, whole
+
+    @property
+    def doers(self) -> tuple[Worker, ...]:
+        """Those who make something."""
+        return tuple(worker for worker in self.workers.values() if worker.task is Task.DOER)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a design or a file: where, who, what, and what to do about it."""
+
+    file: str
+    line: int  # 0: the file as a whole
+    agent: str  # empty: the workflow as a whole
+    rule: str  # a short name that stays: missing-instructions, cycle, overlap, …
+    text: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """The finding in one line."""
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        who = f" {self.agent}:" if self.agent else ""
+        return f"{where}:{who} {self.text}; {self.remedy} [{self.rule}]"
+
+
+# ---- notes ---------------------------------------------------------------------------------------
+
+
+class NoteStatus(StrEnum):
+    """Where a note stands."""
+
+    OPEN = "open"
+    RESOLVED = "resolved"
+    ESCALATED = "escalated"
+
+
+class Category(StrEnum):
+    """What a note is about. The first seven must be escalated, the others a doer may resolve itself."""
+
+    TECHNOLOGY = "technology"
+    ARCHITECTURE = "architecture"
+    SECURITY = "security"
+    REQUIREMENTS = "requirements"
+    CONFLICT = "conflicting_guidance"
+    SCOPE = "scope"  # it needs a path that it does not own
+    UNKNOWN = ""  # none was given: when in doubt, escalate
+    CONSISTENCY = "code_consistency"
+    BUG = "obvious_bug"
+    DETAIL = "implementation_detail"
+    DOCUMENTATION = "documentation"
+
+
+MAY_SELF_RESOLVE = frozenset({Category.CONSISTENCY, Category.BUG, Category.DETAIL, Category.DOCUMENTATION})
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One assumption or uncertainty, in the fields of its file."""
+
+    note_id: str  # note_001, note_002, …
+    timestamp: int
+    description: str
+    context: str
+    status: NoteStatus = NoteStatus.OPEN
+    category: Category = Category.UNKNOWN
+    resolution: str | None = None
+    resolved_by: str | None = None  # agent_self, workflow_executor, user
+    resolution_timestamp: int | None = None
+    escalation_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A worker's notes of one session."""
+
+    task_id: str
+    session_start: int
+    notes: tuple[Note, ...] = ()
+
+
+# ---- what happens --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One command that was run on a tree, and what it did."""
+
+    command: str
+    code: int  # its exit code; negative: the signal that ended it
+    output: str  # its last characters
+    seconds: float = 0.0
+    fault: str = ""  # why it could not be run, or was ended
+
+    @property
+    def holds(self) -> bool:
+        """Whether it did what it should."""
+        return self.code == 0 and not self.fault
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of verification of a worker's output."""
+
+    number: int
+    verifier: str
+    verdict: str  # verified, rejected, blocked
+    findings: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    time: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One merge, as the log has it: taken or not, and why."""
+
+    number: int
+    agent: str
+    time: int
+    taken: bool
+    commits: tuple[str, ...] = ()  # the worker's tip, the result
+    paths: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    resolved_by: str = ""
+    trivial: bool = True  # whether there was nothing to settle
+    kept_out: tuple[str, ...] = ()  # paths of others, with the owner
+    proofs: tuple[Proof, ...] = ()  # the acceptance commands of both sides, run on the result
+    reason: str = ""  # why it was not taken
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where one worker stands: all that shared_status.json and the tracker show of it."""
+
+    name: str
+    status: Status = Status.PENDING
+    last_update: int | None = None
+    last_progress: int | None = None
+    session: Session | None = None
+    thread: str = ""  # its open conversation
+    version: int = 0  # of its verified output
+    read: tuple[tuple[str, int], ...] = ()  # whose output it started from, and which version
+    rounds: tuple[Round, ...] = ()
+    crashes: int = 0
+    reason: str = ""  # why it is blocked, stalled or failed
