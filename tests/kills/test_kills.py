@@ -135,10 +135,11 @@ def test_a_job_that_is_killed_again_and_again_comes_to_the_same_end(name: str, t
         folder.mkdir()
         rounds += 1
         place = Place(folder, name)
-        for _ in range(5):
+        for _ in range(8):
             process = place.go_on()
             try:
-                process.wait(timeout=rng.uniform(0.05, whole))
+                # it goes on from where it was killed, so that half of the whole time reaches every moment of it
+                process.wait(timeout=rng.uniform(0.05, whole / 2))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
