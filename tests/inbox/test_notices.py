@@ -94,6 +94,19 @@ def test_a_crash_repeats_no_notice(desktop: Desktop, what: str) -> None:
     assert len(desktop.marks()) == len(set(desktop.titles())) == 3
 
 
+def test_a_budget_that_is_nearly_spent_is_told_once(desktop: Desktop) -> None:
+    approving = [{"match": ".", "verdict": "approve", "repeat": True}]
+    limits = {"budget": {"job": {"turns": 7}, "day": {}}}
+    stage = Stage(book(human=approving), notices=desktop.outbox(), **limits).run()
+
+    assert stage.live.used.turns == 7
+    assert wait_for(lambda: len(desktop.titles()) == 2)
+    assert sorted(title.partition(": ")[2] for title in desktop.titles()) == [
+        "a budget is nearly spent",
+        "a budget is spent",
+    ]
+
+
 def test_whoever_stands_in_is_not_notified_of(desktop: Desktop) -> None:
     stage = Stage(book(human=[{"match": ".", "verdict": "approve", "repeat": True}]), notices=desktop.outbox()).run()
 

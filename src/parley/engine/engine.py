@@ -29,7 +29,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import inputs, liveness, records, remembering, spending, stand_in, texts
-from parley.engine.budgets import Tally, day_of
+from parley.engine.budgets import Line, Tally, day_of
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
@@ -79,6 +79,7 @@ class Engine:
         self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
         self._pulse = liveness.Pulse(world.clock)
         self._days: dict[str, Tally] = {}  # what all jobs have used up, while nobody else can add to it
+        self._nearly: list[tuple[LiveJob, Line]] = []  # budgets that the human is to hear of, once that is committed
 
     # ---- taking a job on -----------------------------------------------------------------------
 
@@ -405,6 +406,7 @@ class Engine:
             if not spending.allows(live, self.world, self._today):
                 return
             if lines := spending.news(live, day, self._today):
+                self._nearly += [(live, line) for line in lines]
                 told = f',"nearly":{records.dumps([[line.what, line.scope, line.used, line.limit] for line in lines])}'
         if rule == "interrupt" and agent != PROXY:
             live.abandoned.append((live.soup.need(Surface, thread, agent).workspace, live.soup.need(Run, thread).turn))
@@ -444,6 +446,9 @@ class Engine:
 
     def _act(self) -> None:
         started, self._started = self._started, []
+        nearly, self._nearly = self._nearly, []
+        for live, line in nearly:
+            self._herald.nearly(live, line)
         for live in self.jobs.values():
             stopped, live.stopped = live.stopped, []
             for name in stopped:

@@ -10,6 +10,7 @@ import re
 
 from parley.core.terms import AskHuman, Hold
 from parley.engine.attention import Need, needs
+from parley.engine.budgets import Line
 from parley.engine.live import LiveJob
 from parley.engine.texts import excerpt
 from parley.engine.world import Silence, World
@@ -44,6 +45,12 @@ class Herald:
         self._seen[live.job] = now
         for need in needs(self._world.store, self._world.files, [live.row]):
             self._world.notices.tell(self._notice(live, need))
+
+    def nearly(self, live: LiveJob, line: Line) -> None:
+        """Tell that a budget is nearly spent."""
+        name = f"{live.job}.nearly.{line.scope}.{line.what}.{line.limit:g}"
+        text = f"job {live.job}: {self._plain(live.row.request)}\n{line.words()}\nparley show {live.job}"
+        self._world.notices.tell(Notice(name, live.job, NEEDS, "a budget is nearly spent", text))
 
     def ended(self, live: LiveJob) -> None:
         """Tell that a job has come to its end."""
