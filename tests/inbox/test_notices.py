@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -96,7 +97,7 @@ def test_a_crash_repeats_no_notice(desktop: Desktop, what: str) -> None:
 
 def test_a_budget_that_is_nearly_spent_is_told_once(desktop: Desktop) -> None:
     approving = [{"match": ".", "verdict": "approve", "repeat": True}]
-    limits = {"budget": {"job": {"turns": 7}, "day": {}}}
+    limits: dict[str, Any] = {"budget": {"job": {"turns": 7}, "day": {}}}
     stage = Stage(book(human=approving), notices=desktop.outbox(), **limits).run()
 
     assert stage.live.used.turns == 7
