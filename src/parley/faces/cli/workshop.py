@@ -219,7 +219,7 @@ def print_question(asked: Asked, place: Place) -> None:
     """A question, and how to answer it."""
     print(f"{asked.asker} asks you ({asked.state}, question {asked.id}):")
     for line in safe(asked.body).splitlines():
-        print(f"  {line}")
+        print(f"  > {line}".rstrip())  # what agents say can't pass for a command
     if asked.artifact:
         print(f"  file: {file_of(Worktrees(place.home), asked)}")
     for way in exits_of(asked):
