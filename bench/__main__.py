@@ -1,7 +1,8 @@
 """`make bench`: everything that is claimed of speed and memory, measured side by side in one run.
 
 Wall-clock figures of a durable system hang on the disk's mood of the second, so each peer is measured several
-times in turns with the others (those that no aim is about, once), and what counts is the ratio of neighbours: the median over the rounds.
+times in turns with the others (those that no aim is about, once), and what counts is the ratio of neighbours: the
+median over the rounds.
 """
 
 from __future__ import annotations
