@@ -8,7 +8,7 @@ import pytest
 from parley.core.choices import CODER, SQUAD, Bounds
 from parley.core.errors import Disabled, ProtocolError, Refused
 from parley.core.job import HOPELESS
-from parley.core.rule import Answer, Asking, Broadcast, Ending, Firing, Passage
+from parley.core.rule import Answer, Asking, Broadcast, Ending, Enrolment, Firing, Passage
 from parley.core.rules import RULES, anything, apply, enabled, react
 from parley.core.soup import Soup
 from parley.core.states import Action
@@ -23,6 +23,7 @@ from parley.core.terms import (
     Origin,
     Policy,
     Question,
+    Role,
     Ruling,
     brief,
 )
@@ -57,6 +58,7 @@ ESC = "escalation:q"
 ANSWER = Answer("yes", PROXY)
 REPLY = Answer("well", HUMAN, Ruling.APPROVE)
 WITHDRAW = Passage(Action.WITHDRAW, HUMAN)
+HELP = Enrolment((Role("helper"),))
 
 DISPATCHED: Prelude = (*AT_WORK, says(LEAD, STATE, Deliver(CODER, A, "ma")))
 SPARKED: Prelude = (*DISPATCHED, fire("spark", LEAD, STATE))
@@ -257,6 +259,11 @@ FIRES: dict[str, Case] = {
         (*AT_WORK, fire("nosend-step", LEAD, STATE)), fire("merge", LEAD, STATE, choice="merged"),
         (f"Mailbox {LEAD} {STATE} 1 merged merged",), (f"Mailbox {LEAD} {STATE} 0",),
     ),
+    "enrol": Case(
+        RUNNING, fire("enrol", CODER, A, choice=Enrolment((Role("helper"), Role(SQUAD)))),
+        ("Charter j 7 when_unsure/when_unsure/when_unsure 2",),
+        ("Charter j 6 when_unsure/when_unsure/when_unsure 2",),
+    ),
     "hold": Case((), HELD, (f"Hold {JOB} pause",)),
     "release": Case((HELD,), fire("release", JOB, choice="pause"), (), (f"Hold {JOB} pause",)),
 }  # fmt: skip
@@ -413,6 +420,17 @@ REFUSES: dict[str, list[No]] = {
     "merge": [
         No(AT_WORK, fire("merge", LEAD, STATE, choice="x"), "no Idle"),
         No((), fire("merge", ORCHESTRATOR, JOB, choice="x"), "nothing is merged"),
+    ],
+    "enrol": [
+        No((), fire("enrol", ORCHESTRATOR, JOB, choice=HELP), "nobody joins the team"),
+        No(AT_WORK, fire("enrol", CODER, STATE, choice=HELP), "no Surface"),
+        No((*RUNNING, withdrawn(A)), fire("enrol", CODER, A, choice=HELP), "nobody joins the team"),
+        No((*RUNNING, fire("enrol", CODER, A, choice=HELP)), fire("enrol", CODER, A, choice=HELP), "in the team"),
+        No(AT_WORK, fire("enrol", LEAD, STATE, choice=Enrolment((Role(CODER),))), "all of them are in the team"),
+        No(AT_WORK, fire("enrol", LEAD, STATE, choice=Enrolment((Role(ORCHESTRATOR),))), "orchestrator can't join"),
+        No(RUNNING, fire("enrol", CODER, A, choice=Enrolment((Role(CODER),))), "coder can't join"),
+        No(AT_WORK, fire("enrol", LEAD, STATE, choice=Enrolment((Role("a"), Role("a")))), "the same role twice"),
+        No(AT_WORK, fire("enrol", LEAD, STATE, choice=Enrolment((Role("a", frozenset("b")),))), "b has no role"),
     ],
     "hold": [
         No((HELD,), HELD, "held already"),

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.core.rule import Answer, Asking, Broadcast, Ending, Opening, Passage
+from parley.core.rule import Answer, Asking, Broadcast, Ending, Enrolment, Opening, Passage
 from parley.core.states import Action, Entry, Record, State
 from parley.core.terms import (
     AskHuman,
@@ -39,7 +39,7 @@ TERMS = st.one_of(
         for kind in (
             Idle, Run, Send, Mailbox, Parent, AskQuestion, Proxy, AskHuman, Interrupt, Terminate, Charter, Surface,
             Tombstone, Hold, Crashed, Assertion, Verdict, Deliver, Close, Question, Role, Broadcast, Asking, Answer,
-            Ending, Opening, Passage,
+            Ending, Opening, Passage, Enrolment,
         )
     ),
     st.builds(Record, history=st.lists(st.builds(Entry), max_size=3).map(tuple)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from parley.core.errors import Disabled
 from parley.core.explorer import Bounds
@@ -215,6 +216,18 @@ def charter_grows(reaction: Reaction) -> Reaction:
     return Reaction(reaction.consumed, (*reaction.produced, Charter("other", ())))
 
 
+def changed(kind: type[Molecule], change: Callable[[Any], Molecule]) -> Callable[[Reaction], Reaction]:
+    """The reaction with what it makes of a kind changed."""
+    return lambda reaction: Reaction(
+        reaction.consumed, tuple(change(m) if type(m) is kind else m for m in reaction.produced)
+    )
+
+
+unlimited = changed(Charter, lambda charter: replace(charter, fan_out=9))
+without_roles = changed(Charter, lambda charter: replace(charter, roles=charter.roles[:-1]))
+with_tools = changed(Surface, lambda surface: replace(surface, tools=(*surface.tools, "AskHuman")))
+
+
 # ---- the list ------------------------------------------------------------------------------------
 
 TALK = Bounds(sends=1, threads=1)
@@ -361,5 +374,17 @@ BUGS: dict[str, Bug] = {
     "a state fails for ever": bug(
         plant(strike=never, dialog=never), Bounds(), "termination_guaranteed"
     ),
-    "the charter changes": bug(plant(hold=mended("hold", charter_grows)), Bounds(holds=1), "charter_is_fixed"),
+    "the charter changes": bug(plant(hold=mended("hold", charter_grows)), Bounds(holds=1), "charter_only_grows"),
+    "a role is enrolled for everybody": bug(
+        plant(enrol=mended("enrol", unlimited)), Bounds(enrolments=1, voices=TASKS, prelude=AT_WORK),
+        "charter_only_grows",
+    ),
+    "a role joins and is not in the job": bug(
+        plant(enrol=mended("enrol", without_roles)), Bounds(enrolments=1, voices=TASKS, prelude=AT_WORK),
+        "charter_only_grows",
+    ),
+    "who joins brings tools along": bug(
+        plant(enrol=mended("enrol", with_tools)), Bounds(enrolments=1, voices=TASKS, prelude=AT_WORK),
+        "charter_only_grows",
+    ),
 }  # fmt: skip

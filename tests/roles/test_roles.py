@@ -26,6 +26,7 @@ from parley.core.anatomy import SKILLS
 from parley.core.states import PHASES
 from parley.core.terms import PROXY
 from parley.engine.roster import TOOLS, charter_of, roles, time_limit
+from parley.workflow.terms import EXECUTOR, GROUP
 
 DOERS = ("coder", "tester", "researcher", "writer", "reviewer")
 PROMPT_BYTES = 900
@@ -49,9 +50,9 @@ def gathered(root: Path, *also: str) -> dict[str, RoleFile]:
 def test_the_leads_a_team_and_the_proxy_ship() -> None:
     found = shipped()
 
-    assert set(found) == {*(phase.lead for phase in PHASES.values()), *DOERS, PROXY}
+    assert set(found) >= {*(phase.lead for phase in PHASES.values()), *DOERS, PROXY, EXECUTOR, GROUP}
     assert found["intent-lead"].team == ("researcher", "writer")
-    assert set(found["project-lead"].team) == set(DOERS)
+    assert set(found["project-lead"].team) == {*DOERS, EXECUTOR, GROUP}
     assert [found[name].team for name in DOERS] == [()] * len(DOERS)
     assert {"Edit", "Write"}.isdisjoint(found["reviewer"].tools)
     assert "Edit" not in found["researcher"].tools

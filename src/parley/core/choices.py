@@ -17,6 +17,7 @@ from parley.core.rule import (
     Broadcast,
     Choice,
     Ending,
+    Enrolment,
     Firing,
     Opening,
     Passage,
@@ -50,6 +51,7 @@ from parley.core.terms import (
 )
 
 CODER, SQUAD = "coder", "squad"  # a doer, and a subteam's lead: a role with a team of its own
+HELPER = "helper"  # a role that no job is opened with
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Bounds:
     pendings: int = 0
     observations: int = 0  # outcome records that leads leave
     merges: int = 0
+    enrolments: int = 0
     silences: int = 0  # broadcasts of nothing
     policy: Policy = Policy.WHEN_UNSURE
     rulings: tuple[Ruling, ...] = ()
@@ -104,7 +107,7 @@ class Bounds:
 
 COUNTED = (
     "sends", "threads", "closes", "questions", "escalations", "interrupts", "withdrawals", "crashes", "holds",
-    "transitions", "failures", "pendings", "observations", "merges", "silences",
+    "transitions", "failures", "pendings", "observations", "merges", "enrolments", "silences",
 )  # fmt: skip
 Spent = tuple[int, ...]
 NOTHING: Spent = (0,) * len(COUNTED)
@@ -184,7 +187,7 @@ class Choices:
                 yield Deliver(there.agent if there else CODER, child, message)
             if self.left("closes"):
                 yield Close(child)
-        team = soup.need(Surface, run.thread, run.agent).team & {CODER, SQUAD}
+        team = soup.need(Surface, run.thread, run.agent).team & {CODER, SQUAD, HELPER}
         if self.left("threads") > earlier:
             for agent in sorted(team):
                 yield Deliver(agent, dispatch_thread(str(self.number("threads") + earlier)), message)
@@ -254,6 +257,12 @@ class Choices:
         elif self.bounds.parked and thread_kind(thread) != "escalation":
             yield "limit"
 
+    def enrolments(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
+        """A role that is new, and one that the job has."""
+        if self.left("enrolments"):
+            yield Enrolment((Role(HELPER),))
+            yield Enrolment((Role(CODER), Role(HELPER, frozenset({CODER}))))
+
     def passages(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
         """Every action, by the lead on each content it might have, by the orchestrator, by the human."""
         record = cast("Record", molecule)
@@ -298,6 +307,7 @@ OFFERS: dict[str, Offer] = {
     "pending": _always("pending"),
     "observe": _always("outcome"),
     "merge": _always("merge"),
+    "enrol": Choices.enrolments,
     "hold": Choices.holds,
     "recover": _always("engine", "agent"),
 }
@@ -323,6 +333,7 @@ ONE_EACH = {
     "pending": ("pendings",),
     "observe": ("observations",),
     "merge": ("merges",),
+    "enrol": ("enrolments",),
 }
 
 

@@ -174,19 +174,17 @@ def fan_out_cap(soup: Soup, rules: RuleSet) -> Iterator[str]:
 
 
 def spark_exclusivity(soup: Soup, rules: RuleSet) -> Iterator[str]:
-    """A thread's surface is installed once, as its agent's role has it, and never again once it is dead."""
+    """A thread's surface is installed once, as its agent's role has it; only roles of the job join its team."""
     threads = Counter(surface.thread for surface in _each(soup, (Surface,)))
     for surface in soup.of(Surface):
         thread = surface.thread
         if threads[thread] > 1:
             yield f"{thread} has {threads[thread]} surfaces"
         role = soup.charter.role(surface.agent)
-        if role is None or (role.team, role.tools, role.messages) != (
-            surface.team,
-            surface.tools,
-            surface.messages,
-        ):
+        if role is None or (role.tools, role.messages) != (surface.tools, surface.messages):
             yield f"the surface of {surface.agent} on {thread} is not its role's"
+        elif not role.team <= surface.team or any(soup.charter.role(name) is None for name in surface.team - role.team):
+            yield f"the team of {surface.agent} on {thread} is not its role's, and who joined it"
 
 
 def routing_locality(soup: Soup, rules: RuleSet) -> Iterator[str]:

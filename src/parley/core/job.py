@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import cast
 
 from parley.core.conversation import run_sites, surface
-from parley.core.errors import Disabled
+from parley.core.errors import Disabled, Refused
 from parley.core.gates import approvals, refuse_passage
-from parley.core.rule import Firing, Menu, Opening, Passage, Reaction, Rule, Sites
+from parley.core.rule import Enrolment, Firing, Menu, Opening, Passage, Reaction, Rule, Sites
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, Record, make_initial_state, transition
 from parley.core.terms import (
     ORCHESTRATOR,
+    PROXY,
     Assertion,
     Crashed,
     Hold,
@@ -172,6 +173,34 @@ def _merge(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
 
 
+def _enrol_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for installed in soup.of(Surface):
+        for choice in menu("enrol", soup, installed):
+            yield Firing("enrol", (installed.agent, installed.thread), choice)
+
+
+def _enrol(soup: Soup, firing: Firing) -> Reaction:
+    agent, thread = firing.at
+    there = soup.need(Surface, thread, agent)
+    if soup.dying(thread) or thread_kind(thread) not in ("state", "dispatch"):
+        raise Disabled(f"nobody joins the team of {agent} on {thread}")
+    charter, roles = soup.charter, cast("Enrolment", firing.choice).roles
+    names = [role.name for role in roles]
+    barred = {ORCHESTRATOR, PROXY, agent}.intersection(names)
+    if barred or len(set(names)) < len(names):
+        raise Refused(f"{', '.join(sorted(barred)) or 'the same role twice'} can't join the team of {agent}")
+    known = {role.name for role in charter.roles}
+    unknown = {member for role in roles for member in role.team} - known.union(names)
+    if unknown:
+        raise Refused(f"{', '.join(sorted(unknown))} has no role in this job")
+    # a name stands for one role in a job: whom it knows already joins the team as it is
+    added = tuple(role for role in roles if role.name not in known)
+    grown = replace(there, team=there.team.union(names))
+    if grown == there and not added:
+        raise Disabled(f"all of them are in the team of {agent} on {thread}")
+    return Reaction((charter, there), (replace(charter, roles=(*charter.roles, *added)), grown))
+
+
 def _hold_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
     for installed in soup.of(Surface):
         for choice in menu("hold", soup, installed):
@@ -236,6 +265,10 @@ RULES = (
     Rule(
         "merge", "added", "Mailbox_A(t, as) → Mailbox_A(t, as ++ [MERGE])",
         "A has ended its turn, and the tree of one it closed was brought into its own", _merge_sites, _merge,
+    ),
+    Rule(
+        "enrol", "added", "Charter ‖ Surface_A(t) → Charter with the roles ‖ Surface_A(t) with them in its team",
+        "t is a state's or a dispatch; a role that the charter has stays as it is", _enrol_sites, _enrol,
     ),
     Rule(
         "hold", "added", "ε → Hold(t, cause)", "t lives and is not held for that cause yet; the job's own holds all",

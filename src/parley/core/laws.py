@@ -12,13 +12,14 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from parley.core.errors import Violated
-from parley.core.rule import Answer, Asking, Ending, Opening, Passage
+from parley.core.rule import Answer, Asking, Ending, Enrolment, Opening, Passage
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, LIVE, PHASES, TRANSITIONS, Action, Record, State
 from parley.core.step import Born, Queue, Step, Who, carried
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
+    PROXY,
     AskHuman,
     AskQuestion,
     Assertion,
@@ -34,6 +35,7 @@ from parley.core.terms import (
     Parent,
     Policy,
     Proxy,
+    Role,
     Ruling,
     Run,
     Send,
@@ -160,13 +162,14 @@ def the_tree_grows_by_sparks(step: Step) -> Iterator[str]:
     if set(step.new(Parent)) != edges or len(step.new(Parent)) != len(edges):
         yield f"[{step.rule}] at {step.at[-1]} draws {len(step.new(Parent))} edges, not {len(edges)}"
     installed = [(s.agent, s.thread) for s in step.new(Surface)]
-    if sorted(installed) != sorted((b.agent, b.thread) for b in born):
+    changed = [step.at] if step.rule == "enrol" and installed else []
+    if sorted(installed) != sorted([*((b.agent, b.thread) for b in born), *changed]):
         yield f"[{step.rule}] at {step.at[-1]} installs {installed}"
     cut = [Parent(step.at[1], step.at[0])] if step.rule == "cascade" else []
     if step.lost(Parent) != cut:
         yield f"[{step.rule}] at {step.at[-1]} cuts {len(step.lost(Parent))} edges"
     removed = {s.thread for s in step.lost(Surface)}
-    if removed and (step.rule != "term-final" or removed != {step.at[0]}):
+    if removed != {thread for _, thread in changed} and (step.rule != "term-final" or removed != {step.at[0]}):
         yield f"[{step.rule}] removes the surface of {', '.join(removed)}"
     for b in born:
         if step.before.get(Surface, b.thread) or step.before.get(Mailbox, b.thread) or step.before.dying(b.thread):
@@ -546,11 +549,40 @@ def outcomes_end_turns(step: Step) -> Iterator[str]:
             yield f"the outcome of {record.id} is read in mid-turn on {record.thread}"
 
 
-def charter_is_fixed(step: Step) -> Iterator[str]:
-    """What a job was opened with holds for its whole life."""
+def charter_only_grows(step: Step) -> Iterator[str]:
+    """What a job was opened with holds for its whole life; [enrol] adds roles to it, and to one instance's team."""
+    if step.rule == "enrol":
+        yield from _enrolled(step, cast("Enrolment", step.choice).roles)
+        return
     due = [cast("Opening", step.choice).charter] if step.rule == "open" else []
     if step.lost(Charter) or step.new(Charter) != due:
         yield f"[{step.rule}] at {step.at[0]} changes the charter"
+
+
+def _enrolled(step: Step, roles: tuple[Role, ...]) -> Iterator[str]:
+    agent, thread = step.at
+    before, there = step.before.charter, step.had(Surface, thread, agent)
+    added = tuple(role for role in roles if before.role(role.name) is None)
+    grown = Charter(
+        before.job,
+        before.roles + added,
+        before.policies,
+        before.fan_out,
+        before.crash_budget,
+        before.retry_budget,
+    )
+    if (step.new(Charter) or [before]) != [grown]:
+        yield f"the charter is not what it was with {len(added)} more roles"
+    team = there.team | {role.name for role in roles}
+    surface = Surface(agent, thread, team, there.tools, there.messages, there.workspace)
+    if (step.new(Surface) or [there]) != [surface]:
+        yield f"the surface of {agent} on {thread} changes in more than its team"
+    if step.before.dying(thread):
+        yield f"{thread} is dying, and its team grows"
+    for role in roles:
+        known = before.roles + roles
+        if role.name in (ORCHESTRATOR, PROXY, agent) or not role.team <= {one.name for one in known}:
+            yield f"{role.name} joins the team of {agent} on {thread}"
 
 
 LAWS: Mapping[str, Law] = MappingProxyType(
@@ -575,7 +607,7 @@ LAWS: Mapping[str, Law] = MappingProxyType(
             crashes_are_counted,
             pending_only_at_rest,
             outcomes_end_turns,
-            charter_is_fixed,
+            charter_only_grows,
         )
     }
 )

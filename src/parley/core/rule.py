@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from parley.core.frozen import quick
 from parley.core.soup import Soup
 from parley.core.states import Action
-from parley.core.terms import Charter, Interrupt, Molecule, Origin, Payload, Question, Ruling
+from parley.core.terms import Charter, Interrupt, Molecule, Origin, Payload, Question, Role, Ruling
 
 # ---- what a firing's author chose; everything else about a firing follows from the soup -----------
 
@@ -67,7 +67,14 @@ class Passage:
     contents: tuple[tuple[str, str], ...] = ()
 
 
-Choice = Broadcast | Asking | Answer | Ending | Opening | Passage | Interrupt | str | None
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """[enrol]: the roles that join an instance's team."""
+
+    roles: tuple[Role, ...]
+
+
+Choice = Broadcast | Asking | Answer | Ending | Opening | Passage | Enrolment | Interrupt | str | None
 
 
 @quick

@@ -13,6 +13,7 @@ from parley.core.rule import (
     Broadcast,
     Choice,
     Ending,
+    Enrolment,
     Firing,
     Menu,
     Opening,
@@ -22,7 +23,7 @@ from parley.core.rule import (
     RuleSet,
 )
 from parley.core.soup import Soup
-from parley.core.terms import PROXY, Interrupt, Molecule, Origin, Question, Surface
+from parley.core.terms import PROXY, Interrupt, Molecule, Origin, Question, Role, Surface
 
 __all__ = [
     "RULES",
@@ -31,6 +32,7 @@ __all__ = [
     "Broadcast",
     "Choice",
     "Ending",
+    "Enrolment",
     "Firing",
     "Menu",
     "Opening",
@@ -68,6 +70,8 @@ def anything(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choic
             return (Ending(Origin.WITHDRAWAL, "withdrawn"),)
         case "intervene":
             return (Interrupt(molecule.thread, "redirect"),) if isinstance(molecule, Surface) else ()
+        case "enrol":
+            return (Enrolment((Role(f"role{len(soup)}"),)),)
         case "open" | "transition" | "term-record":
             return ()
         case _:

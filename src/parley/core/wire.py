@@ -43,7 +43,10 @@ _CLASSES: dict[str, type[Any]] = {
                 "Role",
             )
         ),
-        *(getattr(rule, name) for name in ("Broadcast", "Asking", "Answer", "Ending", "Opening", "Passage")),
+        *(
+            getattr(rule, name)
+            for name in ("Broadcast", "Asking", "Answer", "Ending", "Opening", "Passage", "Enrolment")
+        ),
         states.Record,
         states.Entry,
     )

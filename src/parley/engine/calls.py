@@ -42,8 +42,9 @@ def call(
 ) -> tuple[str, dict[str, Any]]:
     """Take a call into the turn: what the agent is told, with data. Raises Refused."""
     surface = live.soup.need(Surface, turn.thread, turn.agent)
-    if tool not in surface.tools and tool != "Note":
-        raise Refused(f"{turn.agent} has no tool {tool!r}; it has: {', '.join(surface.tools)}")
+    tools = live.tools(surface)
+    if tool not in tools and tool != "Note":
+        raise Refused(f"{turn.agent} has no tool {tool!r}; it has: {', '.join(tools)}")
     if turn.questions and tool not in ("AskQuestion", "Note"):
         raise Refused("you have asked, so your turn ends; the answer comes as your next message")
     match tool:

@@ -32,21 +32,26 @@ from parley.engine import inputs, liveness, records, remembering, spending, stan
 from parley.engine.budgets import Line, Tally, day_of
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
+from parley.engine.code_agent import CodeAgent
+from parley.engine.designing import Group
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
+from parley.engine.executing import Executor
 from parley.engine.herald import Herald
 from parley.engine.live import LiveJob, Turn, handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.proxying import briefing
 from parley.engine.records import quote
 from parley.engine.reduce import acknowledge, message, terminate
-from parley.engine.roster import charter_of, time_limit
+from parley.engine.roster import CODE, charter_of, time_limit
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent
+from parley.workflow.terms import EXECUTOR, GROUP
 
 LINES_BUFFERED = 4096
 LINES_A_STREAM = 16  # more where there are many streams, so that each is not opened for a line or two
 REFUSALS = 20  # of a turn's calls that are kept with its end; its stream has all
 SEALED = {state: tuple(PHASES[earlier].artifact for earlier in LIVE[:number]) for number, state in enumerate(LIVE)}
+AGENTS: dict[str, type[CodeAgent]] = {ORCHESTRATOR: Orchestrator, EXECUTOR: Executor, GROUP: Group}
 ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
 
 
@@ -393,10 +398,10 @@ class Engine:
     def _begin(self, live: LiveJob, rule: str, at: tuple[str, ...], name: str) -> None:
         """Fire what starts a turn. The step says all that the turn's row will: an audit compares them."""
         agent, thread, now = at[0], at[1], self.world.clock.now()
-        if agent == ORCHESTRATOR:
+        if agent in CODE:
             turn = f"t{live.step + 1}"
             live.fire(rule, *at, choice=turn, who=agent, time=now)
-            Orchestrator(live, self.world, turn, name).run()
+            AGENTS[agent](live, self.world, turn, name, agent, thread).run()
             return
         day, told = day_of(now), ""
         if rule != "interrupt" and len(live.running) >= live.purse.parallel:
@@ -491,7 +496,7 @@ class Engine:
     def _submit(self, live: LiveJob, turn: Turn) -> None:
         turn.stream = records.stream_of(live.record, turn.thread)
         surface = live.soup.need(Surface, turn.thread, turn.agent)
-        record = enclosing(live.soup, turn.thread)
+        record, role = enclosing(live.soup, turn.thread), live.role(turn.agent, turn.thread)
         parent = live.soup.parent(turn.thread)
         above = live.soup.get(Surface, parent) if parent else None
         reader = turn.agent == PROXY
@@ -529,11 +534,11 @@ class Engine:
                 f"{live.homes}/{records.home_of(turn.agent, turn.thread)}",
                 handle_of(live.kept, turn.agent, turn.thread),
                 may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
-                time_limit(live.settings, live.role(turn.agent)),
-                surface.tools,
+                time_limit(live.settings, role),
+                live.tools(surface),
                 live.rules_for(turn.agent),
-                live.role(turn.agent).get("runner") or live.row.agent,
-                live.role_text(turn.agent),
+                role.get("runner") or live.row.agent,
+                live.role_text(turn.agent, turn.thread),
                 PHASES[record.state].skill if record.live and led else "",
             )
         )

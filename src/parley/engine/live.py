@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import Any
 
 from parley.core.conversation import Admission
-from parley.core.rule import Choice, Firing, Reaction, RuleSet
+from parley.core.rule import Choice, Enrolment, Firing, Reaction, RuleSet
 from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.states import Record
 from parley.core.terms import (
+    ORCHESTRATOR,
     PROXY,
     AskHuman,
     AskQuestion,
@@ -36,6 +37,7 @@ from parley.core.terms import (
     Payload,
     Proxy,
     Question,
+    Role,
     Run,
     Send,
     Surface,
@@ -54,6 +56,9 @@ from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, St
 
 HANDLE = "handle"
 TREE = "tree"
+ROLE = "role "
+FLOW = "flow "
+BESIDE = (HANDLE, TREE, ROLE, FLOW)  # how the slots begin that hold no molecule
 ONE_TURN = Spent(turns=1)
 BODIES = 4096  # messages that are remembered beside the bus
 _PLAYED_PROXY = f"{HANDLE} {PROXY} *"
@@ -213,8 +218,9 @@ class LiveJob:
         self.worked_seconds = 0.0  # at work, and not counted yet
         self.homes = ""  # where its instances have their homes, once a turn was submitted
         self._rules: dict[str, str] = {}
-        self._role_texts: dict[str, str] = {}
+        self._role_texts: dict[tuple[str, bool], str] = {}
         self._roles: dict[str, dict[str, Any]] = {}
+        self._enrolled: dict[str, dict[str, Any]] = {}
         self._pending = _Pending()
         self._listed = True  # whether the listing's row may have changed
 
@@ -230,7 +236,7 @@ class LiveJob:
             live.head = loaded.transaction.head
         live.sequences = dict(loaded.sequences)
         for where, body in loaded.molecules.items():
-            if where.startswith((HANDLE, TREE)):
+            if where.startswith(BESIDE):
                 live.kept[where] = body
             else:
                 live.soup.react((), (decode(json.loads(body)),))
@@ -278,17 +284,46 @@ class LiveJob:
             text = self._rules[agent] = dumps(rules)
         return text
 
-    def role(self, agent: str) -> dict[str, Any]:
-        """A role as the job's snapshot has it."""
+    def role(self, agent: str, thread: str = "") -> dict[str, Any]:
+        """A role as it was enrolled for whoever works on the thread, or as the job's snapshot has it."""
+        enrolled = self.kept.get(f"{ROLE}{agent}") if thread else None
+        if enrolled is not None and self._joined(agent, thread):
+            if agent not in self._enrolled:
+                self._enrolled[agent] = json.loads(enrolled)
+            return self._enrolled[agent]
         if not self._roles:
             self._roles = {role["name"]: role for role in self.settings["roles"]}
         return self._roles.get(agent, {"name": agent})
 
-    def role_text(self, agent: str) -> str:
+    def _joined(self, agent: str, thread: str) -> bool:
+        """Whether an instance was dispatched by somebody whose team it has joined since the job was opened."""
+        parent = self.soup.parent(thread)
+        above = self.soup.get(Surface, parent) if parent else None
+        own = self.soup.charter.role(above.agent) if above else None
+        return above is not None and own is not None and agent in above.team and agent not in own.team
+
+    def tools(self, surface: Surface) -> tuple[str, ...]:
+        """The tools of the protocol that an instance has."""
+        bus = self.role(surface.agent, surface.thread).get("bus")
+        return tuple(bus) if bus is not None else surface.tools
+
+    def enrol(self, agent: str, thread: str, roles: Sequence[Mapping[str, Any]], time: float) -> None:
+        """[enrol]: roles in full join an instance's team; what is known of each is kept beside the soup."""
+        joining = tuple(Role(role["name"], frozenset(role["team"]), tuple(role["bus"])) for role in roles)
+        extra = dumps({"roles": list(roles)})
+        self.fire("enrol", agent, thread, choice=Enrolment(joining), who=ORCHESTRATOR, time=time, extra=extra)
+        for role in roles:
+            self.keep(f"{ROLE}{role['name']}", dumps(role))
+            self._enrolled.pop(role["name"], None)
+            self._role_texts.pop((role["name"], True), None)
+
+    def role_text(self, agent: str, thread: str) -> str:
         """The same, as its orders carry it."""
-        text = self._role_texts.get(agent)
+        role = self.role(agent, thread)
+        key = (agent, "bus" in role)
+        text = self._role_texts.get(key)
         if text is None:
-            text = self._role_texts[agent] = dumps({**self.role(agent), "notes": self.settings.get("notes", "")})
+            text = self._role_texts[key] = dumps({**role, "notes": self.settings.get("notes", "")})
         return text
 
     def rouse(self) -> None:

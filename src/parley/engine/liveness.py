@@ -16,6 +16,7 @@ from parley.engine import texts
 from parley.engine.live import LiveJob, Turn
 from parley.engine.projections import Present
 from parley.engine.records import dumps, stream_of
+from parley.engine.roster import CODE
 from parley.engine.signs import cause_of, heard, stall_of, stalls, turn_of
 from parley.engine.world import World
 from parley.ports import Called, Clock, Files, Progress
@@ -89,7 +90,7 @@ def look(live: LiveJob, world: World, pulse: Pulse) -> None:
     """See who has been silent for too long."""
     for turn in live.running.values():
         silent = pulse.time - turn.heard
-        if turn.heard < 0 or turn.uses or silent <= stall_seconds(live.settings, live.role(turn.agent)):
+        if turn.heard < 0 or turn.uses or silent <= stall_seconds(live.settings, live.role(turn.agent, turn.thread)):
             continue
         if stall_of(live.soup, turn.thread) is None:
             _stall(live, world, turn, silent)
@@ -153,7 +154,7 @@ def vitals(present: Present, files: Files, now: float) -> dict[str, Vital]:
     if present.record is None or not present.owned:
         return found
     for run in present.soup.of(Run):
-        if run.agent == ORCHESTRATOR:
+        if run.agent in CODE:
             continue
         hold = stall_of(present.soup, run.thread)
         stalled = hold is not None and turn_of(hold) == run.turn

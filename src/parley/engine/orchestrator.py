@@ -11,14 +11,13 @@ from typing import Any
 
 from parley.core.errors import Refused
 from parley.core.escalation import policy_for
-from parley.core.rule import Asking, Broadcast, Ending, Passage
+from parley.core.rule import Ending, Passage
 from parley.core.states import BACKTRACK, PHASES, Action, Record, State, is_backtrack, skill_outcomes
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
     AskHuman,
     Close,
-    Deliver,
     Hold,
     Interrupt,
     Kind,
@@ -31,11 +30,10 @@ from parley.core.terms import (
     escalation_thread,
 )
 from parley.engine import texts
+from parley.engine.code_agent import CodeAgent
 from parley.engine.endings import discarded
 from parley.engine.holds import DIALOG
-from parley.engine.live import LiveJob
-from parley.engine.reduce import drain, message, straight_to_human, terminate
-from parley.engine.world import World
+from parley.engine.reduce import message, straight_to_human, terminate
 
 REACHED: dict[Ruling | None, Action] = {
     Ruling.BACKTRACK_INTENT: Action.REALIGN,
@@ -44,17 +42,8 @@ REACHED: dict[Ruling | None, Action] = {
 }
 
 
-class Orchestrator:
+class Orchestrator(CodeAgent):
     """One turn of the orchestrator of one job."""
-
-    def __init__(self, live: LiveJob, world: World, turn: str, name: str) -> None:
-        self.live = live
-        self.world = world
-        self.turn = turn
-        self.row = message(live, world, name)
-        self.meta: dict[str, Any] = json.loads(self.row.meta) if self.row.meta else {}
-        self.now = world.clock.now()
-        self.letters = 0
 
     def run(self) -> None:
         """Deal with the message."""
@@ -82,34 +71,6 @@ class Orchestrator:
             self.send([self.letter(record.actor, record.thread, texts.begins(record, self.live.row.request))])
         else:
             self.rest()
-
-    # ---- how its turn ends -------------------------------------------------------------------
-
-    def rest(self) -> None:
-        """End the turn with nothing to say."""
-        self.fire("nosend-step", ORCHESTRATOR, self.live.thread)
-
-    def send(self, payloads: list[Payload]) -> None:
-        """End the turn with a Send."""
-        self.fire("send-step", ORCHESTRATOR, self.live.thread, choice=Broadcast(tuple(payloads)))
-        drain(self.live, self.world, ORCHESTRATOR, self.live.thread, self.now)
-
-    def fire(self, rule: str, *at: str, choice: Any = None, who: str = ORCHESTRATOR) -> None:
-        """Fire a rule in the orchestrator's name."""
-        self.live.fire(rule, *at, choice=choice, who=who, time=self.now)
-
-    def letter(self, agent: str, thread: str, body: str, meta: dict[str, Any] | None = None) -> Deliver:
-        """A message, written and ready to be sent."""
-        self.letters += 1
-        name = self.live.write(
-            (ORCHESTRATOR, self.live.thread),
-            (agent, thread),
-            body,
-            key=f"{self.turn}/{self.letters}",
-            time=self.now,
-            meta=meta,
-        )
-        return Deliver(agent, thread, name)
 
     # ---- outcomes ----------------------------------------------------------------------------
 
@@ -238,7 +199,7 @@ class Orchestrator:
             self.move(record, Passage(Action.FAILURE, ORCHESTRATOR, self.now, fault))
             return
         self.fire("dialog", record.id)
-        self.ask(record, fault, again)
+        self.ask_human(record, fault, again)
 
     def give_again(self, record: Record, body: str) -> None:
         """A lead gets its message again: what an interrupt had brought comes back as one, before its mail."""
@@ -260,7 +221,7 @@ class Orchestrator:
         how = meta.get("intervene") or meta["intervened"]
         self.interrupt(record, body, now=False, authoritative=bool(how["authoritative"]), for_job=bool(meta.get("job")))
 
-    def ask(self, record: Record, fault: str, again: str | None) -> None:
+    def ask_human(self, record: Record, fault: str, again: str | None) -> None:
         """The failure dialog."""
         options = ["approve (try again)", "revise (try again, with your words)"]
         options += [
@@ -276,9 +237,7 @@ class Orchestrator:
             texts.failure_dialog(record, fault, options, hopeless=bool(self.meta.get("hopeless"))),
             {"failure": again, "fault": fault},
         )
-        asked = Question(identity, letter.message, Kind.FAILURE)
-        self.fire("ask-step", ORCHESTRATOR, self.live.thread, choice=Asking((asked,)))
-        self.fire("ask", ORCHESTRATOR, self.live.thread)
+        self.ask([Question(identity, letter.message, Kind.FAILURE)])
         self.live.keep(f"handle retry {identity}", again or "")
         straight_to_human(self.live, self.world, identity, key=f"{self.turn}/dialog")
         if self.lost_intervention():

@@ -36,7 +36,7 @@ from parley.core.terms import (
 from parley.core.wire import decode
 from parley.engine.budgets import Line, is_spent, standing
 from parley.engine.holds import DIALOG, LIMIT, kind_of, rest_of
-from parley.engine.live import HANDLE, TREE, number_of
+from parley.engine.live import BESIDE, number_of
 from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
 from parley.engine.stand_in import STAND_INS, answer_key, plain_key
@@ -289,7 +289,7 @@ def with_progress(present: Present, thread: Thread, files: Files) -> Thread:
 
 def soup_of(loaded: Loaded) -> Soup:
     """The soup that a job's current molecules make."""
-    bodies = (body for slot, body in loaded.molecules.items() if not slot.startswith((HANDLE, TREE)))
+    bodies = (body for slot, body in loaded.molecules.items() if not slot.startswith(BESIDE))
     return Soup(decode(json.loads(body)) for body in bodies)
 
 

@@ -17,7 +17,6 @@ from parley.core.states import Record
 from parley.core.step import Step
 from parley.core.terms import (
     HUMAN,
-    ORCHESTRATOR,
     AskHuman,
     Hold,
     Kind,
@@ -45,8 +44,9 @@ from parley.engine.evidence import (
     typed,
     wrong,
 )
-from parley.engine.live import HANDLE, handle_after, handle_slot, said_slot, tree_slot
-from parley.engine.records import LATE, REFUSED
+from parley.engine.live import HANDLE, ROLE, handle_after, handle_slot, said_slot, tree_slot
+from parley.engine.records import LATE, REFUSED, dumps
+from parley.engine.roster import CODE
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
 
 # The invariants look at the whole soup. A small one is looked at after each transaction; a large one when as
@@ -331,7 +331,7 @@ class Replay:
                 if row.rule in _ENDED or row.rule in _LOST:
                     self.spent[self.days[molecule.turn]].add(spending.of_step(_left(row)))
         for molecule in reaction.produced:
-            if isinstance(molecule, Run) and molecule.agent != ORCHESTRATOR:
+            if isinstance(molecule, Run) and molecule.agent not in CODE:
                 if molecule.turn in self.turns:
                     wrong("steps", row.number, f"turn {molecule.turn} starts a second time")
                 self.turns[molecule.turn] = TurnRow(
@@ -376,9 +376,7 @@ class Replay:
         """Sessions, trees and words that are kept beside the molecules: each comes and goes with a step."""
         at = row.at.split(" ")
         if row.rule in _LOST or row.rule in _ENDED:
-            left = _left(row)
-            if "boundary" in left:
-                self.confinement.take(left["boundary"])
+            self._confine(row)
         if row.rule in _ENDED and row.extra:
             self._leave(row, at[0], at[1])
         elif row.rule == "human-reply":
@@ -395,11 +393,30 @@ class Replay:
         elif row.rule == "wake":
             run = next(m for m in reaction.produced if isinstance(m, Run))
             self.kept.pop(self.retries.pop(run.message, ""), None)
+        elif row.rule == "enrol":
+            self._enrol(row)
         elif row.rule == "term-final":
             for surface in reaction.consumed:
                 if isinstance(surface, Surface):
                     self.kept.pop(handle_slot(surface.agent, surface.thread), None)
             self.kept.pop(said_slot(at[0]), None)
+
+    def _confine(self, row: StepRow) -> None:
+        left = _left(row)
+        if "boundary" in left:
+            self.confinement.take(left["boundary"])
+
+    def _enrol(self, row: StepRow) -> None:
+        """The roles in full are kept beside the soup: those that were chosen, and no others."""
+        try:
+            roles = list(_left(row)["roles"])
+            said = [(role["name"], frozenset(role["team"]), tuple(role["bus"])) for role in roles]
+        except ODD as error:
+            wrong("steps", row.number, f"the roles that it enrols can't be read: {error!r}")
+        if said != [(role.name, role.team, role.tools) for role in decode(json.loads(row.choice)).roles]:
+            wrong("steps", row.number, "it enrols others than it tells of")
+        for role in roles:
+            self.kept[f"{ROLE}{role['name']}"] = dumps(role)
 
     def _leave(self, row: StepRow, agent: str, thread: str) -> None:
         left = _left(row)

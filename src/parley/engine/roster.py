@@ -7,9 +7,19 @@ from typing import Any
 
 from parley.core.states import PHASES
 from parley.core.terms import ORCHESTRATOR, PROXY, Charter, Policy, Role
+from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, EXECUTOR, GROUP, INTEGRATOR, PROVER
 
 LEADS = tuple(dict.fromkeys(phase.lead for phase in PHASES.values()))
+CODE = frozenset((ORCHESTRATOR, EXECUTOR, GROUP))  # whose turns are the engine's own and take no time
 TOOLS = ("Send", "CloseConversation", "AskQuestion")
+BUS: Mapping[str, tuple[str, ...]] = {
+    ARCHITECT: (*TOOLS, "Resolve"),
+    DESIGN_VERIFIER: ("Verdict",),
+    INTEGRATOR: ("Note",),
+    PROVER: (),
+    **dict.fromkeys(CODE, ()),
+}
+"""The tools of the protocol that a role has, where they are not everybody's."""
 
 
 def teams(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
@@ -48,7 +58,11 @@ def time_limit(settings: Mapping[str, Any], role: Mapping[str, Any]) -> float:
 def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
     """The charter that a job's snapshot of settings gives it."""
     given = tuple(
-        Role(role["name"], frozenset(role["team"]), TOOLS) for role in settings["roles"] if role["name"] != PROXY
+        Role(
+            role["name"], frozenset() if role["name"] in CODE else frozenset(role["team"]), BUS.get(role["name"], TOOLS)
+        )
+        for role in settings["roles"]
+        if role["name"] != PROXY
     )
     own = (
         Role(ORCHESTRATOR, frozenset(LEADS), ()),
