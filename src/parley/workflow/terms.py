@@ -275,6 +275,29 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
+class Rescope:
+    """One change of what a worker owns: given by whom, and why. Changes of one moment are one change."""
+
+    time: int
+    agent: str
+    by: str
+    before: tuple[str, ...]  # patterns
+    after: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LivenessAction:
+    """What was done about a worker that had stalled, and what came of it."""
+
+    time: int
+    agent: str
+    action: Remedy
+    by: str
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """Where one worker stands: all that shared_status.json and the tracker show of it."""
 

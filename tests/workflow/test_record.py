@@ -1,0 +1,151 @@
+"""The page of a workflow: what is written is read back to the letter, whatever agents put into it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parley.workflow.cells import block, code, sections, text_of
+from parley.workflow.record import Record, read_record, record_of, render_record
+from parley.workflow.terms import Acceptance, Merged, Plan, Proof, Round, Standing, Status, Task, Worker
+from tests.workflow import values
+
+
+@given(values.texts)
+def test_a_text_in_code_is_read_back_to_the_letter(text: str) -> None:
+    span = code(text)
+    assert text_of(span) == text
+    assert re.fullmatch(r"`[^`\n\r]+`", span)
+    assert not re.search(r"(?<!\\)(?:\\\\)*\|", span), "an open pipe would end the cell"
+
+
+@given(values.texts)
+def test_a_block_is_read_back_to_the_letter_and_holds_no_heading(text: str) -> None:
+    page = "\n".join(["# One", *block(text), "# Two"])
+    one, two = sections(page)[1:]
+    assert (one.title, two.title) == ("One", "Two")
+    assert [(found, is_block) for _, found, is_block in one.parts()] == [(text, True)]
+
+
+@settings(max_examples=40)
+@given(values.records)
+def test_a_record_is_read_back_to_the_letter(record: Record) -> None:
+    page = render_record(record)
+    assert read_record(page) == (record, [])
+    assert read_record(page.replace("\n", "\r\n")) == (record, [])
+
+
+@settings(max_examples=30)
+@given(values.records)
+def test_nothing_an_agent_wrote_acts_in_the_page(record: Record) -> None:
+    """Outside code there is only what the program itself writes."""
+    outside = [
+        re.sub(r"`[^`]+`", "", line)
+        for section in sections(render_record(record))
+        for _, line, is_block in section.parts()
+        if not is_block
+    ]
+    assert [line for line in outside if "script" in line or "<!--" in line or "\u202e" in line] == []
+
+
+@settings(max_examples=30)
+@given(values.records, st.data())
+def test_a_damaged_page_is_a_finding_or_another_record_but_never_a_crash(record: Record, data: st.DataObject) -> None:
+    page = render_record(record)
+    at = data.draw(st.integers(0, len(page)))
+    damaged = page[:at] + data.draw(values.texts) + page[at + data.draw(st.integers(0, 40)) :]
+    found, findings = read_record(damaged)
+    assert (found is None) == bool(findings)
+
+
+PLAN = Plan(
+    "user_management",
+    "Users can sign up",
+    {
+        "database_agent": Worker(
+            "database_agent",
+            Task.DOER,
+            "coder",
+            "create_user_table_1727539200",
+            verifier="database_verifier",
+            owns=("db/**", "a|b`c"),
+            forbids=("web/**",),
+            deliverable="the schema",
+            acceptance=Acceptance("it loads", ("make db",)),
+        ),
+        "database_verifier": Worker("database_verifier", Task.VERIFIER, "reviewer"),
+    },
+    (("database_agent",),),
+)
+STANDING = Standing(
+    "database_agent",
+    Status.VERIFIED,
+    last_progress=1727539300,
+    version=1,
+    rounds=(Round(1, "database_verifier", "rejected"), Round(2, "database_verifier", "verified")),
+)
+MERGE = Merged(
+    1,
+    "database_agent",
+    1727539400,
+    taken=False,
+    commits=("0f3c", "77aa"),
+    paths=tuple(f"db/{number}.sql" for number in range(9)),
+    conflicts=("db/1.sql",),
+    resolved_by="integrator",
+    trivial=False,
+    proofs=(Proof("make db", 2, "no such table\n", 1.5), Proof("make web", 0, "ok")),
+    reason="make db ended with 2",
+)
+
+
+def test_a_person_finds_the_tracker_the_log_and_each_proof() -> None:
+    page = render_record(record_of(PLAN, {"database_agent": STANDING}, [MERGE]))
+    assert "| `database_agent` | verified | `db/**`<br>`a\\|b\\u0060c` | `web/**` | `the schema` | `it loads` |" in page
+    assert "2024-09-28T16:01:40Z" in page
+    assert "`rejected`<br>`verified`" in page
+    assert "| not taken | `make db ended with 2` | `0f3c`<br>`77aa` |" in page
+    assert "and 3 more ([list 1](#list-1))" in page
+    assert "1 of 2 hold" in page
+    assert "### Merge 1\n\n- `make db` ended with 2 after 1.5 s\n\n```text\nno such table\n\n```" in page
+
+
+def test_one_more_merge_adds_lines_and_changes_none_of_the_earlier() -> None:
+    """The page is read in diffs."""
+    one = render_record(record_of(PLAN, {}, [MERGE])).split("\n")
+    two = render_record(record_of(PLAN, {}, [MERGE, Merged(2, "api_agent", 1727539500, taken=True)])).split("\n")
+    assert [line for line in one if line not in two] == []
+
+
+@pytest.mark.parametrize(
+    "old,new,text",
+    [
+        ("| verified |", "| finished |", "Status: 'finished'"),
+        ("`db/**`<br>", "db/**<br>", "Owns: texts between backticks"),
+        ("| Owns |", "| Owned |", "the table should have these columns"),
+        ("2024-09-28T16:01:40Z", "yesterday", "Last progress: "),
+        ("# Task orchestration: ", "# Tasks: ", "one heading `# Task orchestration: …` is expected"),
+        ("([list 1](#list-1))", "([list 7](#list-7))", "Files: list 7 is not in the appendix"),
+        ("### List 1", "### List 2", "entry 1 of the appendix is expected here"),
+    ],
+)
+def test_a_page_that_was_changed_says_where_it_can_not_be_read(old: str, new: str, text: str) -> None:
+    page = render_record(record_of(PLAN, {"database_agent": STANDING}, [MERGE]))
+    changed = page.replace(old, new, 1)
+    assert changed != page
+    record, (finding,) = read_record(changed)
+    assert record is None
+    assert text in finding.text
+    assert finding.line == changed[: changed.index(new)].count("\n") + 1
+
+
+@pytest.mark.parametrize("title", ["Worker tracker", "Assignments", "Re-scopes", "Liveness", "Merge log"])
+def test_a_page_that_lost_a_section_or_has_it_twice_is_not_believed(title: str) -> None:
+    page = render_record(record_of(PLAN, {"database_agent": STANDING}, [MERGE]))
+    for changed, count in ((page.replace(f"## {title}", "## Else"), 0), (f"{page}\n## {title}\n", 2)):
+        record, (finding,) = read_record(changed)
+        assert record is None
+        assert finding.text == f"one section `## {title}` is expected, not {count}"
