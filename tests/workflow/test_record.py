@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parley.workflow.cells import block, code, sections, text_of
 from parley.workflow.record import Record, read_record, record_of, render_record
-from parley.workflow.terms import Acceptance, Merged, Plan, Proof, Round, Standing, Status, Task, Worker
+from parley.workflow.terms import Acceptance, Merged, Plan, Proof, Rescope, Round, Standing, Status, Task, Worker
 from tests.workflow import values
 
 
@@ -108,16 +108,21 @@ def test_a_person_finds_the_tracker_the_log_and_each_proof() -> None:
     assert "2024-09-28T16:01:40Z" in page
     assert "`rejected`<br>`verified`" in page
     assert "| not taken | `make db ended with 2` | `0f3c`<br>`77aa` |" in page
-    assert "and 3 more ([list 1](#list-1))" in page
+    assert re.search(r"and 3 more \(\[list (\w{8})\]\(#list-\1\)\)", page)
     assert "1 of 2 hold" in page
     assert "### Merge 1\n\n- `make db` ended with 2 after 1.5 s\n\n```text\nno such table\n\n```" in page
 
 
 def test_one_more_merge_adds_lines_and_changes_none_of_the_earlier() -> None:
     """The page is read in diffs."""
-    one = render_record(record_of(PLAN, {}, [MERGE])).split("\n")
-    two = render_record(record_of(PLAN, {}, [MERGE, Merged(2, "api_agent", 1727539500, taken=True)])).split("\n")
-    assert [line for line in one if line not in two] == []
+    more = Merged(2, "api_agent", 1727539500, taken=True, reason="long " * 99)
+    moved = Rescope(1727539350, "database_agent", "project-lead", (), ("db/**",), "long\nreason")
+    one = render_record(record_of(PLAN, {}, [MERGE], [])).split("\n")
+    two = render_record(record_of(PLAN, {}, [MERGE, more], [moved])).split("\n")
+    assert [line for line in one if line not in two] == ["Changes of what a worker owns, in order. None so far."]
+
+
+FILES = re.findall(r"### List (\w+)", render_record(record_of(PLAN, {}, [MERGE])))[0]
 
 
 @pytest.mark.parametrize(
@@ -128,8 +133,8 @@ def test_one_more_merge_adds_lines_and_changes_none_of_the_earlier() -> None:
         ("| Owns |", "| Owned |", "the table should have these columns"),
         ("2024-09-28T16:01:40Z", "yesterday", "Last progress: "),
         ("# Task orchestration: ", "# Tasks: ", "one heading `# Task orchestration: …` is expected"),
-        ("([list 1](#list-1))", "([list 7](#list-7))", "Files: list 7 is not in the appendix"),
-        ("### List 1", "### List 2", "entry 1 of the appendix is expected here"),
+        (f"([list {FILES}](#list-{FILES}))", "([list 7](#list-7))", "Files: list 7 is not in the appendix"),
+        (f"- {code('db/1.sql')}\n", "- db/1.sql\n", "a text between backticks is expected"),
     ],
 )
 def test_a_page_that_was_changed_says_where_it_can_not_be_read(old: str, new: str, text: str) -> None:

@@ -5,6 +5,7 @@ In code a backslash begins an escape: of itself, of a pipe, of a line's end, or 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 INLINE = 120  # characters of a text that a table shows; a longer one stands whole in the appendix
 BEGINNING = 72
 ITEMS = 6  # of a list that a table shows
+_LEVEL = 3  # of the appendix's headings
 NOTHING = "\\&"  # stands for an empty text among others
 
 _NAMED = {"\\": "\\\\", "|": "\\|", "\n": "\\n", "\r": "\\r", "\t": "\\t", "`": "\\u0060"}
@@ -21,7 +23,7 @@ _MEANT = {"\\": "\\", "|": "|", "n": "\n", "r": "\r", "t": "\t", "&": ""}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|([\\|nrt&]))")
 _SPAN = r"`((?:[^`\\|]|\\.)+)`"
 _SPANS = re.compile(rf"{_SPAN}(?:<br>{_SPAN})*")
-_SHORTENED = re.compile(r"(.*?) ?(?:and \d+ more )?\(\[(text|list) (\d+)\]\(#\2-\3\)\)")
+_SHORTENED = re.compile(r"(.*?) ?(?:and \d+ more )?\(\[(text|list) ([0-9a-f]+)\]\(#\2-\3\)\)")
 _CELL = re.compile(r"(?:[^|\\]|\\.)*")
 _FENCE = re.compile(r"(`{3,})[a-z]*")
 _HEADING = re.compile(r"(#{1,6}) (.+)")
@@ -97,9 +99,12 @@ def _unescaped(text: str) -> str:
 
 @dataclass(slots=True)
 class Appendix:
-    """What is too long for a table, in full: texts as blocks, lists as lists."""
+    """What is too long for a table, in full: texts as blocks, lists as lists.
 
-    entries: list[str | tuple[str, ...]] = field(default_factory=list)
+    Each is named by its content, so that its name stays when others come and go.
+    """
+
+    entries: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
 
     def text(self, text: str) -> str:
         """A cell for a text: the whole of it, or its beginning and where it stands whole; empty for an empty one."""
@@ -119,7 +124,7 @@ class Appendix:
         found = _SHORTENED.fullmatch(cell)
         if found is None:
             return text_of(cell) if cell else ""
-        whole = self._find(found[2], int(found[3]))
+        whole = self._find(found[2], found[3])
         if not isinstance(whole, str) or code(_beginning(whole)) != found[1]:
             message = f"text {found[3]} does not begin as the table says"
             raise ValueError(message)
@@ -129,7 +134,7 @@ class Appendix:
         """The texts of a cell."""
         found = _SHORTENED.fullmatch(cell)
         if found is not None:
-            whole = self._find(found[2], int(found[3]))
+            whole = self._find(found[2], found[3])
             if not isinstance(whole, tuple) or _first_of(whole) != found[1]:
                 message = f"list {found[3]} does not begin as the table says"
                 raise ValueError(message)
@@ -141,40 +146,42 @@ class Appendix:
 
     def lines(self) -> Iterator[str]:
         """The appendix as it is written."""
-        for number, entry in enumerate(self.entries, 1):
+        for name, entry in self.entries.items():
             if isinstance(entry, str):
-                yield from ("", f"### Text {number}", "", *block(entry))
+                yield from ("", f"### Text {name}", "", *block(entry))
             else:
-                yield from ("", f"### List {number}", "", *(f"- {code(text)}" for text in entry))
+                yield from ("", f"### List {name}", "", *(f"- {code(text)}" for text in entry))
 
     @staticmethod
     def read(sections: Sequence[Section]) -> Appendix:
         """The appendix among the sections of a page."""
         appendix = Appendix()
         for section in sections:
-            kind, _, number = section.title.partition(" ")
-            if section.level != 3 or kind not in {"Text", "List"}:  # noqa: PLR2004 - the level of its headings
+            kind, _, name = section.title.partition(" ")
+            if section.level != _LEVEL or kind not in {"Text", "List"}:
                 continue
-            if number != str(len(appendix.entries) + 1):
-                raise Unreadable(section.line, f"entry {len(appendix.entries) + 1} of the appendix is expected here")
+            if name in appendix.entries:
+                raise Unreadable(section.line, f"{kind.lower()} {name} stands here twice")
             if kind == "Text":
                 whole = [text for _, text, is_block in section.parts() if is_block]
                 if len(whole) != 1:
-                    raise Unreadable(section.line, f"text {number} should be one block")
-                appendix.entries.append(whole[0])
+                    raise Unreadable(section.line, f"text {name} should be one block")
+                appendix.entries[name] = whole[0]
             else:
-                appendix.entries.append(tuple(_item(line, at) for at, line, _ in section.parts() if line))
+                appendix.entries[name] = tuple(_item(line, number) for number, line, _ in section.parts() if line)
         return appendix
 
     def _refer(self, kind: str, entry: str | tuple[str, ...]) -> str:
-        self.entries.append(entry)
-        return f"([{kind} {len(self.entries)}](#{kind}-{len(self.entries)}))"
+        digest = hashlib.sha256(repr(entry).encode()).hexdigest()
+        name = next(digest[:length] for length in range(8, 65) if self.entries.get(digest[:length], entry) == entry)
+        self.entries[name] = entry
+        return f"([{kind} {name}](#{kind}-{name}))"
 
-    def _find(self, kind: str, number: int) -> str | tuple[str, ...]:
-        if not 0 < number <= len(self.entries):
-            message = f"{kind} {number} is not in the appendix"
+    def _find(self, kind: str, name: str) -> str | tuple[str, ...]:
+        if name not in self.entries:
+            message = f"{kind} {name} is not in the appendix"
             raise ValueError(message)
-        return self.entries[number - 1]
+        return self.entries[name]
 
 
 def _beginning(text: str) -> str:
