@@ -1,0 +1,189 @@
+"""The rules of notes: who may make one, settle it, or hand it up, and what a note must say for that.
+
+A doer may settle by itself only what its category allows; all else is escalated, and answered by others.
+Nothing here changes a session in place: each call gives the note as it becomes, or one line that says why not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from parley.workflow.strictly import shown
+from parley.workflow.terms import MAY_SELF_RESOLVE, Category, Note, NoteStatus, Session
+
+MOST_TEXT = 8_000  # characters of one field
+MOST_NOTES = 500  # of one session
+
+SELF = "agent_self"
+BY_EXECUTOR = "workflow_executor"
+BY_USER = "user"
+RESOLVERS = (SELF, BY_EXECUTOR, BY_USER)
+
+NOTE_ID = re.compile(r"note_[0-9]{3,4}")
+CATEGORIES = tuple(category.value for category in Category if category is not Category.UNKNOWN)
+MUST_ESCALATE = tuple(
+    category.value for category in Category if category not in MAY_SELF_RESOLVE and category is not Category.UNKNOWN
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAKES = ("description", "context", "category", "status", "resolution", "escalation_reason")
+_CHANGES = ("note_id", "category", "status", "resolution", "escalation_reason")
+
+
+def note_id(number: int) -> str:
+    """The name of a session's note; the first is 1."""
+    return f"note_{number:03}"
+
+
+def put(session: Session, note: Note) -> Session:
+    """The session with a note: in the place of the one that has its name, or as the last."""
+    names = [each.note_id for each in session.notes]
+    if note.note_id not in names:
+        return replace(session, notes=(*session.notes, note))
+    at = names.index(note.note_id)
+    return replace(session, notes=(*session.notes[:at], note, *session.notes[at + 1 :]))
+
+
+def of_status(session: Session | None, status: NoteStatus) -> tuple[Note, ...]:
+    """The notes that stand so."""
+    return tuple(note for note in session.notes if note.status is status) if session else ()
+
+
+def unsettled(session: Session | None) -> tuple[Note, ...]:
+    """The notes that keep the gate closed: open or escalated."""
+    return tuple(note for note in session.notes if note.status is not NoteStatus.RESOLVED) if session else ()
+
+
+def refuse_ready(session: Session | None) -> str:
+    """Why a worker can't be ready for verification; empty: it can."""
+    left = unsettled(session)
+    if not left:
+        return ""
+    names = ", ".join(f"{note.note_id} ({note.status})" for note in left)
+    return f"not every note is settled: {names}; resolve each, or escalate it and report blocked"
+
+
+def refuse_blocked(session: Session | None) -> str:
+    """Why a worker can't be blocked; empty: it can."""
+    if of_status(session, NoteStatus.ESCALATED):
+        return ""
+    return "no note is escalated, so nobody would know what to answer; escalate a note with its escalation_reason first"
+
+
+def refuse_self(category: Category) -> str:
+    """Why a doer can't settle a note of this category itself; empty: it may."""
+    if category in MAY_SELF_RESOLVE:
+        return ""
+    allowed = ", ".join(sorted(MAY_SELF_RESOLVE))
+    what = f"a note of category {category.value}" if category is not Category.UNKNOWN else "a note without a category"
+    return f"{what} must be escalated; its maker may resolve only: {allowed}"
+
+
+# ---- what a doer calls ---------------------------------------------------------------------------
+
+
+def called(session: Session, call: Mapping[str, Any], now: int) -> tuple[Note | None, str]:
+    """What a call of the tool Note makes of a session's note, or why it is refused.
+
+    With `note_id` it changes a note that is there, without one it makes the next.
+    """
+    problem = _misused(call)
+    if problem:
+        return None, problem
+    if "note_id" in call:
+        return _changed(session, call, now)
+    if len(session.notes) >= MOST_NOTES:
+        return None, f"this session has {MOST_NOTES} notes already; settle what is there first"
+    for name in ("description", "context"):
+        if not str(call.get(name) or "").strip():
+            return None, f"{name} is missing; say {_ABOUT[name]}"
+    made = Note(
+        note_id(len(session.notes) + 1),
+        now,
+        str(call["description"]),
+        str(call["context"]),
+        category=Category(call.get("category") or ""),
+    )
+    status = NoteStatus(call.get("status") or NoteStatus.OPEN)
+    return (made, "") if status is NoteStatus.OPEN else _moved(made, status, call, now)
+
+
+def _changed(session: Session, call: Mapping[str, Any], now: int) -> tuple[Note | None, str]:
+    name = str(call["note_id"])
+    note = next((each for each in session.notes if each.note_id == name), None)
+    if note is None:
+        there = ", ".join(each.note_id for each in session.notes) or "none yet"
+        return None, f"there is no note {shown(name)} in this session; its notes: {there}"
+    category = Category(call.get("category") or "")
+    if category is not Category.UNKNOWN and category is not note.category:
+        if note.category is not Category.UNKNOWN:
+            return None, f"{name} is of category {note.category}, which stays; make another note for something else"
+        note = replace(note, category=category)
+    if not call.get("status"):
+        return None, "status is missing; write resolved or escalated"
+    return _moved(note, NoteStatus(call["status"]), call, now)
+
+
+def _moved(note: Note, status: NoteStatus, call: Mapping[str, Any], now: int) -> tuple[Note | None, str]:
+    resolution, reason = (str(call.get(name) or "") for name in ("resolution", "escalation_reason"))
+    if status is NoteStatus.OPEN:
+        return None, f"{note.note_id} can't be opened again; make another note"
+    if status is NoteStatus.ESCALATED:
+        return escalated(note, reason)
+    return resolved(note, resolution, SELF, now)
+
+
+def escalated(note: Note, reason: str) -> tuple[Note | None, str]:
+    """A note handed up by its maker."""
+    if note.status is not NoteStatus.OPEN:
+        return None, f"{note.note_id} is {note.status} already; make another note"
+    if not reason.strip():
+        return None, f"escalation_reason is missing; say {_ABOUT['escalation_reason']}"
+    return replace(note, status=NoteStatus.ESCALATED, escalation_reason=reason), ""
+
+
+def resolved(note: Note, resolution: str, by: str, now: int) -> tuple[Note | None, str]:
+    """A note settled by its maker (`agent_self`), or with the answer of the others."""
+    if by not in RESOLVERS:
+        return None, f"resolved_by is {shown(by)}; it must be one of {', '.join(RESOLVERS)}"
+    if note.status is NoteStatus.RESOLVED:
+        return None, f"{note.note_id} is resolved already; make another note"
+    if by == SELF and note.status is NoteStatus.ESCALATED:
+        return None, f"{note.note_id} is escalated: its answer comes from others; report blocked and wait for it"
+    if by == SELF and (refusal := refuse_self(note.category)):
+        return None, f"{note.note_id}: {refusal}"
+    if not resolution.strip():
+        return None, f"resolution is missing; say {_ABOUT['resolution']}"
+    settled = replace(note, status=NoteStatus.RESOLVED, resolution=resolution, resolved_by=by, resolution_timestamp=now)
+    return settled, ""
+
+
+_ABOUT = {
+    "description": "what you assume or are unsure of",
+    "context": "what you were doing when it came up",
+    "resolution": "how it was settled, with the evidence",
+    "escalation_reason": "why others have to answer it",
+}
+
+
+def _misused(call: Mapping[str, Any]) -> str:
+    """What is wrong with a call before it is looked at what it wants."""
+    known = _CHANGES if "note_id" in call else _MAKES
+    for name, value in call.items():
+        if name not in known:
+            return f"{shown(name)} can't be given here; use: {', '.join(known)}"
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            return f"{name} is {shown(value)}; it must be a text"
+        if len(value) > MOST_TEXT:
+            return f"{name} has {len(value)} characters; keep it within {MOST_TEXT}"
+        if _SURROGATE.search(value):
+            return f"{name} has half of a surrogate pair; write the character itself"
+    if (category := call.get("category")) and category not in CATEGORIES:
+        return f"category is {shown(category)}; it must be one of {', '.join(CATEGORIES)}"
+    if (status := call.get("status")) and status not in tuple(NoteStatus):
+        return f"status is {shown(status)}; it must be one of {', '.join(NoteStatus)}"
+    return ""
