@@ -22,7 +22,7 @@ from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.roster import charter_of
 from parley.engine.world import World
-from parley.ports import Called, Change, Ended, JobRow, Kept, Merge, Order, Outcome, Site, TurnEvent
+from parley.ports import Called, Change, Ended, JobRow, Kept, Merge, Order, Outcome, Scope, Site, TurnEvent
 
 TEXT = "x" * 1024
 Act = Callable[[Any, Order], None]  # a method of whoever says what each agent does
@@ -99,7 +99,7 @@ class NoWorkspace:
         """None is there."""
         return None
 
-    def snapshot(self, job: str, name: str, text: str) -> Kept:
+    def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
         """Nothing to keep."""
         return Kept("")
 
@@ -113,8 +113,23 @@ class NoWorkspace:
     def abandon(self, job: str, name: str, lost: str) -> None:
         """Nothing to keep."""
 
-    def merge(self, job: str, name: str, parent: str) -> Merge:
+    def read(self, job: str, name: str, path: str, most: int = 1_000_000) -> str | None:
+        """Nothing to read."""
+        return None
+
+    def write(self, job: str, name: str, files: Mapping[str, str | None]) -> None:
+        """Nothing is written."""
+
+    def listing(self, job: str, name: str, folder: str) -> tuple[str, ...]:
+        """No files."""
+        return ()
+
+    def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
         """Nothing to merge."""
+        return Merge()
+
+    def refresh(self, job: str, name: str, parent: str) -> Merge:
+        """Nothing to bring."""
         return Merge()
 
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:

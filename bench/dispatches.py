@@ -17,7 +17,7 @@ from parley.adapters.system import RandomIds, SystemClock
 from parley.engine.engine import Engine
 from parley.engine.roster import charter_of
 from parley.engine.world import World
-from parley.ports import Called, Ended, JobRow, Kept, Order, Outcome, TurnEvent
+from parley.ports import Called, Ended, JobRow, Kept, Order, Outcome, Scope, TurnEvent
 
 TOP = ("api-team", "data-team", "web-team") * 2  # 6 dispatches, of three kinds
 MIDDLE = ("designer", "builder", "checker", "builder")  # 4 of each: 24
@@ -106,7 +106,7 @@ class Notebook(NoWorkspace):
         text = self.files.get(player.OUTCOME_PATH)
         return Outcome(**json.loads(text)) if text and name.startswith("job:") else None
 
-    def snapshot(self, job: str, name: str, text: str) -> Kept:
+    def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
         """One tree for all."""
         return Kept("tree")
 

@@ -14,7 +14,7 @@ from typing import Any
 from parley.adapters import player as scripted
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.decisions import Decided, MemoryTrouble, Recalled
-from parley.ports import Called, Change, Commit, Ended, Kept, Merge, Order, Outcome, Progress, Site, TurnEvent
+from parley.ports import Called, Change, Commit, Ended, Kept, Merge, Order, Outcome, Progress, Scope, Site, TurnEvent
 
 BEGINNING = 1_800_000_000.0
 OUTCOME = ".parley/outcome.json"
@@ -124,6 +124,8 @@ class SimDisk:
     def __init__(self) -> None:
         self.work: dict[tuple[str, str], dict[str, str]] = {}
         self.trees: dict[str, dict[str, str]] = {}
+        self.tips: dict[tuple[str, str], dict[str, str]] = {}  # what each workspace has committed
+        self.bases: dict[tuple[str, str], dict[str, str]] = {}  # what each has in common with its parent
         self.lost: dict[str, str] = {}
         self.records: dict[tuple[str, str], str] = {}
         self.streams: dict[tuple[str, str], list[str]] = {}
@@ -136,6 +138,24 @@ class SimDisk:
         job, _, name = place.partition("|")
         self.work.setdefault((job, name), {})[path] = text
         return True
+
+
+def _put(files: dict[str, str], path: str, text: str | None) -> None:
+    if text is None:
+        files.pop(path, None)
+    else:
+        files[path] = text
+
+
+def _own(path: str, scope: Scope | None) -> bool:
+    """Whether a file is the protocol's own, so that no merge takes it."""
+    if path in ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME):
+        return True
+    return path.startswith("orchestration/") and not (scope is not None and "/task_output/" in path)
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class SimWorkspace:
@@ -156,6 +176,8 @@ class SimWorkspace:
             if (job, name) not in self.disk.work:
                 self.disk.work[job, name] = seed
                 self.disk.trees[f"{job}|{name}"] = dict(seed)
+                self.disk.tips[job, name] = dict(seed)
+                self.disk.bases[job, name] = dict(seed)
 
         self._fuse.burn("prepare", act)
         return Site(f"{job}|{name}")
@@ -177,12 +199,64 @@ class SimWorkspace:
             return Outcome(problem="the outcome record names no outcome")
         return Outcome(said["outcome"], str(said.get("reason", "")))
 
-    def snapshot(self, job: str, name: str, text: str) -> Kept:
+    def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
         """Keep what is there."""
         files = {path: text for path, text in self.disk.work.get((job, name), {}).items() if path != OUTCOME}
-        tree = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
-        self._fuse.burn("snapshot", lambda: self.disk.trees.__setitem__(tree, files))
-        return Kept(tree)
+        left = self._keep_out(job, name, files, scope) if scope is not None else ()
+        tree = _digest(files)
+
+        def act() -> None:
+            self.disk.trees[tree] = files
+            self.disk.tips[job, name] = files
+
+        self._fuse.burn("snapshot", act)
+        return Kept(tree, left)
+
+    def _keep_out(self, job: str, name: str, files: dict[str, str], scope: Scope) -> tuple[str, ...]:
+        """Put back what is not allowed."""
+        before = self.disk.tips.get((job, name), {})
+        paths = sorted({*files, *before})
+        found = {path: scope.allowed(path) for path in paths if files.get(path) != before.get(path)}
+        refused = {path: why for path, why in found.items() if why}
+        there = self.disk.work.get((job, name), {})
+
+        def act() -> None:
+            self.disk.lost.setdefault(f"{job}|{name}|left", json.dumps(there, sort_keys=True))
+            for path in refused:
+                _put(there, path, before.get(path))
+
+        if refused:
+            self._fuse.burn("keep out", act)
+            for path in refused:
+                _put(files, path, before.get(path))
+        return tuple(f"{path}: {why}" for path, why in refused.items())
+
+    def read(self, job: str, name: str, path: str, most: int = 1_000_000) -> str | None:
+        """A file."""
+        text = self.disk.work.get((job, name), {}).get(path)
+        return text if text is not None and len(text.encode("utf-8", "replace")) <= most else None
+
+    def write(self, job: str, name: str, files: Mapping[str, str | None]) -> None:
+        """The protocol's own files."""
+        if (job, name) not in self.disk.work:
+            return
+        there = self.disk.work[job, name]
+        if all(there.get(path) == text for path, text in files.items()):
+            return
+        tip = dict(self.disk.tips.get((job, name), {}))
+
+        def put(some: Iterable[str]) -> None:
+            for path in some:
+                _put(there, path, files[path])
+                _put(tip, path, files[path])
+            self.disk.tips[job, name] = tip
+
+        self._fuse.burn("write files", lambda: put(files), lambda: put(list(files)[: len(files) // 2]))
+
+    def listing(self, job: str, name: str, folder: str) -> tuple[str, ...]:
+        """The files below a folder."""
+        prefix = f"{folder}/" if folder else ""
+        return tuple(sorted(path for path in self.disk.work.get((job, name), {}) if path.startswith(prefix)))
 
     def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
         """Digests of the artifacts."""
@@ -197,6 +271,7 @@ class SimWorkspace:
                 return
             self.disk.lost[f"{job}|{name}|{lost}"] = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
             self.disk.work[job, name] = dict(self.disk.trees[tree or f"{job}|{name}"])
+            self.disk.tips[job, name] = dict(self.disk.work[job, name])
 
         self._fuse.burn("restore", act)
 
@@ -205,14 +280,45 @@ class SimWorkspace:
         files = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
         self._fuse.burn("abandon", lambda: self.disk.lost.__setitem__(f"{job}|{name}|{lost}", files))
 
-    def merge(self, job: str, name: str, parent: str) -> Merge:
+    def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
         """Bring a subteam's files up."""
-        artifacts = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME)
         files = self.disk.work.get((job, name), {})
         above = self.disk.work.setdefault((job, parent), {})
-        changed = [path for path in files if path not in artifacts and above.get(path) != files[path]]
-        self._fuse.burn("merge", lambda: above.update({path: files[path] for path in changed}))
-        return Merge(tuple(changed))
+        base = self.disk.bases.get((job, name), {})
+        changed = [
+            path
+            for path in files
+            if not _own(path, scope) and above.get(path) != files[path] and (not scope or base.get(path) != files[path])
+        ]
+        refused = {path: why for path in changed if scope is not None and (why := scope.allowed(path))}
+        brought = {path: files[path] for path in changed if path not in refused}
+
+        def act() -> None:
+            above.update(brought)
+            self.disk.bases[job, name] = dict(files)
+
+        self._fuse.burn("merge", act)
+        commits = (_digest(files), _digest(above)) if brought else ()
+        return Merge(tuple(brought), (), (), commits, tuple(f"{path}: {why}" for path, why in refused.items()))
+
+    def refresh(self, job: str, name: str, parent: str) -> Merge:
+        """Bring a parent's files down, where the child has not changed them."""
+        above = self.disk.work.get((job, parent), {})
+        files = self.disk.work.setdefault((job, name), {})
+        base = self.disk.bases.get((job, name), {})
+        newer = {
+            path: text
+            for path, text in above.items()
+            if files.get(path) != text and files.get(path) == base.get(path) and path != OUTCOME
+        }
+
+        def act() -> None:
+            files.update(newer)
+            self.disk.bases[job, name] = base | newer
+            self.disk.tips[job, name] = self.disk.tips.get((job, name), {}) | newer
+
+        self._fuse.burn("refresh", act)
+        return Merge(tuple(newer), commits=(_digest(above), _digest(files)) if newer else ())
 
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """How an artifact begins."""

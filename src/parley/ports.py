@@ -388,6 +388,13 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose the paths of a workspace are, for whoever works there."""
+
+    allowed: Callable[[str], str]  # of a path from the tree's root: empty, or why it is not its to change
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """A path that both sides changed. Each side is shown as far as there is room; absent: deleted there."""
 
@@ -403,6 +410,8 @@ class Merge:
     paths: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     left_out: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()  # what was merged, and the result; none if there was nothing new
+    kept_out: tuple[str, ...] = ()  # paths that the scope does not allow, a line each with the reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +447,8 @@ class Workspace(Protocol):
     def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
 
-        For a reader, who looks on while somebody may be at work there, nothing that is there is changed.
+        Any workspace can be the parent. For a reader, who looks on while somebody may be at work there, nothing that
+        is there is changed.
         """
 
     def clear_outcome(self, job: str, name: str) -> None:
@@ -447,8 +457,23 @@ class Workspace(Protocol):
     def read_outcome(self, job: str, name: str) -> Outcome | None:
         """The outcome record, if a turn left one."""
 
-    def snapshot(self, job: str, name: str, text: str) -> Kept:
-        """Commit what is there now, with this message. OverQuota if there is too much of it."""
+    def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
+        """Commit what is there now, with this message. OverQuota if there is too much of it.
+
+        What the scope does not allow is kept under a ref, put back as it was, and told as left out.
+        """
+
+    def read(self, job: str, name: str, path: str, most: int = 1_000_000) -> str | None:
+        """What an ordinary file of at most so many bytes holds; None for anything else. No link is followed."""
+
+    def write(self, job: str, name: str, files: Mapping[str, str | None]) -> None:
+        """Put files of the protocol's own, None: take them away; they are committed at once, and nothing else is.
+
+        What stands in the way is moved aside. Nothing happens where there is no workspace.
+        """
+
+    def listing(self, job: str, name: str, folder: str) -> tuple[str, ...]:
+        """The ordinary files below a folder, by their paths from the tree's root, in order. No link is followed."""
 
     def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
         """The digest of each artifact that is there as an ordinary file."""
@@ -459,8 +484,15 @@ class Workspace(Protocol):
     def abandon(self, job: str, name: str, lost: str) -> None:
         """Keep what is there under the name of what was abandoned, and leave it there: whoever comes next goes on."""
 
-    def merge(self, job: str, name: str, parent: str) -> Merge:
-        """Bring what a workspace committed since it began, or was last merged, into its parent's tree."""
+    def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
+        """Bring what a workspace committed since it began, or was last merged, into its parent's tree.
+
+        Of what the scope does not allow nothing is brought. Of the protocol's own files only the outputs are that the
+        scope allows, and none without a scope.
+        """
+
+    def refresh(self, job: str, name: str, parent: str) -> Merge:
+        """Bring what its parent has committed into a workspace; what it changed itself stays."""
 
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """The first characters of an artifact that is there as an ordinary file; empty where there is none."""

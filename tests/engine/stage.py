@@ -10,7 +10,7 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -39,6 +39,7 @@ from parley.ports import (
     Notices,
     Order,
     OverQuota,
+    Scope,
     StepRow,
     TurnEvent,
 )
@@ -217,16 +218,16 @@ class StageWorkspace(SimWorkspace):
 
     most_files = 10
 
-    def snapshot(self, job: str, name: str, text: str) -> Kept:
+    def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
         if len(self.disk.work.get((job, name), {})) > self.most_files:
             raise OverQuota(f"there are more than {self.most_files} files in {name}; remove some")
-        return super().snapshot(job, name, text)
+        return super().snapshot(job, name, text, scope)
 
-    def merge(self, job: str, name: str, parent: str) -> Merge:
+    def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
         """What both sides made different since the child began becomes a conflict, with both in the parent's file."""
         base = self.disk.trees.get(f"{job}|{name}", {})
         ours, theirs = dict(self.disk.work.get((job, parent), {})), self.disk.work.get((job, name), {})
-        merged = super().merge(job, name, parent)
+        merged = super().merge(job, name, parent, scope)
         found = []
         for path in merged.paths:
             mine, other = ours.get(path), theirs[path]
@@ -234,7 +235,7 @@ class StageWorkspace(SimWorkspace):
                 found.append(Conflict(path, mine, other))
                 self.disk.work[job, parent][path] = f"{MARKER} {mine} | {other}"
         clean = tuple(path for path in merged.paths if path not in {conflict.path for conflict in found})
-        return Merge(clean, tuple(found))
+        return replace(merged, paths=clean, conflicts=tuple(found))
 
     def unresolved(self, job: str, name: str) -> list[str]:
         return sorted(path for path, text in self.disk.work.get((job, name), {}).items() if MARKER in text)

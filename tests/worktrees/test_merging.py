@@ -135,7 +135,7 @@ def test_a_merge_that_a_crash_takes_back_is_done_again(family: Place) -> None:
     assert family.committed()["text"] == b"parent\n"
     again = family.trees.merge(JOB, CHILD, ROOT)
 
-    assert again == once
+    assert (again.paths, again.conflicts) == (once.paths, once.conflicts)
     assert family.committed() == after
     kept = family.turn(ROOT, {}).tree
     family.turn(ROOT, {"text": "settled"})
@@ -253,7 +253,7 @@ def test_a_merge_across_that_a_crash_takes_back_is_done_again(deep: Place) -> No
     deep.again()
     deep.trees.restore(JOB, ROOT, tree, "epoch-2")
 
-    assert deep.trees.merge(JOB, GRANDCHILD, ROOT) == once
+    assert deep.trees.merge(JOB, GRANDCHILD, ROOT).paths == once.paths
     assert deep.committed() == after
 
 

@@ -46,6 +46,20 @@ def reached(folder: Path, path: str) -> Iterator[tuple[int, str]]:
         os.close(here)
 
 
+@contextmanager
+def down(folder: Path, path: str) -> Iterator[int]:
+    """A folder below another, opened; empty: that one itself. OSError where a step on the way is no folder."""
+    if not path:
+        here = os.open(folder, FOLDER)
+    else:
+        with reached(folder, path) as (above, name):
+            here = os.open(name, FOLDER, dir_fd=above)
+    try:
+        yield here
+    finally:
+        os.close(here)
+
+
 class Ground:
     """A workspace's folder, to write below. What is written belongs to whoever the folder belongs to."""
 
@@ -79,6 +93,15 @@ class Ground:
                 raise
             finally:
                 os.close(handle)
+
+    def put_data(self, path: str, data: bytes) -> None:
+        """Put a file that holds these bytes at a path."""
+
+        def fill(handle: int) -> None:
+            with os.fdopen(os.dup(handle), "wb") as file:
+                file.write(data)
+
+        self.put(path, fill)
 
     def link(self, path: str, target: str) -> None:
         """Put a link at a path."""

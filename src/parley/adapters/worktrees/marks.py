@@ -16,6 +16,7 @@ from parley.adapters.worktrees.ground import FILE, reached
 MARKED_BYTES = 32 << 20  # no larger file is marked
 _LINE_BYTES = 64 << 10
 
+YOURS = "yours"  # what a workspace's own side is called when its parent's tree is brought into it
 BESIDE = "beside:"  # the sign of a conflict whose other side lies in a file of its own
 
 
@@ -88,7 +89,7 @@ def _is_open(folder: Path, path: str, sign: str) -> bool:
 
 def has_markers(lines: Iterable[bytes], label: str) -> bool:
     """Whether a conflict's markers are among the lines of a file."""
-    signs = (b"<<<<<<< parent", f">>>>>>> {label}".encode())
+    signs = (b"<<<<<<< parent", f"<<<<<<< {YOURS}".encode(), f">>>>>>> {label}".encode())
     return any(line.startswith(signs) for line in lines)
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from parley.adapters.worktrees.history import FOLDER, History
-from parley.adapters.worktrees.lineage import trace
-from parley.adapters.worktrees.marks import BESIDE, MARKED_BYTES, has_markers
+from parley.adapters.worktrees.fence import outside
+from parley.adapters.worktrees.history import FOLDER, ORCHESTRATION, OWN, History
+from parley.adapters.worktrees.lineage import Lineage, trace
+from parley.adapters.worktrees.marks import BESIDE, MARKED_BYTES, YOURS, has_markers
 from parley.adapters.worktrees.scan import REGULAR
-from parley.ports import Conflict
+from parley.ports import Conflict, Scope
 
 SHOWN = 4000  # characters of each side
 THEIRS, DELETED = ".theirs", ".theirs-deleted"
+OUTPUT = re.compile(rf"{ORCHESTRATION}/agents/[^/]+/task_output/")  # what agents leave for others
 _BINARY_PROBE = 8000
 _LONGEST = 4  # bytes of a character
 
@@ -26,9 +30,10 @@ class Combined:
     conflicts: tuple[Conflict, ...]
     signs: dict[str, str]  # path -> what shows that its conflict is still open
     apart: bool  # whether only the child's own changes are in it, and not all that it was made from
+    kept_out: dict[str, str]  # path -> why the scope does not allow it
 
 
-def combine(history: History, child: str, parent: str, label: str) -> Combined | None:
+def combine(history: History, child: str, parent: str, label: str, scope: Scope | None = None) -> Combined | None:
     """Merge a child's branch into its parent's; None if there is nothing new. No file and no ref is changed.
 
     The history of both tells what was merged before: that is where the child's last merge stands.
@@ -37,22 +42,96 @@ def combine(history: History, child: str, parent: str, label: str) -> Combined |
     if lineage.nothing:
         return None
     ours, theirs = history.tip(parent), history.tip(child)
-    before = history.tree(ours)
+    before, brought = history.tree(ours), history.tree(theirs)
     # the protocol's own files are the parent's, whatever the child has made of them
-    meant = history.without_own(history.tree(theirs), before)
+    meant = _without_own(history, brought, before, scope)
+    kept_out: dict[str, str] = {}
+    if scope is not None:
+        changed = _differing(history, _base(history, lineage, ours, theirs), brought)
+        kept_out = outside((path for path in changed if path.split("/")[0] not in OWN), scope)
+        meant = history.changed_tree(meant, _as_in(history, before, kept_out))
+    tree, conflicts, signs = _merged(history, lineage, (ours, theirs), (before, meant), ("parent", label))
+    tree = _without_own(history, tree, before, scope)
+    if scope is not None:
+        # a rename on one side takes the other side's change along, to wherever it leads
+        besides = {sign.removeprefix(BESIDE) for sign in signs.values()}
+        led = (path for path in _differing(history, before, tree) if path not in besides and path not in signs)
+        strayed = outside((path for path in led if path.split("/")[0] not in OWN), scope)
+        tree = history.changed_tree(tree, _as_in(history, before, strayed))
+        kept_out |= strayed
+    paths = tuple(_differing(history, before, tree))
+    return Combined(tree, paths, conflicts, signs, not lineage.within, kept_out)
+
+
+def bring_down(history: History, child: str, parent: str) -> Combined | None:
+    """Merge a parent's branch into its child's; None if there is nothing new. No file and no ref is changed.
+
+    Of the protocol's own files the child has what the parent has, but for outputs that it has changed itself.
+    """
+    lineage = trace(history, parent, child)
+    if lineage.nothing:
+        return None
+    ours, theirs = history.tip(child), history.tip(parent)
+    before, brought = history.tree(ours), history.tree(theirs)
+    meant = history.without_own(brought, before)
+    tree, conflicts, signs = _merged(history, lineage, (ours, theirs), (before, meant), (YOURS, "parent"))
+    tree = history.without_own(tree, before)
+    base, here, there = (
+        history.entries(found, OWN) for found in (_base(history, lineage, ours, theirs), before, brought)
+    )
+    own = {
+        path: there.get(path)
+        for path in sorted({*here, *there})
+        if here.get(path) != there.get(path) and not (OUTPUT.match(path) and here.get(path) != base.get(path))
+    }
+    tree = history.changed_tree(tree, own)
+    return Combined(tree, tuple(_differing(history, before, tree)), conflicts, signs, not lineage.within, {})
+
+
+def _merged(
+    history: History, lineage: Lineage, tips: tuple[str, str], trees: tuple[str, str], labels: tuple[str, str]
+) -> tuple[str, tuple[Conflict, ...], dict[str, str]]:
+    """Two commits, ours and theirs, merged as their trees are meant; the tree, the conflicts and their signs."""
+    (ours, theirs), (before, meant) = tips, trees
     if lineage.base:
         ours, theirs = history.siblings(lineage.base, before, meant)
     else:
-        theirs = history.commit(meant, (theirs,), f"{label} as it is merged")
+        theirs = history.commit(meant, (theirs,), f"{labels[1]} as it is merged")
     tree, rest = history.merged(ours, theirs)
-    conflicts: tuple[Conflict, ...] = ()
-    signs: dict[str, str] = {}
-    if rest:
-        tree, conflicts, signs = _Settling(history, tree, {ours: "parent", theirs: label}).settle(rest)
-    tree = history.without_own(tree, before)
-    listed = history.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, tree)
-    paths = tuple(path for path in os.fsdecode(listed).split("\0") if path)
-    return Combined(tree, paths, conflicts, signs, not lineage.within)
+    if not rest:
+        return tree, (), {}
+    return _Settling(history, tree, dict(zip((ours, theirs), labels, strict=True))).settle(rest)
+
+
+def _base(history: History, lineage: Lineage, ours: str, theirs: str) -> str:
+    """The tree that a merge starts from."""
+    if lineage.base:
+        return lineage.base
+    shared = history.common(ours, theirs)
+    return history.tree(shared) if shared else history.objects.write("tree", b"")
+
+
+def _differing(history: History, one: str, other: str) -> list[str]:
+    """The paths in which two trees differ."""
+    listed = history.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other)
+    return [path for path in os.fsdecode(listed).split("\0") if path]
+
+
+def _as_in(history: History, tree: str, paths: Iterable[str]) -> dict[str, tuple[str, str] | None]:
+    """What has to change for some paths to be as a tree has them."""
+    wanted = list(paths)
+    held = history.entries(tree, wanted) if wanted else {}
+    return {path: held.get(path) for path in wanted}
+
+
+def _without_own(history: History, tree: str, before: str, scope: Scope | None) -> str:
+    """A tree with the protocol's own files as another has them, but for the outputs that a scope allows."""
+    plain = history.without_own(tree, before)
+    if scope is None:
+        return plain
+    here, there = (history.entries(found, [ORCHESTRATION]) for found in (tree, before))
+    outputs = {path for path in {*here, *there} if OUTPUT.match(path) and not scope.allowed(path)}
+    return history.changed_tree(plain, {p: here.get(p) for p in sorted(outputs) if here.get(p) != there.get(p)})
 
 
 class _Settling:
@@ -62,6 +141,7 @@ class _Settling:
         self._history = history
         self._tree = tree
         self._labels = labels
+        self._own, self._theirs = labels.values()
         self._changes: dict[str, tuple[str, str] | None] = {}
         self._signs: dict[str, str] = {}
 
@@ -83,11 +163,11 @@ class _Settling:
         name = path
         for commit, label in self._labels.items():
             # a file where the other side has a folder: git has moved it
-            name = name.replace(f"~{commit}", ".parent" if label == "parent" else THEIRS)
+            name = name.replace(f"~{commit}", f".{label}" if label == self._own else THEIRS)
         marked = self._marked(merged) if merged and ours and theirs else None
         if marked is not None:
             self._changes[path] = marked
-            self._signs[path] = self._label()
+            self._signs[path] = self._theirs
         elif name != path:
             beside = self._beside(name)
             self._changes |= {path: None, beside: merged}
@@ -96,7 +176,7 @@ class _Settling:
             self._changes[path] = ours
             other, suffix = theirs, THEIRS
             if ours is not None and theirs is None and "1" in sides:
-                other, suffix = self._note(f"{self._label()} deleted {path}, and you have changed it."), DELETED
+                other, suffix = self._note(f"{self._theirs} deleted {path}, and you have changed it."), DELETED
             if other is not None:
                 beside = self._beside(f"{path}{suffix}")
                 self._changes[beside] = other
@@ -106,9 +186,6 @@ class _Settling:
     def _note(self, text: str) -> tuple[str, str]:
         data = os.fsencode(f"{text}\nKeep it or delete it; then remove this note.\n")
         return REGULAR, self._history.objects.write("blob", data)
-
-    def _label(self) -> str:
-        return next(label for label in self._labels.values() if label != "parent")
 
     def _marked(self, merged: tuple[str, str]) -> tuple[str, str] | None:
         """A file with markers, both sides by their names; None if git could not mark it."""

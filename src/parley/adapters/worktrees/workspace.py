@@ -10,27 +10,27 @@ import json
 import os
 import re
 import shutil
-import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
-from parley.adapters.worktrees import delivery, shown
+from parley.adapters.worktrees import artifacts as artifact_files
+from parley.adapters.worktrees import delivery, papers, shown
 from parley.adapters.worktrees.copying import bring, check_copies
 from parley.adapters.worktrees.history import BEGIN, SEED, START, History, begin, unknown_tree
 from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.lineage import record
 from parley.adapters.worktrees.marks import Marks
-from parley.adapters.worktrees.merging import carried, combine, still_open
+from parley.adapters.worktrees.merging import Combined, bring_down, carried, combine, still_open
 from parley.adapters.worktrees.quota import Quota
 from parley.adapters.worktrees.scan import open_up, told
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
-from parley.ports import BoundaryError, Change, Kept, Merge, Outcome, OverQuota, Site, WorkspaceError
+from parley.ports import BoundaryError, Change, Kept, Merge, Outcome, OverQuota, Scope, Site, WorkspaceError
 
 UNCOMMITTED = "its last turn did not commit it"
 
@@ -190,28 +190,42 @@ class Worktrees:
         """The digest of each artifact that is there as an ordinary file."""
         found = {}
         for artifact in artifacts:
-            if Path(artifact).name == artifact and (digest := _digest(self.path(job, name) / artifact)):
+            if Path(artifact).name == artifact and (digest := artifact_files.digest(self.path(job, name) / artifact)):
                 found[artifact] = digest
         return found
 
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """The first characters of an artifact that is there as an ordinary file; empty where there is none."""
-        if Path(artifact).name != artifact:
-            return ""
-        with _regular(self.path(job, name) / artifact) as handle:
-            return "" if handle is None else os.read(handle, 4 * length).decode("utf-8", "replace")[:length]
+        return artifact_files.start(self.path(job, name) / artifact, length) if Path(artifact).name == artifact else ""
+
+    def read(self, job: str, name: str, path: str, most: int = 1_000_000) -> str | None:
+        """What an ordinary file of at most so many bytes holds; None for anything else. No link is followed."""
+        return papers.read(self.tree(job, name), path, most)
+
+    def write(self, job: str, name: str, files: Mapping[str, str | None]) -> None:
+        """Put files of the protocol's own, None: take them away; they are committed at once, and nothing else is."""
+        papers.write(self.tree(job, name), files)
+
+    def listing(self, job: str, name: str, folder: str) -> tuple[str, ...]:
+        """The ordinary files below a folder, by their paths from the tree's root, in order. No link is followed."""
+        return papers.listing(self.tree(job, name), folder)
 
     # ---- keeping -------------------------------------------------------------------------------
 
-    def snapshot(self, job: str, name: str, text: str) -> Kept:
-        """Commit what is there now, with this message. OverQuota if there is too much of it."""
+    def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
+        """Commit what is there now, with this message. OverQuota if there is too much of it.
+
+        What the scope does not allow is kept under a ref, put back as it was, and told as left out.
+        """
         here = self.tree(job, name)
         tip = here.tip
         if not tip or not here.folder.is_dir():
             return Kept("")
         found, left = here.look(*self._limits(here))
         self._quota(here).keep(here.name, found.bytes)
-        tree = here.take(left)
+        if scope is not None:
+            here.keep_out(scope, left)
+        tree = here.take(left, scope=scope)
         if any(path in left for path in here.sealed):
             here.seal(tip)
         here.history.set_tip(here.slug, here.history.commit(tree, (tip,), text))
@@ -281,7 +295,7 @@ class Worktrees:
 
     # ---- merging -------------------------------------------------------------------------------
 
-    def merge(self, job: str, name: str, parent: str) -> Merge:
+    def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
         """Bring what a workspace committed since it began, or was last merged, into its parent's tree.
 
         The parent may also be one further up, when nobody is to touch the one in between: it is not looked at.
@@ -292,28 +306,39 @@ class Worktrees:
         left = dict.fromkeys(child.changed(), UNCOMMITTED) if child.folder.is_dir() else {}
         if above.folder.is_dir():
             self.snapshot(job, parent, f"before {name} is merged")
-        history, before = above.history, above.history.tree(above.tip)
-        found = combine(history, child.slug, above.slug, name)
+        return self._join(child, above, name, combine(child.history, child.slug, above.slug, name, scope), left)
+
+    def refresh(self, job: str, name: str, parent: str) -> Merge:
+        """Bring what its parent has committed into a workspace; what it changed itself stays."""
+        child, above = self.tree(job, name), self.tree(job, parent)
+        if not child.tip or not above.tip or child.slug == above.slug:
+            return Merge()
+        return self._join(above, child, parent, bring_down(child.history, child.slug, above.slug), {})
+
+    def _join(self, giver: Worktree, taker: Worktree, name: str, found: Combined | None, left: dict[str, str]) -> Merge:
+        """Bring what two trees come to into one of them."""
+        history, before = taker.history, taker.history.tree(taker.tip)
         tree = found.tree if found else before
-        # what the child left open is open above it
-        left_open = still_open(history, tree, still_open(history, history.tree(child.tip), child.marks.conflicts))
+        # what the one left open is open in the other
+        left_open = still_open(history, tree, still_open(history, history.tree(giver.tip), giver.marks.conflicts))
         brought = {path: sign for path, sign in left_open.items() if found is None or path not in found.signs}
         conflicts = carried(history, before, tree, brought)
         if found is None:
             return Merge((), conflicts, told(left))
-        if above.folder.is_dir():
-            above.update(tree, self._limits(above))
-        marks = above.marks
+        if taker.folder.is_dir():
+            taker.update(tree, self._limits(taker))
+        marks = taker.marks
         marks.conflicts.update(brought | found.signs)
         marks.write()
-        parents = (above.tip,) if found.apart else (above.tip, child.tip)
+        parents = (taker.tip,) if found.apart else (taker.tip, giver.tip)
         commit = history.commit(tree, parents, f"merge {name}")
         if found.apart:
-            record(history, child.slug, above.slug, commit)
-        history.set_tip(above.slug, commit)
-        if above.folder.is_dir():
-            marks.remember(tree, above.folder)
-        return Merge(found.paths, (*found.conflicts, *conflicts), told(left))
+            record(history, giver.slug, taker.slug, commit)
+        history.set_tip(taker.slug, commit)
+        if taker.folder.is_dir():
+            marks.remember(tree, taker.folder)
+        commits = (giver.tip, commit)
+        return Merge(found.paths, (*found.conflicts, *conflicts), told(left), commits, told(found.kept_out))
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """The paths that a merge left in conflict and nobody has settled yet."""
@@ -367,26 +392,3 @@ class Worktrees:
                 with contextlib.suppress(ValueError):
                     found.append(json.loads(line)["head"])
         return [head for head in found if isinstance(head, dict)]
-
-
-@contextlib.contextmanager
-def _regular(path: Path) -> Iterator[int | None]:
-    """An ordinary file, opened; no link is followed, and nothing that could keep one waiting."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        yield None
-        return
-    try:
-        yield handle if stat.S_ISREG(os.fstat(handle).st_mode) else None
-    finally:
-        os.close(handle)
-
-
-def _digest(path: Path) -> str:
-    """The digest of an ordinary file; nothing if there is none."""
-    with _regular(path) as handle:
-        if handle is None:
-            return ""
-        with os.fdopen(os.dup(handle), "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()

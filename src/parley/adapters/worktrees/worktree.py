@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from parley.adapters.git import LONG_SECONDS, Contents, GitError
+from parley.adapters.worktrees.fence import outside
 from parley.adapters.worktrees.ground import Ground
 from parley.adapters.worktrees.history import GITLINK, Entries, History
 from parley.adapters.worktrees.inside import Inside
@@ -28,9 +29,11 @@ from parley.adapters.worktrees.scan import (
     opened,
     survey,
 )
-from parley.ports import Bind, OverQuota, WorkspaceError
+from parley.ports import Bind, OverQuota, Scope, WorkspaceError
 
 SEALED = "it is approved, and was put back as it was"
+PUT_BACK = "it was put back as it was, and what was there is kept under {ref}"
+ROUNDS = 5  # of putting back: rules of git's own that are put back show what they had hidden
 HandOver = Callable[[Path], None]
 
 
@@ -96,7 +99,7 @@ class Worktree:
             found = marker.lstat()
             if stat.S_ISREG(found.st_mode) and found.st_size == 0:
                 return
-        with self._ground() as ground:
+        with self.ground() as ground:
             ground.put(".git", lambda handle: None)
 
     def handed_over(self) -> None:
@@ -156,15 +159,15 @@ class Worktree:
         return found
 
     def _put_back(self, path: str, data: bytes) -> None:
-        with self._ground() as ground:
+        with self.ground() as ground:
             if ground.read(path, len(data)) != data:
                 ground.clear(path)
-                ground.put(path, lambda handle: _write(handle, data))
+                ground.put_data(path, data)
 
     # ---- writing where an agent may be at work ---------------------------------------------------
 
     @contextlib.contextmanager
-    def _ground(self) -> Iterator[Ground]:
+    def ground(self) -> Iterator[Ground]:
         """The folder, to write below."""
         try:
             with Ground(self.folder, self.history.folder / "aside") as ground:
@@ -174,7 +177,7 @@ class Worktree:
 
     def _put(self, entries: Entries) -> None:
         """Put files as they are in the job's repository; those that are gone go first, and leave room for folders."""
-        with self._ground() as ground, self.history.git.contents() as contents:
+        with self.ground() as ground, self.history.git.contents() as contents:
             for path in sorted((path for path, entry in entries.items() if entry is None), reverse=True):
                 ground.remove(path)
             for path, entry in entries.items():
@@ -230,12 +233,29 @@ class Worktree:
     def _disarm(self, found: Survey) -> None:
         """Move away what git would wait at for ever."""
         if found.traps:
-            with self._ground() as ground:
+            with self.ground() as ground:
                 for path in found.traps:
                     ground.clear(path)
 
-    def take(self, left: dict[str, str], everything: Path | None = None) -> str:
-        """Write what is there; its tree. What can't be kept is left out, and added to `left`.
+    def keep_out(self, scope: Scope, left: dict[str, str]) -> None:
+        """Put back what was changed and is somebody else's; all of it is kept under a ref first."""
+        for _ in range(ROUNDS):
+            found = outside(self.changed(self.index), scope)
+            if not found:
+                return
+            self._keep_besides()
+            names = [path.rstrip("/") for path in found]
+            before = self.history.entries(self.tip, names)
+            with self.ground() as ground:
+                for path in found:
+                    if path.endswith("/"):
+                        ground.clear(path.rstrip("/"))
+            self._put({path: before.get(path) for path in names})
+            told = PUT_BACK.format(ref=self._left_ref)
+            left |= {path: f"{why}; {told}" for path, why in found.items()}
+
+    def take(self, left: dict[str, str], everything: Path | None = None, scope: Scope | None = None) -> str:
+        """Write what is there; its tree. What can't be kept, or is not allowed, is left out, and added to `left`.
 
         `everything`: the index for a tree that is only looked at, so that links that lead outside are taken as well.
         """
@@ -243,10 +263,14 @@ class Worktree:
         index = everything or self.index
         entries: dict[str, tuple[str, str] | None] = {}
         besides = False
+        changed_paths = self.changed(index)
+        refused = outside(changed_paths, scope) if scope is not None else {}
         with opened(self.folder) as root:
-            for path in self.changed(index):
+            for path in changed_paths:
                 top = path.split("/")[0]
-                if path.endswith("/"):
+                if path in refused:  # somebody keeps writing it
+                    left[path] = refused[path]
+                elif path.endswith("/"):
                     left[path] = "it holds a repository of its own; remove its .git to have its files kept"
                 elif top in sealed:
                     left[top] = SEALED
@@ -264,9 +288,13 @@ class Worktree:
             self._refresh(index)
         return self.history.git.text("write-tree", index=index)
 
+    @property
+    def _left_ref(self) -> str:
+        return f"refs/parley/left/{self.job}/{self.name}"
+
     def _keep_besides(self) -> None:
         """Keep under a ref what a commit leaves out and a ref can hold."""
-        ref = f"refs/parley/left/{self.job}/{self.name}"
+        ref = self._left_ref
         before = self.history.ref(ref)
         draft = self.index.with_suffix(".everything")
         shutil.copyfile(self.index, draft)
@@ -349,11 +377,6 @@ class Worktree:
         words = ("ls-files", "-z", "--others", "--directory", "--exclude-standard")
         found = os.fsdecode(self.history.git(*words, work=self.folder, index=self.index))
         return (path.rstrip("/") for path in found.split("\0") if path)
-
-
-def _write(handle: int, data: bytes) -> None:
-    with os.fdopen(os.dup(handle), "wb") as file:
-        file.write(data)
 
 
 def _copy(contents: Contents, name: str, handle: int) -> None:

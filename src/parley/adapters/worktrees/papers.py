@@ -1,0 +1,89 @@
+"""The protocol's own files in a workspace: read, listed and written below a folder that an agent may be changing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+
+from parley.adapters.worktrees.ground import FOLDER, down
+from parley.adapters.worktrees.scan import DEEPEST, PRIVATE, REGULAR, Unkept, refuse_name
+from parley.adapters.worktrees.worktree import Worktree
+from parley.ports import WorkspaceError
+
+MOST_LISTED = 20_000
+WRITTEN = "what the protocol wrote"
+
+
+def read(tree: Worktree, path: str, most: int) -> str | None:
+    """What an ordinary file holds, if it holds no more than that."""
+    with contextlib.suppress(WorkspaceError, ValueError), tree.ground() as ground:
+        data = ground.read(path, most)
+        return None if data is None or len(data) > most else data.decode("utf-8", "replace")
+    return None
+
+
+def listing(tree: Worktree, folder: str) -> tuple[str, ...]:
+    """The ordinary files below a folder; as many as are listed at most."""
+    found: list[str] = []
+    with contextlib.suppress(OSError, ValueError), down(tree.folder, folder) as handle:
+        for path in _files(handle, folder, 0):
+            found.append(path)
+            if len(found) >= MOST_LISTED:
+                break
+    return tuple(sorted(found))
+
+
+def _files(handle: int, prefix: str, depth: int) -> Iterator[str]:
+    with os.scandir(handle) as entries:
+        inside = sorted(entries, key=lambda entry: entry.name)
+    for entry in inside:
+        path = f"{prefix}/{entry.name}" if prefix else entry.name
+        with contextlib.suppress(OSError):
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISREG(mode):
+                yield path
+            elif stat.S_ISDIR(mode) and depth < DEEPEST:
+                below = os.open(entry.name, FOLDER, dir_fd=handle)
+                try:
+                    yield from _files(below, path, depth + 1)
+                finally:
+                    os.close(below)
+
+
+def write(tree: Worktree, files: Mapping[str, str | None]) -> None:
+    """Put files where they are not yet, and commit them alone: what differs later is somebody else's doing."""
+    tip, history = tree.tip, tree.history
+    if not tip or not tree.folder.is_dir() or not files:
+        return
+    known = history.entries(tip, list(files))
+    entries: dict[str, tuple[str, str] | None] = {}
+    with tree.ground() as ground:
+        for path, text in files.items():
+            _refuse(path)
+            if text is None:
+                ground.remove(path)
+                ground.clear(path)
+                entries |= dict.fromkeys(entry for entry in known if entry == path or entry.startswith(f"{path}/"))
+                continue
+            data = text.encode("utf-8", "replace")
+            if ground.read(path, len(data)) != data:
+                ground.put_data(path, data)
+            entries[path] = (REGULAR, history.objects.write("blob", data))
+    changed = {path: entry for path, entry in entries.items() if known.get(path) != entry}
+    if not changed:
+        return
+    if refused := history.put_entries(tree.index, changed):
+        raise WorkspaceError(f"{refused[0]!r} can't be kept by git; give it another name")
+    written = history.git.text("write-tree", index=tree.index)
+    history.set_tip(tree.slug, history.commit(written, (tip,), WRITTEN))
+
+
+def _refuse(path: str) -> None:
+    try:
+        refuse_name(path)
+    except Unkept as why:
+        raise WorkspaceError(f"{path!r} can't be written: {why}") from why
+    if path.split("/", maxsplit=1)[0] in PRIVATE:
+        raise WorkspaceError(f"{path!r} can't be written: it is never committed")
