@@ -61,7 +61,7 @@ def read(tables: Mapping[str, Any], root: Path) -> dict[str, Agent]:
     found = {codex.NAME: _codex({}, root, f"{root / FILE}: [agents.{codex.NAME}]")}
     for name, table in tables.items():
         where = f"{root / FILE}: [agents.{name}]"
-        if not _NAME.fullmatch(name) or name in ("scripted", "claude"):
+        if not _NAME.fullmatch(name) or name in ("scripted", "claude", "proof"):
             raise ConfigError(f"{where}: an agent can't have this name; use small letters, digits, - and _")
         if not isinstance(table, dict):
             raise ConfigError(f"{where}: it must be a table; write [agents.{name}] on a line of its own")

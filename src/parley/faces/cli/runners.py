@@ -1,4 +1,4 @@
-"""Who runs the agents of a job here: the scripted player, Claude Code, and the programs of the settings."""
+"""Who runs the agents of a job here: the scripted player, Claude Code, the programs of the settings, and proofs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from parley.adapters.claude import ClaudeError, available, claude_runner, lackin
 from parley.adapters.command import agents as programs
 from parley.adapters.command.runner import CommandRunner
 from parley.adapters.playing import Playing
+from parley.adapters.proving import ProofRunner
 from parley.config import Settings
 from parley.faces.cli import Trouble
 from parley.faces.cli.desk import Place
 from parley.ports import Bind, Ended, Order, Runner, TurnEvent
 
-SCRIPTED, CLAUDE = "scripted", "claude"
+SCRIPTED, CLAUDE, PROOF = "scripted", "claude", "proof"
 
 
 class Late:
@@ -71,7 +72,7 @@ def runners(place: Place, settings: Settings, boundary: Boundary) -> dict[str, R
             settings.claude, boundary, prompt=role_files.system_prompt, binds=lambda order: dressed(place, order)
         )
 
-    made: dict[str, Runner] = {SCRIPTED: Playing(boundary), CLAUDE: Late(claude)}
+    made: dict[str, Runner] = {SCRIPTED: Playing(boundary), CLAUDE: Late(claude), PROOF: ProofRunner(boundary)}
     command = CommandRunner(boundary, known, instruct=told)
     return made | dict.fromkeys(known, command)
 
@@ -126,7 +127,7 @@ def check(roles: Iterable[Mapping[str, Any]], settings: Settings, place: Place) 
     known = programs.read(settings.agents, place.root)
     for role in roles:
         runner = role["runner"]
-        if runner == SCRIPTED:
+        if runner in (SCRIPTED, PROOF):
             continue
         if runner == CLAUDE:
             problem = lacking(settings.claude, os.environ)

@@ -1,0 +1,133 @@
+"""One command in a cage of its own: run to its end or to its time's, and judged by what is seen from outside.
+
+Nothing that the command writes says how it ended: that is the exit code of its cage. What it leaves running ends with
+the cage, and the home that it had is taken away, so that no command can prepare the next one's success there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+from parley.adapters.boundary import Boundary, Cage, Caged
+from parley.ports import Site
+
+TAIL = 4000  # characters of what a command said that are kept: its last ones
+DRAIN_LIMIT = 16 << 20  # bytes that may still be in its pipes
+_KILLED = -9
+_CHUNK = 1 << 16
+_LONGEST = 4  # bytes of a character
+_SIGNALS = range(129, 193)  # what a shell, and bubblewrap, make of an end by a signal
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A command that was run, and what it did."""
+
+    command: str
+    code: int  # its exit code; negative: the signal that ended it
+    output: str = ""
+    seconds: float = 0.0
+    fault: str = ""  # why it could not be run, or was ended
+    boundary: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self, room: int) -> dict[str, Any]:
+        """The proof, with so much of what it said."""
+        told = {name: value for name, value in asdict(self).items() if name != "boundary"}
+        return told | {"output": self.output[-room:]}
+
+
+class Trial:
+    """Tries commands in a site. `woken` is readable as soon as all of it is to end."""
+
+    def __init__(self, boundary: Boundary, site: Site, home: Path, mark: str, woken: socket.socket) -> None:
+        self._boundary, self._site, self._home, self._mark, self._woken = boundary, site, home, mark, woken
+
+    def run(self, command: str, seconds: float) -> Tried:
+        """Run a command; a BoundaryError where there is no boundary."""
+        shutil.rmtree(self._home, ignore_errors=True)
+        self._home.mkdir(parents=True)
+        try:
+            self._boundary.hand_over(self._home)
+            return self._run(command, seconds)
+        finally:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    def _run(self, command: str, seconds: float) -> Tried:
+        environment = {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8"}
+        cage = Cage(self._site, self._home, ("/bin/sh", "-c", command), environment, mark=self._mark)
+        caged = self._boundary.launch(cage)
+        begun = time.monotonic()
+        tail = bytearray()
+        try:
+            ended = self._attend(caged, tail, begun + seconds)
+        finally:
+            took = time.monotonic() - begun
+            status = caged.kill()
+            _drain(caged, tail)
+        code = 128 - status if status in _SIGNALS else status
+        fault = "" if ended else f"it was ended: it took longer than {seconds:g} s"
+        code = code if ended else _KILLED
+        return Tried(command, code, _text(tail), round(took, 3), fault, caged.verdict.summary())
+
+    def _attend(self, caged: Caged, tail: bytearray, deadline: float) -> bool:
+        """Listen until the command ends; whether it did so by itself."""
+        process = caged.process
+        cast("IO[bytes]", process.stdin).close()
+        handle = os.pidfd_open(process.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                for one in (self._woken, handle, *_pipes(caged)):
+                    selector.register(one, selectors.EVENT_READ)
+                while (left := deadline - time.monotonic()) > 0:
+                    ready = {key.fileobj for key, _ in selector.select(left)}
+                    for pipe in _pipes(caged):
+                        if pipe in ready and not _hear(pipe, tail):
+                            selector.unregister(pipe)
+                    if handle in ready:
+                        return True
+                    if self._woken in ready:
+                        return False
+            return process.poll() is not None
+        finally:
+            os.close(handle)
+
+
+def _pipes(caged: Caged) -> tuple[IO[bytes], IO[bytes]]:
+    return cast("IO[bytes]", caged.process.stdout), cast("IO[bytes]", caged.process.stderr)
+
+
+def _hear(pipe: IO[bytes], tail: bytearray) -> bool:
+    """Take some of what a command says; False at its end."""
+    data = os.read(pipe.fileno(), _CHUNK)
+    tail += data
+    del tail[: -_LONGEST * TAIL]
+    return bool(data)
+
+
+def _drain(caged: Caged, tail: bytearray) -> None:
+    """Everybody who wrote is gone: take what is still in the pipes."""
+    for pipe in _pipes(caged):
+        os.set_blocking(pipe.fileno(), False)
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(DRAIN_LIMIT // _CHUNK):
+                if not _hear(pipe, tail):
+                    break
+        pipe.close()
+
+
+def _text(tail: bytes | bytearray) -> str:
+    """What a command said last, as text that can be shown and kept anywhere."""
+    plain = _ESCAPES.sub("", tail.decode("utf-8", "replace").replace("\r\n", "\n"))
+    return _CONTROLS.sub("\ufffd", plain.replace("\r", "\n"))[-TAIL:]
