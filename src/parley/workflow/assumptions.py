@@ -41,8 +41,7 @@ def with_assumptions(summary: str, section: str) -> str:
                 kept.extend([*section.rstrip("\n").split("\n"), ""])
         if not inside:
             kept.append(line)
-    # a block left open reaches to the end: it is closed, unless it goes with what is replaced
-    text = "\n".join([*kept, fence] if fence and not inside else kept).rstrip("\n")
+    text = "\n".join([*kept, fence] if fence else kept).rstrip("\n")
     if placed:
         return f"{text}\n"
     return f"{text}\n\n{section}" if text else section
