@@ -97,6 +97,16 @@ class BudgetSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkflowSettings:
+    """When a workflow counts as complex, and what it may repeat before others are asked."""
+
+    complex_agents: int = 5  # with more agents than that the architect has helpers
+    complex_levels: int = 3  # with more levels of dependency too
+    similar: float = 85.0  # from where on two questions ask the same, of a hundred
+    rounds: int = 3  # of verification, before it goes up
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, with their defaults."""
 
@@ -116,6 +126,7 @@ class Settings:
     proxy: ProxySettings = field(default_factory=ProxySettings)
     notify: NotifySettings | None = None
     budget: BudgetSettings = field(default_factory=BudgetSettings)
+    workflow: WorkflowSettings = field(default_factory=WorkflowSettings)
 
 
 def read(root: Path) -> Settings:
@@ -269,6 +280,7 @@ class _Reader:
             "roles",
             "notify",
             "budget",
+            "workflow",
         )
         self.check("", document, known)
         default = Settings()
@@ -300,6 +312,17 @@ class _Reader:
             self.proxy(document),
             self.notify(document),
             self.budget(document),
+            self.workflow(document),
+        )
+
+    def workflow(self, document: Mapping[str, Any]) -> WorkflowSettings:
+        default = WorkflowSettings()
+        table = self.table(document, "workflow", ("complex_agents", "complex_levels", "similar", "rounds"))
+        return WorkflowSettings(
+            self.count(table, "complex_agents", default.complex_agents, "workflow"),
+            self.count(table, "complex_levels", default.complex_levels, "workflow"),
+            self.number(table, "similar", default.similar, (1, 100), "workflow"),
+            self.count(table, "rounds", default.rounds, "workflow", 100),
         )
 
     def proxy(self, document: Mapping[str, Any]) -> ProxySettings:
@@ -313,10 +336,12 @@ class _Reader:
             self.flag(table, "rehearse", default=default.rehearse),
         )
 
-    def number(self, table: Mapping[str, Any], key: str, default: float, bounds: tuple[float, float]) -> float:
+    def number(
+        self, table: Mapping[str, Any], key: str, default: float, bounds: tuple[float, float], name: str = "proxy"
+    ) -> float:
         value, (least, most) = table.get(key, default), bounds
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            raise self.fail(f"[proxy] {key}", "it must be a number", f"write one from {least:g} to {most:g}")
+            raise self.fail(f"[{name}] {key}", "it must be a number", f"write one from {least:g} to {most:g}")
         return float(value)
 
     def flag(self, table: Mapping[str, Any], key: str, *, default: bool) -> bool:

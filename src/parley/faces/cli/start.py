@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,7 @@ def snapshot_of(
             "fresh_days": settings.proxy.fresh_days,
             "repository": root.name,
         },
+        "workflow": asdict(settings.workflow),
     }
 
 
