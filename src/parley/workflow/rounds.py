@@ -1,0 +1,115 @@
+"""`verification/round_N.json`: what a verifier found in one round, with what the acceptance commands did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parley.workflow.strictly import Fields, read_json, shown, write_json
+from parley.workflow.terms import Finding, Proof, Round, Worker, round_of
+
+VERDICTS = ("verified", "rejected", "blocked")
+MOST_TEXT = 100_000  # characters of one finding or of one command's output
+MOST_ITEMS = 1_000
+
+_FIELDS = ("round", "agent", "task_id", "verifier", "verdict", "findings", "proofs", "timestamp")
+_OF_PROOFS = ("command", "exit_code", "output", "seconds", "fault")
+
+
+def render_round(worker: Worker, one: Round) -> str:
+    """The file of a round of verification of a worker's output."""
+    proofs = [
+        {
+            "command": _whole(proof.command),
+            "exit_code": proof.code,
+            "output": _whole(proof.output),
+            "seconds": proof.seconds,
+            "fault": _whole(proof.fault),
+        }
+        for proof in one.proofs
+    ]
+    document = {
+        "round": one.number,
+        "agent": worker.name,
+        "task_id": worker.task_id,
+        "verifier": one.verifier,
+        "verdict": one.verdict,
+        "findings": [_whole(finding) for finding in one.findings],
+        "proofs": proofs,
+        "timestamp": one.time,
+    }
+    return write_json(document)
+
+
+def read_round(text: str, agent: str, number: int) -> tuple[Round | None, list[Finding]]:
+    """The round that a worker's file of this number tells, or all that is wrong with it."""
+    file = round_of(agent, number)
+    value, findings = read_json(text, file, agent)
+    if findings:
+        return None, findings
+    if not isinstance(value, dict):
+        expected = f"it must be an object with {', '.join(_FIELDS)}"
+        return None, [Finding(file, 0, agent, "wrong-value", f"the file is {shown(value)}", expected)]
+    fields = Fields(file, agent, "", value)
+    fields.only(_FIELDS)
+    for name, meant in (("round", number), ("agent", agent)):
+        given = value.get(name)
+        if given != meant or isinstance(given, bool):
+            fields.wrong(name, f"{shown(meant)}, as the file's place says")
+    fields.text("task_id", "the id of the task that was verified", MOST_TEXT)
+    verifier = fields.text("verifier", "the name of the agent that verified", MOST_TEXT)
+    if verifier and verifier == agent:
+        fields.wrong("verifier", "another agent: nobody verifies its own work")
+    verdict = fields.word("verdict", VERDICTS)
+    found = _texts(fields, "findings")
+    if verdict in {"rejected", "blocked"} and not found:
+        fields.wrong("findings", f"a list with what is wrong, since the verdict is {verdict}")
+    proofs = _proofs(fields)
+    time = fields.second("timestamp") or 0
+    return (None, fields.findings) if fields.findings else (Round(number, verifier, verdict, found, proofs, time), [])
+
+
+def _whole(text: str) -> str:
+    """A text without halves of surrogate pairs, which no file holds."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _list(fields: Fields, name: str, expected: str) -> list[Any]:
+    if fields.missing(name, expected):
+        return []
+    value = fields.values[name]
+    if not isinstance(value, list) or len(value) > MOST_ITEMS:
+        fields.wrong(name, f"{expected}, {MOST_ITEMS} at most")
+        return []
+    return value
+
+
+def _texts(fields: Fields, name: str) -> tuple[str, ...]:
+    listed = _list(fields, name, "a list of texts")
+    items = Fields(
+        fields.file, fields.agent, "", {f"{name}[{at}]": item for at, item in enumerate(listed)}, fields.findings
+    )
+    return tuple(items.text(place, "a text: what is wrong, and where", MOST_TEXT) for place in items.values)
+
+
+def _proofs(fields: Fields) -> tuple[Proof, ...]:
+    proofs = []
+    for at, item in enumerate(_list(fields, "proofs", "a list of objects, one for each command")):
+        if not isinstance(item, dict):
+            fields.find("wrong-value", f"proofs[{at}]", f"is {shown(item)}", "it must be an object: what a command did")
+            continue
+        proof = Fields(fields.file, fields.agent, f"proofs[{at}]", item, fields.findings)
+        proof.only(_OF_PROOFS)
+        command = proof.text("command", "the command that was run", MOST_TEXT)
+        code = item.get("exit_code")
+        if not isinstance(code, int) or isinstance(code, bool):
+            proof.wrong("exit_code", "an integer: how the command ended")
+        seconds = item.get("seconds", 0.0)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+            proof.wrong("seconds", "a number: how long it took")
+        output, fault = item.get("output", ""), item.get("fault", "")
+        for name, text in (("output", output), ("fault", fault)):
+            if not isinstance(text, str) or len(text) > MOST_TEXT:
+                proof.wrong(name, f"a text of at most {MOST_TEXT} characters")
+        if not proof.findings:
+            proofs.append(Proof(command, code or 0, output, float(seconds), fault))
+    return tuple(proofs)
