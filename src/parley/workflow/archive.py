@@ -1,0 +1,178 @@
+"""Archived sessions: what each is called, the index of all, and the log of what was put away or brought back.
+
+A session that is complete moves from `session_current.json` to `session_YYYYMMDD_HHMMSS_task.json` beside it. The time
+is when the session began, in UTC: that is part of the session itself, so that the name is the same however often and
+whenever the move is tried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from parley.workflow.session import read_session
+from parley.workflow.strictly import LATEST, Fields, read_json, shown, write_json
+from parley.workflow.terms import Finding, Session, home_of, session_of
+
+ARCHIVIST = "archival_agent"  # code, but with a folder of its own like the others
+INDEX = f"{home_of(ARCHIVIST)}/archive_index.json"
+LOG = f"{home_of(ARCHIVIST)}/cleanup_log.json"
+ACTIONS = ("archived", "removed", "failed", "restored", "rebuilt")
+MOST_ENTRIES = 2_000  # of the log; the oldest go first
+MOST_TEXT = 10_000
+
+_NAME = re.compile(r"session_\d{8}_\d{6}(?:_([A-Za-z0-9_-]+))?\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """One archive, as the index has it."""
+
+    file: str
+    agent: str
+    task: str
+    task_id: str
+    session_start: int
+    archived_at: int
+    notes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One line of the log: what was done with which file, or what went wrong."""
+
+    timestamp: int
+    agent: str
+    action: str
+    file: str
+    detail: str = ""
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+
+def archive_of(agent: str, task: str, session_start: int, number: int = 1) -> str:
+    """Where a session is archived. `number` counts those that would otherwise have the same name."""
+    began = datetime.fromtimestamp(min(max(session_start, 0), LATEST), UTC)
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "_", task)[:80].strip("_") or "task"
+    again = f"_{number}" if number > 1 else ""
+    return f"{folder_of(agent)}/session_{began:%Y%m%d_%H%M%S}_{slug}{again}.json"
+
+
+def folder_of(agent: str) -> str:
+    """Where an agent's sessions are, the current one and the archives."""
+    return session_of(agent).rsplit("/", 1)[0]
+
+
+def is_archive(path: str) -> bool:
+    """Whether a path is that of an archive, with or without the task's name."""
+    folder, _, name = path.rpartition("/")
+    return folder == folder_of(agent_of(path)) and _NAME.fullmatch(name) is not None
+
+
+def agent_of(path: str) -> str:
+    """Whose session a path is; empty if it is none."""
+    parts = path.split("/")
+    return parts[2] if len(parts) == 5 and path.startswith(folder_of(parts[2])) else ""  # noqa: PLR2004
+
+
+def task_of(path: str) -> str:
+    """The task that an archive's name tells, as far as the name has one."""
+    found = _NAME.fullmatch(path.rsplit("/", 1)[-1])
+    return found[1] or "" if found else ""
+
+
+def archived(path: str, task: str, session: Session, text: str, now: int) -> Archived:
+    """The entry of an archive of this session."""
+    notes = len(session.notes)
+    return Archived(path, agent_of(path), task, session.task_id, session.session_start, now, notes, digest(text))
+
+
+def digest(text: str) -> str:
+    """By which an archive is known again."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+# ---- the two files -------------------------------------------------------------------------------
+
+
+def render_index(entries: Iterable[Archived]) -> str:
+    """The index: one entry for each archive, in the order of their paths."""
+    return write_json({"archives": [asdict(entry) for entry in sorted(entries, key=lambda entry: entry.file)]})
+
+
+def read_index(text: str) -> tuple[tuple[Archived, ...] | None, list[Finding]]:
+    """The entries of an index, or all that is wrong with it."""
+    found, findings = _rows(text, INDEX, "archives", Archived)
+    for row in found:
+        if not is_archive(row.file) or agent_of(row.file) != row.agent:
+            expected = f"name an archive of {row.agent}, as {archive_of(row.agent, row.task, row.session_start)}"
+            findings.append(Finding(INDEX, 0, row.agent, "wrong-value", f"file is {shown(row.file)}", expected))
+    return (None, findings) if findings else (found, [])
+
+
+def render_log(entries: Sequence[Logged]) -> str:
+    """The log, in the order of what happened."""
+    return write_json({"entries": [asdict(entry) for entry in entries[-MOST_ENTRIES:]]})
+
+
+def read_log(text: str) -> tuple[tuple[Logged, ...] | None, list[Finding]]:
+    """The entries of a log, or all that is wrong with it."""
+    found, findings = _rows(text, LOG, "entries", Logged)
+    for row in found:
+        if row.action not in ACTIONS:
+            expected = f"it must be one of {', '.join(ACTIONS)}"
+            findings.append(Finding(LOG, 0, row.agent, "wrong-value", f"action is {shown(row.action)}", expected))
+    return (None, findings) if findings else (found, [])
+
+
+def restorable(text: str, entry: Archived | None, path: str) -> tuple[Session | None, list[Finding]]:
+    """The session of an archive, if it is whole and what the index says."""
+    agent = agent_of(path)
+    session, findings = read_session(text, agent)
+    found = [Finding(path, one.line, agent, one.rule, one.text, "restore another archive") for one in findings]
+    if session is not None and entry is not None and entry.sha256 != digest(text):
+        changed = "it is not what was archived: the index has another digest"
+        found.append(Finding(path, 0, agent, "changed-archive", changed, "bring it back from git"))
+    return (None, found) if found else (session, [])
+
+
+_Row = TypeVar("_Row", Archived, Logged)
+
+
+def _rows(text: str, file: str, key: str, kind: type[_Row]) -> tuple[tuple[_Row, ...], list[Finding]]:
+    value, findings = read_json(text, file)
+    if findings:
+        return (), findings
+    if not isinstance(value, dict) or not isinstance(value.get(key), list):
+        return (), [Finding(file, 0, "", "wrong-value", f"{key} is not a list", f'it must be {{"{key}": [...]}}')]
+    top = Fields(file, "", "", value)
+    top.only((key,))
+    rows = []
+    for at, item in enumerate(value[key]):
+        place = f"{key}[{at}]"
+        if isinstance(item, dict):
+            rows.append(_row(Fields(file, "", place, item, top.findings), kind))
+        else:
+            top.find("wrong-value", place, f"is {shown(item)}", "it must be an object")
+    return ((), top.findings) if top.findings else (tuple(rows), [])
+
+
+def _row(item: Fields, kind: type[_Row]) -> _Row:
+    names = {one.name: one.type for one in fields(kind)}
+    item.only(tuple(names))
+    values: dict[str, Any] = {}
+    for name, wanted in names.items():
+        value = item.values.get(name)
+        right = isinstance(value, int) and not isinstance(value, bool) and value >= 0 if wanted == "int" else False
+        if wanted == "str":
+            right = isinstance(value, str) and len(value) <= MOST_TEXT
+        if not right:
+            item.wrong(name, "a whole number" if wanted == "int" else "a text")
+        values[name] = value
+    return kind(**values)
