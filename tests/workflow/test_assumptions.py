@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.workflow.assumptions import render_assumptions, with_assumptions
@@ -74,6 +74,7 @@ LINES = [
 SECTION = render_assumptions([])
 
 
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(LINES)))
 def test_the_section_is_there_once_and_what_the_lead_wrote_elsewhere_stays(lines: list[str]) -> None:
     once = with_assumptions("\n".join(lines), SECTION)

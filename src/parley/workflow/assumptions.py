@@ -41,10 +41,11 @@ def with_assumptions(summary: str, section: str) -> str:
                 kept.extend([*section.rstrip("\n").split("\n"), ""])
         if not inside:
             kept.append(line)
-    text = "\n".join([*kept, fence] if fence else kept).rstrip("\n")
+    text = "\n".join(kept).rstrip("\n")
     if placed:
         return f"{text}\n"
-    return f"{text}\n\n{section}" if text else section
+    above = f"{text}\n{fence}" if fence else text  # or the section would be a part of the block
+    return f"{above}\n\n{section}" if above else section
 
 
 def _lines(text: str) -> tuple[list[tuple[str, int, str]], str]:
