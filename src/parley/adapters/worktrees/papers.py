@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from parley.adapters.worktrees.ground import FOLDER, down
 from parley.adapters.worktrees.scan import DEEPEST, PRIVATE, REGULAR, Unkept, refuse_name
@@ -26,8 +27,13 @@ def read(tree: Worktree, path: str, most: int) -> str | None:
 
 def listing(tree: Worktree, folder: str) -> tuple[str, ...]:
     """The ordinary files below a folder; as many as are listed at most."""
+    return below(tree.folder, folder)
+
+
+def below(root: Path, folder: str) -> tuple[str, ...]:
+    """The ordinary files below a folder of any tree, by their paths from its root."""
     found: list[str] = []
-    with contextlib.suppress(OSError, ValueError), down(tree.folder, folder) as handle:
+    with contextlib.suppress(OSError, ValueError), down(root, folder) as handle:
         for path in _files(handle, folder, 0):
             found.append(path)
             if len(found) >= MOST_LISTED:
@@ -45,11 +51,11 @@ def _files(handle: int, prefix: str, depth: int) -> Iterator[str]:
             if stat.S_ISREG(mode):
                 yield path
             elif stat.S_ISDIR(mode) and depth < DEEPEST:
-                below = os.open(entry.name, FOLDER, dir_fd=handle)
+                inner = os.open(entry.name, FOLDER, dir_fd=handle)
                 try:
-                    yield from _files(below, path, depth + 1)
+                    yield from _files(inner, path, depth + 1)
                 finally:
-                    os.close(below)
+                    os.close(inner)
 
 
 def write(tree: Worktree, files: Mapping[str, str | None]) -> None:
