@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from parley.core.errors import Refused
+from parley.core.gates import CLEAR, GATE
 from parley.core.rule import Answer, Firing, Passage
 from parley.core.rules import react
 from parley.core.states import Action
@@ -437,3 +439,25 @@ def test_a_workers_question_does_not_hold_its_lead_up() -> None:
     stage.answer("approve", "yes", "INTENT.md").run()
     assert stage.state == "PLAN"
     assert [asked.question.artifact for asked in stage.soup.of(AskHuman)] == ["PLAN.md"]  # it ended with its asker
+
+
+# ---- a workflow's own gate -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gate", ["", "blocked", "CLEAR"])
+def test_no_work_is_approved_while_a_workflow_is_blocked(gate: str) -> None:
+    stage = execution(DELIVER).approve()
+    record, verdict = stage.record, stage.verdicts()[-1]
+    planned = f"{dict(record.approved)['PLAN.md']}+design"
+    approved = tuple((name, planned if name == "PLAN.md" else digest) for name, digest in record.approved)
+    stage.soup.react((record,), (replace(record, approved=approved),))
+    contents = (*approved, ("WORK_SUMMARY.md", verdict.digest))
+
+    def passage(*more: tuple[str, str]) -> Firing:
+        return Firing(
+            "transition", (record.id,), Passage(Action.APPROVED_WORK, "project-lead", 0.0, "", (*contents, *more))
+        )
+
+    with pytest.raises(Refused, match="overall_completion_drive_gate is blocked"):
+        react(stage.soup, passage((GATE, gate)) if gate else passage())
+    assert react(stage.soup, passage((GATE, CLEAR))).produced

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from parley.core.errors import Refused
 from parley.core.rule import Answer, Passage
 from parley.core.soup import Soup
-from parley.core.states import APPROVAL, LIVE, PHASES, Action, Record, skill_outcomes
+from parley.core.states import APPROVAL, LIVE, PHASES, Action, Record, State, skill_outcomes
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
@@ -32,6 +32,10 @@ from parley.core.terms import (
     job_thread,
 )
 
+JOIN = "+"  # in a plan's digest, before that of the workflow's design which the plan brings along
+GATE = "overall_completion_drive_gate"  # of a workflow, among the contents that an outcome is about
+CLEAR, BLOCKED = "clear", "blocked"
+
 NEEDS: Mapping[Action, Ruling] = MappingProxyType(
     {
         Action.REALIGN: Ruling.BACKTRACK_INTENT,
@@ -39,6 +43,11 @@ NEEDS: Mapping[Action, Ruling] = MappingProxyType(
         Action.WITHDRAW: Ruling.WITHDRAW,
     }
 )
+
+
+def has_workflow(digest: str) -> bool:
+    """Whether what was approved as a plan had a workflow with it."""
+    return JOIN in digest
 
 
 def refuse_assert(soup: Soup, record: Record, thread: str, question: Question) -> None:
@@ -109,6 +118,7 @@ def refuse_passage(soup: Soup, record: Record, passage: Passage) -> None:
         _refuse_unheard(soup, record)
     if passage.action is APPROVAL[record.state]:
         _refuse_unapproved(soup, record, passage)
+        _refuse_unclear(record, passage)
     elif not record.depth and not _rulings(soup, record) & {NEEDS[passage.action]}:
         raise Refused(f"{passage.action} needs the verdict '{NEEDS[passage.action]}'; ask first")
 
@@ -143,6 +153,14 @@ def _refuse_unapproved(soup: Soup, record: Record, passage: Passage) -> None:
         raise Refused(f"{artifact} has no live approval; assert it and wait for the verdict")
     if (artifact, contents.get(artifact, "")) not in live:
         raise Refused(f"{artifact} was changed after it was approved; assert it again")
+
+
+def _refuse_unclear(record: Record, passage: Passage) -> None:
+    """A workflow that is not through keeps the work from being done: nobody's word makes up for it."""
+    contents = dict(passage.contents)
+    plan = contents.get(PHASES[State.PLAN].artifact, "")
+    if record.state is State.EXECUTE and not record.depth and has_workflow(plan) and contents.get(GATE) != CLEAR:
+        raise Refused(f"{GATE} is blocked; have the workflow carried through first")
 
 
 def approvals(soup: Soup, record: Record, passage: Passage) -> tuple[tuple[str, str], ...]:

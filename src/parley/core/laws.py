@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from parley.core.errors import Violated
+from parley.core.gates import CLEAR, GATE, JOIN
 from parley.core.rule import Answer, Asking, Ending, Enrolment, Opening, Passage
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, LIVE, PHASES, TRANSITIONS, Action, Record, State
@@ -341,6 +342,9 @@ def _unapproved(record: Record, passage: Passage, live: tuple[Verdict, ...]) -> 
         digest = contents.get(artifact, "")
         if digest != before.get(artifact) and (artifact, digest) not in approved:
             yield f"{passage.action} moves {record.id} on {artifact} that nobody approved"
+    plan = contents.get(PHASES[State.PLAN].artifact, "")
+    if record.state is State.EXECUTE and not record.depth and JOIN in plan and contents.get(GATE) != CLEAR:
+        yield f"{passage.action} moves {record.id} while its workflow is blocked"
 
 
 def _unheard(step: Step, record: Record) -> Iterator[str]:

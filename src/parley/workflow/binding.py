@@ -1,0 +1,50 @@
+"""What an approval of PLAN.md is bound to where the plan has a workflow: the blueprint, its design's own files.
+
+They are the plan, what each agent of it is told, the summaries that it was made from, and the roles that it drafts.
+All else under `orchestration/` is derived while the workflow runs, and changes with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
+
+from parley.core.gates import JOIN
+from parley.workflow.terms import FOLDER, PLAN, ROLES, instructions_of
+
+SUMMARIES = f"{FOLDER}/conversation_summary_*.md"
+DRAFTS = f"{ROLES}/*.md"
+INSTRUCTIONS = instructions_of("*")
+
+
+def is_covered(path: str, agents: Collection[str] | None = None) -> bool:
+    """Whether a file belongs to the blueprint; of instructions those of the plan's agents, where these are known."""
+    if path == PLAN or any(_matches(path, pattern) for pattern in (SUMMARIES, DRAFTS)):
+        return True
+    return _matches(path, INSTRUCTIONS) and (agents is None or path.split("/")[2] in agents)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path.count("/") == pattern.count("/") and fnmatchcase(path, pattern)
+
+
+def digest_of(files: Mapping[str, str | None]) -> str:
+    """The digest of a blueprint's files; None: something is there that is no file to be read."""
+    whole = hashlib.sha256()
+    for path, text in sorted(files.items()):
+        for part in (path, "-" if text is None else f"+{text}"):
+            data = part.encode("utf-8", "surrogatepass")
+            whole.update(f"{len(data)}:".encode())
+            whole.update(data)
+    return whole.hexdigest()
+
+
+def bound(plan: str, blueprint: str) -> str:
+    """The digest that an approval of PLAN.md is bound to where there is a workflow."""
+    return f"{plan}{JOIN}{blueprint}"
+
+
+def of_file(digest: str) -> str:
+    """The part of an artifact's digest that is the file's own."""
+    return digest.partition(JOIN)[0]
