@@ -492,10 +492,19 @@ class _Reader:
     def close(self, node: yaml.Node) -> dict[str, str]:
         return self.address(self.entries(node, "'close'", ("to", "thread")))
 
+    def mapping(self, node: yaml.Node) -> Any:
+        """Any mapping: a playbook may try what the tool refuses."""
+        if not isinstance(node, yaml.MappingNode):
+            self.fail(node, "this must be a mapping", "write {key: value, …}")
+        return self.json(node)
+
     def note(self, node: yaml.Node) -> Any:
         if not isinstance(node, yaml.MappingNode):
             self.fail(node, "'note' must be a mapping", "write {key: value, …}")
         return self.json(node)
+
+    def status(self, node: yaml.Node) -> Any:
+        return self.json(node) if isinstance(node, yaml.MappingNode) else {"status": self.text(node, "'status'")}
 
     def outcome(self, node: yaml.Node) -> Any:
         """Any mapping, and any text: a playbook may try what a broken record does."""
@@ -562,6 +571,9 @@ _AGENT_ACTIONS: Mapping[str, _ActionReader] = {
     "ask": _Reader.ask,
     "assert": _Reader.assert_artifact,
     "note": _Reader.note,
+    "status": _Reader.status,
+    "verdict": _Reader.mapping,
+    "resolve": _Reader.mapping,
     "outcome": _Reader.outcome,
     "sleep": _Reader.sleep,
     "crash": _Reader.crash,

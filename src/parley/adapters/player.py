@@ -238,6 +238,15 @@ class _Player:
     def note(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
         yield from self.call("Note", dict(value))
 
+    def status(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
+        yield from self.call("Status", dict(value))
+
+    def verdict(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
+        yield from self.call("Verdict", dict(value))
+
+    def resolve(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
+        yield from self.call("Resolve", dict(value))
+
     def outcome(self, value: Mapping[str, Any] | str) -> Generator[Effect, Reply, None]:
         """Write the outcome record; a string goes there as it is, to try what a broken one does."""
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) + "\n"
@@ -292,6 +301,9 @@ _ACTIONS: dict[str, Callable[[_Player, Any], Generator[Effect, Reply, None]]] = 
     "ask": _Player.ask,
     "assert": _Player.assert_artifact,
     "note": _Player.note,
+    "status": _Player.status,
+    "verdict": _Player.verdict,
+    "resolve": _Player.resolve,
     "outcome": _Player.outcome,
     "sleep": _Player.sleep,
     "crash": _Player.crash,

@@ -23,6 +23,7 @@ from parley.core.terms import (
     Surface,
     dispatch_thread,
 )
+from parley.engine import reports
 from parley.engine.endings import anchored, contents
 from parley.engine.live import LiveJob, Turn
 from parley.engine.spending import refuse_spark
@@ -47,26 +48,36 @@ def call(
         raise Refused(f"{turn.agent} has no tool {tool!r}; it has: {', '.join(tools)}")
     if turn.questions and tool not in ("AskQuestion", "Note"):
         raise Refused("you have asked, so your turn ends; the answer comes as your next message")
-    match tool:
-        case "Send":
-            return _send(live, world, turn, arguments)
-        case "CloseConversation":
-            return _close(live, turn, arguments)
-        case "AskQuestion":
-            return _ask(live, world, turn, arguments)
-        case "AskHuman":
-            return _ask_human(live, world, turn, arguments)
-        case "Answer":
-            return _answer(live, world, turn, arguments)
-        case "Predict":
-            return _predict(live, turn, arguments)
-        case _:
-            if len(json.dumps(dict(arguments), allow_nan=False)) > TEXT_LIMIT:
-                raise Refused("the note is too long; put it into a file")
-            if len(turn.notes) >= NOTES:
-                raise Refused(f"a turn may leave {NOTES} notes; put the rest into a file")
-            turn.notes.append(dict(arguments))
-            return "noted", {}
+    return _CALLS.get(tool, _note)(live, world, turn, arguments)
+
+
+def _note(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    if reports.keeps_notes(live, turn):
+        return _told(turn, "Note", reports.note(live, world, turn, arguments))
+    if len(json.dumps(dict(arguments), allow_nan=False)) > TEXT_LIMIT:
+        raise Refused("the note is too long; put it into a file")
+    if len(turn.notes) >= NOTES:
+        raise Refused(f"a turn may leave {NOTES} notes; put the rest into a file")
+    turn.notes.append(dict(arguments))
+    turn.calls.append("Note")
+    return "noted", {}
+
+
+def _status(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return _told(turn, "Status", reports.status(live, turn, arguments))
+
+
+def _verdict(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return _told(turn, "Verdict", reports.verdict(turn, arguments))
+
+
+def _resolve(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return _told(turn, "Resolve", reports.resolve(live, world, turn, arguments))
+
+
+def _told(turn: Turn, tool: str, said: str) -> tuple[str, dict[str, Any]]:
+    turn.calls.append(f"{tool}: {said}")
+    return said, {}
 
 
 def _text(arguments: Mapping[str, Any], key: str = "text", most: int = TEXT_LIMIT) -> str:
@@ -135,7 +146,7 @@ def _agent_on(soup: Soup, turn: Turn, thread: str) -> str:
     return surface.agent
 
 
-def _close(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _close(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     thread = _name(arguments, "thread")
     if live.soup.dying(thread):
         raise Refused(f"{thread} is closed already")
@@ -210,7 +221,7 @@ def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
     return "answered", {}
 
 
-def _predict(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _predict(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if _proxy(live, turn).heard:
         raise Refused("the human has spoken; there is nothing to predict")
     if turn.predicted is not None:
@@ -245,6 +256,19 @@ def _guess(arguments: Mapping[str, Any], verdict: str, text: str) -> dict[str, A
     """What the proxy would say, as the bus keeps it."""
     reason = _text(arguments, "reason", REASON_LIMIT)
     return {"verdict": verdict, "confidence": _confidence(arguments), "reason": reason, "text": text}
+
+
+_CALLS = {
+    "Send": _send,
+    "CloseConversation": _close,
+    "AskQuestion": _ask,
+    "AskHuman": _ask_human,
+    "Answer": _answer,
+    "Predict": _predict,
+    "Status": _status,
+    "Verdict": _verdict,
+    "Resolve": _resolve,
+}
 
 
 def may_ask(soup: Soup, thread: str) -> bool:

@@ -34,6 +34,18 @@ WORDS = frozenset(
         "left_out",
         "found",
         "excerpt",
+        "context",
+        "resolution",
+        "escalation_reason",
+        "findings",
+        "output",
+        "objective",
+        "boundaries",
+        "deliverable",
+        "problems",
+        "gaps",
+        "plan",
+        "draft",
     }
 )
 # Terms that hold such words, and at which place.

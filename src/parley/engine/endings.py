@@ -32,7 +32,7 @@ from parley.core.terms import (
     escalation_thread,
     thread_kind,
 )
-from parley.engine import spending, texts
+from parley.engine import reports, spending, texts
 from parley.engine.holds import LIMIT, kind_of, rest_of
 from parley.engine.live import LiveJob, Turn, handle_after, payload_message, tree_slot
 from parley.engine.proxying import settle
@@ -208,9 +208,11 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     surface = live.soup.need(Surface, turn.thread, turn.agent)
     record = led_by(live.soup, turn.thread)
     try:
+        left = reports.report(live, world, turn)  # before anything of it is put back
         outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
         merges = _bring_up(live, world, turn, record, outcome)
-        kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn))
+        scope = reports.scope_of(live, turn.thread)
+        kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn), scope)
         tree = kept.tree
         inside = contents(live, world, surface.workspace, tree) if record else {}
         unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
@@ -229,7 +231,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     if unsettled and any(merge.conflicts for _, _, merge in merges):
         outcome = None  # it could not know of what its own turn's end has brought: it is told, and not blamed
     payloads = [
-        payload_message(payload, _written(live, turn, payload, number, now))
+        payload_message(payload, _written(live, turn, payload, number, now, left))
         if isinstance(payload, Deliver)
         else payload
         for number, payload in enumerate(turn.payloads)
@@ -238,7 +240,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     silent = len(closed) == len(payloads) and not questions and outcome is None
     if silent and not in_flight(live.soup, turn.thread, closed):
         brought = " ".join(texts.merged(*merge) for merge in merges) if thread_kind(turn.thread) == "dispatch" else ""
-        reply = _reply(live, turn, texts.fit(event.text or brought), now)
+        reply = _reply(live, turn, texts.fit(event.text or brought), now, left)
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
     if tree:
@@ -408,17 +410,18 @@ def _what(live: LiveJob, world: World, turn: Turn, record: Record, asked: Questi
     return what
 
 
-def _written(live: LiveJob, turn: Turn, payload: Deliver, number: int, time: float) -> str:
+def _written(live: LiveJob, turn: Turn, payload: Deliver, number: int, time: float, left: dict[str, Any] | None) -> str:
     return live.write(
         (turn.agent, turn.thread),
         (payload.agent, payload.thread),
         turn.texts[payload.message],
         key=f"{turn.turn}/{number}",
         time=time,
+        meta=left if payload.thread == live.soup.parent(turn.thread) else None,
     )
 
 
-def _reply(live: LiveJob, turn: Turn, text: str, time: float) -> list[Deliver]:
+def _reply(live: LiveJob, turn: Turn, text: str, time: float, left: dict[str, Any] | None) -> list[Deliver]:
     """A turn that said nothing to anyone, with nothing of its own in flight, reports to its dispatcher."""
     parent = live.soup.parent(turn.thread)
     above = live.soup.get(Surface, parent) if parent else None
@@ -430,6 +433,7 @@ def _reply(live: LiveJob, turn: Turn, text: str, time: float) -> list[Deliver]:
         text,
         key=f"{turn.turn}/reply",
         time=time,
+        meta=left,
     )
     return [Deliver(above.agent, above.thread, name)]
 

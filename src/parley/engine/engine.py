@@ -36,6 +36,7 @@ from parley.engine.code_agent import CodeAgent
 from parley.engine.designing import Group
 from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
 from parley.engine.executing import Executor
+from parley.engine.flows import at_work
 from parley.engine.herald import Herald
 from parley.engine.live import LiveJob, Turn, handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
@@ -64,6 +65,14 @@ def collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+
+
+def _begun_as(live: LiveJob, turn: Turn, above: Surface | None) -> str:
+    """The workspace that a new one begins as: its dispatcher's, or what a workflow says."""
+    found = at_work(live, turn.thread)
+    if found is not None and found[1].base:
+        return found[1].base
+    return above.workspace if above else ""
 
 
 class Engine:
@@ -280,8 +289,7 @@ class Engine:
             try:
                 text, data = call(live, self.world, turn, event.tool, event.arguments)
                 ok = True
-                made = event.tool if event.tool == "Note" else turn.calls[-1]
-                self._log(live, turn, "call", f'"tool":{quote(event.tool)},"call":{quote(made)}')
+                self._log(live, turn, "call", f'"tool":{quote(event.tool)},"call":{quote(turn.calls[-1])}')
             except (Refused, ValueError, RecursionError) as refused:  # what was called may be anything
                 text = str(refused) if isinstance(refused, Refused) else "this can't be read: it is no plain JSON"
                 if len(turn.refused) < REFUSALS:
@@ -501,10 +509,11 @@ class Engine:
         above = live.soup.get(Surface, parent) if parent else None
         reader = turn.agent == PROXY
         site = self.world.workspace.prepare(
-            live.job, surface.workspace, above.workspace if above else "", SEALED.get(record.state, ()), reader=reader
+            live.job, surface.workspace, _begun_as(live, turn, above), SEALED.get(record.state, ()), reader=reader
         )
         if reader:
             site = replace(site, writable=False)
+        brought = self._refreshed(live, turn, above)
         led = led_by(live.soup, turn.thread)
         if led is not None:
             self.world.workspace.clear_outcome(live.job, surface.workspace)
@@ -512,8 +521,8 @@ class Engine:
         live.bodies.pop(turn.message, None)
         told = f"\n\n{told}" if reader and (told := briefing(live, self.world, turn)) else ""
         text = texts.recovered(f"{row.body}{told}", discarded(live, turn.agent, turn.thread))
-        remark = live.remarks.pop((turn.agent, turn.thread), "")
-        text = f"{text}\n\n{remark}" if remark else text
+        for remark in (live.remarks.pop((turn.agent, turn.thread), ""), brought):
+            text = f"{text}\n\n{remark}" if remark else text
         if not live.homes:
             live.homes = str(self.world.files.home(live.job) / "homes")
         liveness.begin(turn, self._pulse, self.world.clock.now())
@@ -542,6 +551,14 @@ class Engine:
                 PHASES[record.state].skill if record.live and led else "",
             )
         )
+
+    def _refreshed(self, live: LiveJob, turn: Turn, above: Surface | None) -> str:
+        """Bring what is merged by now into a doer's tree; what it is told of that."""
+        found = at_work(live, turn.thread)
+        if found is None or found[1].kind != "doer" or above is None:
+            return ""
+        merged = self.world.workspace.refresh(live.job, turn.thread, above.workspace)
+        return texts.merged(above.agent, above.thread, merged) if merged.conflicts else ""
 
     def _log(self, live: LiveJob, turn: Turn, event: str, rest: str) -> None:
         entry = records.line(self.world.clock.now(), turn.turn, event, self.world.secrets.redact(rest))

@@ -1,13 +1,219 @@
-"""The workflow executor: an agent of the soup whose turns are this code."""
+"""The workflow executor: an agent of the soup whose turns are this code and take no time.
+
+It carries out what `parley.workflow` decides. Each turn's decisions are the events of the step that ends it.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+from parley.core.terms import Kind, Payload, Question, Surface, escalation_thread
+from parley.engine import flows, reports, texts
 from parley.engine.code_agent import CodeAgent
+from parley.engine.live import tree_slot
+from parley.engine.roster import BUS, TOOLS
+from parley.ports import Scope
+from parley.workflow import checking, deciding, executor, moving
+from parley.workflow.conduct import Adopt, Archive, Ask, Close, Conduct, Enrol, Letter, Merge, Report, Restore
+from parley.workflow.flow import Flow
+from parley.workflow.ownership import refuse_write
+from parley.workflow.plan import read_plan
+from parley.workflow.terms import (
+    ARCHITECT,
+    INTEGRATOR,
+    PLAN,
+    PROVER,
+    Merged,
+    Task,
+    Worker,
+)
+
+GAPS = 20  # that are told at once
 
 
 class Executor(CodeAgent):
     """One turn of the workflow executor."""
 
     def run(self) -> None:
-        """It has nothing to do yet."""
-        self.end(self.report("[WORKFLOW] nothing was run."))
+        """Deal with the message."""
+        flow = flows.flow_of(self.live, self.thread)
+        if flow is None:
+            self.begin()
+            return
+        act = self.conduct(flow)
+        self.deal(act)
+        executor.advance(act)
+        self.carry_out(act)
+
+    def conduct(self, flow: Flow) -> Conduct:
+        """What this turn decides from."""
+        return Conduct(flow, reports.limits_of(self.live), int(self.now), self.open, self.workspace)
+
+    # ---- what has come -----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The lead has dispatched it: the plan in its tree is the one to run."""
+        above = self.dispatcher()
+        self.world.workspace.prepare(self.live.job, self.workspace, above.workspace if above else "")
+        text = self.world.workspace.read(self.live.job, self.workspace, PLAN)
+        if text is None:
+            self.refuse([f"there is no {PLAN}; have the architecture group design the workflow first"])
+            return
+        plan, findings = read_plan(text)
+        gaps = [str(finding) for finding in findings] or reports.design_gaps(self.live, self.world, self.workspace)
+        if plan is None or gaps:
+            self.refuse(gaps)
+            return
+        act = self.conduct(Flow(self.thread))
+        executor.begin(act, text)
+        self.carry_out(act)
+
+    def refuse(self, gaps: list[str]) -> None:
+        """The plan can't be run."""
+        listed = "\n".join(f"- {gap}" for gap in gaps[:GAPS])
+        self.end(self.report(texts.fit(f"[WORKFLOW refused] the plan can't be run:\n{listed}")))
+
+    def deal(self, act: Conduct) -> None:
+        """Hear whoever has written, or what the protocol tells."""
+        meta = self.meta
+        if "answer" in meta:
+            deciding.answered(act, meta["answer"], meta.get("ruling") or "", meta.get("text", ""))
+        elif "failed" in meta:
+            deciding.lost(act, meta["failed"], meta.get("fault", ""))
+        elif "stalled" in meta:
+            deciding.stalled(act, meta["stalled"])
+        elif "withdrawn" in meta:
+            deciding.lost(act, meta["withdrawn"], "it was withdrawn")
+        elif self.row.sender_thread in act.flow.talks:
+            executor.hear(act, self.row.sender_thread, executor.Left.of(self.row.body, meta))
+        elif "intervene" in meta or "intervened" in meta:
+            self.pass_on(act)
+        elif "dead" not in meta and "merged" not in meta and act.flow.phase == "running":
+            act.do(Report(f"[WORKFLOW] it goes on:\n{moving.table(act)}"))
+
+    def pass_on(self, act: Conduct) -> None:
+        """Words of the human's reach the architect: only the architecture group changes what is planned."""
+        talk = act.flow.talks.get(act.flow.architect)
+        if talk is not None:
+            act.tell(talk.thread, self.row.body)
+        elif act.flow.phase == "running" and act.make_room():
+            act.open("architect", "", ARCHITECT, self.row.body, act.tree)
+
+    # ---- what is done about it ---------------------------------------------------------------
+
+    def carry_out(self, act: Conduct) -> None:
+        """Do all that was decided, and end the turn with it."""
+        payloads: list[Payload] = []
+        questions: list[Question] = []
+        for action in act.actions:  # which grow while they are carried out
+            match action:
+                case Letter(name, thread, body):
+                    payloads.append(self.letter(name, thread, texts.fit(body)))
+                case Close(thread):
+                    if self.live.soup.get(Surface, thread) is not None:
+                        payloads.append(self.close(thread))
+                case Ask(question, body):
+                    questions.append(self.put(question, body))
+                case Report(body):
+                    payloads.extend(self.report(texts.fit(body)))
+                case Enrol(workers):
+                    self.enrol_workers(workers)
+                case Merge(agent, workspace):
+                    self.merge(act, agent, workspace)
+                case Restore(tree, why):
+                    self.world.workspace.restore(self.live.job, self.workspace, tree, f"{self.turn}-{why}")
+                case Adopt(workspace):
+                    self.adopt(workspace)
+                case Archive():
+                    pass
+        touched = any(isinstance(action, Merge | Restore | Adopt) for action in act.actions)
+        tree = self.keep_tree() if touched or tree_slot(self.workspace) not in self.live.kept else ""
+        flows.keep(self.live, act.flow, act.changed)
+        self.end(payloads, questions, self.extra(tree=tree, flow=act.events))
+
+    def put(self, question: str, body: str) -> Question:
+        """A question to the human."""
+        letter = self.letter(
+            "proxy", escalation_thread(question), f"[QUESTION] {texts.fit(body)}", {"question": question}
+        )
+        return Question(question, letter.message, Kind.QUESTION)
+
+    def merge(self, act: Conduct, agent: str, workspace: str) -> None:
+        """Bring a tree into its own: a doer's as far as it owns what it changed, an integrator's whole."""
+        job, own = self.live.job, self.workspace
+        if agent == INTEGRATOR:
+            found = self.world.workspace.merge(job, workspace, own)
+            talk = act.flow.talks[workspace]
+            checking.settled(act, talk, found.paths, self.world.workspace.unresolved(job, own))
+            return
+        before = self.keep_tree()
+        plan = reports.whole_plan(act.flow)
+        scope = Scope(lambda path: refuse_write(plan, agent, path))
+        found = self.world.workspace.merge(job, workspace, own, scope)
+        conflicts = tuple(conflict.path for conflict in found.conflicts)
+        merging = act.flow.merging
+        number = merging.merged.number if merging else len(act.flow.merges) + 1
+        merged = Merged(
+            number, agent, act.now, taken=False, commits=found.commits, paths=found.paths, conflicts=conflicts,
+            trivial=not conflicts, kept_out=found.kept_out,
+        )  # fmt: skip
+        checking.brought(act, before, merged)
+
+    def adopt(self, workspace: str) -> None:
+        """The plan that came into force, with the instructions beside it, is taken from the architect's tree."""
+        job, store = self.live.job, self.world.workspace
+        listed = [path for path in store.listing(job, workspace, "orchestration") if _designed(path)]
+        files = {path: store.read(job, workspace, path) for path in listed}
+        store.write(job, self.workspace, {path: text for path, text in files.items() if text is not None})
+
+    # ---- who takes part ----------------------------------------------------------------------
+
+    def enrol_workers(self, workers: tuple[Worker, ...]) -> None:
+        """Workers join its team under the names that the plan gives them; and those that every workflow needs."""
+        roles = [self.role_of(worker) for worker in workers]
+        known = self.live.soup.need(Surface, self.thread, self.agent).team
+        roles += [
+            {**self.blank(name), **self.live.role(name), "team": [], "bus": list(BUS[name])}
+            for name in (ARCHITECT, INTEGRATOR)
+            if name not in known
+        ]
+        if PROVER not in known:
+            roles.append({**self.blank(PROVER), "runner": "proof", "bus": []})
+        if any(role["name"] not in known for role in roles):
+            self.enrol(roles)
+
+    def role_of(self, worker: Worker) -> dict[str, Any]:
+        """A worker as a role: what its own role says, under its name, with its limits and its tools."""
+        base, own = self.live.role(worker.role), self.live.role(worker.name)
+        bus = ["Note", "Status"] if worker.task is Task.DOER else ["Note", "Verdict"]
+        limits = dict(base.get("limits", {}))
+        if worker.time_limit_seconds:
+            limits["turn_seconds"] = worker.time_limit_seconds
+        if worker.stall_seconds:
+            limits["stall_seconds"] = worker.stall_seconds
+        tools = [tool for tool in base.get("tools", ()) if tool not in TOOLS]
+        return {
+            **self.blank(worker.name),
+            **base,
+            "name": worker.name,
+            "team": [],
+            "members": {},
+            "description": worker.objective or base.get("description", ""),
+            "tools": [*tools, *bus],
+            "runner": own.get("runner") or base.get("runner", ""),
+            "limits": limits,
+            "bus": bus,
+        }
+
+    @staticmethod
+    def blank(name: str) -> dict[str, Any]:
+        """A role that says nothing."""
+        return {
+            "name": name, "team": [], "tools": [], "description": "", "prompt": "", "model": "", "runner": "",
+            "limits": {}, "members": {}, "bus": [],
+        }  # fmt: skip
+
+
+def _designed(path: str) -> bool:
+    """Whether a file of the protocol's is the architecture group's to write."""
+    return path == PLAN or path.endswith("/agent_instructions.md")

@@ -53,6 +53,8 @@ from parley.engine.chain import link
 from parley.engine.records import dumps
 from parley.engine.signs import alarms, is_alarm
 from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
+from parley.workflow.flow import Flow
+from parley.workflow.terms import Session
 
 HANDLE = "handle"
 TREE = "tree"
@@ -147,6 +149,10 @@ class Turn:
     recalled: tuple[str, ...] = ()  # the human's decisions that it was reminded of
     calls: list[str] = field(default_factory=list)  # each accepted call in a few words
     notes: list[dict[str, Any]] = field(default_factory=list)
+    session: Session | None = None  # a worker's notes, with what it has noted in this turn
+    claim: str = ""  # the status that a worker claims for the end of its turn
+    verdict: dict[str, Any] | None = None  # what a verifier says
+    resolves: list[dict[str, Any]] = field(default_factory=list)  # the architect's answers
     refused: list[str] = field(default_factory=list)  # why its other calls were not taken
     heard: float = -1.0  # its last sign of life, by the engine's pulse; below zero while it is not put out yet
     heard_at: float = 0.0  # the same as people tell time
@@ -217,6 +223,8 @@ class LiveJob:
         self.busy_since: float | None = None  # since when somebody is at work and it was not counted yet
         self.worked_seconds = 0.0  # at work, and not counted yet
         self.homes = ""  # where its instances have their homes, once a turn was submitted
+        self.flows: dict[str, Flow] = {}  # its workflows, by their executors' threads
+        self.unwritten: set[str] = set()  # workflows whose files do not say yet how they stand
         self._rules: dict[str, str] = {}
         self._role_texts: dict[tuple[str, bool], str] = {}
         self._roles: dict[str, dict[str, Any]] = {}

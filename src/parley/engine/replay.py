@@ -48,6 +48,9 @@ from parley.engine.live import HANDLE, ROLE, handle_after, handle_slot, said_slo
 from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
+from parley.workflow.events import apply
+from parley.workflow.flow import Event, Flow
+from parley.workflow.slots import CURRENT, slot, text
 
 # The invariants look at the whole soup. A small one is looked at after each transaction; a large one when as
 # many steps have gone by as a share of its size, so that the time of an audit grows with the steps alone.
@@ -127,6 +130,7 @@ class Replay:
     size: int = 0
     unseen: int = 0  # steps since the invariants were last looked at
     confinement: Confinement = field(default_factory=Confinement)
+    flows: dict[str, Flow] = field(default_factory=dict)
     sealed: Sealed = field(default_factory=dict)  # what stands for rows that an export shows without their secrets
 
     def take(self, part: Part) -> None:
@@ -427,8 +431,24 @@ class Replay:
                 self.kept[where] = handle
             if tree:
                 self.kept[tree_slot(self.soup.need(Surface, thread, agent).workspace)] = tree
+            if "flow" in left:
+                self._flow(thread, left["flow"])
         except ODD as error:
             wrong("steps", row.number, f"what its turn left behind can't be read: {error}")
+
+    def _flow(self, thread: str, events: Sequence[Event]) -> None:
+        """A workflow's events happen again; each must be one that could."""
+        flow = self.flows.setdefault(thread, Flow(thread))
+        self.kept[CURRENT] = thread
+        changed: set[str] = set()
+        for event in events:
+            changed |= apply(flow, event)
+        for entity in changed:
+            body = text(flow, entity)
+            if body is None:
+                self.kept.pop(slot(flow, entity), None)
+            else:
+                self.kept[slot(flow, entity)] = body
 
 
 def _misplaced(

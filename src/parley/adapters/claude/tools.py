@@ -59,7 +59,55 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         "Say what you expect of the human, before you open any file. It reaches nobody.",
         _text("confidence", verdict=_VERDICT, confidence=_SURE),
     ),
-    "Note": ("Record a note.", {"type": "object"}),
+    "Note": (
+        "Note an assumption or an uncertainty; with note_id, resolve or escalate one.",
+        _text(
+            description=_STRING,
+            context=_STRING,
+            category={
+                "type": "string",
+                "description": (
+                    "technology, architecture, security, requirements, conflicting_guidance, scope: escalate; "
+                    "code_consistency, obvious_bug, implementation_detail, documentation: may be resolved"
+                ),
+            },
+            note_id=_STRING,
+            status={"type": "string", "enum": ["open", "resolved", "escalated"]},
+            resolution=_STRING,
+            escalation_reason=_STRING,
+        ),
+    ),
+    "Status": (
+        "Say how you stand when your turn ends.",
+        _text(
+            "status",
+            status={
+                "type": "string",
+                "enum": ["completion_drive_review", "ready_for_verification", "blocked"],
+            },
+        ),
+    ),
+    "Verdict": (
+        "Say what you found of the work that you verify.",
+        _text(
+            "verdict",
+            verdict={"type": "string", "enum": ["verified", "rejected", "blocked"]},
+            findings={"type": "array", "items": {"type": "string"}},
+        ),
+    ),
+    "Resolve": (
+        "Answer a blocked agent's note, or route it to the solution architect with a task.",
+        _text(
+            "agent",
+            "note_id",
+            agent=_STRING,
+            note_id=_STRING,
+            answer=_STRING,
+            source={"type": "string", "enum": ["user", "solution_architect", "planning"]},
+            route={"type": "string", "enum": ["solution_architect"]},
+            task=_STRING,
+        ),
+    ),
 }
 
 

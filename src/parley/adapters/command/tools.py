@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+CATEGORIES = (
+    "technology", "architecture", "security", "requirements", "conflicting_guidance", "scope",
+    "code_consistency", "obvious_bug", "implementation_detail", "documentation",
+)  # fmt: skip
+CLAIMS = ("completion_drive_review", "ready_for_verification", "blocked")
 VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
 
 
@@ -19,6 +24,10 @@ def _takes(required: tuple[str, ...], **properties: Mapping[str, Any]) -> dict[s
         "required": list(required),
         "additionalProperties": False,
     }
+
+
+def _of(words: tuple[str, ...], description: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(words), "description": description}
 
 
 _SURE: Mapping[str, Any] = {"type": "number", "minimum": 0, "maximum": 1, "description": "how sure you are"}
@@ -80,6 +89,43 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
             ("confidence",),
             verdict={"type": "string", "enum": list(VERDICTS), "description": "none for a plain question"},
             confidence=_SURE,
+        ),
+    ),
+    "Note": (
+        "Note what you assume or are unsure of; with `note_id`, resolve or escalate a note that is there.",
+        _takes(
+            (),
+            description=_text("what you assume or are unsure of"),
+            context=_text("what you were doing when it came up"),
+            category=_of(CATEGORIES, "the first six must be escalated; leave it out when in doubt"),
+            note_id=_text("the note to change"),
+            status=_of(("open", "resolved", "escalated"), "a new note is open unless you say otherwise"),
+            resolution=_text("how it was settled, with the evidence"),
+            escalation_reason=_text("why others have to answer it"),
+        ),
+    ),
+    "Status": (
+        "Say how you will stand when your turn ends.",
+        _takes(("status",), status=_of(CLAIMS, "what you claim")),
+    ),
+    "Verdict": (
+        "Say what you found of the work that you were given to verify.",
+        _takes(
+            ("verdict",),
+            verdict=_of(("verified", "rejected", "blocked"), "`blocked`: somebody above has to decide"),
+            findings={"type": "array", "items": {"type": "string"}, "description": "what has to be mended, one by one"},
+        ),
+    ),
+    "Resolve": (
+        "Answer a note of a blocked agent, or route it to the solution architect.",
+        _takes(
+            ("agent", "note_id"),
+            agent=_text("whose note it is"),
+            note_id=_text("which note"),
+            answer=_text("what holds; the agent goes on with it"),
+            source=_of(("user", "solution_architect", "planning"), "where the answer comes from"),
+            route=_of(("solution_architect",), "instead of an answer: who is to work it out"),
+            task=_text("with `route`: what is to be decided"),
         ),
     ),
 }

@@ -1,0 +1,49 @@
+"""Workflows as a job's owner has them: made from what is kept on the bus, changed by an executor's steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from parley.core.terms import Surface
+from parley.engine.live import LiveJob
+from parley.workflow.flow import Flow, Talk
+from parley.workflow.slots import CURRENT, load, slot, text
+from parley.workflow.terms import EXECUTOR
+
+
+def flow_of(live: LiveJob, thread: str) -> Flow | None:
+    """The workflow of an executor's thread, if it has begun."""
+    if thread not in live.flows:
+        found = load(thread, live.kept)
+        if found is None:
+            return None
+        live.flows[thread] = found
+    return live.flows[thread]
+
+
+def current_flow(live: LiveJob) -> Flow | None:
+    """The job's newest workflow."""
+    thread = live.kept.get(CURRENT)
+    return flow_of(live, thread) if thread else None
+
+
+def keep(live: LiveJob, flow: Flow, changed: Iterable[str]) -> None:
+    """Keep what has changed of a workflow, in the transaction of the step that says so."""
+    live.flows[flow.thread] = flow
+    live.keep(CURRENT, flow.thread)
+    for entity in sorted(changed):
+        body = text(flow, entity)
+        if body is None:
+            live.drop(slot(flow, entity))
+        else:
+            live.keep(slot(flow, entity), body)
+    live.unwritten.add(flow.thread)
+
+
+def at_work(live: LiveJob, thread: str) -> tuple[Flow, Talk] | None:
+    """The workflow that whoever works on a thread is part of, and what it is there for."""
+    parent = live.soup.parent(thread)
+    above = live.soup.get(Surface, parent) if parent else None
+    flow = flow_of(live, above.thread) if above is not None and above.agent == EXECUTOR else None
+    talk = flow.talks.get(thread) if flow is not None else None
+    return (flow, talk) if flow is not None and talk is not None else None

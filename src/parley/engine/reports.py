@@ -1,0 +1,242 @@
+"""What a worker's turn left, for whoever runs its workflow: its calls, and the files that it may change.
+
+It becomes the meta of the worker's message, so that the executor decides from the bus alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from parley.core.errors import Refused
+from parley.core.terms import Surface
+from parley.engine import texts
+from parley.engine.flows import at_work
+from parley.engine.live import LiveJob, Turn
+from parley.engine.reduce import message
+from parley.engine.world import World
+from parley.ports import Scope
+from parley.workflow import notes
+from parley.workflow.conduct import Conduct, Limits
+from parley.workflow.flow import EDGES, Flow, Talk
+from parley.workflow.helping import refuse_resolve
+from parley.workflow.notes import note_id, put
+from parley.workflow.ownership import refuse_write
+from parley.workflow.plain import plain
+from parley.workflow.session import take_back
+from parley.workflow.status_file import read_own_status
+from parley.workflow.terms import (
+    EXECUTOR,
+    GROUP,
+    PLAN,
+    SHARED_STATUS,
+    Plan,
+    Session,
+    Status,
+    session_of,
+)
+
+CLAIMS = (Status.REVIEW, Status.READY, Status.BLOCKED)
+VERDICTS = ("verified", "rejected", "blocked")
+MOST_FINDINGS = 50
+FINDING_LIMIT = 2000  # characters
+PROBLEMS = 20  # that are told at once
+
+
+def limits_of(live: LiveJob) -> Limits:
+    """What the job's snapshot says of workflows."""
+    said = live.settings.get("workflow", {})
+    return Limits(live.soup.charter.fan_out, int(said.get("rounds", 3)), int(said.get("similar", 85)))
+
+
+def scope_of(live: LiveJob, thread: str) -> Scope | None:
+    """What whoever works on a thread may change of its tree; None: all of it."""
+    found = at_work(live, thread)
+    if found is None or found[1].kind != "doer":
+        return None
+    flow, talk = found
+    plan = whole_plan(flow)
+    return Scope(lambda path: refuse_write(plan, talk.agent, path))
+
+
+def whole_plan(flow: Flow) -> Plan:
+    """The plan, with those who joined since."""
+    before = flow.plan or Plan("", "", {}, ())
+    return Plan(before.task, before.goal, flow.workers, before.stages, before.checkpoints, before.escalation)
+
+
+# ---- calls in mid-turn ---------------------------------------------------------------------------
+
+
+def keeps_notes(live: LiveJob, turn: Turn) -> bool:
+    """Whether the turn is a doer's of a workflow, whose notes have rules."""
+    found = at_work(live, turn.thread)
+    return found is not None and found[1].kind == "doer"
+
+
+def note(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> str:
+    """A doer's Note; the note's name. Raises Refused."""
+    flow, talk = _place(live, turn)
+    session = turn.session or _session(flow, talk)
+    made, problem = notes.called(session, arguments, int(world.clock.now()))
+    if made is None:
+        raise Refused(problem)
+    turn.session = put(session, made)
+    return f"{made.note_id} is {made.status}"
+
+
+def status(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> str:
+    """A doer's claim for the end of its turn. Raises Refused."""
+    flow, talk = _place(live, turn)
+    claim = arguments.get("status")
+    if claim not in CLAIMS:
+        raise Refused(f"status is one of: {', '.join(CLAIMS)}")
+    problem = _refuse_claim(flow.status(talk.agent), Status(claim), turn.session or _session(flow, talk))
+    if problem:
+        raise Refused(problem)
+    turn.claim = str(claim)
+    return f"you will be {claim} when your turn ends"
+
+
+def _refuse_claim(now: Status, claim: Status, session: Session) -> str:
+    if now is Status.STALLED:
+        now = Status.WORKING
+    if claim is not now and claim not in EDGES[now]:
+        return f"you are {now}, and can't become {claim}; from there it goes to: {', '.join(sorted(EDGES[now]))}"
+    if claim is Status.READY:
+        return notes.refuse_ready(session)
+    return notes.refuse_blocked(session) if claim is Status.BLOCKED else ""
+
+
+def verdict(turn: Turn, arguments: Mapping[str, Any]) -> str:
+    """A verifier's word on what it has looked at. Raises Refused."""
+    said, found = arguments.get("verdict"), arguments.get("findings", [])
+    if said not in VERDICTS:
+        raise Refused(f"verdict is one of: {', '.join(VERDICTS)}")
+    if not isinstance(found, list) or not all(isinstance(one, str) and one.strip() for one in found):
+        raise Refused("findings is a list of texts, none of them empty")
+    if len(found) > MOST_FINDINGS or any(len(one) > FINDING_LIMIT or texts.fit(one) != one for one in found):
+        raise Refused(f"give {MOST_FINDINGS} findings at most, each of {FINDING_LIMIT} characters that are some")
+    if said != "verified" and not found:
+        raise Refused("say what you found: whoever made it has to act on that")
+    turn.verdict = {"verdict": said, "findings": list(found)}
+    return f"your verdict is {said}"
+
+
+def resolve(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> str:
+    """An answer of the architect's to a note. Raises Refused."""
+    flow, _ = _place(live, turn)
+    for name, value in arguments.items():
+        if not isinstance(value, str) or len(value) > notes.MOST_TEXT or texts.fit(value) != value:
+            raise Refused(f"{name} is a text of {notes.MOST_TEXT} characters at most")
+    which = (arguments.get("agent"), arguments.get("note_id"))
+    if any((one["agent"], one["note_id"]) == which for one in turn.resolves):
+        raise Refused(f"{which[1]} of {which[0]} is answered already in this turn")
+    act = Conduct(flow, limits_of(live), int(world.clock.now()), str)
+    if problem := refuse_resolve(act, arguments, consulted=_consulted(live, world, turn)):
+        raise Refused(problem)
+    turn.resolves.append(dict(arguments))
+    return f"{which[1]} of {which[0]} will be answered when your turn ends"
+
+
+def _consulted(live: LiveJob, world: World, turn: Turn) -> bool:
+    """Whether the turn works on the answer to a question of its agent's."""
+    row = message(live, world, turn.message)
+    return row.sender_thread.startswith("escalation:") and '"answer"' in row.meta
+
+
+def _place(live: LiveJob, turn: Turn) -> tuple[Flow, Talk]:
+    found = at_work(live, turn.thread)
+    if found is None:
+        raise Refused("you are not part of a workflow")
+    return found
+
+
+def _session(flow: Flow, talk: Talk) -> Session:
+    standing = flow.members[talk.agent].standing if talk.agent in flow.members else None
+    return (standing.session if standing else None) or Session("", 0)
+
+
+# ---- the end of a turn ---------------------------------------------------------------------------
+
+
+def report(live: LiveJob, world: World, turn: Turn) -> dict[str, Any] | None:
+    """What the turn left for the code that dispatched it; None where no code did."""
+    parent = live.soup.parent(turn.thread)
+    above = live.soup.get(Surface, parent) if parent else None
+    if above is None or above.agent not in (EXECUTOR, GROUP):
+        return None
+    left: dict[str, Any] = {"verdict": turn.verdict} if turn.verdict else {}
+    found = at_work(live, turn.thread)
+    if found is not None:
+        flow, talk = found
+        workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
+        if talk.kind == "doer":
+            left |= _doer(live, world, turn, flow, talk, workspace)
+        elif talk.kind == "architect":
+            left |= _architect(live, world, turn, flow, workspace)
+    return {"worker": left}
+
+
+def _doer(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, workspace: str) -> dict[str, Any]:
+    """Its notes and its claim, by its calls and by its files; what of these can't be taken is told to it."""
+    given = _session(flow, talk)
+    session, now = turn.session or given, int(world.clock.now())
+    problems: list[str] = []
+    written = world.workspace.read(live.job, workspace, session_of(talk.agent))
+    if written is not None:
+        changes, findings = take_back(given, written, now, talk.agent)
+        problems += [str(finding) for finding in findings]
+        before = {one.note_id: one for one in given.notes}
+        for change in changes:
+            if change.made:
+                name = note_id(len(session.notes) + 1)
+                session = put(session, replace(change.note, note_id=name))
+            elif (
+                next(one for one in session.notes if one.note_id == change.note.note_id) == before[change.note.note_id]
+            ):
+                session = put(session, change.note)
+    claim, more = _claimed(live, world, turn, flow.status(talk.agent), session, workspace, talk.agent)
+    problems += more
+    known = {one.note_id: one for one in given.notes}
+    made = [plain(one) for one in session.notes if known.get(one.note_id) != one]
+    left = {"notes": made, "claim": claim, "problems": [texts.fit(problem) for problem in problems[:PROBLEMS]]}
+    return {name: value for name, value in left.items() if value}
+
+
+def _claimed(
+    live: LiveJob, world: World, turn: Turn, now: Status, session: Session, workspace: str, agent: str
+) -> tuple[str, list[str]]:
+    """The status that a doer claims: by its call, else by its own entry in the shared file."""
+    if turn.claim:
+        return turn.claim, []
+    text = world.workspace.read(live.job, workspace, SHARED_STATUS)
+    if text is None:
+        return "", []
+    said, findings = read_own_status(text, agent)
+    if findings:
+        return "", [str(finding) for finding in findings]
+    if said is None or said is now or (said is Status.WORKING and now is Status.STALLED):
+        return "", []
+    field = f"{SHARED_STATUS}: agents.{agent}.status"
+    if said not in CLAIMS:
+        return "", [f"{field} is {said}; a doer may claim: {', '.join(CLAIMS)}"]
+    problem = _refuse_claim(now, said, session)
+    return ("", [f"{field}: {problem}"]) if problem else (str(said), [])
+
+
+def _architect(live: LiveJob, world: World, turn: Turn, flow: Flow, workspace: str) -> dict[str, Any]:
+    left: dict[str, Any] = {"resolves": turn.resolves} if turn.resolves else {}
+    text = world.workspace.read(live.job, workspace, PLAN)
+    if text is not None and flow.plan is not None and text != flow.plan.text:
+        left["plan"] = text
+        gaps = design_gaps(live, world, workspace)
+        if gaps:
+            left["gaps"] = gaps
+    return left
+
+
+def design_gaps(live: LiveJob, world: World, workspace: str) -> list[str]:
+    """What the design check says of the plan and its files in a workspace."""
+    return []

@@ -1,0 +1,239 @@
+"""How a doer's output is checked and taken: its commands are run, a verifier judges, then it is merged and proved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from parley.workflow import moving, words
+from parley.workflow.conduct import Conduct, Merge, Restore
+from parley.workflow.flow import Merging, Talk
+from parley.workflow.plain import plain
+from parley.workflow.terms import INTEGRATOR, PROVER, Merged, Proof, Round, Status
+
+MOST_PROOFS = 200
+MOST_OUTPUT = 4000  # characters of a command's output that are kept
+
+
+# ---- verification --------------------------------------------------------------------------------
+
+
+def check(act: Conduct, agent: str) -> None:
+    """A doer is ready: run its commands in a tree of their own, then let its verifier judge."""
+    worker, workspace = act.worker(agent), act.member(agent).workspace
+    if worker.acceptance.commands:
+        act.happen("check", agent=agent, step="proving")
+        body = words.commands(worker.acceptance.commands, worker.time_limit_seconds)
+        act.open("prover", agent, PROVER, body, workspace, "check")
+    else:
+        _judge(act, agent, ())
+
+
+def _judge(act: Conduct, agent: str, proofs: Sequence[Proof]) -> None:
+    worker, member = act.worker(agent), act.member(agent)
+    act.happen("check", agent=agent, step="judging", proofs=[plain(proof) for proof in proofs])
+    body = words.verify(worker, member.standing.session, proofs, member.standing.rounds)
+    act.open("verifier", agent, worker.verifier, body, member.workspace)
+
+
+def proved(act: Conduct, talk: Talk, text: str) -> None:
+    """The prover tells what the commands did."""
+    act.close(talk.thread)
+    if talk.about == "merge":
+        _merge_proved(act, read_proofs(text, _commands(act, act.flow.merging)))
+    elif act.flow.status(talk.agent) is Status.READY:
+        _judge(act, talk.agent, read_proofs(text, act.worker(talk.agent).acceptance.commands))
+
+
+def read_proofs(text: str, commands: Sequence[str]) -> tuple[Proof, ...]:
+    """What the prover's words say of each command; a command that they say nothing of did not hold."""
+    try:
+        listed = json.loads(text)["proofs"]
+        found = {str(one["command"]): one for one in listed[:MOST_PROOFS]}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        found = {}
+    return tuple(_proof(command, found.get(command)) for command in dict.fromkeys(commands))
+
+
+def _proof(command: str, said: Any) -> Proof:
+    if not isinstance(said, dict) or type(said.get("code")) is not int:
+        return Proof(command, -1, "", fault="it was not run")
+    seconds: Any = said.get("seconds")
+    return Proof(
+        command,
+        said["code"],
+        str(said.get("output", ""))[-MOST_OUTPUT:],
+        round(float(seconds), 3) if type(seconds) in (int, float) else 0.0,
+        str(said.get("fault", ""))[:500],
+    )
+
+
+def judged(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str]) -> None:
+    """A verifier has looked."""
+    agent = talk.agent
+    member = act.member(agent)
+    if member.checking != "judging":
+        act.close(talk.thread)
+        return
+    if not verdict:
+        _no_verdict(act, talk)
+        return
+    proofs = member.proofs
+    if verdict == "verified" and not all(proof.holds for proof in proofs):
+        failing = [f"`{proof.command}` fails, so `verified` does not count" for proof in proofs if not proof.holds]
+        verdict, findings = "rejected", (*findings, *failing)
+    number = len(member.standing.rounds) + 1
+    found = Round(number, talk.name, verdict, tuple(findings), proofs, act.now)
+    act.close(talk.thread)
+    act.happen("round", agent=agent, round=plain(found))
+    if verdict == "verified":
+        act.happen("check", agent=agent, step="merging")
+        merge_next(act)
+    elif verdict == "blocked":
+        reason = "; ".join(findings) or "its verifier says so"
+        act.escalate(agent, f"{talk.name} blocks it: {reason}", "a verifier asks for a decision")
+        moving.block(act, agent, f"blocked by {talk.name}")
+    else:
+        failed(act, agent, words.rejected(agent, found), f"rejected by {talk.name}: {'; '.join(findings)}")
+
+
+def _no_verdict(act: Conduct, talk: Talk) -> None:
+    nudges = act.member(talk.agent).nudges
+    if nudges < act.limits.rounds:
+        act.happen("count", agent=talk.agent, nudges=nudges + 1)
+        act.tell(talk.thread, f"[VERIFY] {talk.agent}: your turn ended without a verdict. Call Verdict.")
+    else:
+        judged(act, talk, "blocked", (f"{talk.name} ended {nudges + 1} turns without a verdict",))
+
+
+def failed(act: Conduct, agent: str, body: str, why: str) -> None:
+    """A round or a merge did not end well: back to work, and after so many times up."""
+    rejections = act.member(agent).rejections + 1
+    act.happen("count", agent=agent, rejections=rejections)
+    if rejections >= act.limits.rounds:
+        said = f"{rejections} rounds did not end well; the last: {why}"
+        act.escalate(agent, said, "it would go round in circles")
+        moving.block(act, agent, said)
+    else:
+        act.move(agent, Status.WORKING, why)
+        moving.go_on(act, agent, body)
+
+
+# ---- merging -------------------------------------------------------------------------------------
+
+
+def merge_next(act: Conduct) -> None:
+    """Merges are serial: the next one begins when none goes on."""
+    flow = act.flow
+    if flow.merging is None and flow.mergeable:
+        agent = next(iter(flow.mergeable))
+        merged = Merged(len(flow.merges) + 1, agent, act.now, taken=False)
+        act.happen("merge begins", merging=plain(Merging(agent, "", merged, (agent,))))
+        act.do(Merge(agent, act.member(agent).workspace))
+
+
+def brought(act: Conduct, before: str, merged: Merged) -> None:
+    """A doer's tree was brought into the executor's: what came of it so far."""
+    agent = merged.agent
+    sides = (agent, *(side for side in _others(act, merged.conflicts) if side != agent))
+    merging = Merging(agent, before, merged, sides)
+    act.happen("merge begins", merging=plain(merging))
+    if merged.conflicts:
+        if act.make_room():
+            body = words.integrate(agent, merged.conflicts, [act.worker(side) for side in sides])
+            act.open("integrator", agent, INTEGRATOR, body, act.tree)
+        else:
+            _refuse(act, "there was no room for whoever settles its conflicts")
+    else:
+        _prove(act)
+
+
+def _others(act: Conduct, paths: Sequence[str]) -> list[str]:
+    """Who last brought the paths that are in conflict."""
+    found = []
+    for path in paths:
+        found += [one.agent for one in reversed(act.flow.merges) if one.taken and path in one.paths][:1]
+    return list(dict.fromkeys(found))
+
+
+def _commands(act: Conduct, merging: Merging | None) -> list[str]:
+    sides = merging.sides if merging else ()
+    return [command for side in sides for command in act.worker(side).acceptance.commands]
+
+
+def _prove(act: Conduct) -> None:
+    merging = act.flow.merging
+    commands = _commands(act, merging)
+    if merging is None:
+        return
+    if not commands:
+        _merge_proved(act, ())
+    elif act.make_room():
+        limits = [act.worker(side).time_limit_seconds for side in merging.sides]
+        act.open("prover", merging.agent, PROVER, words.commands(commands, max(limits)), act.tree, "merge")
+    else:
+        _refuse(act, "there was no room for whoever proves it")
+
+
+def integrated(act: Conduct, talk: Talk) -> None:
+    """The integrator has settled what was in conflict, or says so: its tree is brought in, and proved."""
+    act.do(Merge(INTEGRATOR, talk.thread))
+
+
+def settled(act: Conduct, talk: Talk, paths: Sequence[str], still: Sequence[str]) -> None:
+    """The integrator's tree was brought in."""
+    merging = act.flow.merging
+    act.close(talk.thread)
+    if merging is None:
+        return
+    if still:
+        _refuse(act, f"conflicts are left in {', '.join(still)}")
+        return
+    merged = replace(
+        merging.merged,
+        resolved_by=talk.name,
+        trivial=False,
+        paths=tuple(dict.fromkeys((*merging.merged.paths, *paths))),
+    )
+    act.happen("merge begins", merging=plain(replace(merging, merged=merged)))
+    _prove(act)
+
+
+def _merge_proved(act: Conduct, proofs: Sequence[Proof]) -> None:
+    merging = act.flow.merging
+    if merging is None:
+        return
+    merged = replace(merging.merged, proofs=tuple(proofs))
+    act.happen("merge begins", merging=plain(replace(merging, merged=merged)))
+    failing = [proof.command for proof in proofs if not proof.holds]
+    if failing:
+        _refuse(act, f"on the result this fails: {', '.join(failing)}")
+        return
+    act.happen("merge ends", merged=plain(replace(merged, taken=True, time=act.now)))
+    moving.verified(act, merging.agent)
+    merge_next(act)
+
+
+def _refuse(act: Conduct, why: str) -> None:
+    """The merge is not taken: the tree goes back to what it was, and the doer to work."""
+    merging = act.flow.merging
+    if merging is None:
+        return
+    merged = replace(merging.merged, taken=False, reason=why, time=act.now)
+    act.happen("merge ends", merged=plain(merged))
+    act.do(Restore(merging.before, f"merge-{merged.number}"))
+    failed(act, merging.agent, words.not_merged(merging.agent, merged), f"its merge was not taken: {why}")
+    merge_next(act)
+
+
+def lost(act: Conduct, talk: Talk, fault: str) -> None:
+    """Whoever checks or integrates could not go on: the doer's output is not judged, and somebody has to look."""
+    act.close(talk.thread)
+    merging = act.flow.merging
+    if merging is not None and merging.agent == talk.agent and (talk.kind == "integrator" or talk.about == "merge"):
+        _refuse(act, f"{talk.name} could not go on: {fault}")
+    elif act.flow.status(talk.agent) is Status.READY:
+        act.escalate(talk.agent, f"{talk.name} could not check it: {fault}", "nobody could check it")
+        moving.block(act, talk.agent, f"{talk.name} could not go on")

@@ -1,0 +1,192 @@
+"""What is decided above: a plan that changes, a doer that fails or stalls, and what the human says of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import unified_diff
+
+from parley.workflow import checking, moving, words
+from parley.workflow.conduct import Adopt, Ask, Conduct
+from parley.workflow.flow import Illegal, Pending
+from parley.workflow.notes import BY_EXECUTOR, BY_USER
+from parley.workflow.plain import plain
+from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Rescope, Status, Worker
+
+PLAN_ABOUT = "plan"  # what the architect was told last: its plan has gaps, or was not approved
+MOST_DIFF = 6000  # characters that the human is shown
+
+
+# ---- the plan changes ----------------------------------------------------------------------------
+
+
+def propose(act: Conduct, plan: str) -> None:
+    """A plan without gaps waits for the human."""
+    before = act.flow.plan.text if act.flow.plan else ""
+    act.happen("draft", text=plan)
+    diff = "\n".join(
+        unified_diff(before.splitlines(), plan.splitlines(), "the plan in force", "the plan as changed", lineterm="")
+    )
+    body = (
+        "The architecture group has changed the workflow's plan, and the design check finds no gap in it. "
+        f"Approve it, or say what to revise.\n\n{diff[:MOST_DIFF]}"
+    )
+    ask(act, Pending("plan", text=plan), body)
+
+
+def _adopt(act: Conduct, plan: str) -> None:
+    flow = act.flow
+    before = dict(flow.workers)
+    architect = flow.talks.get(flow.architect)
+    try:
+        act.happen("plan", text=plan, time=act.now)
+    except Illegal as problem:
+        act.happen("draft", text="")
+        if architect is not None:
+            act.tell(architect.thread, f"[DESIGN gaps] the plan can't come into force: {problem}", PLAN_ABOUT)
+        return
+    if architect is not None:
+        act.do(Adopt(architect.thread))
+    moving.enrol(act, [worker for name, worker in flow.workers.items() if before.get(name) != worker])
+    for name, worker in flow.workers.items():
+        was = before.get(name)
+        if was is not None and was.owns != worker.owns:
+            change = Rescope(act.now, name, ARCHITECT, was.owns, worker.owns, "the plan was changed, and approved")
+            act.happen("rescope", rescope=plain(change))
+    for name, worker in flow.workers.items():
+        was = before.get(name)
+        if (
+            was is not None
+            and name in flow.members
+            and _other_task(was, worker)
+            and flow.status(name) in (Status.VERIFIED, Status.READY)
+        ):
+            act.move(name, Status.WORKING, "its contract was changed")
+            moving.go_on(act, name, f"[PLAN changed] {name}: your contract is another now.")
+
+
+def _other_task(was: Worker, now: Worker) -> bool:
+    """Whether what was made under one contract may not do under the other."""
+    names = ("objective", "deliverable", "acceptance", "outputs", "inputs")
+    return any(getattr(was, name) != getattr(now, name) for name in names)
+
+
+# ---- the human -----------------------------------------------------------------------------------
+
+
+def ask(act: Conduct, pending: Pending, body: str) -> None:
+    """Ask the human; the answer comes as a message."""
+    question = act.new().partition(":")[2]
+    act.happen("ask", question=question, pending=plain(pending))
+    act.do(Ask(question, body))
+
+
+def ask_next(act: Conduct) -> None:
+    """Who has failed is asked about when those beside it have ended their turns."""
+    flow = act.flow
+    if not flow.failed or any(talk.busy and talk.kind == "doer" for talk in flow.talks.values()):
+        return
+    asked = {pending.agent for pending in flow.questions.values()}
+    for agent in list(flow.failed):
+        if agent not in asked:
+            reason = act.member(agent).standing.reason
+            body = f"{agent} has failed: {reason}. {_CHOICES}\n\n{moving.table(act)}"
+            ask(act, Pending("failed", agent), body)
+
+
+_CHOICES = (
+    "Approve, or answer in words, to try it again with what you say; answer `abandon` to go on without it and all that "
+    "depends on it; answer `stop` to stop the workflow."
+)
+
+
+def hopeless(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
+    """What the human is told of notes that nobody below has answered."""
+    listed = "\n".join(words.line(note) for note in notes)
+    return (
+        f"{agent} is blocked, and the architecture group has not answered:\n{listed}\n\n"
+        "What you say becomes the answer to all of these. Or answer `abandon` or `stop`."
+    )
+
+
+def answered(act: Conduct, question: str, ruling: str, text: str) -> None:
+    """The human has spoken."""
+    pending = act.flow.questions.get(question)
+    if pending is None:
+        return
+    act.happen("answer", question=question)
+    word = text.strip().lower()
+    if word == "stop" or ruling in ("withdraw", "backtrack plan", "backtrack intent"):
+        moving.stop(act, f"the human says {ruling or word}: {text}")
+    elif pending.about == "plan":
+        _plan_answered(act, pending, ruling, text)
+    elif word == "abandon":
+        moving.abandon(act, pending.agent, "the human says so")
+    elif act.flow.status(pending.agent) is Status.BLOCKED:
+        for note in moving.waiting(act.member(pending.agent)):
+            act.settle(pending.agent, note, text or "go on as you think best", BY_USER)
+    elif act.flow.status(pending.agent) in (Status.FAILED, Status.STALLED) and act.make_room():
+        moving.again(act, pending.agent, text)
+
+
+def _plan_answered(act: Conduct, pending: Pending, ruling: str, text: str) -> None:
+    if ruling == "approve":
+        _adopt(act, pending.text)
+        return
+    act.happen("draft", text="")
+    architect = act.flow.talks.get(act.flow.architect)
+    if architect is not None:
+        act.tell(architect.thread, f"[ANSWER revise] the changed plan was not approved: {text}", PLAN_ABOUT)
+
+
+# ---- those who are lost --------------------------------------------------------------------------
+
+
+def lost(act: Conduct, thread: str, fault: str) -> None:
+    """A conversation could not go on: its agent crashed too often, or was withdrawn."""
+    talk = act.flow.talks.get(thread)
+    if talk is None:
+        return
+    if talk.kind == "doer":
+        tries = act.member(talk.agent).standing.crashes
+        act.happen("progress", agent=talk.agent, time=act.now, crashes=tries + 1)
+        moving.fail(act, talk.agent, fault)
+    elif talk.kind == "architect":
+        act.close(talk.thread)
+        if talk.agent in act.flow.blocked:
+            notes = moving.waiting(act.member(talk.agent))
+            ask(act, Pending("unresolved", talk.agent), hopeless(act, talk.agent, notes))
+    else:
+        checking.lost(act, talk, fault)
+
+
+def stalled(act: Conduct, thread: str) -> None:
+    """A conversation shows no sign of life: what its contract says is done, and recorded."""
+    talk = act.flow.talks.get(thread)
+    if talk is None:
+        return
+    if talk.kind != "doer":
+        lost(act, thread, "it shows no sign of life")
+        return
+    agent = talk.agent
+    if act.flow.status(agent) not in (Status.WORKING, Status.REVIEW):
+        return
+    remedy = act.worker(agent).on_stall
+    act.move(agent, Status.STALLED, "it shows no sign of life")
+    act.close(thread)
+    outcome = {
+        Remedy.REPLAN: "the architect is asked to change the plan",
+        Remedy.RESCOPE: "the architect is asked to change what it owns",
+        Remedy.ESCALATE: "the human is asked",
+        Remedy.ABANDON: "the workflow goes on without it",
+    }[remedy]
+    act.happen("action", action=plain(LivenessAction(act.now, agent, remedy, "workflow-executor", outcome)))
+    if remedy is Remedy.ABANDON:
+        moving.abandon(act, agent, "it stalled, and its contract says abandon", BY_EXECUTOR)
+    elif remedy is Remedy.ESCALATE:
+        body = f"{agent} shows no sign of life, and was stopped. {_CHOICES}"
+        ask(act, Pending("stalled", agent), body)
+    else:
+        wanted = "its task is to be planned anew" if remedy is Remedy.REPLAN else "what it owns is to be changed"
+        category = Category.CONFLICT if remedy is Remedy.REPLAN else Category.SCOPE
+        act.escalate(agent, f"{agent} has stalled: {wanted}", f"its contract says {remedy}", category)
+        moving.block(act, agent, f"stalled: {remedy}")

@@ -1,0 +1,301 @@
+"""What can happen to a workflow. An event that the table of statuses, or another rule, forbids does not happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from parley.workflow.flow import EDGES, Asked, Event, Flow, Illegal, Member, Merging, Pending, Talk, become, index
+from parley.workflow.notes import put, unsettled
+from parley.workflow.plain import read
+from parley.workflow.plan import read_plan
+from parley.workflow.terms import (
+    LivenessAction,
+    Merged,
+    Note,
+    Proof,
+    Rescope,
+    Round,
+    Session,
+    Standing,
+    Status,
+    Task,
+    Worker,
+)
+
+
+def apply(flow: Flow, event: Event) -> set[str]:
+    """Let an event happen; the entities that it changed. Illegal, and nothing is changed, where it can't."""
+    try:
+        happen = EVENTS[event["event"]]
+        changed = happen(flow, event)
+    except Illegal:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Illegal(f"{event.get('event')!s:.40}: {error!r:.200}") from error
+    flow.count += 1
+    return changed | {"flow"}
+
+
+def _plan(flow: Flow, event: Event) -> set[str]:
+    """A plan comes into force: the first, or one that changes what is not done yet."""
+    plan, findings = read_plan(event["text"])
+    if plan is None:
+        raise Illegal(f"the plan can't be read: {findings[0] if findings else 'it is empty'}")
+    dropped = [name for name in flow.members if name not in plan.workers and name not in flow.added]
+    for name in dropped:
+        if flow.status(name) is not Status.PENDING:
+            raise Illegal(f"{name} is at work, or was, and can't be left out of the plan")
+    flow.plan, flow.draft = plan, ""
+    flow.started = flow.started or event["time"]
+    new = [worker.name for worker in plan.doers if worker.name not in flow.members]
+    flow.members |= {name: Member(Standing(name)) for name in new}
+    flow.members = {name: flow.members[name] for name in [*(worker.name for worker in plan.doers), *flow.added]}
+    index(flow)
+    return {"plan", *(f"agent {name}" for name in (*dropped, *new))}
+
+
+def _draft(flow: Flow, event: Event) -> set[str]:
+    flow.draft = event["text"]
+    return {"plan"}
+
+
+def _join(flow: Flow, event: Event) -> set[str]:
+    """Somebody who is not in the plan works like those who are."""
+    worker = read(Worker, event["worker"])
+    if worker.name in flow.workers and worker.name not in flow.added:
+        raise Illegal(f"{worker.name} is in the plan")
+    flow.added[worker.name] = worker
+    if worker.task is Task.DOER and worker.name not in flow.members:
+        flow.members[worker.name] = Member(Standing(worker.name))
+    index(flow)
+    return {f"worker {worker.name}", f"agent {worker.name}"}
+
+
+def _status(flow: Flow, event: Event) -> set[str]:
+    name, to = event["agent"], Status(event["to"])
+    member = flow.members[name]
+    standing = member.standing
+    old = standing.status
+    if to not in EDGES[old]:
+        raise Illegal(f"{name} is {old} and can't become {to}")
+    if to is Status.WORKING and old is Status.PENDING and not flow.may_start(name):
+        raise Illegal(f"{name} can't start: what it depends on, or an earlier stage, is not verified")
+    if to in (Status.READY, Status.VERIFIED, Status.COMPLETE) and unsettled(standing.session):
+        raise Illegal(f"{name} has a note that is not settled and can't become {to}")
+    if to is Status.VERIFIED and (not standing.rounds or standing.rounds[-1].verdict != "verified"):
+        raise Illegal(f"{name} was not approved by its verifier")
+    version = standing.version + (to is Status.VERIFIED)
+    now = replace(standing, status=to, last_update=event["time"], reason=event.get("reason", ""), version=version)
+    checking = "" if to is not Status.READY else member.checking
+    become(flow, replace(member, standing=now, since=flow.count, checking=checking, given_up=False, nudges=0))
+    return {f"agent {name}"}
+
+
+def _give_up(flow: Flow, event: Event) -> set[str]:
+    member = flow.members[event["agent"]]
+    if member.standing.status is not Status.FAILED:
+        raise Illegal(f"{event['agent']} has not failed")
+    become(flow, replace(member, given_up=True))
+    return {f"agent {event['agent']}"}
+
+
+def _session(flow: Flow, event: Event) -> set[str]:
+    member = flow.members[event["agent"]]
+    session = Session(event["task_id"], event["time"])
+    become(flow, replace(member, standing=replace(member.standing, session=session)))
+    return {f"agent {event['agent']}"}
+
+
+def _note(flow: Flow, event: Event) -> set[str]:
+    member, note = flow.members[event["agent"]], read(Note, event["note"])
+    if member.standing.session is None:
+        raise Illegal(f"{event['agent']} has not begun")
+    session = put(member.standing.session, note)
+    become(flow, replace(member, standing=replace(member.standing, session=session)))
+    return {f"agent {event['agent']}"}
+
+
+def _read(flow: Flow, event: Event) -> set[str]:
+    """Whose output a doer has before it, and which version; what it was told of is no longer stale."""
+    member = flow.members[event["agent"]]
+    seen = dict(member.standing.read) | dict(event["read"])
+    standing = replace(member.standing, read=tuple(sorted(seen.items())))
+    become(flow, replace(member, standing=standing, stale=()))
+    return {f"agent {event['agent']}"}
+
+
+def _stale(flow: Flow, event: Event) -> set[str]:
+    member = flow.members[event["agent"]]
+    become(flow, replace(member, stale=(*member.stale, event["of"])))
+    return {f"agent {event['agent']}"}
+
+
+def _progress(flow: Flow, event: Event) -> set[str]:
+    """A sign of life, and how often a turn was lost since the last one that ended."""
+    member = flow.members[event["agent"]]
+    standing = replace(member.standing, last_progress=event["time"], crashes=event.get("crashes", 0))
+    become(flow, replace(member, standing=standing))
+    return {f"agent {event['agent']}"}
+
+
+def _check(flow: Flow, event: Event) -> set[str]:
+    """How far the check of a doer's output has come."""
+    member = flow.members[event["agent"]]
+    if member.standing.status is not Status.READY:
+        raise Illegal(f"{event['agent']} is not ready for verification")
+    proofs = tuple(read(Proof, proof) for proof in event.get("proofs", ()))
+    become(flow, replace(member, checking=event["step"], proofs=proofs or member.proofs))
+    return {f"agent {event['agent']}"}
+
+
+def _count_up(flow: Flow, event: Event) -> set[str]:
+    """What was tried is counted, so that nothing is tried for ever."""
+    member = flow.members[event["agent"]]
+    nudges, rejections = int(event.get("nudges", member.nudges)), int(event.get("rejections", member.rejections))
+    routed = tuple((str(note), str(task)) for note, task in event.get("routed", member.routed))
+    become(flow, replace(member, nudges=nudges, rejections=rejections, routed=routed))
+    return {f"agent {event['agent']}"}
+
+
+def _round(flow: Flow, event: Event) -> set[str]:
+    member, found = flow.members[event["agent"]], read(Round, event["round"])
+    standing = member.standing
+    if standing.status is not Status.READY or found.number != len(standing.rounds) + 1:
+        raise Illegal(f"{event['agent']} is not in round {found.number}")
+    if found.verdict not in ("verified", "rejected", "blocked") or found.verifier == event["agent"]:
+        raise Illegal(f"{found.verifier} can't say {found.verdict!r:.20} of {event['agent']}")
+    if found.verdict == "verified" and not all(proof.holds for proof in found.proofs):
+        raise Illegal(f"a command of {event['agent']} fails, so it is not verified")
+    become(flow, replace(member, standing=replace(standing, rounds=(*standing.rounds, found)), proofs=()))
+    return {f"agent {event['agent']}"}
+
+
+def _open(flow: Flow, event: Event) -> set[str]:
+    talk = read(Talk, event["talk"])
+    if talk.thread in flow.talks:
+        raise Illegal(f"{talk.thread} is open already")
+    flow.talks[talk.thread] = talk
+    changed = {f"talk {talk.thread}"}
+    if talk.kind == "architect":
+        flow.architect = talk.thread
+    if talk.kind == "doer":
+        flow.doing += 1
+        member = flow.members[talk.agent]
+        become(flow, replace(member, standing=replace(member.standing, thread=talk.thread), workspace=talk.thread))
+        changed.add(f"agent {talk.agent}")
+    return changed
+
+
+def _close(flow: Flow, event: Event) -> set[str]:
+    talk = flow.talks.pop(event["thread"])
+    changed = {f"talk {talk.thread}"}
+    if talk.kind == "architect":
+        flow.architect = ""
+    if talk.kind == "doer":
+        flow.doing -= 1
+        member = flow.members.get(talk.agent)
+        if member is not None and member.standing.thread == talk.thread:
+            become(flow, replace(member, standing=replace(member.standing, thread="")))
+            changed.add(f"agent {talk.agent}")
+    return changed
+
+
+def _tell(flow: Flow, event: Event) -> set[str]:
+    """A conversation is told something, or has answered."""
+    talk = flow.talks[event["thread"]]
+    flow.talks[talk.thread] = replace(talk, busy=bool(event["busy"]), about=event.get("about", talk.about))
+    return {f"talk {talk.thread}"}
+
+
+def _merge_begins(flow: Flow, event: Event) -> set[str]:
+    merging = read(Merging, event["merging"])
+    if flow.merging is not None and flow.merging.agent != merging.agent:
+        raise Illegal(f"{flow.merging.agent} is being merged")
+    flow.merging = merging
+    return {"merging"}
+
+
+def _merge_ends(flow: Flow, event: Event) -> set[str]:
+    merged = read(Merged, event["merged"])
+    if merged.number != len(flow.merges) + 1:
+        raise Illegal(f"merge {merged.number} is not the next")
+    if merged.taken and not all(proof.holds for proof in merged.proofs):
+        raise Illegal(f"the proof of merge {merged.number} fails, so it can't be taken")
+    flow.merges.append(merged)
+    flow.merging = None
+    return {"merging", f"merge {merged.number}"}
+
+
+def _rescope(flow: Flow, event: Event) -> set[str]:
+    flow.rescopes.append(read(Rescope, event["rescope"]))
+    return {f"rescope {len(flow.rescopes)}"}
+
+
+def _act(flow: Flow, event: Event) -> set[str]:
+    flow.actions.append(read(LivenessAction, event["action"]))
+    return {f"action {len(flow.actions)}"}
+
+
+def _ask(flow: Flow, event: Event) -> set[str]:
+    flow.questions[event["question"]] = read(Pending, event["pending"])
+    return {f"question {event['question']}"}
+
+
+def _answer(flow: Flow, event: Event) -> set[str]:
+    flow.questions.pop(event["question"])
+    return {f"question {event['question']}"}
+
+
+def _hand_up(flow: Flow, event: Event) -> set[str]:
+    """A question of a task goes up; all of them are kept, so that going in circles is noticed."""
+    asked = read(Asked, event["asked"])
+    flow.history[event["task"]] = (*flow.history.get(event["task"], ()), asked)
+    return {f"history {event['task']}"}
+
+
+def _commission(flow: Flow, event: Event) -> set[str]:
+    """What the solution architect is to answer, or has answered."""
+    flow.commissioned = [[str(agent), str(note)] for agent, note in event["notes"]]
+    return set()
+
+
+def _phase(flow: Flow, event: Event) -> set[str]:
+    if event["phase"] not in ("running", "complete", "stopped"):
+        raise Illegal(f"{event['phase']!r:.20} is no phase")
+    if event["phase"] == "complete" and (flow.undone or flow.unsettled):
+        raise Illegal("a doer is not verified, or a note is not settled")
+    flow.phase = event["phase"]
+    return set()
+
+
+EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
+    {
+        "plan": _plan,
+        "draft": _draft,
+        "join": _join,
+        "status": _status,
+        "given up": _give_up,
+        "session": _session,
+        "note": _note,
+        "read": _read,
+        "stale": _stale,
+        "progress": _progress,
+        "check": _check,
+        "count": _count_up,
+        "round": _round,
+        "open": _open,
+        "close": _close,
+        "tell": _tell,
+        "merge begins": _merge_begins,
+        "merge ends": _merge_ends,
+        "rescope": _rescope,
+        "action": _act,
+        "ask": _ask,
+        "answer": _answer,
+        "hand up": _hand_up,
+        "commission": _commission,
+        "phase": _phase,
+    }
+)

@@ -1,0 +1,180 @@
+"""The executor's decisions: it starts what the plan says when its time has come, and hears what came of it.
+
+It never decides a sequence. What is to be checked, merged or helped is the business of `checking` and `helping`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parley.workflow import checking, deciding, helping, moving, words
+from parley.workflow.conduct import Archive, Conduct, Report
+from parley.workflow.flow import AT_WORK, Talk
+from parley.workflow.notes import of_status, unsettled
+from parley.workflow.plain import read
+from parley.workflow.terms import Note, NoteStatus, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a worker's turn left, as its message tells."""
+
+    text: str = ""
+    notes: tuple[Note, ...] = ()  # made or changed
+    claim: str = ""  # the status that it claims
+    verdict: str = ""
+    findings: tuple[str, ...] = ()
+    resolves: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[str, ...] = ()  # what of its files was not taken
+    plan: str = ""  # a plan that it has changed
+    gaps: tuple[str, ...] = ()  # what the design check says of that
+    consulted: bool = False  # whether the human has answered it
+    rest: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str, meta: Mapping[str, Any]) -> Left:
+        """What the message says, and what the protocol knows about it."""
+        worker = meta.get("worker") or {}
+        said = worker.get("verdict") or {}
+        return cls(
+            text,
+            tuple(read(Note, note) for note in worker.get("notes", ())),
+            worker.get("claim", ""),
+            said.get("verdict", ""),
+            tuple(said.get("findings", ())),
+            tuple(worker.get("resolves", ())),
+            tuple(worker.get("problems", ())),
+            worker.get("plan", ""),
+            tuple(worker.get("gaps", ())),
+            bool(worker.get("consulted")),
+        )
+
+
+# ---- the plan ------------------------------------------------------------------------------------
+
+
+def begin(act: Conduct, plan: str) -> None:
+    """The workflow begins."""
+    act.happen("plan", text=plan, time=act.now)
+    moving.enrol(act, tuple(act.flow.workers.values()))
+    advance(act)
+
+
+# ---- what is to be done next ---------------------------------------------------------------------
+
+
+def advance(act: Conduct) -> None:
+    """Do all that can be done now: what is nearly finished goes before what has not begun."""
+    flow = act.flow
+    if flow.phase != "running" or flow.plan is None:
+        return
+    checking.merge_next(act)
+    for agent in list(flow.unchecked):
+        if not act.make_room():
+            break
+        checking.check(act, agent)
+    helping.resume(act)
+    helping.help_next(act)
+    if not flow.draft:  # a plan that waits for the human may say otherwise
+        _start(act)
+    deciding.ask_next(act)
+    if not flow.undone and flow.merging is None and not flow.questions:
+        _finish(act)
+
+
+def _start(act: Conduct) -> None:
+    flow = act.flow
+    most = max(1, act.limits.fan_out - 1)  # one is left for whoever checks and helps
+    for agent in list(flow.startable):
+        if flow.doing >= most or not act.free():
+            return
+        moving.start(act, agent)
+
+
+# ---- what a worker's turn left -------------------------------------------------------------------
+
+
+def hear(act: Conduct, thread: str, left: Left) -> None:
+    """A conversation has answered."""
+    talk = act.flow.talks.get(thread)
+    if talk is None:
+        return  # it was ended meanwhile
+    act.hear(thread)
+    match talk.kind:
+        case "doer":
+            _heard_doer(act, talk, left)
+        case "prover":
+            checking.proved(act, talk, left.text)
+        case "verifier":
+            checking.judged(act, talk, left.verdict, left.findings)
+        case "integrator":
+            checking.integrated(act, talk)
+        case _:
+            helping.advised(act, talk, left.resolves, left.plan, left.gaps)
+
+
+def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:
+    agent = talk.agent
+    status = act.flow.status(agent)
+    act.happen("progress", agent=agent, time=act.now)
+    if status is Status.STALLED:  # it lives after all
+        act.move(agent, Status.WORKING, "it shows life again")
+        status = Status.WORKING
+    if status not in AT_WORK:
+        return
+    for note in left.notes:
+        act.put_note(agent, note)
+    session = act.session(agent)
+    if of_status(session, NoteStatus.ESCALATED) and left.claim != Status.REVIEW:
+        moving.block(act, agent, "a note is escalated")
+    elif act.member(agent).stale:
+        moving.sent_back(act, agent)
+    elif status is Status.WORKING:
+        act.move(agent, Status.REVIEW)
+        act.tell(talk.thread, words.review(agent, act.session(agent), left.problems))
+    else:
+        _reviewed(act, talk, left)
+
+
+def _reviewed(act: Conduct, talk: Talk, left: Left) -> None:
+    agent = talk.agent
+    session, nudges = act.session(agent), act.member(agent).nudges
+    if of_status(session, NoteStatus.ESCALATED):
+        moving.block(act, agent, "a note is escalated")
+    elif nudges < act.limits.rounds and (unsettled(session) or left.problems):
+        act.happen("count", agent=agent, nudges=nudges + 1)
+        act.tell(talk.thread, words.unsettled(agent, session, left.problems))
+    elif left_open := of_status(session, NoteStatus.OPEN):
+        for note in left_open:
+            act.put_note(agent, moving.handed_up(note, "its maker was asked to settle it and left it open"))
+        moving.block(act, agent, "it left notes open")
+    else:
+        act.move(agent, Status.READY)
+
+
+# ---- the end -------------------------------------------------------------------------------------
+
+
+def _finish(act: Conduct) -> None:
+    flow = act.flow
+    for agent, member in flow.members.items():
+        if member.standing.status is Status.VERIFIED:
+            act.move(agent, Status.COMPLETE)
+    for thread in list(flow.talks):
+        act.close(thread)
+    act.happen("phase", phase="complete")
+    act.do(Archive())
+    act.do(Report(_summary(act)))
+
+
+def _summary(act: Conduct) -> str:
+    flow = act.flow
+    without = [name for name, member in flow.members.items() if member.given_up]
+    gone = f" Abandoned: {', '.join(without)}." if without else ""
+    goal = flow.plan.goal if flow.plan else ""
+    return (
+        f"[WORKFLOW complete] {goal}\n{len(flow.members) - len(without)} agents verified, {len(flow.merges)} merges."
+        f"{gone} The result is in this conversation's tree; close it to take it over.\n\n{moving.table(act)}"
+    )

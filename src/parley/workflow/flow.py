@@ -1,0 +1,252 @@
+"""Where a workflow stands: a value that events change, each checked against the table of statuses.
+
+The events are what the executor's steps carry on the bus. A flow is made again from them, or from the slots that it
+is kept in: one for each entity, so that a change costs the same however many agents there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from parley.workflow.notes import unsettled
+from parley.workflow.terms import (
+    LivenessAction,
+    Merged,
+    Plan,
+    Proof,
+    Rescope,
+    Standing,
+    Status,
+    Worker,
+)
+
+Event = dict[str, Any]
+
+EDGES: Mapping[Status, frozenset[Status]] = MappingProxyType(
+    {
+        Status.PENDING: frozenset({Status.WORKING, Status.FAILED}),
+        Status.WORKING: frozenset({Status.BLOCKED, Status.REVIEW, Status.FAILED, Status.STALLED}),
+        Status.REVIEW: frozenset({Status.READY, Status.BLOCKED, Status.WORKING, Status.FAILED, Status.STALLED}),
+        Status.READY: frozenset({Status.VERIFIED, Status.BLOCKED, Status.WORKING, Status.FAILED}),
+        Status.VERIFIED: frozenset({Status.COMPLETE, Status.WORKING}),
+        Status.BLOCKED: frozenset({Status.WORKING, Status.FAILED}),
+        Status.COMPLETE: frozenset({Status.WORKING}),
+        Status.FAILED: frozenset({Status.WORKING}),
+        Status.STALLED: frozenset({Status.WORKING, Status.BLOCKED, Status.FAILED}),
+    }
+)
+"""The statuses that may follow each.
+
+A worker starts (pending, working), believes that it is done (completion_drive_review), has no note left
+(ready_for_verification), is approved (verified), and its session ends (session_complete). From working and review it
+may be blocked; from any status it may be sent back to working. A verifier may block what it was given. `failed` is
+reached by whoever crashed too often or was abandoned, and left only by another try; `stalled` by whoever shows no sign
+of life in a turn, and left when it does, when it is helped, or when it is given up.
+"""
+
+MET = frozenset({Status.VERIFIED, Status.COMPLETE})
+AT_WORK = frozenset({Status.WORKING, Status.REVIEW, Status.STALLED})
+
+
+class Illegal(ValueError):
+    """An event that can't happen here: the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A doer: where it stands, where its work is, and how far the check of it has come."""
+
+    standing: Standing
+    workspace: str = ""  # it outlives the conversation
+    checking: str = ""  # proving, judging, or waiting to be merged
+    proofs: tuple[Proof, ...] = ()  # of the round that goes on
+    since: int = 0  # the number of the event that last changed its status: first come, first served
+    given_up: bool = False  # the workflow goes on without it
+    nudges: int = 0  # how often it was told the same in this status
+    rejections: int = 0  # rounds and merges that failed since it was last helped
+    routed: tuple[tuple[str, str], ...] = ()  # notes that wait for the solution architect, with its task
+    stale: tuple[str, ...] = ()  # whose newer output it has not been told to read yet
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A conversation that the executor has open."""
+
+    thread: str
+    kind: str  # doer, verifier, prover, integrator, architect
+    agent: str  # whom it is about
+    name: str  # who is spoken to
+    base: str = ""  # the workspace that its own began as
+    busy: bool = True  # whether it has been told something that it has not answered
+    about: str = ""  # of an architect: what it was told; of a prover: check or merge
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """The merge that goes on: one at a time."""
+
+    agent: str
+    before: str  # the tree to go back to
+    merged: Merged
+    sides: tuple[str, ...] = ()  # whose commands have to hold
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that a task had to hand up."""
+
+    note_id: str
+    text: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A question of the executor's own to the human, with what its answer is for."""
+
+    about: str  # plan, failed, rounds, loop, stalled
+    agent: str = ""
+    text: str = ""  # the plan that is to come into force
+
+
+@dataclass(slots=True)
+class Flow:
+    """One workflow. Whoever owns it lets events change it; all others read."""
+
+    thread: str  # the executor's
+    plan: Plan | None = None
+    phase: str = "running"  # then complete, or stopped
+    started: int = 0
+    count: int = 0  # of events
+    draft: str = ""  # a plan that waits for the human
+    architect: str = ""  # the architect's conversation
+    commissioned: list[list[str]] = field(default_factory=list)  # agent and note: what the solution architect works on
+    workers: dict[str, Worker] = field(default_factory=dict)
+    added: dict[str, Worker] = field(default_factory=dict)  # who is not in the plan: the solution architect
+    members: dict[str, Member] = field(default_factory=dict)
+    talks: dict[str, Talk] = field(default_factory=dict)
+    merges: list[Merged] = field(default_factory=list)
+    merging: Merging | None = None
+    rescopes: list[Rescope] = field(default_factory=list)
+    actions: list[LivenessAction] = field(default_factory=list)
+    questions: dict[str, Pending] = field(default_factory=dict)
+    history: dict[str, tuple[Asked, ...]] = field(default_factory=dict)  # by task
+    # ---- what follows from these, kept at hand
+    statuses: Counter[Status] = field(default_factory=Counter)
+    unsettled: int = 0  # notes that are open or escalated
+    dependents: dict[str, list[str]] = field(default_factory=dict)
+    unmet: dict[str, int] = field(default_factory=dict)  # how many dependencies each still waits for
+    stage_of: dict[str, int] = field(default_factory=dict)
+    left: list[int] = field(default_factory=list)  # how many of each stage are not done
+    stage: int = 0  # the first that is not done
+    startable: dict[str, None] = field(default_factory=dict)
+    unchecked: dict[str, None] = field(default_factory=dict)  # ready, and nobody has looked yet
+    mergeable: dict[str, None] = field(default_factory=dict)
+    blocked: dict[str, None] = field(default_factory=dict)  # in the order in which it happened
+    failed: dict[str, None] = field(default_factory=dict)  # and nobody has decided about it
+    undone: int = 0  # how many doers are neither verified nor given up
+    doing: int = 0  # how many conversations with doers are open
+
+    @property
+    def gate(self) -> str:
+        """`overall_completion_drive_gate`: whether the job's work may be approved."""
+        return "clear" if self.phase == "complete" and not self.unsettled else "blocked"
+
+    def status(self, agent: str) -> Status:
+        """Where a doer stands."""
+        return self.members[agent].standing.status
+
+    def standings(self) -> list[Standing]:
+        """Every doer's standing, in the plan's order."""
+        return [member.standing for member in self.members.values()]
+
+    def may_start(self, agent: str) -> bool:
+        """Whether all that a doer depends on, and every earlier stage, is verified."""
+        return not self.unmet.get(agent, 0) and self.stage_of.get(agent, 0) <= self.stage
+
+
+# ---- what follows from a change ------------------------------------------------------------------
+
+
+def _done(member: Member) -> bool:
+    return member.standing.status in MET or member.given_up
+
+
+def index(flow: Flow) -> None:
+    """All that follows, made anew: when a plan comes into force, and when a flow is loaded."""
+    plan = flow.plan
+    flow.workers = {**(plan.workers if plan else {}), **flow.added}
+    stages = plan.stages if plan else ()
+    flow.stage_of = {name: number for number, stage in enumerate(stages) for name in stage}
+    flow.left = [0] * max(1, len(stages))
+    flow.dependents = {}
+    flow.unmet = {}
+    flow.statuses = Counter()
+    flow.unsettled = flow.undone = 0
+    for index in (flow.startable, flow.unchecked, flow.mergeable, flow.blocked, flow.failed):
+        index.clear()
+    for name in flow.members:
+        worker = flow.workers[name]
+        flow.unmet[name] = 0
+        for above in worker.depends_on:
+            flow.dependents.setdefault(above, []).append(name)
+            flow.unmet[name] += above not in flow.members or flow.status(above) not in MET
+        flow.left[flow.stage_of.get(name, 0)] += not _done(flow.members[name])
+    flow.stage = next((number for number, left in enumerate(flow.left) if left), len(flow.left))
+    flow.doing = sum(talk.kind == "doer" for talk in flow.talks.values())
+    for member in sorted(flow.members.values(), key=lambda one: one.since):
+        _count(flow, member, 1)
+        _file(flow, member)
+
+
+def become(flow: Flow, member: Member) -> None:
+    """A member is as given from now on."""
+    name = member.standing.name
+    before = flow.members[name]
+    _count(flow, before, -1)
+    flow.members[name] = member
+    _count(flow, member, 1)
+    met, done = member.standing.status in MET, _done(member)
+    if met != (before.standing.status in MET):
+        for below in flow.dependents.get(name, ()):
+            flow.unmet[below] += -1 if met else 1
+            _file(flow, flow.members[below])
+    if done != _done(before):
+        stage = flow.stage_of.get(name, 0)
+        flow.left[stage] += -1 if done else 1
+        if not done and stage < flow.stage:
+            flow.stage = stage
+            for other in list(flow.startable):
+                _file(flow, flow.members[other])
+        while flow.stage < len(flow.left) and not flow.left[flow.stage]:
+            flow.stage += 1
+            for other in flow.plan.stages[flow.stage] if flow.plan and flow.stage < len(flow.left) else ():
+                if other in flow.members:
+                    _file(flow, flow.members[other])
+    _file(flow, member)
+
+
+def _count(flow: Flow, member: Member, by: int) -> None:
+    flow.statuses[member.standing.status] += by
+    flow.unsettled += by * len(unsettled(member.standing.session))
+    flow.undone += by * (not _done(member))
+
+
+def _file(flow: Flow, member: Member) -> None:
+    """Put a member where those are found that something can be done for."""
+    name, status = member.standing.name, member.standing.status
+    for index, belongs in (
+        (flow.startable, status is Status.PENDING and flow.may_start(name)),
+        (flow.unchecked, status is Status.READY and not member.checking),
+        (flow.mergeable, status is Status.READY and member.checking == "merging"),
+        (flow.blocked, status is Status.BLOCKED),
+        (flow.failed, status is Status.FAILED and not member.given_up),
+    ):
+        if not belongs:
+            index.pop(name, None)
+        elif name not in index:
+            index[name] = None

@@ -1,0 +1,217 @@
+"""How those are helped who can't go on: the architecture group answers, the solution architect works it out.
+
+Blocked doers are served in the order in which it happened, each with all of its notes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from parley.workflow import deciding, moving, words
+from parley.workflow.conduct import Conduct
+from parley.workflow.flow import MET, Pending, Talk
+from parley.workflow.loops import loop
+from parley.workflow.notes import BY_EXECUTOR, BY_USER, of_status
+from parley.workflow.plain import plain
+from parley.workflow.terms import (
+    ARCHITECT,
+    DESIGN_VERIFIER,
+    SOLUTION,
+    Acceptance,
+    Category,
+    Note,
+    NoteStatus,
+    Status,
+    Task,
+    Worker,
+    output_of,
+)
+
+SOLVER = "solution_architect"
+SOLVER_CHECK = "design_verifier"
+TECHNICAL = (Category.TECHNOLOGY, Category.ARCHITECTURE, Category.SECURITY)
+SOURCES = ("user", "solution_architect", "planning")
+
+
+# ---- the architect -------------------------------------------------------------------------------
+
+
+def help_next(act: Conduct) -> None:
+    """The first that is blocked, and waits for nobody else, is put before the architect."""
+    _commission(act)
+    flow = act.flow
+    talk = flow.talks.get(flow.architect)
+    if flow.draft or (talk is not None and talk.busy):
+        return
+    asked = {pending.agent for pending in flow.questions.values()}
+    for agent in flow.blocked:
+        member = flow.members[agent]
+        notes = moving.waiting(member)
+        if not notes or agent in asked:
+            continue
+        if member.nudges >= act.limits.rounds:
+            deciding.ask(act, Pending("unresolved", agent), deciding.hopeless(act, agent, notes))
+            continue
+        if talk is None and not act.make_room():
+            return
+        act.happen("count", agent=agent, nudges=member.nudges + 1)
+        body = _escalation(act, agent, notes)
+        if talk is None:
+            act.open("architect", agent, ARCHITECT, body, act.tree, agent)
+        else:
+            act.tell(talk.thread, body, agent)
+        return
+
+
+def _escalation(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
+    circles = any(circling(act, agent, note) for note in notes)
+    standing, task = act.member(agent).standing, act.worker(agent).task_id
+    mark = "[LOOP]" if circles else "[STALLED]" if standing.reason.startswith("stalled") else "[ESCALATION]"
+    body = words.escalation(f"{mark} {agent} (task {task}) is blocked: {standing.reason}", notes)
+    if circles:
+        asked = [f"- {one.note_id} at {one.time}: {one.text}" for one in act.flow.history.get(task, ())]
+        body += words.circles("\n".join(asked), moving.table(act))
+    solver = act.flow.members.get(SOLVER)
+    version = solver.standing.version if solver else 0
+    where = f"The solution architect's answers are in {output_of(SOLVER)}/ (version {version})."
+    return f"{body}\n\n{where}" if version else body
+
+
+def circling(act: Conduct, agent: str, note: Note) -> bool:
+    """Whether a task has asked this, or much the same, three times."""
+    history = act.flow.history.get(act.worker(agent).task_id, ())
+    return bool(
+        loop([asked.text for asked in history if asked.note_id != note.note_id], note.description, act.limits.similar)
+    )
+
+
+def refuse_resolve(act: Conduct, call: Mapping[str, Any], *, consulted: bool) -> str:
+    """Why an answer of the architect's does not count; empty: it does."""
+    member = act.flow.members.get(str(call.get("agent")))
+    if member is None:
+        return f"there is no agent {str(call.get('agent'))!r:.60}; its agents: {', '.join(act.flow.members)}"
+    open_notes = {note.note_id: note for note in moving.waiting(member)}
+    note = open_notes.get(str(call.get("note_id")))
+    if note is None:
+        return f"{member.standing.name} has no such escalated note; it waits for: {', '.join(open_notes) or 'nothing'}"
+    if "route" in call:
+        if call["route"] != "solution_architect" or not str(call.get("task") or "").strip():
+            return "a route is `solution_architect`, with a `task` that says what is to be decided"
+        return "" if member.standing.name != SOLVER else "the solution architect can't be given its own question"
+    source = call.get("source")
+    if source not in SOURCES:
+        return f"source is one of: {', '.join(SOURCES)}"
+    if not str(call.get("answer") or "").strip():
+        return "answer is missing; say what holds"
+    if source == "user" and not consulted:
+        return "the user has not answered you since; AskQuestion first, then Resolve with what was said"
+    if source == "solution_architect" and not _solved(act):
+        return "the solution architect has delivered nothing that is verified; route the note to it first"
+    must = _must_come_from(act, member.standing.name, note)
+    return "" if source in must else f"{note.note_id} must be answered by: {', '.join(must)}"
+
+
+def _must_come_from(act: Conduct, agent: str, note: Note) -> tuple[str, ...]:
+    if circling(act, agent, note) or note.category is Category.REQUIREMENTS:
+        return ("user",)
+    return ("user", "solution_architect") if note.category in TECHNICAL else SOURCES
+
+
+def _solved(act: Conduct) -> bool:
+    solver = act.flow.members.get(SOLVER)
+    return solver is not None and solver.standing.version > 0
+
+
+def advised(act: Conduct, talk: Talk, resolves: Sequence[Mapping[str, Any]], plan: str, gaps: Sequence[str]) -> None:
+    """The architect has answered."""
+    for call in resolves:
+        _resolve(act, call)
+    if plan and gaps:
+        act.tell(
+            talk.thread,
+            "[DESIGN gaps] the plan as you changed it can't be run; mend it, or put it back:\n"
+            + "\n".join(f"- {gap}" for gap in gaps),
+            deciding.PLAN_ABOUT,
+        )
+    elif plan:
+        deciding.propose(act, plan)
+
+
+def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:
+    agent = str(call["agent"])
+    member = act.flow.members.get(agent)
+    note = next((n for n in moving.waiting(member) if n.note_id == call["note_id"]), None) if member else None
+    if member is None or note is None:
+        return  # it was settled, or given up, meanwhile
+    if "route" in call:
+        routed = (*member.routed, (note.note_id, str(call["task"])))
+        act.happen("count", agent=agent, routed=[list(pair) for pair in routed])
+    else:
+        act.settle(agent, note, str(call["answer"]), BY_USER if call["source"] == "user" else BY_EXECUTOR)
+
+
+def resume(act: Conduct) -> None:
+    """Who has all of its answers goes on with them, all at once."""
+    flow = act.flow
+    talk = flow.talks.get(flow.architect)
+    if flow.draft or (talk is not None and talk.busy and talk.about == deciding.PLAN_ABOUT):
+        return  # the answers may be in a plan that is not in force yet
+    for agent in list(flow.blocked):
+        standing = act.member(agent).standing
+        if of_status(standing.session, NoteStatus.ESCALATED):
+            continue
+        if standing.thread not in flow.talks and not act.make_room():
+            return
+        since = standing.last_update or 0
+        fresh = [
+            n
+            for n in act.session(agent).notes
+            if (n.resolution_timestamp or 0) >= since and n.resolved_by != "agent_self"
+        ]
+        act.happen("count", agent=agent, rejections=0)
+        act.move(agent, Status.WORKING, "its notes are answered")
+        moving.go_on(act, agent, words.answers(agent, fresh))
+
+
+# ---- the solution architect ----------------------------------------------------------------------
+
+
+def _commission(act: Conduct) -> None:
+    """Give the solution architect what was routed to it; take notes back to the architect when it is verified."""
+    flow = act.flow
+    solver = flow.members.get(SOLVER)
+    if flow.commissioned and solver is not None and (solver.standing.status in MET or solver.given_up):
+        for agent, note in flow.commissioned:
+            left = [list(pair) for pair in flow.members[agent].routed if pair[0] != note]
+            act.happen("count", agent=agent, routed=left, nudges=0)
+        act.happen("commission", notes=[])
+    if flow.commissioned:
+        return
+    routed = [(agent, note, task) for agent in flow.blocked for note, task in flow.members[agent].routed]
+    if routed and act.make_room():
+        _start_solver(act, routed)
+
+
+def _start_solver(act: Conduct, routed: Sequence[tuple[str, str, str]]) -> None:
+    flow = act.flow
+    objective = "\n".join(f"For {agent} ({note}): {task}" for agent, note, task in routed)
+    output = f"{output_of(SOLVER)}/decisions.md"
+    worker = Worker(
+        SOLVER, Task.DOER, SOLUTION, f"solution_{flow.count}_{act.now}", verifier=SOLVER_CHECK, outputs=(output,),
+        objective=objective, boundaries="Decide and say why; build nothing.", deliverable=f"the decisions, in {output}",
+        acceptance=Acceptance("every question has one decision, with its reason and what it rules out"),
+    )  # fmt: skip
+    check = Worker(SOLVER_CHECK, Task.VERIFIER, DESIGN_VERIFIER)
+    new = [one for one in (worker, check) if one.name not in flow.workers]
+    if SOLVER_CHECK not in flow.workers:
+        act.happen("join", worker=plain(check))
+    act.happen("join", worker=plain(worker))
+    moving.enrol(act, new)
+    act.happen("commission", notes=[[agent, note] for agent, note, _ in routed])
+    if flow.status(SOLVER) is Status.PENDING:
+        moving.start(act, SOLVER)
+    else:
+        act.move(SOLVER, Status.WORKING, "there are more questions")
+        act.happen("session", agent=SOLVER, task_id=worker.task_id, time=act.now)
+        moving.go_on(act, SOLVER, f"[TASK] {objective}")

@@ -1,0 +1,141 @@
+"""How a doer moves: it starts, goes on, is blocked, is sent back, is verified, is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from parley.workflow import words
+from parley.workflow.conduct import Conduct, Enrol, Report
+from parley.workflow.flow import MET, Asked, Member
+from parley.workflow.notes import BY_USER, of_status, unsettled
+from parley.workflow.plain import plain
+from parley.workflow.terms import Note, NoteStatus, Status, Worker
+
+
+def enrol(act: Conduct, workers: Sequence[Worker]) -> None:
+    """Those who are new may be dispatched from now on."""
+    if workers:
+        act.do(Enrol(tuple(workers)))
+
+
+def start(act: Conduct, agent: str) -> None:
+    """A doer begins."""
+    worker = act.worker(agent)
+    act.move(agent, Status.WORKING)
+    act.happen("session", agent=agent, task_id=worker.task_id, time=act.now)
+    _read(act, agent)
+    goal = act.flow.plan.goal if act.flow.plan else ""
+    act.open("doer", agent, agent, words.task(worker, goal), act.tree)
+
+
+def _read(act: Conduct, agent: str) -> None:
+    """From now on it has the newest of what it depends on before it."""
+    above = [(name, act.member(name).standing.version) for name in act.worker(agent).depends_on]
+    act.happen("read", agent=agent, read=[list(pair) for pair in above])
+
+
+def go_on(act: Conduct, agent: str, body: str) -> None:
+    """A doer that waited goes on: in its conversation, or in a new one where that had to end."""
+    standing, worker = act.member(agent).standing, act.worker(agent)
+    _read(act, agent)
+    if standing.thread in act.flow.talks:
+        act.tell(standing.thread, body)
+        return
+    goal = act.flow.plan.goal if act.flow.plan else ""
+    base = act.member(agent).workspace or act.tree
+    act.open("doer", agent, agent, f"{body}\n\nYour task, again:\n{words.task(worker, goal)}", base)
+
+
+def block(act: Conduct, agent: str, reason: str) -> None:
+    """A doer can't go on by itself."""
+    act.move(agent, Status.BLOCKED, reason)
+    task = act.worker(agent).task_id
+    known = {asked.note_id for asked in act.flow.history.get(task, ())}
+    for note in of_status(act.session(agent), NoteStatus.ESCALATED):
+        if note.note_id not in known:
+            asked = Asked(note.note_id, note.description, act.now)
+            act.happen("hand up", task=task, asked=plain(asked))
+
+
+def sent_back(act: Conduct, agent: str) -> None:
+    """What a doer has read is not the newest any more."""
+    stale = act.member(agent).stale
+    if act.flow.status(agent) is not Status.WORKING:
+        act.move(agent, Status.WORKING, f"there is a newer output of {', '.join(stale)}")
+    go_on(act, agent, words.newer(agent, stale))
+
+
+def verified(act: Conduct, agent: str) -> None:
+    """A doer's output is merged and stands: who read an older one is told."""
+    act.move(agent, Status.VERIFIED)
+    act.close(act.member(agent).standing.thread)
+    version = act.member(agent).standing.version
+    for below in act.flow.dependents.get(agent, ()):
+        standing = act.member(below).standing
+        if dict(standing.read).get(agent, version) < version and standing.status not in MET:
+            if standing.status in (Status.PENDING, Status.FAILED):
+                continue
+            act.happen("stale", agent=below, of=agent)
+            talk = act.flow.talks.get(standing.thread)
+            if standing.status in (Status.WORKING, Status.REVIEW) and talk is not None and not talk.busy:
+                sent_back(act, below)
+
+
+def handed_up(note: Note, reason: str) -> Note:
+    """A note that its maker left open, as it goes up."""
+    return replace(note, status=NoteStatus.ESCALATED, escalation_reason=reason)
+
+
+def fail(act: Conduct, agent: str, why: str) -> None:
+    """A doer can't be brought to its end; the human is asked when those beside it have ended their turns."""
+    act.close(act.member(agent).standing.thread)
+    if act.flow.status(agent) is not Status.FAILED:
+        act.move(agent, Status.FAILED, why)
+
+
+def abandon(act: Conduct, agent: str, why: str, by: str = BY_USER) -> None:
+    """The workflow goes on without a doer, and without all that can't be done without it."""
+    if act.flow.status(agent) in MET or act.member(agent).given_up:
+        return
+    fail(act, agent, why)
+    for note in unsettled(act.member(agent).standing.session):
+        act.settle(agent, note, f"the task was abandoned: {why}", by)
+    act.happen("given up", agent=agent)
+    for below in list(act.flow.dependents.get(agent, ())):
+        abandon(act, below, f"it depends on {agent}, which was abandoned", by)
+
+
+def again(act: Conduct, agent: str, said: str) -> None:
+    """A doer is tried once more, with what was said."""
+    act.happen("count", agent=agent, rejections=0)
+    if act.flow.status(agent) is not Status.WORKING:
+        act.move(agent, Status.WORKING, "it is tried again")
+    if act.member(agent).standing.session is None:
+        act.happen("session", agent=agent, task_id=act.worker(agent).task_id, time=act.now)
+    go_on(act, agent, f"[AGAIN] {agent}: {said or 'try again'}")
+
+
+def stop(act: Conduct, why: str) -> None:
+    """The workflow does not go on; what it has is kept."""
+    for thread in list(act.flow.talks):
+        act.close(thread)
+    act.happen("phase", phase="stopped")
+    act.do(Report(f"[WORKFLOW stopped] {why}\n\n{table(act)}"))
+
+
+def table(act: Conduct) -> str:
+    """Where everybody stands."""
+    lines = []
+    for name, member in act.flow.members.items():
+        one = member.standing
+        notes = len(one.session.notes) if one.session else 0
+        reason = f" ({one.reason})" if one.reason else ""
+        lines.append(f"- {name}: {one.status}{reason}, version {one.version}, {notes} notes, {len(one.rounds)} rounds")
+    return "\n".join(lines)
+
+
+def waiting(member: Member) -> list[Note]:
+    """The notes that somebody above has to answer now."""
+    routed = {note for note, _ in member.routed}
+    return [n for n in of_status(member.standing.session, NoteStatus.ESCALATED) if n.note_id not in routed]

@@ -1,0 +1,189 @@
+"""What the executor says to those that it works with. Each message begins with its mark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from parley.workflow.terms import (
+    Merged,
+    Note,
+    NoteStatus,
+    Proof,
+    Round,
+    Session,
+    Worker,
+    instructions_of,
+    output_of,
+    session_of,
+    task_base_of,
+)
+
+SHOWN = 1500  # characters of a command's output
+
+
+def task(worker: Worker, goal: str) -> str:
+    """What a doer begins with."""
+    lines = [
+        f"[TASK] {worker.name}: {worker.objective}",
+        "",
+        f"The workflow's goal: {goal}",
+        f"Task id: {worker.task_id}",
+        f"Your contract is in {task_base_of(worker.name)}, your instructions in {instructions_of(worker.name)}.",
+        f"Boundaries: {worker.boundaries}" if worker.boundaries else "",
+        f"Deliverable: {worker.deliverable}" if worker.deliverable else "",
+        f"You own: {', '.join(worker.owns) or 'nothing beside your own folder'}",
+        f"Not yours: {', '.join(worker.forbids)}" if worker.forbids else "",
+        f"Read: {', '.join(worker.inputs)}" if worker.inputs else "",
+        f"Make: {', '.join(worker.outputs)}"
+        if worker.outputs
+        else f"Leave what others read in {output_of(worker.name)}/",
+        f"Accepted when: {worker.acceptance.text}" if worker.acceptance.text else "",
+        *(f"  $ {command}" for command in worker.acceptance.commands),
+        "",
+        "What you assume or are unsure of becomes a note (tool Note). You can't ask anybody; an escalated note does.",
+        "End your turn when you believe that the task is complete, or when you can't go on.",
+    ]
+    return "\n".join(each for number, each in enumerate(lines) if each or number in (1, len(lines) - 3))
+
+
+def notes_of(session: Session | None, *statuses: NoteStatus) -> str:
+    """A session's notes, a line each."""
+    lines = [line(note) for note in session.notes if not statuses or note.status in statuses] if session else []
+    return "\n".join(lines) or "(none)"
+
+
+def line(note: Note) -> str:
+    """A note in one line."""
+    said = f" → {note.resolution} ({note.resolved_by})" if note.resolution else ""
+    why = f"; why: {note.escalation_reason}" if note.escalation_reason else ""
+    kind = f", {note.category}" if note.category else ""
+    return f"- {note.note_id} [{note.status}{kind}] {note.description} (while: {note.context}){why}{said}"
+
+
+def review(agent: str, session: Session | None, problems: Sequence[str]) -> str:
+    """A doer believes that it is done."""
+    return (
+        f"[REVIEW] {agent}: look at what you made and at every note before it goes to your verifier. Resolve what you "
+        f"may, escalate the rest; all of them are in {session_of(agent)}.\n{notes_of(session)}{told(problems)}"
+    )
+
+
+def unsettled(agent: str, session: Session | None, problems: Sequence[str]) -> str:
+    """A doer's review left something open."""
+    return (
+        f"[REVIEW] {agent}: these notes are still open; resolve or escalate each:\n"
+        f"{notes_of(session, NoteStatus.OPEN)}{told(problems)}"
+    )
+
+
+def told(problems: Sequence[str]) -> str:
+    """What of a worker's files was not taken."""
+    if not problems:
+        return ""
+    return "\n\nNot taken, nothing was changed by it:\n" + "\n".join(f"- {problem}" for problem in problems)
+
+
+_JUDGE = (
+    "Look at the output and at how every note was settled. Then call Verdict: verified, rejected (with findings "
+    "that can be acted on) or blocked (somebody above has to decide)."
+)
+
+
+def verify(worker: Worker, session: Session | None, proofs: Iterable[Proof], rounds: Sequence[Round]) -> str:
+    """What a verifier is given."""
+    earlier = [f"Round {one.number}: {one.verdict}\n" + "\n".join(f"- {f}" for f in one.findings) for one in rounds]
+    parts = [
+        f"[VERIFY] {worker.name}, round {len(rounds) + 1}. Your tree is as it left it; nothing you change is kept.",
+        f"Objective: {worker.objective}",
+        f"Deliverable: {worker.deliverable}",
+        f"Outputs: {', '.join(worker.outputs) or output_of(worker.name)}",
+        f"Accepted when: {worker.acceptance.text}",
+        f"The acceptance commands, run in a tree of their own:\n{shown(proofs)}",
+        f"Its notes ({session_of(worker.name)}):\n{notes_of(session)}",
+        *(["What was found before:", *earlier] if earlier else []),
+        _JUDGE,
+    ]
+    return "\n\n".join(parts)
+
+
+def shown(proofs: Iterable[Proof]) -> str:
+    """What commands did."""
+    parts = []
+    for proof in proofs:
+        end = proof.fault or f"ended with {proof.code}"
+        output = f"\n{proof.output[-SHOWN:].strip()}" if proof.output.strip() else ""
+        parts.append(f"$ {proof.command}\n({end}){output}")
+    return "\n".join(parts) or "(there are none)"
+
+
+def commands(listed: Sequence[str], seconds: float) -> str:
+    """What the prover is given."""
+    return json.dumps({"commands": list(listed), "seconds": seconds or 600.0}, ensure_ascii=False)
+
+
+def rejected(agent: str, found: Round) -> str:
+    """A round that did not end well."""
+    return (
+        f"[REJECTED] {agent}, round {found.number} by {found.verifier}. Mend this, then end your turn:\n"
+        + "\n".join(f"- {finding}" for finding in found.findings or ("no finding was given",))
+        + f"\n\nThe acceptance commands:\n{shown(found.proofs)}"
+    )
+
+
+def answers(agent: str, notes: Sequence[Note], words: str = "") -> str:
+    """All answers at once."""
+    return (
+        f"[ANSWERS] {agent}: go on with these.\n"
+        + "\n".join(line(note) for note in notes)
+        + (f"\n\n{words}" if words else "")
+    )
+
+
+def not_merged(agent: str, merged: Merged) -> str:
+    """A merge was not taken."""
+    return (
+        f"[MERGE failed] {agent}: what you made was approved, and could not be brought together with the rest: "
+        f"{merged.reason}. Your tree has what is merged by now; mend it there, then end your turn.\n\n"
+        f"{shown(merged.proofs)}"
+    )
+
+
+def newer(agent: str, of: Sequence[str]) -> str:
+    """What a doer reads has changed."""
+    return (
+        f"[VERSION] {agent}: there is a newer output of {', '.join(of)}. It is in your tree; read it again and go on."
+    )
+
+
+def integrate(agent: str, conflicts: Sequence[str], sides: Sequence[Worker]) -> str:
+    """What an integrator is given."""
+    intents = []
+    for side in sides:
+        intents += [f"- {side.name}: {side.objective}", *(f"  $ {command}" for command in side.acceptance.commands)]
+    return (
+        f"[INTEGRATE] bringing {agent} together with what is merged left conflicts in: {', '.join(conflicts)}. "
+        "Settle them in your tree so that the intent of every side survives; the commands of all of them are run on "
+        "the result:\n" + "\n".join(intents)
+    )
+
+
+def escalation(why: str, notes: Sequence[Note]) -> str:
+    """What the architect is given: all that a doer waits for, at once."""
+    return f"{why}. It waits for these answers:\n" + "\n".join(line(note) for note in notes) + _RESOLVE
+
+
+_RESOLVE = (
+    "\n\nAnswer each with Resolve {agent, note_id, answer, source}: requirements come from the user (AskQuestion "
+    "first); technology, architecture and security from the user or the solution architect (Resolve {agent, note_id, "
+    "route: solution_architect, task}); all else may also be planning. See that no answer is in the way of another "
+    "agent's task; what changes the plan, change in the plan's file."
+)
+
+
+def circles(asked: str, table: str) -> str:
+    """A task goes round in circles: its whole history, and where the others stand."""
+    return (
+        "\n\nThe task goes round in circles: it has asked the same before. Nothing goes on until the user has decided. "
+        f"All that it ever asked:\n{asked}\n\nWhere the others stand:\n{table}"
+    )
