@@ -47,7 +47,7 @@ def _finished(pattern: str) -> tuple[str, ...]:
     *first, last = (pattern + "**" if pattern.endswith("/") else pattern).split("/")
     if last == "**":
         return (*first, "*", "**")
-    return (*first, last) if re.search(r"[*?\[]", last) else (*first, last, "**")
+    return (*first, last) if re.search(r"[*?\[]|.\.", last) else (*first, last, "**")
 
 
 @cache

@@ -8,8 +8,9 @@ A path is given from the root of the tree: names with `/` between them, none of 
 - `**` as a whole name stands for any number of names, also for none; at the end of a pattern, for one at least.
 - `{a,b}` makes two patterns of one, as in a shell; alternatives may hold a `/` or be empty, but no further braces.
 - `db/` is `db/**`: everything below. A pattern whose last name is plain text, as in `db` or `src/api`, means
-  that file, or that folder with everything below. One whose last name has a wildcard, as in `src/*.py`, means
-  the paths that match it and nothing below them.
+  that file, or that folder with everything below it, unless the name is plainly a file's: one with a dot behind its
+  first character, as in `README.md`, or one of `FILES`. These, and last names with a wildcard, as in `src/*.py`,
+  mean the paths that match and nothing below them.
 - Everything else stands for itself; upper and lower case are different characters. To mean a character of the
   language, put it in a class: `[*]`, `[{]`, `[[]`.
 
@@ -31,6 +32,11 @@ from parley.workflow.sequences import GAP, fits, meet, tidy
 LONGEST = 255  # characters of a pattern
 MOST_EXPANDED = 1000  # characters of all that its braces make of it
 LAST = 0x10FFFF
+FILES = frozenset({
+    "AUTHORS", "Brewfile", "CHANGELOG", "CODEOWNERS", "COPYING", "Containerfile", "Dockerfile", "GNUmakefile",
+    "Gemfile", "INSTALL", "Jenkinsfile", "Justfile", "LICENSE", "Makefile", "NOTICE", "OWNERS", "Pipfile", "Procfile",
+    "README", "Rakefile", "VERSION", "Vagrantfile",
+})  # fmt: skip
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]  # characters, as code points from and to, in order and apart
 Row: TypeAlias = tuple[Ranges | None, ...]  # a name, with GAP for `*`
@@ -40,9 +46,12 @@ class Malformed(ValueError):
     """Text that is not a pattern, or not a path. It says what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Name:
-    """One name of a pattern: what it takes, and the same without `.` and `..`, which are no names."""
+    """One name of a pattern: what it takes, and the same without `.` and `..`, which are no names.
+
+    There is one object for each row, so that it can be compared and looked up at once.
+    """
 
     row: Row
     proper: tuple[Row, ...]
@@ -95,6 +104,23 @@ def spelled(pattern: str) -> list[tuple[str, ...]]:
     return [tuple(name.plain if name else "" for name in way) for way in _ways(pattern)]
 
 
+def samples(pattern: str) -> list[str]:
+    """Paths of every kind that a pattern means: gaps of several lengths, and characters that nobody would write."""
+    return [
+        path
+        for way in _ways(pattern)
+        for end, size, depth in product((0, -1), (0, 1, 3), (0, 1, 3))
+        if not path_problem(path := "/".join(_sample(way, end, size, depth)))
+    ]
+
+
+def _sample(way: Way, end: int, size: int, depth: int) -> Iterator[str]:
+    for name in way:
+        row = (ANY,) if name is GAP else name.row
+        for _ in range(depth if name is GAP else 1):
+            yield "".join(chr(ANY[-1][-1]) * size if item is GAP else chr(item[end][end]) for item in row)
+
+
 # ---- names ---------------------------------------------------------------------------------------
 
 
@@ -120,6 +146,7 @@ def _some(name: Name) -> str:
     return _common(name, ANY_NAME) or ""
 
 
+@lru_cache(maxsize=65536)
 def _name(row: Row) -> Name:
     text = "".join(chr(item[0][0]) for item in row if item is not GAP and _single(item))
     plain = text if len(text) == len(row) else ""
@@ -206,7 +233,7 @@ def _but(ranges: Ranges) -> Ranges:
 
 
 def _shared(one: Ranges, other: Ranges) -> int | None:
-    both = _both(one, other)
+    both = one if one == other else _both(one, other)
     return _pick(both) if both else None
 
 
@@ -347,7 +374,7 @@ def _way(atoms: list[Atom]) -> Way:
     way = [_name_of(name) for name in names]
     if way[-1] is GAP:
         way[-1:] = [GAP, ANY_NAME]  # something below, not the folder itself
-    elif way[-1].plain:
+    elif way[-1].plain and "." not in way[-1].plain[1:] and way[-1].plain not in FILES:
         way.append(GAP)
     return tidy(way)
 

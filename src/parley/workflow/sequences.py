@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 GAP: Final = None
 
 Item = TypeVar("Item", bound=Hashable)
-Thing = TypeVar("Thing")
+Thing = TypeVar("Thing", bound=Hashable)
 
 
 def tidy(row: Iterable[Item | None]) -> tuple[Item | None, ...]:
@@ -31,9 +31,11 @@ def fits(row: Sequence[Item | None], things: Iterable[Thing], takes: Callable[[I
     """Whether the things, one after another, fit into a tidy row."""
     gaps = _gaps(row)
     places = _over(1, gaps)
+    taking: dict[Thing, int] = {}
     for thing in things:
-        taking = _bits(item is not GAP and takes(item, thing) for item in row)
-        places = _over((places & taking) << 1 | places & gaps, gaps)
+        if thing not in taking:
+            taking[thing] = _bits(item is not GAP and takes(item, thing) for item in row)
+        places = _over((places & taking[thing]) << 1 | places & gaps, gaps)
         if not places:
             return False
     return bool(places >> len(row) & 1)
@@ -49,6 +51,8 @@ def meet(
 
     `common` gives a thing that both items take, or None; `some` gives one that an item takes: each takes at least one.
     """
+    if _apart(left, right, common) or _apart(left[::-1], right[::-1], common):
+        return None
     shared: dict[tuple[Item, Item], Thing | None] = {}
 
     def both(one: Item, other: Item) -> Thing | None:
@@ -75,6 +79,18 @@ def meet(
     if not reached[-1] >> len(right) & 1:
         return None
     return _way_back(left, right, reached, both, some)
+
+
+def _apart(
+    left: Sequence[Item | None], right: Sequence[Item | None], common: Callable[[Item, Item], Thing | None]
+) -> bool:
+    """Whether what stands before the first gap of either row rules out that they meet: it mostly does."""
+    for one, other in zip(left, right, strict=False):
+        if one is GAP or other is GAP:
+            return False
+        if common(one, other) is None:
+            return True
+    return False
 
 
 def _way_back(

@@ -1,0 +1,150 @@
+"""A design under examination: its plan, its files, and what can be told from them at once.
+
+Those who examine one part of it each take a blueprint and give back findings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+from parley.workflow.terms import PLAN, Finding, Plan, Worker
+
+VAGUE = re.compile(
+    r"\b(?:appropriate(?:ly)?|properly|correctly|reasonabl[ey]|nice(?:ly)?|good|well|robust|user[- ]friendly|as needed"
+    r"|if possible|etc|and so on|somehow|high[- ]quality|fast enough|looks? (?:ok|fine|right))\b",
+    re.IGNORECASE,
+)
+PLACEHOLDER = re.compile(
+    r"\b(?:TODO|TBD|FIXME|XXX)\b|\?\?\?|^\W*(?:\.\.\.|…)\W*$|\bto be (?:decided|defined)\b", re.MULTILINE
+)
+FEWEST_WORDS = 3
+WORD = re.compile(r"\w+")
+
+
+@dataclass
+class Blueprint:
+    """What is examined. `files`: all of orchestration/, by path from the tree's root; `existing`: what the tree has.
+
+    Without `existing` nothing is known of the tree, and a path outside of orchestration/ is taken to be there.
+    """
+
+    files: Mapping[str, str]
+    plan: Plan
+    roles: Collection[str]
+    existing: Callable[[str], bool] | None = None
+    lines: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lines = self.plan.text.split("\n")
+
+    # ---- where things stand ----------------------------------------------------------------------
+
+    def find(self, rule: str, worker: Worker | None, words: str, text: str, remedy: str) -> Finding:
+        """A finding in the plan, on the line of the worker's entry that has the words."""
+        line = self.line(worker, words)
+        return Finding(PLAN, line, worker.name if worker else "", rule, text, remedy)
+
+    def line(self, worker: Worker | None, words: str) -> int:
+        """Where the words stand in a worker's entry, or in the whole front matter; its first line if nowhere."""
+        if worker is None:
+            return next((at for at, line in enumerate(self.lines, 1) if line.startswith(words)), 1) if words else 1
+        if not words or not worker.line:
+            return worker.line
+        for at in range(worker.line, self._ends.get(worker.line, len(self.lines)) + 1):
+            if words in self.lines[at - 1]:
+                return at
+        return worker.line
+
+    @cached_property
+    def _ends(self) -> dict[int, int]:
+        """The last line of the entry that begins on a line: the one before the next entry, or before the next key."""
+        begins = sorted(worker.line for worker in self.plan.workers.values())
+        tops = [at for at, line in enumerate(self.lines, 1) if line[:1].strip() and not line.startswith("#")]
+        nexts = [*begins, *tops, len(self.lines) + 1]
+        return {begin: min(at for at in nexts if at > begin) - 1 for begin in begins}
+
+    # ---- who makes what, and for whom ------------------------------------------------------------
+
+    @cached_property
+    def makers(self) -> dict[str, list[str]]:
+        """The agents that list a path among their outputs."""
+        found: dict[str, list[str]] = {}
+        for worker in self.plan.workers.values():
+            for path in worker.outputs:
+                found.setdefault(path.rstrip("/"), []).append(worker.name)
+        return found
+
+    def makers_of(self, path: str) -> list[str]:
+        """Who makes a path, or, if it is a folder, something below it; or who makes the folder that it lies in."""
+        path = path.rstrip("/")
+        if path in self.makers:
+            return self.makers[path]
+        return sorted(
+            {
+                name
+                for made, names in self.makers.items()
+                if made.startswith(f"{path}/") or path.startswith(f"{made}/")
+                for name in names
+            }
+        )
+
+    @cached_property
+    def before(self) -> dict[str, frozenset[str]]:
+        """For each agent all that must be done before it begins, along `depends_on`."""
+        found: dict[str, frozenset[str]] = {}
+        for name in self.plan.workers:
+            seen: set[str] = set()
+            left = [name]
+            while left:
+                here = self.plan.workers.get(left.pop())
+                fresh = [it for it in here.depends_on if it not in seen] if here else []
+                seen.update(fresh)
+                left.extend(fresh)
+            found[name] = frozenset(seen)
+        return found
+
+    @cached_property
+    def handoffs(self) -> dict[tuple[str, str], str]:
+        """Who hands over to whom, and by what: a dependency, or a path that one makes and the other reads."""
+        doers = {worker.name for worker in self.plan.doers}
+        found: dict[tuple[str, str], str] = {}
+        for taker in self.plan.doers:
+            for giver in taker.depends_on:
+                if giver in doers and giver != taker.name:
+                    found[giver, taker.name] = f"{taker.name} depends on {giver}"
+            for path in taker.inputs:
+                for giver in self.makers_of(path):
+                    if giver in doers and giver != taker.name:
+                        found.setdefault((giver, taker.name), f"{taker.name} reads {path} of {giver}")
+        return found
+
+
+def unclear(text: str) -> str:
+    """Why a criterion can't be held against anything; empty if it can, as far as words show."""
+    if PLACEHOLDER.search(text):
+        return "is not written yet"
+    if len(WORD.findall(text)) < FEWEST_WORDS:
+        return f"says too little ({' '.join(text.split())[:60]!r})"
+    vague = VAGUE.search(text)
+    return f"can't be measured ({vague[0]!r})" if vague else ""
+
+
+def cycles(edges: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """Cycles in a graph, until without their members there are none: each leads from one to the next, and back."""
+    left = {name: [there for there in edges[name] if there in edges] for name in edges}
+    order = {name: at for at, name in enumerate(edges)}
+    found: list[list[str]] = []
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            cycle = list(reversed(error.args[1][1:]))
+            begin = cycle.index(min(cycle, key=order.__getitem__))
+            found.append(cycle[begin:] + cycle[:begin])
+            left = {name: [it for it in left[name] if it not in cycle] for name in left if name not in cycle}
+        else:
+            return sorted(found, key=lambda cycle: order[cycle[0]])

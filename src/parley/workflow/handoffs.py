@@ -1,0 +1,216 @@
+"""Whether what one worker makes reaches the next: paths, checkpoints, and the first shared_status.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from parley.workflow.blueprint import Blueprint, cycles, unclear
+from parley.workflow.ownership import ARTIFACTS, owner_of
+from parley.workflow.status_file import Shared, read_status, shared_of
+from parley.workflow.terms import (
+    FOLDER,
+    PLAN,
+    SHARED_STATUS,
+    TASK_ORCHESTRATION,
+    Checkpoint,
+    Finding,
+    Plan,
+    Status,
+    Task,
+    Worker,
+    instructions_of,
+)
+
+# What the protocol itself makes; a worker may read it.
+GIVEN = (*ARTIFACTS, PLAN, SHARED_STATUS, TASK_ORCHESTRATION, f"{FOLDER}/conversation_summary_*.md")
+PLAIN = ("Makefile", "Dockerfile", "LICENSE", "README", "Procfile", "Jenkinsfile")  # a format goes without saying
+
+
+def examine_files(design: Blueprint) -> Iterator[Finding]:
+    """Every path that is read is made by somebody, in time, and by one alone."""
+    for worker in design.plan.workers.values():
+        for path in worker.inputs:
+            yield from _input(design, worker, path)
+        for path in worker.outputs:
+            yield from _output(design, worker, path)
+    reads = {
+        worker.name: [maker for path in worker.inputs for maker in design.makers_of(path) if maker != worker.name]
+        for worker in design.plan.workers.values()
+    }
+    for cycle in cycles(reads):
+        way = " -> ".join((*cycle, cycle[0]))
+        text = f"the files go in a circle, each reads what the next makes: {way}"
+        yield design.find(
+            "file-cycle",
+            design.plan.workers[cycle[0]],
+            "inputs",
+            text,
+            "take one of these inputs out, or split an agent",
+        )
+
+
+def _input(design: Blueprint, worker: Worker, path: str) -> Iterator[Finding]:
+    makers = [name for name in design.makers_of(path) if name != worker.name]
+    if makers:
+        early = [name for name in makers if name in design.before[worker.name]]
+        verifies = worker.task is Task.VERIFIER and any(
+            design.plan.workers[it].verifier == worker.name for it in makers
+        )
+        if not early and not verifies:
+            text = f"it reads {path} of {makers[0]} and does not depend on it, so it may begin too early"
+            yield design.find("input-without-dependency", worker, path, text, f"add {makers[0]} to its depends_on")
+    elif path.rstrip("/") in design.makers:
+        yield design.find(
+            "own-input", worker, path, f"it reads {path}, which only it makes itself", "take it out of its inputs"
+        )
+    elif not _there(design, worker, path):
+        text, remedy = _nobody(design, worker, path)
+        rule = "path-mismatch" if owner_of(design.plan, path) or _near(design, path) else "unproduced-input"
+        yield design.find(rule, worker, path, text, remedy)
+
+
+def _there(design: Blueprint, worker: Worker, path: str) -> bool:
+    """Whether a path is there before the first worker begins. In a tree that is not known, what no one else owns is."""
+    if any(fnmatchcase(path, given) for given in GIVEN) or path in design.files:
+        return True
+    if path.startswith(f"{FOLDER}/"):
+        return False
+    return design.existing(path) if design.existing else owner_of(design.plan, path) in {"", worker.name}
+
+
+def _nobody(design: Blueprint, worker: Worker, path: str) -> tuple[str, str]:
+    """What is said of an input that nobody makes: whose it should be, or what was perhaps meant."""
+    owner, near = owner_of(design.plan, path), _near(design, path)
+    if near:
+        makers = " and ".join(design.makers[near])
+        return f"it reads {path}, which nobody makes; {makers} makes {near}", f"write the same path at both: {near}"
+    if owner and owner != worker.name:
+        text = f"it reads {path}, which lies with {owner}, but is not among its outputs"
+        return text, f"add it to the outputs of {owner}, or correct the path"
+    return (
+        f"it reads {path}, which nobody makes and which is not there",
+        "add it to the outputs of an agent, or take it out",
+    )
+
+
+def _near(design: Blueprint, path: str) -> str:
+    """The output that was perhaps meant by a path: of the same name, or nearly the same path."""
+    name = path.rstrip("/").rpartition("/")[2]
+    same = [made for made in design.makers if made.rpartition("/")[2].casefold() == name.casefold()]
+    return next(iter(same or get_close_matches(path, list(design.makers)[:1000], 1, 0.9)), "")
+
+
+def _output(design: Blueprint, worker: Worker, path: str) -> Iterator[Finding]:
+    others = [name for name in design.makers[path.rstrip("/")] if name != worker.name]
+    if others and list(design.plan.workers).index(others[0]) < list(design.plan.workers).index(worker.name):
+        text = f"it makes {path}, and so does {others[0]}"
+        yield design.find("duplicate-output", worker, path, text, "let one of them make it, or give each its own path")
+    name = path.rpartition("/")[2]
+    read = any(path in other.inputs for other in design.plan.workers.values())
+    told = "." in name.strip(".") or name in PLAIN or not name
+    if read and not told and "format" not in design.files.get(instructions_of(worker.name), "").casefold():
+        text = f"others read {path}, and neither its name nor its instructions say in which format it is"
+        remedy = "give the file an ending, or name its format in agent_instructions.md"
+        yield design.find("format-unknown", worker, path, text, remedy)
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+
+def examine_checkpoints(design: Blueprint) -> Iterator[Finding]:
+    """A checkpoint at every hand-off, by whoever verifies what is handed over."""
+    given: dict[tuple[str, str], Checkpoint] = {}
+    for point in design.plan.checkpoints:
+        pair = (point.giver, point.taker)
+        if pair in given:
+            text = f"there are two checkpoints from {point.giver} to {point.taker}"
+            yield _at(point, "duplicate-checkpoint", text, "make one of them")
+        else:
+            given[pair] = point
+            yield from _checkpoint(design, point)
+    for (giver, taker), why in design.handoffs.items():
+        if (giver, taker) not in given:
+            by = design.plan.workers[giver].verifier or "its verifier"
+            text = f"{why}, and no checkpoint stands between them"
+            remedy = f"add {{from: {giver}, to: {taker}, by: {by}, criteria: …, on_failure: …}} to checkpoints"
+            yield design.find("missing-checkpoint", design.plan.workers[taker], giver, text, remedy)
+
+
+def _checkpoint(design: Blueprint, point: Checkpoint) -> Iterator[Finding]:
+    workers = design.plan.workers
+    unknown = [name for name in (point.giver, point.taker, point.by) if name and name not in workers]
+    for name in dict.fromkeys(unknown):
+        yield _at(
+            point,
+            "unknown-in-checkpoint",
+            f"a checkpoint names {name}, and there is no such agent",
+            f"add {name} to agents, or correct it",
+        )
+    if unknown or not (point.giver and point.taker and point.by):
+        return
+    way = f"the checkpoint from {point.giver} to {point.taker}"
+    giver = workers[point.giver]
+    if (point.giver, point.taker) not in design.handoffs and point.giver not in design.before[point.taker]:
+        text = f"{way} stands where nothing is handed over: no dependency leads from one to the other"
+        yield _at(
+            point,
+            "checkpoint-without-handoff",
+            text,
+            f"add {point.giver} to the depends_on of {point.taker}, or remove it",
+        )
+    if giver.task is Task.DOER and point.by != giver.verifier:
+        text = f"{way} is by {point.by}, which does not verify {point.giver}"
+        yield _at(point, "checkpoint-by", text, f"write `by: {giver.verifier or 'its verifier'}`")
+    why = unclear(point.criteria) if point.criteria.strip() else ""
+    if why:
+        yield _at(point, "unclear-criteria", f"the criterion of {way} {why}", "say what can be seen or counted")
+    if not point.on_failure.strip():
+        yield _at(point, "missing-on-failure", f"{way} does not say what happens if it fails", "add `on_failure: …`")
+
+
+def _at(point: Checkpoint, rule: str, text: str, remedy: str) -> Finding:
+    return Finding(PLAN, point.line, point.giver, rule, text, remedy)
+
+
+# ---- the first status ----------------------------------------------------------------------------
+
+
+def examine_status(design: Blueprint) -> Iterator[Finding]:
+    """The first shared_status.json, if there is one, says what the plan says. A later one is not the design's."""
+    text = design.files.get(SHARED_STATUS)
+    if text is None:
+        return
+    shared, findings = read_status(text)
+    yield from findings
+    if shared is None or any(entry.last_update is not None for entry in shared.agents.values()):
+        return
+    for name, wrong, remedy in _disagreements(design.plan, shared):
+        line = next((at for at, line in enumerate(text.split("\n"), 1) if f'"{name}":' in line), 1)
+        yield Finding(SHARED_STATUS, line, name, "status-disagrees", wrong, remedy)
+
+
+def _disagreements(plan: Plan, shared: Shared) -> Iterator[tuple[str, str, str]]:
+    """Who, what is wrong, what to do."""
+    expected = shared_of(plan)
+    for key, given, wanted in (
+        ("agents", shared.agents, expected.agents),
+        ("verification", shared.verification, expected.verification),
+    ):
+        for name in sorted(wanted.keys() - given.keys()):
+            yield name, f"{key} lacks it", "add it, or remove the file: it is made from the plan"
+        for name in sorted(given.keys() - wanted.keys()):
+            yield name, f"{key} has it, and the plan does not", "remove it, or add it to the plan"
+        for name in sorted(given.keys() & wanted.keys()):
+            if given[name].status is not Status.PENDING:
+                yield name, "its status is not pending, though nothing has begun", 'write "status": "pending"'
+    for name in sorted(shared.agents.keys() & expected.agents.keys()):
+        if set(shared.agents[name].dependencies) != set(wanted_ones := expected.agents[name].dependencies):
+            remedy = f'write "dependencies": {json.dumps(wanted_ones)}'
+            yield name, "its dependencies are not those of the plan", remedy
+    for name in sorted(shared.verification.keys() & expected.verification.keys()):
+        if set(shared.verification[name].agents) != set(assigned := expected.verification[name].agents):
+            remedy = f'write "assigned_agents": {json.dumps(assigned)}'
+            yield name, "its assigned_agents are not those of the plan", remedy

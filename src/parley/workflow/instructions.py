@@ -1,0 +1,121 @@
+"""Whether each worker is told what to do: its agent_instructions.md, held against the plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from parley.workflow.blueprint import FEWEST_WORDS, PLACEHOLDER, WORD, Blueprint
+from parley.workflow.terms import FOLDER, Finding, Task, Worker, instructions_of, output_of
+
+# What a doer's instructions have a section about, by the words in its heading.
+SECTIONS = {
+    "inputs": (re.compile(r"\binputs?\b|\breads?\b|\bdepend", re.IGNORECASE), "## Input Requirements"),
+    "outputs": (re.compile(r"\boutputs?\b|\bdeliverables?\b|\bwrites?\b", re.IGNORECASE), "## Output Requirements"),
+    "success": (re.compile(r"\bsuccess\b|\bacceptance\b|\bdone\b", re.IGNORECASE), "## Success Criteria"),
+    "notes": (re.compile(r"\bcompletion[ -]drive\b|\bnotes?\b|\bassumptions?\b", re.IGNORECASE), "## Completion Drive"),
+}
+ABOUT = {
+    "inputs": "what it reads, and from where",
+    "outputs": "which files it makes, and where",
+    "success": "how it can be seen that it is done",
+    "notes": "which assumptions it notes, and which it must escalate",
+}
+HEADING = re.compile(r"^ {0,3}(?:#{1,6}\s+(.+?)\s*#*|\*\*(.+?)\*\*:?)\s*$")
+PATH = re.compile(rf"(?<![\w./-])(?:{FOLDER}/)?agents/([\w-]+)/task_output/([\w./-]*[\w-])")
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+HELPERS = ("solution_architect", "solution_architect_agent", "archival_agent")  # not of the plan, and have a folder
+
+
+def examine_instructions(design: Blueprint) -> Iterator[Finding]:
+    """Each agent's instructions, and those that are nobody's."""
+    for worker in design.plan.workers.values():
+        file = instructions_of(worker.name)
+        if file not in design.files:
+            text = f"it has no instructions: {file} is not there"
+            yield design.find("missing-instructions", worker, "", text, f"write {file}")
+        else:
+            yield from _instructions(design, worker, file, design.files[file])
+    for path in design.files:
+        name = PurePosixPath(path).parent.name
+        if path == instructions_of(name) and name not in design.plan.workers and name not in HELPERS:
+            text = f"these are instructions for {name}, and the plan has no such agent"
+            yield Finding(path, 1, name, "stray-instructions", text, f"add {name} to the plan, or remove the file")
+
+
+def _instructions(design: Blueprint, worker: Worker, file: str, text: str) -> Iterator[Finding]:
+    def find(rule: str, line: int, problem: str, remedy: str) -> Finding:
+        return Finding(file, line, worker.name, rule, problem, remedy)
+
+    text = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    lines = text.split("\n")
+    prose = [line for line in lines if not HEADING.match(line)]
+    if len(WORD.findall(" ".join(prose))) < FEWEST_WORDS:
+        yield find(
+            "empty-instructions",
+            0,
+            "its instructions say nothing",
+            "write what it is to do, and how it is seen to be done",
+        )
+        return
+    unwritten = PLACEHOLDER.search(text)
+    if unwritten:
+        line = text.count("\n", 0, unwritten.start()) + 1
+        yield find("placeholder", line, f"something is not written yet: {unwritten[0].strip()!r}", "write it")
+    if worker.task is Task.DOER:
+        filled = _sections(lines)
+        for key, (words, heading) in SECTIONS.items():
+            if not any(words.search(title) for title in filled):
+                remedy = f"add a section `{heading}`: {ABOUT[key]}"
+                yield find(f"instructions-{key}", 0, f"no section says {ABOUT[key]}", remedy)
+        for key in ("inputs", "outputs"):
+            for path in getattr(worker, key):
+                if path not in text and path.removeprefix(f"{FOLDER}/") not in text:
+                    problem = f"the plan has {path} among its {key}, and its instructions do not name it"
+                    yield find(f"instructions-{key}-path", 0, problem, "name the path as the plan has it")
+    yield from _paths(design, worker, file, lines)
+
+
+def _sections(lines: list[str]) -> list[str]:
+    """The headings that something stands below of, before the next heading of any kind; each with those above it."""
+    found: list[str] = []
+    above: list[tuple[int, str]] = []
+    for line in lines:
+        heading = HEADING.match(line)
+        if heading:
+            level = len(line.lstrip()) - len(line.lstrip().lstrip("#")) or 7
+            above = [(depth, title) for depth, title in above if depth < level]
+            above.append((level, heading[1] or heading[2]))
+        elif line.strip():
+            found.extend(title for _, title in above if title not in found)
+    return found
+
+
+def _paths(design: Blueprint, worker: Worker, file: str, lines: list[str]) -> Iterator[Finding]:
+    """The paths of others' outputs that the instructions name are those that the plan has."""
+    seen: set[str] = set()
+    for number, line in enumerate(lines, 1):
+        for found in PATH.finditer(line):
+            maker = found[1]
+            path = f"{output_of(maker)}/{found[2]}"
+            if path in seen:
+                continue
+            seen.add(path)
+            makers = design.makers_of(path)
+            if not makers:
+                made = ", ".join(it for it in design.makers if it.startswith(f"{output_of(maker)}/"))
+                whose = "is not among its outputs" if maker == worker.name else "nobody makes"
+                problem = f"its instructions name {path}, which {whose}"
+                other = f"{maker} makes {made}; write the same path here and in the plan"
+                remedy = other if made else f"add it to the outputs of {maker}"
+                yield Finding(file, number, worker.name, "path-mismatch", problem, remedy)
+            elif worker.task is Task.DOER and worker.name not in makers and not _declared(worker, path):
+                problem, remedy = f"its instructions name {path}, which is not among its inputs", "add it there"
+                yield Finding(file, number, worker.name, "undeclared-input", problem, remedy)
+
+
+def _declared(worker: Worker, path: str) -> bool:
+    """Whether a path is one of a worker's inputs, or lies below one, or above."""
+    inputs = [it.rstrip("/") for it in worker.inputs]
+    return any(f"{it}/".startswith(f"{path}/") or f"{path}/".startswith(f"{it}/") for it in inputs)

@@ -1,0 +1,81 @@
+"""Whether each path of a design has one owner at most, who may also use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, islice
+
+from parley.workflow.blueprint import Blueprint
+from parley.workflow.ownership import claim_on_reserved, refuse_write
+from parley.workflow.patterns import matches, overlap, problem, samples
+from parley.workflow.terms import Finding, Task, Worker, output_of
+
+MOST_PATTERNS = 1000  # of all agents together: each is held against each
+MOST_OVERLAPS = 50  # that are told at once
+
+
+def examine_scopes(design: Blueprint) -> Iterator[Finding]:
+    """Owned and forbidden paths: one by one, and pairwise."""
+    for worker in design.plan.workers.values():
+        yield from _patterns(design, worker)
+    patterns = sum(len(worker.owns) for worker in design.plan.doers)
+    if patterns > MOST_PATTERNS:
+        text = f"the agents own {patterns} patterns together; {MOST_PATTERNS} are the most that can be compared"
+        yield design.find("too-many-patterns", None, "agents:", text, "name folders instead of single files")
+        return
+    yield from islice(_overlaps(design), MOST_OVERLAPS)
+
+
+def _patterns(design: Blueprint, worker: Worker) -> Iterator[Finding]:
+    for key, patterns in (("owns", worker.owns), ("forbids", worker.forbids)):
+        for pattern in patterns:
+            wrong = problem(pattern)
+            if wrong:
+                yield design.find("bad-pattern", worker, pattern, f"{key} {pattern!a} is no pattern", wrong)
+    if worker.task is Task.VERIFIER and (worker.owns or worker.outputs):
+        text = "it is a verifier, and what a verifier writes is merged nowhere, so it can own and make nothing"
+        yield design.find(
+            "verifier-makes", worker, "owns" if worker.owns else "outputs", text, "give these paths to a doer"
+        )
+    for pattern in _sound(worker.owns):
+        held = claim_on_reserved(worker.name, pattern)
+        if held:
+            remedy = f"take it out; what others read goes to {output_of(worker.name)}/, which is its own anyway"
+            yield design.find(
+                "reserved-path", worker, pattern, f"it owns {pattern}, and {held} belongs to the protocol", remedy
+            )
+        for forbidden in _sound(worker.forbids):
+            if covers(forbidden, pattern):
+                text = f"it owns {pattern} and is forbidden {forbidden}, so it could write nothing there"
+                yield design.find(
+                    "owns-forbidden", worker, pattern, text, "take one of the two out, or make it narrower"
+                )
+                break
+    if worker.task is Task.DOER and not any(map(problem, (*worker.owns, *worker.forbids))):
+        for path in worker.outputs:
+            refusal = refuse_write(design.plan, worker.name, f"{path}x" if path.endswith("/") else path)
+            if refusal:
+                text = f"it is to make {path}, which it may not write: {refusal.partition(';')[0]}"
+                remedy = f"add it to its owns, or put it into {output_of(worker.name)}/"
+                yield design.find("output-not-owned", worker, path, text, remedy)
+
+
+def _overlaps(design: Blueprint) -> Iterator[Finding]:
+    for one, other in combinations(design.plan.doers, 2):
+        for mine, theirs in ((mine, theirs) for mine in _sound(one.owns) for theirs in _sound(other.owns)):
+            path = overlap(mine, theirs)
+            if path is not None:
+                shown = path if path.isprintable() else ascii(path)
+                text = f"it owns {theirs} and {one.name} owns {mine}: both would own {shown}"
+                remedy = f"make one of the patterns narrower, or give {shown} to one of the two"
+                yield design.find("overlap", other, theirs, text, remedy)
+                break
+
+
+def covers(wide: str, narrow: str) -> bool:
+    """Whether one pattern takes in the other, as far as paths of every kind that the other means show."""
+    return all(matches(wide, path) for path in samples(narrow))
+
+
+def _sound(patterns: tuple[str, ...]) -> list[str]:
+    return [pattern for pattern in patterns if not problem(pattern)]
