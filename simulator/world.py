@@ -15,6 +15,7 @@ from parley.adapters import player as scripted
 from parley.adapters.memory import MemoryBus, MemoryStore
 from parley.decisions import Decided, MemoryTrouble, Recalled
 from parley.ports import Called, Change, Commit, Ended, Kept, Merge, Order, Outcome, Progress, Scope, Site, TurnEvent
+from parley.workflow.claims import refuse_at
 
 BEGINNING = 1_800_000_000.0
 OUTCOME = ".parley/outcome.json"
@@ -516,15 +517,16 @@ class SimTurns:
             actor.calls += 1
             self._events.append(Called(order.job, order.turn, order.token, actor.calls, effect.tool, dict(effect.args)))
         else:
-            ok = True
+            ok, text = True, ""
             if isinstance(effect, scripted.Sleep):
                 delay = effect.seconds
             elif isinstance(effect, scripted.Write):
-                ok = self.disk.write(order.site.workspace, effect.path, effect.text)
+                text = refuse_at(order.site, effect.path)
+                ok = not text and self.disk.write(order.site.workspace, effect.path, effect.text)
             name = type(effect).__name__.lower()
             tool = name if isinstance(effect, scripted.Shell) else ""
             self._events.append(Progress(order.job, order.turn, name, tool, tool))
-            self.schedule.after(delay, lambda: self._go_on(actor, scripted.Reply(ok, "", {}), tool))
+            self.schedule.after(delay, lambda: self._go_on(actor, scripted.Reply(ok, text, {}), tool))
 
     def _go_on(self, actor: Actor, reply: scripted.Reply, tool: str) -> None:
         if tool and actor.alive and not self.over:

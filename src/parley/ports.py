@@ -235,12 +235,31 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """What one worker owns of a tree, and what it must not touch, by patterns of paths."""
+
+    worker: str
+    owns: tuple[str, ...] = ()
+    forbids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """Where a turn runs: the workspace, and what lies over it that is not the agent's to change."""
 
     workspace: str  # its path is the same inside the boundary and outside
     writable: bool = True
     binds: tuple[Bind, ...] = ()
+    worker: str = ""  # as whom the agent works here; empty: nothing in the tree is somebody else's
+    claims: tuple[Claim, ...] = ()  # of all workers, its own among them
+
+
+Judge = Callable[[Site, str], str]  # why a path from the tree's root must not be written there; empty if it may
+
+
+def unjudged(site: Site, path: str) -> str:
+    """The judge where nobody has given one: where paths have owners, none may be written."""
+    return f"{path}: nobody here can say whose it is, so the answer is no" if site.worker or site.claims else ""
 
 
 class BoundaryError(Exception):

@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.adapters.claude.guard import BUILT_IN, HOME, Ground, Refused, built_in, check, resolve
-from parley.ports import Bind, Site
+from parley.ports import Bind, Claim, Site
 
 NAMES = st.sampled_from(["a", "b", "link", "deep", "..", ".", "", "x y"])
 PATHS = st.lists(NAMES, max_size=6).map("/".join)
@@ -148,6 +149,39 @@ def test_what_is_sealed_or_read_only_is_not_written() -> None:
         only = Ground(Site(where.site.workspace, writable=False), where.home, where.tools, where.protocol)
         assert not allowed(only, "Write", file_path="a")
         assert allowed(only, "Write", file_path=f"{HOME}/a")
+
+
+def _whose(site: Site, path: str) -> str:
+    assert site.worker == "web"
+    return "" if path.startswith("deep/") else f"{path} belongs to db (rule: db owns db/**); ask with a note"
+
+
+@pytest.mark.parametrize(
+    "tool, key", [("Write", "file_path"), ("Edit", "file_path"), ("NotebookEdit", "notebook_path")]
+)
+def test_what_belongs_to_another_is_refused_with_its_owner_wherever_the_path_leads(tool: str, key: str) -> None:
+    with ground(worker="web") as where:
+        workspace = Path(where.site.workspace)
+        (workspace / "db").mkdir()
+        (workspace / "deep/out").symlink_to("../db")
+        (workspace / "db/in").symlink_to("../deep")
+        owned = replace(where, judge=_whose)
+        for path in ("db/x", f"{workspace}/db/x", "deep/../db/x", "deep/out/x", "./db//x", "db/in/../db/x", "top", "."):
+            with pytest.raises(Refused, match=r"belongs to db \(rule: db owns db/\*\*\)"):
+                check(owned, tool, {key: path}, str(workspace))
+        for path in ("deep/x", "db/in/x", "deep/a/../x", f"{HOME}/x", "/tmp/x"):
+            check(owned, tool, {key: path}, str(workspace))
+        check(owned, "Read", {"file_path": "db/x"}, str(workspace))
+        with pytest.raises(Refused, match="no tool 'MultiEdit'"):
+            check(owned, "MultiEdit", {"file_path": "deep/x", "edits": []}, str(workspace))
+
+
+def test_where_paths_have_owners_and_nobody_can_judge_nothing_is_written() -> None:
+    with ground(worker="web") as where:
+        assert not allowed(where, "Write", file_path="deep/x")
+        assert allowed(where, "Write", file_path=f"{HOME}/x")
+    with ground(claims=(Claim("db", ("db/**",)),)) as where:
+        assert not allowed(where, "Edit", file_path="deep/x")
 
 
 @pytest.mark.parametrize(

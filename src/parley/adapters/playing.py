@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from parley.adapters.boundary import Boundary, Cage, Caged
-from parley.ports import BoundaryError, Called, Ended, Order, Progress, TurnEvent
+from parley.ports import BoundaryError, Called, Ended, Judge, Order, Progress, TurnEvent, unjudged
 
 LINE_LIMIT = 4 << 20  # a longer line is no call of ours
 STDERR_TAIL = 2000
@@ -35,10 +35,11 @@ class _Turn:
 
 
 class Playing:
-    """Runs `parley.adapters.scripted` for each turn."""
+    """Runs `parley.adapters.scripted` for each turn. `judge` says whose a path is, where paths have owners."""
 
-    def __init__(self, boundary: Boundary) -> None:
+    def __init__(self, boundary: Boundary, judge: Judge = unjudged) -> None:
         self._boundary = boundary
+        self._judge = judge
         self._turns: dict[tuple[str, str], _Turn] = {}
 
     def start(self, order: Order, tell: Tell) -> None:
@@ -162,11 +163,21 @@ class Playing:
             elif "progress" in said:
                 tool, over = str(said.get("tool", "")), bool(said.get("over"))
                 self._tell(turn, Progress(order.job, order.turn, str(said["progress"]), tool, tool, over))
+            elif "may" in said:
+                refusal = self._refusal(order, str(said["path"]))
+                _write(turn, {"reply": int(said["may"]), "ok": not refusal, "text": refusal, "data": {}})
             elif "end" in said:
                 return dict(said["end"])
         except (ValueError, TypeError, KeyError, RecursionError):
             turn.broken = f"it said something that is no call: {line[:80]!r}"
         return None
+
+    def _refusal(self, order: Order, path: str) -> str:
+        """Why a path of the workspace must not be written."""
+        try:
+            return self._judge(order.site, path)
+        except Exception as error:  # noqa: BLE001 - fail closed: what can't be judged must not be written
+            return f"{path}: the check failed, so the answer is no ({type(error).__name__})"
 
 
 def _write(turn: _Turn, document: Mapping[str, Any]) -> None:
@@ -197,6 +208,7 @@ def _wire(order: Order) -> dict[str, Any]:
         "handle": json.loads(order.handle) if order.handle else {},
         "may_ask": order.may_ask,
         "workspace": order.site.workspace,
+        "asks": bool(order.site.worker or order.site.claims),
         "limits": {"seconds": order.time_limit_seconds},
     }
 

@@ -99,9 +99,20 @@ class _Wire:
                 self.fill()
 
     def call(self, token: str, effect: Call) -> Reply:
-        """Call a tool and wait for its reply; a reply to another call is none of ours."""
+        """Call a tool and wait for its reply."""
         self._calls += 1
         self.send({"call": self._calls, "token": token, "tool": effect.tool, "args": effect.args})
+        return self._reply()
+
+    def refusal(self, path: str) -> str:
+        """Ask why a path of the workspace must not be written; empty if it may."""
+        self._calls += 1
+        self.send({"may": self._calls, "path": path})
+        reply = self._reply()
+        return "" if reply.ok else reply.text or "the answer is no"
+
+    def _reply(self) -> Reply:
+        """The reply to the last call; one to another is none of ours."""
         while True:
             data = _json(self.line(), "reply")
             if not isinstance(data, dict):
@@ -131,14 +142,16 @@ def _refused(text: str) -> Reply:
     return Reply(ok=False, text=text, data={})
 
 
-def _write(workspace: str, path: str, text: str) -> None:
-    """Write a file of the workspace whole or not at all; OSError or ValueError if it can't be done."""
+def _write(workspace: str, path: str, text: str, refusal: Callable[[str], str]) -> None:
+    """Write a file of the workspace whole or not at all; OSError or ValueError if it can't be done, or must not."""
     if os.path.isabs(path):  # noqa: PTH117 - pathlib is slow to import, here and below
         raise ValueError("it is not relative to the workspace")
     # Links are followed first and judged by where they lead: one that stays inside is as good as a file.
     target = os.path.realpath(os.path.join(workspace, path))  # noqa: PTH118 - pathlib starts slowly
     if not target.startswith(workspace.rstrip("/") + "/"):
         raise ValueError("it leads outside the workspace")
+    if why := refusal(target[len(workspace.rstrip("/")) + 1 :]):
+        raise ValueError(why)
     content = text.encode()
     folder = os.path.dirname(target)  # noqa: PTH120 - pathlib starts slowly
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - pathlib starts slowly
@@ -222,7 +235,7 @@ def _crash(number: int) -> None:
     os._exit(128 + number)
 
 
-def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str) -> Reply:
+def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str, *, asks: bool) -> Reply:
     """Do what the player wants done."""
     if isinstance(effect, Call):
         return wire.call(token, effect)
@@ -242,7 +255,7 @@ def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str) -> Reply
         if isinstance(effect, Shell):
             wire.progress(_shell(effect.command, wire), tool, over=True)
         else:
-            _write(workspace, effect.path, effect.text)
+            _write(workspace, effect.path, effect.text, wire.refusal if asks else lambda path: "")
     except (OSError, ValueError) as error:
         refusal = f"{doing}: {error.strerror if isinstance(error, OSError) else error}"
         wire.progress(f"refused: {refusal}", tool, over=True)
@@ -269,8 +282,9 @@ def _serve(wire: _Wire) -> None:
     data = _json(line, "order")
     order = read_order(data)
     token: str = _field(data, "token", (str,), "") if isinstance(data, dict) else ""
+    asks: bool = _field(data, "asks", (bool,), False) if isinstance(data, dict) else True
     workspace = _enter(data)
-    ending = _conduct(play(order), lambda effect: _carry_out(effect, wire, token, workspace))
+    ending = _conduct(play(order), lambda effect: _carry_out(effect, wire, token, workspace, asks=asks))
     wire.send({"end": ending._asdict() | {"usage": {"turns": 1, **ending.usage}}})
 
 

@@ -14,7 +14,7 @@ from parley.adapters.claude.login import NO_EXTRA, Login, available, find_login,
 from parley.adapters.claude.program import ClaudeError, Program, find_program
 from parley.adapters.claude.prompt import RolePrompt, bare_prompt
 from parley.config import ClaudeSettings
-from parley.ports import Bind, Order, Runner
+from parley.ports import Bind, Judge, Order, Runner, unjudged
 
 __all__ = ["ClaudeError", "Login", "Program", "available", "claude_runner", "find_login", "find_program", "lacking"]
 
@@ -26,12 +26,13 @@ def claude_runner(
     *,
     prompt: RolePrompt = bare_prompt,
     binds: Callable[[Order], tuple[Bind, ...]] = lambda _: (),
+    judge: Judge = unjudged,
     idle_seconds: float = 600.0,
 ) -> Runner:
     """A runner for Claude Code, or a ClaudeError in one line.
 
     `prompt` makes a role's system prompt from the role and the name of its skill; `binds` says what an instance sees
-    besides, such as its `.claude` folder.
+    besides, such as its `.claude` folder; `judge` says whose a path is, where paths have owners.
     """
     if find_spec("claude_agent_sdk") is None:
         raise ClaudeError(NO_EXTRA)
@@ -48,5 +49,6 @@ def claude_runner(
         lambda: find_login(settings, given),
         prompt=prompt,
         binds=binds,
+        judge=judge,
         idle_seconds=idle_seconds,
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parley.ports import Site
+from parley.ports import Judge, Site, unjudged
 
 HOME = "/home/agent"
 SCRATCH = "/tmp"  # noqa: S108 - a memory of the agent's own behind the boundary, not the machine's
@@ -39,6 +39,7 @@ class Ground:
     tools: frozenset[str]  # of the CLI's own
     protocol: frozenset[str]  # of the protocol's
     seen: str = HOME  # its home, as the agent knows it
+    judge: Judge = unjudged  # whose a path of the workspace is
 
     def outside(self, path: str) -> str | None:
         """Where a path of the agent's lies outside; None if it lies nowhere that can be looked at from here."""
@@ -126,6 +127,10 @@ def _writes(ground: Ground, path: Any, folder: str) -> None:
     for name in (".git", ".claude"):
         if within(where, posixpath.join(ground.site.workspace, name)):
             raise Refused(f"{name} in the workspace is not yours to change")
+    if within(where, ground.site.workspace):
+        refusal = ground.judge(ground.site, where[len(ground.site.workspace) :].strip("/"))
+        if refusal:
+            raise Refused(refusal)
 
 
 def _own(ground: Ground, path: str) -> bool:

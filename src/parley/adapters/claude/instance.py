@@ -33,7 +33,7 @@ from parley.adapters.claude.start import arguments, environment
 from parley.adapters.claude.tools import SERVER, described
 from parley.adapters.claude.turn import OVER, Turn
 from parley.config import ClaudeSettings
-from parley.ports import Bind, BoundaryError, Ended, Order
+from parley.ports import Bind, BoundaryError, Ended, Judge, Order, unjudged
 
 CHECK_SECONDS = 20.0
 PROMPT_LIMIT = 120_000  # bytes; a command line takes no longer word
@@ -54,6 +54,7 @@ class Means:
         login: Callable[[], Login | None],
         prompt: RolePrompt,
         binds: Callable[[Order], tuple[Bind, ...]],
+        judge: Judge = unjudged,
     ) -> None:
         self.settings = settings
         self.boundary = boundary
@@ -61,6 +62,7 @@ class Means:
         self.login = login
         self.prompt = prompt
         self.binds = binds
+        self.judge = judge
 
 
 class Instance:
@@ -293,7 +295,7 @@ class Instance:
         self._base = handle
         tools = built_in(_tools(role, order), order.tools)
         seen = self._seen(order)
-        self._ground = Ground(order.site, order.home, frozenset(tools), frozenset(order.tools), seen)
+        self._ground = Ground(order.site, order.home, frozenset(tools), frozenset(order.tools), seen, means.judge)
         prompt = await asyncio.to_thread(system_prompt, order, role, means.prompt)
         if len(prompt.encode()) > PROMPT_LIMIT:
             raise Lost(

@@ -20,7 +20,7 @@ from parley.adapters.claude.prompt import RolePrompt, bare_prompt
 from parley.adapters.claude.results import Fault
 from parley.adapters.claude.turn import Turn
 from parley.config import ClaudeSettings
-from parley.ports import Bind, BoundaryError, Order, TurnEvent
+from parley.ports import Bind, BoundaryError, Judge, Order, TurnEvent, unjudged
 
 LOOK_SECONDS = 5.0
 END_SECONDS = 30.0
@@ -48,9 +48,10 @@ class ClaudeRunner:
         *,
         prompt: RolePrompt = bare_prompt,
         binds: Callable[[Order], tuple[Bind, ...]] = lambda _: (),
+        judge: Judge = unjudged,
         idle_seconds: float = 600.0,
     ) -> None:
-        self._means = Means(settings, boundary, program, login, prompt, binds)
+        self._means = Means(settings, boundary, program, login, prompt, binds, judge)
         self._warm = settings.warm
         self._idle_seconds = idle_seconds
         self._instances: dict[Key, Instance] = {}

@@ -20,6 +20,7 @@ from parley.config import Settings
 from parley.faces.cli import Trouble
 from parley.faces.cli.desk import Place
 from parley.ports import Bind, Ended, Order, Runner, TurnEvent
+from parley.workflow.claims import refuse_at
 
 SCRIPTED, CLAUDE, PROOF = "scripted", "claude", "proof"
 
@@ -69,10 +70,18 @@ def runners(place: Place, settings: Settings, boundary: Boundary) -> dict[str, R
 
     def claude() -> Runner:
         return claude_runner(
-            settings.claude, boundary, prompt=role_files.system_prompt, binds=lambda order: dressed(place, order)
+            settings.claude,
+            boundary,
+            prompt=role_files.system_prompt,
+            binds=lambda order: dressed(place, order),
+            judge=refuse_at,
         )
 
-    made: dict[str, Runner] = {SCRIPTED: Playing(boundary), CLAUDE: Late(claude), PROOF: ProofRunner(boundary)}
+    made: dict[str, Runner] = {
+        SCRIPTED: Playing(boundary, refuse_at),
+        CLAUDE: Late(claude),
+        PROOF: ProofRunner(boundary),
+    }
     command = CommandRunner(boundary, known, instruct=told)
     return made | dict.fromkeys(known, command)
 
