@@ -119,6 +119,15 @@ class SimStore(MemoryStore):
         return super().put(job, kind, key, time, by, body)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What a workspace and its parent came to have in common, when, and by a merge into whom."""
+
+    moment: int
+    parent: str  # empty: by a beginning, or a refresh
+    files: dict[str, str]
+
+
 class SimDisk:
     """The files of all processes: workspaces, snapshots, records. It outlives every process."""
 
@@ -126,10 +135,29 @@ class SimDisk:
         self.work: dict[tuple[str, str], dict[str, str]] = {}
         self.trees: dict[str, dict[str, str]] = {}
         self.tips: dict[tuple[str, str], dict[str, str]] = {}  # what each workspace has committed
-        self.bases: dict[tuple[str, str], dict[str, str]] = {}  # what each has in common with its parent
+        self.shared: dict[tuple[str, str], list[Shared]] = {}  # what each came to have in common with its parent
+        self.moments: dict[tuple[str, str, str], int] = {}  # when each workspace last had each tree
+        self.moment = 0
         self.lost: dict[str, str] = {}
         self.records: dict[tuple[str, str], str] = {}
         self.streams: dict[tuple[str, str], list[str]] = {}
+
+    def share(self, job: str, name: str, parent: str, files: Mapping[str, str]) -> None:
+        """A workspace and its parent have these files in common now; `parent`: it was merged into that one."""
+        self.moment += 1
+        self.shared.setdefault((job, name), []).append(Shared(self.moment, parent, dict(files)))
+
+    def base(self, job: str, name: str) -> dict[str, str]:
+        """What a workspace has in common with its parent."""
+        found = self.shared.get((job, name), [])
+        return found[-1].files if found else {}
+
+    def take_back(self, job: str, parent: str, tree: str) -> None:
+        """A workspace goes back to a tree: what was merged into it since then is not there any more."""
+        since = self.moments.get((job, parent, tree), 0)
+        for (its_job, _), events in self.shared.items():
+            if its_job == job:
+                events[:] = [one for one in events if one.parent != parent or one.moment <= since]
 
     def write(self, place: str, path: str, text: str) -> bool:
         """What an agent writes; whether it may."""
@@ -178,7 +206,7 @@ class SimWorkspace:
                 self.disk.work[job, name] = seed
                 self.disk.trees[f"{job}|{name}"] = dict(seed)
                 self.disk.tips[job, name] = dict(seed)
-                self.disk.bases[job, name] = dict(seed)
+                self.disk.share(job, name, "", seed)
 
         self._fuse.burn("prepare", act)
         return Site(f"{job}|{name}")
@@ -209,6 +237,7 @@ class SimWorkspace:
         def act() -> None:
             self.disk.trees[tree] = files
             self.disk.tips[job, name] = files
+            self.disk.moments[job, name, tree] = self.disk.moment
 
         self._fuse.burn("snapshot", act)
         return Kept(tree, left)
@@ -273,6 +302,7 @@ class SimWorkspace:
             self.disk.lost[f"{job}|{name}|{lost}"] = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
             self.disk.work[job, name] = dict(self.disk.trees[tree or f"{job}|{name}"])
             self.disk.tips[job, name] = dict(self.disk.work[job, name])
+            self.disk.take_back(job, name, tree)
 
         self._fuse.burn("restore", act)
 
@@ -285,7 +315,7 @@ class SimWorkspace:
         """Bring a subteam's files up."""
         files = self.disk.work.get((job, name), {})
         above = self.disk.work.setdefault((job, parent), {})
-        base = self.disk.bases.get((job, name), {})
+        base = self.disk.base(job, name)
         changed = [
             path
             for path in files
@@ -296,7 +326,7 @@ class SimWorkspace:
 
         def act() -> None:
             above.update(brought)
-            self.disk.bases[job, name] = dict(files)
+            self.disk.share(job, name, parent, files)
 
         self._fuse.burn("merge", act)
         commits = (_digest(files), _digest(above)) if brought else ()
@@ -306,7 +336,7 @@ class SimWorkspace:
         """Bring a parent's files down, where the child has not changed them."""
         above = self.disk.work.get((job, parent), {})
         files = self.disk.work.setdefault((job, name), {})
-        base = self.disk.bases.get((job, name), {})
+        base = self.disk.base(job, name)
         newer = {
             path: text
             for path, text in above.items()
@@ -315,7 +345,7 @@ class SimWorkspace:
 
         def act() -> None:
             files.update(newer)
-            self.disk.bases[job, name] = base | newer
+            self.disk.share(job, name, "", base | newer)
             self.disk.tips[job, name] = self.disk.tips.get((job, name), {}) | newer
 
         self._fuse.burn("refresh", act)

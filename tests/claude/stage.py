@@ -16,6 +16,7 @@ from parley.adapters.claude import claude_runner
 from parley.adapters.claude.prompt import RolePrompt, bare_prompt
 from parley.config import ClaudeSettings
 from parley.ports import Called, Ended, Order, Progress, Runner, Site, TurnEvent
+from parley.workflow.claims import refuse_at
 from tests.apis.messages import MessagesAPI, Script
 
 KEY = "sk-planted-0123456789"
@@ -85,7 +86,12 @@ class Stage:
 
     def new_runner(self) -> Runner:
         return claude_runner(
-            self.settings, self.boundary, self.environment, prompt=self.prompt, idle_seconds=self.idle_seconds
+            self.settings,
+            self.boundary,
+            self.environment,
+            prompt=self.prompt,
+            judge=refuse_at,
+            idle_seconds=self.idle_seconds,
         )
 
     def another_home(self) -> Path:

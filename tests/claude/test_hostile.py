@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.claude import instance
-from parley.ports import Bind, Site
+from parley.ports import Bind, Claim, Site
 from tests.apis.messages import Turn
 from tests.apis.script import Say, Use
 from tests.claude.conftest import Perform
@@ -66,6 +66,33 @@ def test_the_pre_tool_check_refuses_what_lies_outside(perform: Perform, tmp_path
     assert outside.read_text() == "mine"
     assert sealed.read_text() == "approved"
     assert {path.name for path in tmp_path.iterdir()} == {"work", "home", "outside.txt"}
+
+
+def test_what_another_worker_owns_is_refused_with_its_owner_and_the_rule(perform: Perform) -> None:
+    stage = perform(
+        Turn(
+            "go",
+            [
+                Use("Write", {"file_path": "db/schema.sql", "content": "x"}),
+                Use("Write", {"file_path": "web/out/schema.sql", "content": "x"}),
+                Use("Write", {"file_path": "web/page.html", "content": "mine"}),
+                Say("end"),
+            ],
+        )
+    )
+    for name in ("db", "web"):
+        (stage.workspace / name).mkdir()
+    (stage.workspace / "web/out").symlink_to("../db")
+    stage.boundary.hand_over(stage.workspace)
+    claims = (Claim("web", ("web/**",)), Claim("database_agent", ("db/**",)))
+
+    ended = stage.play("go", site=Site(str(stage.workspace), worker="web", claims=claims))
+
+    refused = "db/schema.sql belongs to database_agent (rule: database_agent owns db/**)"
+    assert [refused in text for text in stage.results()] == [True, True, False]
+    assert len(ended.refusals) == 2
+    assert not (stage.workspace / "db/schema.sql").exists()
+    assert (stage.workspace / "web/page.html").read_text() == "mine"
 
 
 def test_a_check_that_itself_fails_says_no(perform: Perform, monkeypatch: pytest.MonkeyPatch) -> None:

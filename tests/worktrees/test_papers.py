@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from parley.ports import Scope, WorkspaceError
-from tests.worktrees.place import CHILD, JOB, OTHER, ROOT, Place, repository
+from tests.worktrees.place import CHILD, JOB, OTHER, ROOT, Place, repository, write
+from tests.worktrees.test_shut import as_ordinary_user
 
 STATUS = "orchestration/shared_status.json"
 NOTHING = Scope(lambda path: "it is not yours")
@@ -140,3 +141,21 @@ def test_the_files_below_a_folder_are_listed_from_the_trees_root(place: Place) -
     assert place.trees.listing(JOB, CHILD, "")[:2] == (".git", ".gitignore")
     (place.trees.path(JOB, CHILD) / "orchestration/link").symlink_to("b")
     assert len(place.trees.listing(JOB, CHILD, "orchestration")) == 3
+
+
+def test_what_a_worker_has_shut_against_itself_is_read_and_written_all_the_same() -> None:
+    def act(place: Place) -> None:
+        work, inner = place.prepare(), "orchestration/agents/web/task_output/page"
+        write(work, {inner: "page", "sub/b.txt": "mine"})
+        for folder in ("orchestration/agents/web", "orchestration", "sub", "."):
+            (work / folder).chmod(0)
+        assert place.trees.listing(JOB, ROOT, "orchestration") == (inner,)
+        assert place.trees.read(JOB, ROOT, inner) == "page"
+        for folder in ("orchestration/agents/web", "orchestration", "."):
+            (work / folder).chmod(0)
+        place.trees.write(JOB, ROOT, {STATUS: "{}", inner: "page"})
+        assert place.trees.read(JOB, ROOT, STATUS) == "{}"
+        assert place.trees.snapshot(JOB, ROOT, "turn", NOTHING).left_out
+        assert place.committed()["sub/b.txt"] == b"b\n"
+
+    as_ordinary_user(act)

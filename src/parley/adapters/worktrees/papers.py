@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from parley.adapters.worktrees.ground import FOLDER, down
-from parley.adapters.worktrees.scan import DEEPEST, PRIVATE, REGULAR, Unkept, refuse_name
+from parley.adapters.worktrees.scan import DEEPEST, PRIVATE, REGULAR, Unkept, open_up, refuse_name
 from parley.adapters.worktrees.worktree import Worktree
 from parley.ports import WorkspaceError
 
@@ -19,6 +19,7 @@ WRITTEN = "what the protocol wrote"
 
 def read(tree: Worktree, path: str, most: int) -> str | None:
     """What an ordinary file holds, if it holds no more than that."""
+    _open_up(tree.folder, path)
     with contextlib.suppress(WorkspaceError, ValueError), tree.ground() as ground:
         data = ground.read(path, most)
         return None if data is None or len(data) > most else data.decode("utf-8", "replace")
@@ -33,15 +34,23 @@ def listing(tree: Worktree, folder: str) -> tuple[str, ...]:
 def below(root: Path, folder: str) -> tuple[str, ...]:
     """The ordinary files below a folder of any tree, by their paths from its root."""
     found: list[str] = []
+    _open_up(root, f"{folder}/." if folder else ".")
     with contextlib.suppress(OSError, ValueError), down(root, folder) as handle:
-        for path in _files(handle, folder, 0):
+        for path in _files(root, handle, folder):
             found.append(path)
             if len(found) >= MOST_LISTED:
                 break
     return tuple(sorted(found))
 
 
-def _files(handle: int, prefix: str, depth: int) -> Iterator[str]:
+def _open_up(root: Path, path: str) -> None:
+    """Open the folders on the way to a path again, where whoever works there has shut them against itself."""
+    above = path.split("/")[:-1]
+    for number in range(len(above) + 1):
+        open_up(root, "/".join(above[:number]) or ".")
+
+
+def _files(root: Path, handle: int, prefix: str) -> Iterator[str]:
     with os.scandir(handle) as entries:
         inside = sorted(entries, key=lambda entry: entry.name)
     for entry in inside:
@@ -50,10 +59,11 @@ def _files(handle: int, prefix: str, depth: int) -> Iterator[str]:
             mode = entry.stat(follow_symlinks=False).st_mode
             if stat.S_ISREG(mode):
                 yield path
-            elif stat.S_ISDIR(mode) and depth < DEEPEST:
+            elif stat.S_ISDIR(mode) and path.count("/") < DEEPEST:
+                open_up(root, path)
                 inner = os.open(entry.name, FOLDER, dir_fd=handle)
                 try:
-                    yield from _files(inner, path, depth + 1)
+                    yield from _files(root, inner, path)
                 finally:
                     os.close(inner)
 
@@ -63,11 +73,13 @@ def write(tree: Worktree, files: Mapping[str, str | None]) -> None:
     tip, history = tree.tip, tree.history
     if not tip or not tree.folder.is_dir() or not files:
         return
+    for path in files:
+        _refuse(path)
+        _open_up(tree.folder, path)
     known = history.entries(tip, list(files))
     entries: dict[str, tuple[str, str] | None] = {}
     with tree.ground() as ground:
         for path, text in files.items():
-            _refuse(path)
             if text is None:
                 ground.remove(path)
                 ground.clear(path)
