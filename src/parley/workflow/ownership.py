@@ -73,12 +73,12 @@ def _refuse(plan: Plan, agent: str, path: str) -> str:
         return f"{shown} belongs to the protocol (rule: {held} is reserved); {mine}"
     worker = plan.workers.get(agent)
     forbidden = _first(worker.forbids, path) if worker else ""
+    if worker and worker.task is Task.DOER and not forbidden and _first(worker.owns, path):
+        return ""
     owners = list(_owners(plan, path))
     if forbidden:
         whose = next((f", it belongs to {it.name}" for it, _ in owners if it.name != agent), "")
         return f"{shown} is forbidden to {agent} (rule: forbids {forbidden}){whose}; {ASK}"
-    if any(it.name == agent for it, _ in owners):
-        return ""
     if owners:
         return f"{shown} belongs to {owners[0][0].name} (rule: {owners[0][0].name} owns {owners[0][1]}); {ASK}"
     mine = ", ".join(worker.owns) if worker and worker.owns else "nothing but its task_output/"

@@ -87,7 +87,8 @@ def path_problem(path: str) -> str:
 def matches(pattern: str, path: str) -> bool:
     """Whether a path is one of those that the pattern means. What is no path matches nothing."""
     names = path.split("/")
-    return not path_problem(path) and any(fits(way, names, _takes) for way in _ways(pattern))
+    fit = any(names[: len(lead)] == lead and fits(way, names, _takes) for way, lead in _led(pattern))
+    return fit and not path_problem(path)
 
 
 def overlap(one: str, other: str) -> str | None:
@@ -280,6 +281,13 @@ def _ways(pattern: str) -> tuple[Way, ...]:
     if sum(map(len, rows)) > MOST_EXPANDED:
         raise Malformed("its braces make too much of it; write several patterns")
     return tuple(dict.fromkeys(_way(row) for row in rows))
+
+
+@lru_cache(maxsize=8192)
+def _led(pattern: str) -> tuple[tuple[Way, list[str]], ...]:
+    """Each way with the names that it begins with: most patterns of a plan are told from a path by these alone."""
+    names = ((way, [name.plain if name else "" for name in way]) for way in _ways(pattern))
+    return tuple((way, lead[: lead.index("")] if "" in lead else lead) for way, lead in names)
 
 
 def _atoms(pattern: str) -> list[Atom]:

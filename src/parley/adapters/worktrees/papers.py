@@ -27,16 +27,20 @@ def read(tree: Worktree, path: str, most: int) -> str | None:
 
 
 def listing(tree: Worktree, folder: str) -> tuple[str, ...]:
-    """The ordinary files below a folder; as many as are listed at most."""
-    return below(tree.folder, folder)
+    """The ordinary files below a folder, which is an agent's; as many as are listed at most."""
+    return below(tree.folder, folder, mend=True)
 
 
-def below(root: Path, folder: str) -> tuple[str, ...]:
-    """The ordinary files below a folder of any tree, by their paths from its root."""
+def below(root: Path, folder: str, *, mend: bool = False) -> tuple[str, ...]:
+    """The ordinary files below a folder of any tree, by their paths from its root.
+
+    `mend`: folders that their owner has shut against itself are opened again.
+    """
     found: list[str] = []
-    _open_up(root, f"{folder}/." if folder else ".")
+    if mend:
+        _open_up(root, f"{folder}/." if folder else ".")
     with contextlib.suppress(OSError, ValueError), down(root, folder) as handle:
-        for path in _files(root, handle, folder):
+        for path in _files(root if mend else None, handle, folder):
             found.append(path)
             if len(found) >= MOST_LISTED:
                 break
@@ -50,7 +54,7 @@ def _open_up(root: Path, path: str) -> None:
         open_up(root, "/".join(above[:number]) or ".")
 
 
-def _files(root: Path, handle: int, prefix: str) -> Iterator[str]:
+def _files(root: Path | None, handle: int, prefix: str) -> Iterator[str]:
     with os.scandir(handle) as entries:
         inside = sorted(entries, key=lambda entry: entry.name)
     for entry in inside:
@@ -60,7 +64,8 @@ def _files(root: Path, handle: int, prefix: str) -> Iterator[str]:
             if stat.S_ISREG(mode):
                 yield path
             elif stat.S_ISDIR(mode) and path.count("/") < DEEPEST:
-                open_up(root, path)
+                if root is not None:
+                    open_up(root, path)
                 inner = os.open(entry.name, FOLDER, dir_fd=handle)
                 try:
                     yield from _files(root, inner, path)
