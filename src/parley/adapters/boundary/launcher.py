@@ -3,6 +3,7 @@
 It is sent in compiled, with the modules that it uses, over the socket that it reports on.
 """
 
+import _signal  # type: ignore[import-not-found]  # built in; `signal` would cost the launcher a megabyte
 import _socket
 import posix
 
@@ -145,6 +146,7 @@ def _become(words: "dict[str, Any]") -> int:
         call("prlimit64", 0, _LIMITS[name], limit.to_bytes(8, "little") * 2, 0)
     posix.closerange(3, 1 << 16)
     program = _program(words)
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)  # which Python ignores, and so would all that the agent runs
     try:
         posix.execve(program, words["command"], words["environment"])
     except OSError as error:

@@ -115,8 +115,7 @@ class _Turn:
     def _prove(self, ended: Ended, task: Task) -> Ended:
         order = self._order
         self._boundary.hand_over(order.site.workspace)
-        home = Path(order.home) / f"proof-{order.turn}"
-        trial = Trial(self._boundary, order.site, home, f"{order.job}/{order.turn}", self._woken)
+        trial = Trial(self._boundary, order.site, Path(order.home), f"{order.job}/{order.turn}", self._woken)
         done: list[Tried] = []
         for number, command in enumerate(task.commands, 1):
             if self._cancelled:

@@ -12,6 +12,7 @@ import re
 import selectors
 import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -51,22 +52,22 @@ class Tried:
 class Trial:
     """Tries commands in a site. `woken` is readable as soon as all of it is to end."""
 
-    def __init__(self, boundary: Boundary, site: Site, home: Path, mark: str, woken: socket.socket) -> None:
-        self._boundary, self._site, self._home, self._mark, self._woken = boundary, site, home, mark, woken
+    def __init__(self, boundary: Boundary, site: Site, homes: Path, mark: str, woken: socket.socket) -> None:
+        self._boundary, self._site, self._homes, self._mark, self._woken = boundary, site, homes, mark, woken
 
     def run(self, command: str, seconds: float) -> Tried:
         """Run a command; a BoundaryError where there is no boundary."""
-        shutil.rmtree(self._home, ignore_errors=True)
-        self._home.mkdir(parents=True)
+        self._homes.mkdir(parents=True, exist_ok=True)
+        home = Path(tempfile.mkdtemp(prefix="proof-", dir=self._homes))
         try:
-            self._boundary.hand_over(self._home)
-            return self._run(command, seconds)
+            self._boundary.hand_over(home)
+            return self._run(command, seconds, home)
         finally:
-            shutil.rmtree(self._home, ignore_errors=True)
+            _remove(home)
 
-    def _run(self, command: str, seconds: float) -> Tried:
+    def _run(self, command: str, seconds: float, home: Path) -> Tried:
         environment = {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8"}
-        cage = Cage(self._site, self._home, ("/bin/sh", "-c", command), environment, mark=self._mark)
+        cage = Cage(self._site, home, ("/bin/sh", "-c", command), environment, mark=self._mark)
         caged = self._boundary.launch(cage)
         begun = time.monotonic()
         tail = bytearray()
@@ -125,6 +126,16 @@ def _drain(caged: Caged, tail: bytearray) -> None:
                 if not _hear(pipe, tail):
                     break
         pipe.close()
+
+
+def _remove(home: Path) -> None:
+    """Take a home away; what a command has shut against itself is opened first, and nobody is left to shut it again."""
+    for folder, names, _ in os.walk(home):
+        for name in names:
+            path = Path(folder) / name
+            if not path.is_symlink():
+                path.chmod(0o700)
+    shutil.rmtree(home, ignore_errors=True)
 
 
 def _text(tail: bytes | bytearray) -> str:
