@@ -24,6 +24,7 @@ from parley.workflow.terms import (
     Standing,
     Status,
     Task,
+    Worker,
 )
 from parley.workflow.times import moment, time_of
 
@@ -87,10 +88,15 @@ def record_of(
     merges: Iterable[Merged] = (),
     rescopes: Iterable[Rescope] = (),
     actions: Iterable[LivenessAction] = (),
+    *,
+    more: Iterable[Worker] = (),
 ) -> Record:
-    """What the page says of a workflow: its plan as it is now, and what has happened."""
+    """What the page says of a workflow: its plan as it is now, and what has happened.
+
+    `more` are workers that are not in the plan, such as the solution architect.
+    """
     tracked, assigned = [], []
-    for worker in plan.workers.values():
+    for worker in (*plan.workers.values(), *more):
         standing = standings.get(worker.name, Standing(worker.name))
         bar = worker.acceptance
         tracked.append(
