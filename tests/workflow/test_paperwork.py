@@ -45,4 +45,5 @@ def test_the_page_has_those_too_who_are_not_in_the_plan() -> None:
     more = Worker("solution_architect", Task.DOER, "solution-architect", "hash_choice_1727539500")
     record, _ = read_record(render_record(record_of(PLAN, {"api_agent": STANDING}, more=[more])))
     assert record is not None
-    assert [one.agent for one in record.tracked] == ["api_agent", "judge", "solution_architect"]
+    assert [one.agent for one in record.tracked] == ["api_agent", "solution_architect"]
+    assert [one.agent for one in record.assigned] == ["api_agent", "judge", "solution_architect"]

@@ -256,7 +256,7 @@ class Books:
         if known is None or replace(known, archived_at=entry.archived_at) != entry:
             self.index[entry.file] = entry
         if self.last(entry.file) not in {"archived", "removed"}:
-            self.log.append(Logged(now, entry.agent, "archived", entry.file, f"{entry.notes} notes"))
+            self.log.append(Logged(now, entry.agent, "archived", entry.file, f"notes: {entry.notes}"))
 
     def last(self, file: str) -> str:
         """What the log says last of an archive."""

@@ -32,10 +32,9 @@ def disjoint(text: str) -> list[Finding]:
     if record is None:
         return findings
     lines = text.split("\n")
-    rows = {line: number for number, line in reversed(list(enumerate(lines, 1)))}
 
     def line_of(agent: str) -> int:
-        return next((number for line, number in rows.items() if line.startswith(f"| {code(agent)} |")), 0)
+        return next((number for number, line in enumerate(lines, 1) if line.startswith(f"| {code(agent)} |")), 0)
 
     return [
         Finding(TASK_ORCHESTRATION, line_of(agent), agent, rule, wrong, remedy)

@@ -40,7 +40,7 @@ _ENDED = re.compile(r"- (`.+`) ended with (-?\d+) after (-?[0-9.]+(?:e[+-]?[0-9]
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """A worker in the tracker: where it stands, what it owns, and what it owes."""
+    """A doer in the tracker: where it stands, what it owns, and what it owes."""
 
     agent: str
     status: Status
@@ -95,38 +95,46 @@ def record_of(
 
     `more` are workers that are not in the plan, such as the solution architect.
     """
-    tracked, assigned = [], []
-    for worker in (*plan.workers.values(), *more):
-        standing = standings.get(worker.name, Standing(worker.name))
-        bar = worker.acceptance
-        tracked.append(
-            Tracked(
-                worker.name,
-                standing.status,
-                worker.owns,
-                worker.forbids,
-                worker.deliverable,
-                bar.text,
-                bar.commands,
-                standing.last_progress,
-            )
-        )
-        assigned.append(
-            Assigned(
-                worker.name,
-                worker.task,
-                worker.role,
-                worker.task_id,
-                worker.objective,
-                worker.depends_on,
-                worker.verifier,
-                standing.version,
-                tuple(one.verdict for one in standing.rounds),
-                worker.on_stall,
-                standing.reason,
-            )
-        )
-    return Record(plan.task, plan.goal, tuple(tracked), tuple(assigned), tuple(rescopes), tuple(actions), tuple(merges))
+    workers = (*plan.workers.values(), *more)
+    known = {worker.name: standings.get(worker.name, Standing(worker.name)) for worker in workers}
+    return Record(
+        plan.task,
+        plan.goal,
+        tuple(_tracked(worker, known[worker.name]) for worker in workers if worker.task is Task.DOER),
+        tuple(_assigned(worker, known[worker.name]) for worker in workers),
+        tuple(rescopes),
+        tuple(actions),
+        tuple(merges),
+    )
+
+
+def _tracked(worker: Worker, standing: Standing) -> Tracked:
+    return Tracked(
+        worker.name,
+        standing.status,
+        worker.owns,
+        worker.forbids,
+        worker.deliverable,
+        worker.acceptance.text,
+        worker.acceptance.commands,
+        standing.last_progress,
+    )
+
+
+def _assigned(worker: Worker, standing: Standing) -> Assigned:
+    return Assigned(
+        worker.name,
+        worker.task,
+        worker.role,
+        worker.task_id,
+        worker.objective,
+        worker.depends_on,
+        worker.verifier,
+        standing.version,
+        tuple(one.verdict for one in standing.rounds),
+        worker.on_stall,
+        standing.reason,
+    )
 
 
 # ---- the tables ----------------------------------------------------------------------------------
