@@ -9,7 +9,7 @@ import pytest
 
 from parley.engine.archiving import Archival, NotRestored, Tree, archive, restore
 from parley.ports import WorkspaceError
-from parley.workflow.archive import INDEX, LOG, archive_of, digest, read_index, read_log
+from parley.workflow.archive import INDEX, LOG, archive_of, digest, found_of, read_index, read_log
 from parley.workflow.session import render_session
 from parley.workflow.terms import Note, NoteStatus, Session, session_of
 from tests.worktrees.place import JOB, ROOT, Place, repository
@@ -182,13 +182,19 @@ def test_another_session_of_the_same_second_gets_a_name_of_its_own() -> None:
     assert disk.files[taken] == before
 
 
-def test_a_file_that_differs_from_the_bus_is_kept_too() -> None:
+@pytest.mark.parametrize("found", ["scribbled", render_session(Session("user_api_1727539284", START + 60, (NOTE,)))])
+def test_a_file_that_differs_from_the_bus_is_kept_too(found: str) -> None:
     disk = Disk()
-    disk.files[session_of("api_agent")] = "scribbled"
+    disk.files[session_of("api_agent")] = found
     (_, api) = put_away(disk).done
     assert disk.files[api.file] == CURRENT[session_of("api_agent")]
-    assert disk.files[api.file.replace(".json", "_2.json")] == "scribbled"
+    kept = [path for path, text in disk.files.items() if text == found]
+    assert kept == [found_of("api_agent", found)]
+    assert kept[0] in disk.files[LOG]
     assert session_of("api_agent") not in disk.files
+    files = dict(disk.files)
+    put_away(disk)
+    assert disk.files == files
 
 
 def test_an_index_that_can_not_be_read_is_made_anew_from_the_archives() -> None:

@@ -105,37 +105,42 @@ def _archive(
 ) -> None:
     books = Books.of(shelf, now)
     copies: dict[str, str] = {}
-    entries: dict[str, list[Archived]] = {}
+    entries: dict[str, Archived] = {}
+    others: dict[str, str] = {}  # where what lay there instead of the session is kept
     live: set[str] = set()
     for agent, session in sessions.items():
-        texts = [whole(render_session(session))]
+        text = whole(render_session(session))
         if session_of(agent) in books.there:
             live.add(agent)
             found = shelf.read(session_of(agent))
             if found is None:
                 failed[agent] = f"{session_of(agent)} can't be read"
                 continue
-            texts.extend({found} - set(texts))  # not what the bus has, but nothing is lost
-        entries[agent] = [books.place(agent, task, session, text, copies, now) for text in texts]
+            if found != text:
+                others[agent] = archives.found_of(agent, found)
+                copies[others[agent]] = found
+        entries[agent] = books.place(agent, task, session, text, copies, now)
     if copies:
         shelf.write(copies)
-    for agent, made in entries.items():
-        if any(shelf.read(entry.file) != copies[entry.file] for entry in made if entry.file in copies):
-            failed[agent] = f"{made[0].file} does not hold what was written there"
-    put_away = {agent: made for agent, made in entries.items() if agent not in failed}
-    for made in put_away.values():
-        for entry in made:
-            books.enter(entry, now)
+    for agent, entry in entries.items():
+        written = [path for path in (entry.file, others.get(agent)) if path in copies]
+        if any(shelf.read(path) != copies[path] for path in written):
+            failed[agent] = f"{written[0]} does not hold what was written there"
+    put_away = {agent: entry for agent, entry in entries.items() if agent not in failed}
+    for agent, entry in put_away.items():
+        books.enter(entry, now)
+        if agent in others and not books.last(others[agent]):
+            books.log.append(Logged(now, agent, "archived", others[agent], "it lay there, but is not what the bus has"))
     books.write()
     if books.indexed() != set(books.index):
         failed |= dict.fromkeys(put_away, f"{INDEX} does not hold what was written there")
         return
     gone: dict[str, str | None] = {session_of(agent): None for agent in put_away if agent in live}
-    for agent, made in put_away.items():
-        if agent in live or books.last(made[0].file) != "removed":
-            books.log.append(Logged(now, agent, "removed", made[0].file, "session_current.json is archived here"))
+    for agent, entry in put_away.items():
+        if agent in live or books.last(entry.file) != "removed":
+            books.log.append(Logged(now, agent, "removed", entry.file, "session_current.json is archived here"))
     books.write(gone)
-    done |= {agent: books.index[made[0].file] for agent, made in put_away.items()}
+    done |= {agent: books.index[entry.file] for agent, entry in put_away.items()}
 
 
 def restore(shelf: Shelf, agent: str, wanted: str, now: int, *, replacing: bool = False) -> str:

@@ -64,6 +64,11 @@ def archive_of(agent: str, task: str, session_start: int, number: int = 1) -> st
     return f"{folder_of(agent)}/session_{began:%Y%m%d_%H%M%S}_{slug}{again}.json"
 
 
+def found_of(agent: str, text: str) -> str:
+    """Where a text is kept that lay in a session's place and was not the session."""
+    return f"{home_of(ARCHIVIST)}/found/{agent}-{digest(text)[:12]}.txt"
+
+
 def folder_of(agent: str) -> str:
     """Where an agent's sessions are, the current one and the archives."""
     return session_of(agent).rsplit("/", 1)[0]
