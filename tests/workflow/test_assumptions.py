@@ -25,6 +25,7 @@ notes = st.builds(
 HEAD = ["Agent", "Note", "About", "What was assumed or uncertain", "How it was settled", "By whom"]
 
 
+@settings(max_examples=50)
 @given(st.lists(notes, max_size=4))
 def test_every_note_is_one_row_whatever_it_says(made: list[Note]) -> None:
     section = render_assumptions([("api_agent", Session("t_1", 1, tuple(made)))])
@@ -74,7 +75,7 @@ LINES = [
 SECTION = render_assumptions([])
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(LINES)))
 def test_the_section_is_there_once_and_what_the_lead_wrote_elsewhere_stays(lines: list[str]) -> None:
     once = with_assumptions("\n".join(lines), SECTION)
@@ -93,3 +94,8 @@ def test_an_older_section_is_replaced_with_all_that_stood_below_it() -> None:
     assert "really" not in replaced
     assert replaced.startswith("# Work\n\nAll done.\n\n## Assumptions\n\n")
     assert replaced.endswith("\n\n## How to run it\n\nmake\n")
+
+
+def test_a_summary_made_to_be_slow_to_read_is_not() -> None:
+    for hostile in ("# " + " " * 900_000 + "x", "#" * 900_000, "# " + " #" * 400_000, "`" * 900_000, "~~~" * 300_000):
+        assert with_assumptions(hostile, SECTION).endswith(SECTION)

@@ -13,7 +13,7 @@ _HEAD = ("Agent", "Note", "About", "What was assumed or uncertain", "How it was 
 _WRITTEN = "Every note of the workflow's agents, written from the job's bus; what you write here is replaced."
 _LEVEL = 2
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?\s*", re.DOTALL)
+_HEADING = re.compile(r" {0,3}(#{1,6})(?=\s)")
 _BY = {
     "agent_self": "the agent itself",
     "workflow_executor": "the architecture group, through the executor",
@@ -60,10 +60,16 @@ def _lines(text: str) -> tuple[list[tuple[str, int, str]], str]:
             fence = "" if closes else fence
         elif mark is not None and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
-        elif heading := _HEADING.fullmatch(line):
-            level, title = len(heading[1]), heading[2].strip()
+        elif heading := _HEADING.match(line):
+            level, title = len(heading[1]), _title(line[heading.end() :].strip())
         found.append((line, level, title))
     return found, fence
+
+
+def _title(text: str) -> str:
+    """A heading's text without the marks that may close it."""
+    bare = text.rstrip("#")
+    return bare.rstrip() if bare != bare.rstrip() else text
 
 
 def _row(agent: str, note: Note) -> tuple[str, ...]:

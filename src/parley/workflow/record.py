@@ -35,7 +35,7 @@ _INTRODUCTION = (
     "In code, `\\|` is a pipe, `\\n` a line's end, `\\\\` a backslash, `\\u0060` the character of that number.",
 )
 _MERGE = r"Merge -?\d+"
-_ENDED = re.compile(r"- (`.+`) ended with (-?\d+) after (-?[0-9.]+(?:e[+-]?[0-9]+)?) s(?:: (`.+`))?")
+_ENDED = re.compile(r"- (`[^`]+`) ended with (-?\d+) after (-?[0-9.]+(?:e[+-]?[0-9]+)?) s(?:: (`[^`]+`))?")
 
 
 @dataclass(frozen=True, slots=True)
