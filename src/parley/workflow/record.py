@@ -88,14 +88,9 @@ def record_of(
     merges: Iterable[Merged] = (),
     rescopes: Iterable[Rescope] = (),
     actions: Iterable[LivenessAction] = (),
-    *,
-    more: Iterable[Worker] = (),
 ) -> Record:
-    """What the page says of a workflow: its plan as it is now, and what has happened.
-
-    `more` are workers that are not in the plan, such as the solution architect.
-    """
-    workers = (*plan.workers.values(), *more)
+    """What the page says of a workflow: its plan as it is now, and what has happened."""
+    workers = plan.workers.values()
     known = {worker.name: standings.get(worker.name, Standing(worker.name)) for worker in workers}
     return Record(
         plan.task,
