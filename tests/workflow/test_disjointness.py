@@ -79,7 +79,7 @@ def test_patterns_with_pipes_and_backticks_are_read_from_the_page() -> None:
 
 def test_a_path_that_was_handed_over_was_never_owned_by_two() -> None:
     old, new = plan(one=("db/**", "api/**"), two=("web/**",)), plan(one=("db/**",), two=("web/**", "api/**"))
-    changes = rescopes(old, new, "project-lead", "two needs it", 1000)
+    changes = rescopes(old.workers, new.workers, "project-lead", "two needs it", 1000)
     assert [(one.agent, one.before, one.after) for one in changes] == [
         ("one", ("db/**", "api/**"), ("db/**",)),
         ("two", ("web/**",), ("web/**", "api/**")),
@@ -89,7 +89,7 @@ def test_a_path_that_was_handed_over_was_never_owned_by_two() -> None:
 
 def test_workers_that_come_and_go_with_a_plan_are_re_scopes_too() -> None:
     old, new = plan(one=("db/**",)), plan(two=("db/**",))
-    changes = rescopes(old, new, "project-lead", "one was abandoned", 1000)
+    changes = rescopes(old.workers, new.workers, "project-lead", "one was abandoned", 1000)
     assert [(one.agent, one.before, one.after) for one in changes] == [
         ("one", ("db/**",), ()),
         ("two", (), ("db/**",)),
@@ -126,7 +126,7 @@ def test_a_page_that_can_not_be_read_proves_nothing() -> None:
 
 def test_a_plan_that_changes_no_scope_is_no_re_scope() -> None:
     old = plan(one=("db/**",))
-    assert rescopes(old, replace(old, goal="another"), "project-lead", "why", 1) == ()
+    assert rescopes(old.workers, replace(old, goal="another").workers, "project-lead", "why", 1) == ()
 
 
 def test_a_large_plan_is_looked_through_without_comparing_all_that_can_not_meet() -> None:

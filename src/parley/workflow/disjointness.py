@@ -9,15 +9,17 @@ from operator import eq
 from parley.workflow.cells import code
 from parley.workflow.patterns import overlap, problem, spelled
 from parley.workflow.record import Record, read_record
-from parley.workflow.terms import TASK_ORCHESTRATION, Finding, Plan, Rescope, Task
+from parley.workflow.terms import TASK_ORCHESTRATION, Finding, Rescope, Task, Worker
 from parley.workflow.times import moment
 
 Owned = Mapping[str, tuple[str, ...]]  # by worker
 Said = tuple[str, str, str, str]  # agent, rule, what is wrong, what to do
 
 
-def rescopes(before: Plan, after: Plan, by: str, reason: str, now: int) -> tuple[Rescope, ...]:
-    """What a change of the plan changes of what workers own; also of those that come or go with it."""
+def rescopes(
+    before: Mapping[str, Worker], after: Mapping[str, Worker], by: str, reason: str, now: int
+) -> tuple[Rescope, ...]:
+    """What a change of the plan changes of what its workers own; also of those that come or go with it."""
     old, new = _owned(before), _owned(after)
     return tuple(
         Rescope(now, name, by, old.get(name, ()), new.get(name, ()), reason)
@@ -101,5 +103,5 @@ def _malformed(owned: Owned) -> Iterator[Said]:
                 yield name, "pattern", f"{code(pattern)} is not a pattern", wrong
 
 
-def _owned(plan: Plan) -> dict[str, tuple[str, ...]]:
-    return {worker.name: worker.owns for worker in plan.doers}
+def _owned(workers: Mapping[str, Worker]) -> dict[str, tuple[str, ...]]:
+    return {name: worker.owns for name, worker in workers.items() if worker.task is Task.DOER}
