@@ -38,6 +38,7 @@ MODULES = {
     "merge": "merge",
     "gc": "gc",
     "roles": "roles",
+    "workflow": "workflow",
     "doctor": "doctor",
     "trust": "trust",
     "tool": "tool",
@@ -116,6 +117,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("merge", "bring a job's result into what you have checked out", _add_merge)
     add("gc", "free the disk of what finished jobs have left", _add_gc)
     add("roles", "list the roles of a new job, or show what one is told", _add_roles)
+    add("workflow", "begin, check and show the files of a workflow of several agents", _add_workflow)
     add("doctor", "check this machine and this home", _add_nothing)
     add("trust", "allow what this repository's parley.toml asks for", _add_nothing)
     add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
@@ -179,6 +181,22 @@ def _add_gc(gc: argparse.ArgumentParser) -> None:
 
 def _add_roles(roles: argparse.ArgumentParser) -> None:
     roles.add_argument("name", metavar="NAME", nargs="?", help="one role, with its prompt (default: all)")
+
+
+def _add_workflow(workflow: argparse.ArgumentParser) -> None:
+    workflow.add_argument(
+        "action",
+        metavar="ACTION",
+        help="init SUMMARY.md, check [PLACE], status [PLACE], restore PLACE AGENT SESSION",
+    )
+    workflow.add_argument(
+        "what",
+        metavar="WHAT",
+        nargs="*",
+        help="PLACE: a job, or a folder that holds orchestration/ (default: the current one)",
+    )
+    workflow.add_argument("--dir", metavar="DIR", help="with init: where to (default: the current folder)")
+    workflow.add_argument("--replace", action="store_true", help="with restore: also over a current session")
 
 
 def _add_run(run: argparse.ArgumentParser) -> None:

@@ -1,0 +1,138 @@
+"""A workflow's folder on the disk: found, read whole without following a link, and begun without overwriting."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from parley.faces.cli import FAILED, Trouble
+from parley.workflow.beginning import Beginning
+from parley.workflow.structure import is_output
+from parley.workflow.terms import FOLDER, PLAN, SHARED_STATUS, Finding
+
+MOST_BYTES = 1_000_000  # of one file
+MOST_FILES = 20_000
+DEEPEST = 32
+
+
+def root_of(folder: Path) -> Path | None:
+    """The tree's root, from itself or from its orchestration/; None: there is no workflow here."""
+    if (folder / FOLDER).is_dir():
+        return folder
+    own = (Path(PLAN).name, Path(SHARED_STATUS).name, "agents")
+    if folder.name == FOLDER or any((folder / name).exists() for name in own):
+        return folder.parent if folder.name == FOLDER and folder.is_dir() else None
+    return None
+
+
+def read_tree(root: Path) -> tuple[dict[str, str], list[Finding]]:
+    """Every file below orchestration/ by its path from the root, and what could not be read. Outputs are only named."""
+    files: dict[str, str] = {}
+    findings: list[Finding] = []
+    for number, (path, mode) in enumerate(_below(root, FOLDER, 0)):
+        if number >= MOST_FILES:
+            findings.append(_unread(FOLDER, f"there are more than {MOST_FILES} files", "remove what is not needed"))
+            break
+        if stat.S_ISLNK(mode):
+            findings.append(_unread(path, "it is a link, and links are not followed", "put the file itself here"))
+        elif not stat.S_ISREG(mode):
+            findings.append(_unread(path, "it is no ordinary file", "remove it"))
+        elif is_output(path):
+            files[path] = ""
+        else:
+            text, problem = _text(root / path)
+            if problem:
+                findings.append(_unread(path, problem, "correct it, or remove the file"))
+            else:
+                files[path] = text
+    return files, findings
+
+
+def _unread(path: str, text: str, remedy: str) -> Finding:
+    return Finding(_shown(path), 0, "", "unreadable", text, remedy)
+
+
+def _shown(path: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in path)
+
+
+def _below(root: Path, folder: str, depth: int) -> Iterator[tuple[str, int]]:
+    try:
+        with os.scandir(root / folder) as entries:
+            inside = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        yield folder, 0
+        return
+    for entry in inside:
+        path = f"{folder}/{entry.name}"
+        try:
+            mode = entry.stat(follow_symlinks=False).st_mode
+        except OSError:
+            continue  # gone meanwhile
+        if stat.S_ISDIR(mode) and depth < DEEPEST:
+            yield from _below(root, path, depth + 1)
+        else:
+            yield path, mode
+
+
+def _text(path: Path) -> tuple[str, str]:
+    """A file's text, or why there is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        return "", f"it can't be read ({error.strerror})"
+    with os.fdopen(handle, "rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        return "", f"it is larger than {MOST_BYTES} bytes"
+    try:
+        return data.decode("utf-8"), ""
+    except UnicodeDecodeError as error:
+        return "", f"it is not UTF-8 (byte {error.start})"
+
+
+def summary_text(path: Path) -> str:
+    """The text of the summary that a workflow is made from."""
+    text, problem = _text(path)
+    if problem:
+        raise Trouble(f"{path}: {problem}; name a conversation summary, as docs/workflow-files.md has it")
+    return text
+
+
+def make(root: Path, beginning: Beginning) -> list[str]:
+    """Make the files and folders, or nothing at all. What is there already, word for word, is left as it is."""
+    files = dict(beginning.files)
+    for path in list(files):
+        target = root / path
+        if not os.path.lexists(target):
+            continue
+        if _text(target) == (files[path], ""):
+            del files[path]
+        else:
+            raise Trouble(f"{target} is there already, and nothing is overwritten; remove it, or name another --dir")
+    made: list[Path] = []
+    try:
+        for folder in (*beginning.folders, *(str(Path(path).parent) for path in files)):
+            _make_folder(root, folder, made)
+        for path, text in files.items():
+            with (root / path).open("x", encoding="utf-8") as file:
+                made.append(root / path)
+                file.write(text)
+    except (OSError, UnicodeError) as error:
+        for path_made in reversed(made):
+            path_made.rmdir() if path_made.is_dir() else path_made.unlink(missing_ok=True)
+        raise Trouble(f"{root}: {error}; make it writable, or name another --dir", FAILED) from error
+    return sorted(files)
+
+
+def _make_folder(root: Path, folder: str, made: list[Path]) -> None:
+    here = root
+    for part in Path(folder).parts:
+        here /= part
+        if here.is_symlink() or (here.exists() and not here.is_dir()):
+            raise NotADirectoryError(20, "it is no folder", str(here))
+        if not here.exists():
+            here.mkdir()
+            made.append(here)

@@ -1,0 +1,114 @@
+"""What a workflow begins with: the files that are made from a conversation summary, and from a plan once there is one.
+
+What is not known yet is named in the files themselves, and the design check finds each such place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parley.workflow.archive import ARCHIVIST, INDEX, LOG, folder_of, render_index, render_log
+from parley.workflow.plan import render_plan
+from parley.workflow.status_file import render_status, shared_of
+from parley.workflow.summary import Summary, summary_of
+from parley.workflow.terms import PLAN, SHARED_STATUS, Plan, Task, Worker, instructions_of, output_of
+
+_ARCHIVIST = """\
+# archival_agent
+
+Archival is code, and nobody has to be told anything. When the task is complete, each agent's session_current.json is
+copied to session_YYYYMMDD_HHMMSS_taskname.json beside it, entered in archive_index.json, and only then removed.
+cleanup_log.json tells what was done, and what went wrong.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What is to be made, by path from the tree's root."""
+
+    files: dict[str, str]
+    folders: tuple[str, ...]
+
+
+def begin(summary: Summary, text: str, plan: Plan | None = None) -> Beginning:
+    """The whole structure. `text` is the summary's file as it was given; a plan that is there already is kept."""
+    made = plan or _skeleton(summary)
+    files = {summary_of(summary.task): text}
+    if plan is None:
+        files[PLAN] = made.text
+    files[SHARED_STATUS] = render_status(shared_of(made))
+    files |= {instructions_of(ARCHIVIST): _ARCHIVIST, INDEX: render_index(()), LOG: render_log(())}
+    folders = [folder_of(ARCHIVIST)]
+    for worker in made.workers.values():
+        files[instructions_of(worker.name)] = _instructions(worker)
+        folders.append(folder_of(worker.name))
+        if worker.task is Task.DOER:
+            folders.append(output_of(worker.name))
+    return Beginning(files, tuple(folders))
+
+
+def _skeleton(summary: Summary) -> Plan:
+    """A plan with the task and the goal, and the prose that says what it still lacks."""
+    goal = _line(summary.goal)
+    bare = Plan(summary.task, goal, {}, ())
+    matter = render_plan(bare).split("\n---\n", 1)[0]
+    return Plan(summary.task, goal, {}, (), text=f"{matter}\n---\n\n{_prose(summary)}")
+
+
+def _prose(summary: Summary) -> str:
+    lines = [
+        f"# Workflow: {summary.title}",
+        "",
+        f"Made from {summary_of(summary.task)}. The part above, between the lines of ---, is what is carried out.",
+        "",
+        "## To be filled in",
+        "",
+        "- `agents`: for each who does something: role, task_id (a slug and Unix seconds), depends_on, verifier,",
+        "  inputs, outputs, owns, forbids, objective, boundaries, deliverable, acceptance (text and commands)",
+        "- `agents`: for each who verifies: `task: verifier` and its role",
+        "- `stages`: who comes after whom; the names in one list work at the same time",
+        "- `checkpoints`: for each hand-over: from, to, by, criteria, on_failure",
+        "- `escalation`: who answers what when an agent is blocked, and where the user comes in",
+        "- `agents/NAME/agent_instructions.md` for each agent",
+    ]
+    lines += _block("Open items to settle first", summary.open_items)
+    lines += _block(
+        "Decisions that hold", [f"{_line(each.what)} ({_line(each.rationale)})" for each in summary.decisions]
+    )
+    lines += _block("Constraints and assumptions", summary.constraints)
+    lines += _block("Depends on", summary.dependencies)
+    return "\n".join((*lines, ""))
+
+
+def _block(title: str, items: tuple[str, ...] | list[str]) -> list[str]:
+    return ["", f"## {title}", "", *(f"- {_line(item)}" for item in items)] if items else []
+
+
+def _instructions(worker: Worker) -> str:
+    """Instructions as far as the plan gives them; the rest is marked as not written."""
+    if worker.task is Task.VERIFIER:
+        parts = {
+            "What to look at": ["To be defined: which outputs, notes and acceptance commands."],
+            "Success Criteria": ["To be defined: when the work is verified, rejected or blocked."],
+        }
+    else:
+        parts = {
+            "Objective": [worker.objective.strip() or "To be defined."],
+            "Boundaries": [worker.boundaries.strip() or "To be defined."],
+            "Input Requirements": [f"- Read `{path}`" for path in worker.inputs] or ["Nothing of other agents."],
+            "Output Requirements": [f"- Write `{path}`" for path in worker.outputs] or ["To be defined: which files."],
+            "Success Criteria": _bar(worker),
+            "Completion Drive": ["To be defined: which assumptions to note, and which to escalate."],
+        }
+    blocks = [f"# {worker.name}", *("\n".join((f"## {name}", "", *lines)) for name, lines in parts.items())]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _bar(worker: Worker) -> list[str]:
+    said = [worker.acceptance.text.strip()] if worker.acceptance.text.strip() else []
+    said += [f"- `{command}` ends with 0" for command in worker.acceptance.commands]
+    return said or ["To be defined: what must be true at the end, and the commands that show it."]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

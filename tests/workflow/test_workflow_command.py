@@ -1,0 +1,238 @@
+"""`parley workflow`: the files of a workflow are begun, checked and shown, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from parley.workflow.plan import read_plan
+from parley.workflow.session import render_session
+from parley.workflow.status_file import IN_PROGRESS, render_status, shared_of
+from parley.workflow.terms import (
+    PLAN,
+    SHARED_STATUS,
+    Category,
+    Note,
+    NoteStatus,
+    Session,
+    Standing,
+    Status,
+    session_of,
+)
+from tests.cli.home import Home
+from tests.workflow.made import PLAN_TEXT
+from tests.workflow.test_summary import TEXT
+
+DB = "database_agent"
+SUMMARY = "orchestration/conversation_summary_user_management.md"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A folder with a summary in it."""
+    monkeypatch.delenv("PARLEY_HOME", raising=False)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    made = Home(folder)
+    made.write("summary.md", TEXT)
+    return made
+
+
+def files(folder: Path) -> dict[str, str]:
+    """What a folder holds."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def in_the_middle(home: Home) -> None:
+    """A workflow where one agent is blocked."""
+    plan, _ = read_plan(PLAN_TEXT)
+    assert plan is not None
+    note = Note("note_001", 1727539900, "Which hash\x1b[31m", "Passwords", NoteStatus.ESCALATED, Category.SECURITY,
+                escalation_reason="not mine")  # fmt: skip
+    session = Session("create_user_table_1727539200", 1727539800, (note,))
+    where = [Standing(DB, Status.BLOCKED, 1727540000, session=session, version=1)]
+    home.write(PLAN, PLAN_TEXT)
+    home.write(session_of(DB), render_session(session))
+    home.write(SHARED_STATUS, render_status(shared_of(plan, where, started=1727539700, status=IN_PROGRESS)))
+
+
+# ---- init ----------------------------------------------------------------------------------------
+
+
+def test_a_summary_becomes_the_whole_structure(home: Home) -> None:
+    done = home.here("workflow", "init", "summary.md")
+
+    assert done.code == 0
+    made = files(home.folder / "orchestration")
+    assert set(made) == {
+        "conversation_summary_user_management.md",
+        "workflow_coordination_plan.md",
+        "shared_status.json",
+        "agents/archival_agent/agent_instructions.md",
+        "agents/archival_agent/archive_index.json",
+        "agents/archival_agent/cleanup_log.json",
+    }
+    assert made["conversation_summary_user_management.md"] == TEXT
+    assert "## To be filled in" in made["workflow_coordination_plan.md"]
+    assert done.out.splitlines()[-1].startswith("next: fill in what it names, then `parley workflow check ")
+
+
+def test_a_plan_that_is_there_is_kept_and_its_agents_get_their_folders(home: Home) -> None:
+    home.write(PLAN, PLAN_TEXT)
+    home.write(SUMMARY, TEXT)
+    done = home.here("workflow", "init", SUMMARY, "--json")
+
+    assert done.code == 0
+    assert done.document["task"] == "user_management"
+    assert (home.folder / PLAN).read_text() == PLAN_TEXT
+    assert "orchestration/agents/api_agent/agent_instructions.md" in done.document["made"]
+    assert (home.folder / "orchestration/agents/api_agent/task_output").is_dir()
+    assert list(json.loads((home.folder / SHARED_STATUS).read_text())["agents"]) == [DB, "api_agent", "frontend_agent"]
+
+
+@pytest.mark.parametrize("there", [SHARED_STATUS, SUMMARY, "orchestration/agents/archival_agent/cleanup_log.json"])
+def test_nothing_is_overwritten_and_nothing_is_left_behind(home: Home, there: str) -> None:
+    home.write(there, "mine")
+    line = home.refuses("workflow", "init", "summary.md")
+
+    assert "is there already, and nothing is overwritten" in line
+    assert files(home.folder) == {"summary.md": TEXT, there: "mine"}
+
+
+def test_no_link_leads_out_of_the_folder(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (home.folder / "orchestration").symlink_to(tmp_path / "outside")
+    line = home.refuses("workflow", "init", "summary.md", code=1)
+
+    assert "it is no folder" in line
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_summary_that_is_not_one_is_told_line_by_line_and_nothing_is_made(home: Home) -> None:
+    home.write("summary.md", TEXT.replace("- A: Yes\n", "").replace("## Open Items", "## Open"))
+    done = home.here("workflow", "init", "summary.md")
+
+    assert done.code == 1
+    assert done.out.splitlines() == [
+        "summary.md: there is no section 'Open Items'; add `## Open Items` [missing-section]",
+        "summary.md:20: this question has no answer; add `- A: …` below it, or move it to Open Items [wrong-item]",
+        "2 findings in 1 file of summary.md",
+    ]
+    assert list(files(home.folder)) == ["summary.md"]
+
+
+def test_what_can_not_be_begun_is_told_in_one_line(home: Home, tmp_path: Path) -> None:
+    (home.folder / "bytes.md").write_bytes(b"\xff\xfe")
+    home.write("broken/orchestration/workflow_coordination_plan.md", "---\ntask: [\n---\n")
+
+    assert "name the conversation summary" in home.refuses("workflow", "init")
+    assert "it can't be read (No such file or directory)" in home.refuses("workflow", "init", "none.md")
+    assert "it is not UTF-8 (byte 0)" in home.refuses("workflow", "init", "bytes.md")
+    assert "there is no such folder" in home.refuses("workflow", "init", "summary.md", "--dir", "nowhere")
+    assert "is there already and can't be used" in home.refuses("workflow", "init", "summary.md", "--dir", "broken")
+    assert "--dir goes with init only" in home.refuses("workflow", "check", "--dir", "x")
+    assert "one word too many" in home.refuses("workflow", "init", "summary.md", "more")
+    assert "use one of: init, check, status, restore" in home.refuses("workflow", "begin")
+
+
+# ---- check ---------------------------------------------------------------------------------------
+
+
+def test_findings_are_told_one_by_one_and_counted(home: Home) -> None:
+    in_the_middle(home)
+    home.write(PLAN, PLAN_TEXT.replace("goal:", "gaol:"))
+    home.write(session_of("api_agent"), "{")
+    done = home.here("workflow", "check")
+
+    lines = done.out.splitlines()
+    assert done.code == 1
+    assert f"{PLAN}:3: 'gaol' is not a key of the front matter; did you mean 'goal'? [unknown-key]" in lines
+    assert [line for line in lines if line.startswith(f"{session_of('api_agent')}:1: api_agent: this is not JSON")]
+    assert lines[-1] == f"{len(lines) - 1} findings in 4 files of {home.folder}"
+
+    document = home.here("workflow", "check", "orchestration", "--json").document
+    assert document["count"] == len(document["findings"]) == len(lines) - 1
+    assert {"file", "line", "agent", "rule", "text", "remedy"} == set(document["findings"][0])
+
+
+def test_what_is_no_file_of_text_is_told(home: Home) -> None:
+    in_the_middle(home)
+    os.mkfifo(home.folder / "orchestration/pipe")
+    (home.folder / "orchestration/link.md").symlink_to("/etc/passwd")
+    (home.folder / "orchestration/notes.md").write_bytes(b"\xff")
+    (home.folder / "orchestration/large.md").write_bytes(b"x" * 1_000_001)
+    (home.folder / "orchestration/a\x1b[31m.json").write_text("{}")
+    out = home.here("workflow", "check").out
+
+    assert "orchestration/pipe: it is no ordinary file" in out
+    assert "orchestration/link.md: it is a link, and links are not followed" in out
+    assert "orchestration/notes.md: it is not UTF-8 (byte 0)" in out
+    assert "orchestration/large.md: it is larger than 1000000 bytes" in out
+    assert "orchestration/a?[31m.json: it is no file of the structure" in out
+    assert "\x1b" not in out
+
+
+def test_a_place_without_a_workflow_is_bad_use(home: Home) -> None:
+    assert "there is no orchestration/ in it" in home.refuses("workflow", "check")
+    assert "there is no such folder" in home.refuses("workflow", "check", "some/where")
+    assert "there is no job in" in home.refuses("workflow", "check", "abc")
+    assert "there is no orchestration/ in it" in home.refuses("workflow", "status")
+
+
+# ---- status --------------------------------------------------------------------------------------
+
+
+def test_the_status_is_a_table_of_agents_notes_gates_and_versions(home: Home) -> None:
+    in_the_middle(home)
+    done = home.here("workflow", "status")
+
+    assert done.code == 0
+    assert done.out == (
+        f"user_management: in_progress, overall_completion_drive_gate blocked  ({home.folder})\n"
+        "agent           status   notes             version  verifier           waits for       last update\n"
+        "database_agent  blocked  1 (1 unresolved)  1        database_verifier  -               2024-09-28T16:13:20Z\n"
+        "api_agent       pending  0                 -        api_verifier       database_agent  -\n"
+        "frontend_agent  pending  0                 -        api_verifier       database_agent  -\n"
+        "\n"
+        "verifier           status   agents\n"
+        "database_verifier  pending  database_agent\n"
+        "api_verifier       pending  api_agent, frontend_agent\n"
+        "database_agent note_001 escalated (security): Which hash?[31m\n"
+    )
+
+
+def test_the_status_is_one_document_too(home: Home) -> None:
+    in_the_middle(home)
+    document = home.here("workflow", "status", str(home.folder / "orchestration"), "--json").document
+
+    assert (document["task"], document["status"], document["gate"]) == ("user_management", "in_progress", "blocked")
+    assert document["agents"][0] == {
+        "name": DB,
+        "status": "blocked",
+        "notes": 1,
+        "unresolved": 1,
+        "version": 1,
+        "verifier": "database_verifier",
+        "dependencies": [],
+        "last_update": "2024-09-28T16:13:20Z",
+        "unsettled": [
+            {
+                "note_id": "note_001",
+                "status": "escalated",
+                "category": "security",
+                "description": "Which hash\x1b[31m",
+            }
+        ],
+    }
+
+
+def test_a_status_that_can_not_be_read_is_told_in_one_line(home: Home) -> None:
+    home.write(PLAN, PLAN_TEXT)
+    assert "shared_status.json is not there" in home.refuses("workflow", "status")
+    home.write(SHARED_STATUS, "{")
+    assert "this is not JSON" in home.refuses("workflow", "status", code=1)
