@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from parley.workflow.matter import FENCE, Broken, Reader, line_of, tree
+from parley.workflow.matter import FENCE, Broken, Reader, line_of, split, tree
 from parley.workflow.terms import (
     ARCHITECT,
     EXECUTOR,
@@ -234,7 +234,7 @@ def render_plan(plan: Plan) -> str:
         matter["escalation"] = plan.escalation
     dumped = yaml.dump(matter, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
     try:
-        _, prose = tree(plan.text, PLAN)
+        _, prose = split(plan.text)
     except Broken:
         prose = f"\n{_prose(plan)}"
     return f"{FENCE}\n{dumped}{FENCE}\n{prose}"
