@@ -12,10 +12,15 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from parley.core.errors import Violated
-from parley.core.gates import CLEAR, GATE, JOIN
-from parley.core.rule import Answer, Asking, Ending, Enrolment, Opening, Passage
-from parley.core.soup import Soup
-from parley.core.states import APPROVAL, LIVE, PHASES, TRANSITIONS, Action, Record, State
+from parley.core.gate_laws import (
+    assertions_are_the_newest,
+    gates_are_kept,
+    history_only_grows,
+    policy_at,
+    verdicts_come_from_answers,
+)
+from parley.core.rule import Answer, Asking, Ending, Enrolment, Opening
+from parley.core.states import Record
 from parley.core.step import Born, Queue, Step, Who, carried
 from parley.core.terms import (
     HUMAN,
@@ -23,27 +28,23 @@ from parley.core.terms import (
     PROXY,
     AskHuman,
     AskQuestion,
-    Assertion,
     Charter,
     Close,
     Crashed,
     Hold,
     Idle,
     Interrupt,
-    Kind,
     Mailbox,
     Origin,
     Parent,
     Policy,
     Proxy,
     Role,
-    Ruling,
     Run,
     Send,
     Surface,
     Terminate,
     Tombstone,
-    Verdict,
     escalation_thread,
     job_thread,
     thread_kind,
@@ -152,7 +153,7 @@ def what_was_chosen(step: Step) -> Iterator[str]:
     for asked in step.new(AskQuestion):
         if asked.questions != cast("Asking", step.choice).questions:
             yield f"{agent} on {thread} does not ask what it chose to"
-        if asked.policy is not _policy(step.before, thread):
+        if asked.policy is not policy_at(step.before, thread):
             yield f"{agent} on {thread} asks under {asked.policy}, which is not its state's policy"
 
 
@@ -253,173 +254,6 @@ def graves_are_final(step: Step) -> Iterator[str]:
         yield f"[{step.rule}] at {step.at[0]} sets {len(step.new(Tombstone))} tombstones, not {len(due)}"
 
 
-# ---- records and gates ---------------------------------------------------------------------------
-
-
-def history_only_grows(step: Step) -> Iterator[str]:
-    """A record changes by its own rules only, keeps its history, and goes where the table leads."""
-    old, new = step.lost(Record), step.new(Record)
-    if not old and not new:
-        if step.rule in ("open", "transition", "strike", "dialog", "term-record"):
-            yield f"[{step.rule}] at {step.at[0]} leaves every record as it was"
-        return
-    if len(new) != 1 or len(old) > 1:
-        yield f"[{step.rule}] at {step.at[0]} makes {len(new)} records of {len(old)}"
-        return
-    yield from _begins(step, new[0]) if not old else _changes(step, old[0], new[0])
-
-
-def _begins(step: Step, new: Record) -> Iterator[str]:
-    if step.rule not in ("open", "spark") or new.history or new.state is not State.INTENT:
-        yield f"[{step.rule}] begins the record {new.id} in {new.state}"
-    if step.rule == "spark" and (new.id != step.head().thread or not new.depth):
-        yield f"[spark] gives {step.head().thread} the record {new.id}"
-
-
-def _changes(step: Step, old: Record, new: Record) -> Iterator[str]:
-    if step.rule in ("transition", "term-record"):
-        action = step.choice.action if step.rule == "transition" else Action.WITHDRAW
-        if new.history[: len(old.history)] != old.history or len(new.history) != len(old.history) + 1:
-            yield f"the history of {old.id} is rewritten"
-        elif (new.history[-1].state, new.history[-1].action) != (old.state, action):
-            yield f"the history of {old.id} does not say that {action} left {old.state}"
-        if TRANSITIONS[old.state].get(action) is not new.state:
-            yield f"{action} leads {old.id} from {old.state} to {new.state}"
-        kept = {name for name, _ in new.approved} - {name for name, _ in old.approved}
-        if step.rule == "transition" and action is not APPROVAL.get(old.state) and kept:
-            yield f"{action} approves {', '.join(kept)} in {old.id}"
-    else:
-        if (old.history, old.state, old.approved) != (new.history, new.state, new.approved):
-            yield f"[{step.rule}] moves {old.id}"
-        budget = step.before.charter.retry_budget
-        due = {
-            "strike": (min(old.failures + 1, budget), old.dialogs),
-            "dialog": (0, 1) if old.failures == budget and not old.dialogs else (-1, -1),
-        }
-        if (new.failures, new.dialogs) != due.get(step.rule):
-            yield f"[{step.rule}] counts {new.failures} failures and {new.dialogs} dialogs in {old.id}"
-
-
-def gates_are_kept(step: Step) -> Iterator[str]:
-    """An outcome counts on a live verdict alone: an approval on the very content, else on its ruling."""
-    if step.rule != "transition" or not step.lost(Record):
-        return
-    record = step.lost(Record)[0]
-    passage = cast("Passage", step.choice)
-    action, live = passage.action, step.before.all(Verdict, record.id)
-    if passage.actor == HUMAN:
-        if action is not Action.WITHDRAW:
-            yield f"the human moves {record.id} by {action}"
-    elif action is Action.FAILURE:
-        spent = record.dialogs or record.failures >= step.before.charter.retry_budget
-        if passage.actor != ORCHESTRATOR or not spent:
-            yield f"{record.id} fails by {passage.actor} before its budget is spent"
-    else:
-        if passage.actor != ORCHESTRATOR:
-            yield from _unheard(step, record)
-        if action is APPROVAL[record.state]:
-            yield from _unapproved(record, passage, live)
-        elif not record.depth and RULING[action] not in {v.ruling for v in live}:
-            yield f"{action} moves {record.id} without its verdict"
-
-
-RULING: Mapping[Action, Ruling] = MappingProxyType(
-    {
-        Action.REALIGN: Ruling.BACKTRACK_INTENT,
-        Action.REPLAN: Ruling.BACKTRACK_PLAN,
-        Action.WITHDRAW: Ruling.WITHDRAW,
-    }
-)
-
-
-def _unapproved(record: Record, passage: Passage, live: tuple[Verdict, ...]) -> Iterator[str]:
-    contents = dict(passage.contents)
-    approved = {(v.artifact, v.digest) for v in live if v.ruling is Ruling.APPROVE}
-    before = dict(record.approved)
-    inherited = record.depth and record.state is LIVE[0]
-    needed = {*before, PHASES[record.state].artifact} if not inherited else {*before}
-    for artifact in needed:
-        digest = contents.get(artifact, "")
-        if digest != before.get(artifact) and (artifact, digest) not in approved:
-            yield f"{passage.action} moves {record.id} on {artifact} that nobody approved"
-    plan = contents.get(PHASES[State.PLAN].artifact, "")
-    if record.state is State.EXECUTE and not record.depth and JOIN in plan and contents.get(GATE) != CLEAR:
-        yield f"{passage.action} moves {record.id} while its workflow is blocked"
-
-
-def _unheard(step: Step, record: Record) -> Iterator[str]:
-    thread = record.thread
-    send = step.before.get(Send, thread)
-    kinds: tuple[type[Any], ...] = (Proxy, AskHuman, AskQuestion)
-    if any(step.before.get(kind, thread) for kind in kinds) or (send is not None and send.questions):
-        yield f"{record.id} moves while a question on {thread} is open"
-    for where in (thread, job_thread(record.id)):
-        if any(i.authoritative for i in step.before.all(Interrupt, where)):
-            yield f"{record.id} moves past an authoritative Interrupt on {where}"
-
-
-def verdicts_come_from_answers(step: Step) -> Iterator[str]:
-    """A verdict is made by [respond], on the newest assert; the next supersedes it, and leaving spends it."""
-    made, lost = step.new(Verdict), step.lost(Verdict)
-    leaves = step.rule in ("transition", "term-record")
-    if (made and step.rule != "respond") or (lost and step.rule != "respond" and not leaves):
-        yield f"[{step.rule}] at {step.at[0]} makes {len(made)} verdicts and takes {len(lost)}"
-    for record in step.lost(Record):
-        if leaves and (bool(step.kept(Verdict, record.id)) or bool(step.kept(Assertion, record.id))):
-            yield f"a verdict or an assertion outlives the state of {record.id}"
-    if step.rule == "respond":
-        yield from _verdict_given(step, made)
-
-
-def _verdict_given(step: Step, made: list[Verdict]) -> Iterator[str]:
-    proxy = step.had(Proxy, escalation_thread(step.at[0]))
-    answer = cast("Answer", step.choice)
-    asked = proxy.question
-    if len(made) > 1 or (answer.ruling is None and made):
-        yield f"question {proxy.id} gives {len(made)} verdicts"
-    for verdict in made:
-        bound = (answer.ruling, asked.artifact, asked.digest, asked.id, answer.author)
-        if (verdict.ruling, verdict.artifact, verdict.digest, verdict.question, verdict.author) != bound:
-            yield f"the verdict on question {proxy.id} is not its answer's"
-        newest = Assertion(verdict.record, asked.artifact, asked.id, asked.digest)
-        if asked.kind is Kind.ASSERT and newest not in step.before:
-            yield f"the verdict on question {proxy.id} counts, though its assert was superseded"
-        if any(v.artifact == asked.artifact for v in step.kept(Verdict, verdict.record)):
-            yield f"the verdict on question {proxy.id} leaves an older one on {asked.artifact or 'nothing'}"
-    if not made and answer.ruling is not None and asked.kind is Kind.ASSERT:
-        record = _record_of(step.before, proxy.thread)
-        if record.live and Assertion(record.id, asked.artifact, asked.id, asked.digest) in step.before:
-            yield f"the verdict on question {proxy.id} is lost"
-
-
-def assertions_are_the_newest(step: Step) -> Iterator[str]:
-    """An assert takes the place of the older one on its artifact."""
-    asserted = {q.id: q for q in step.asks() if q.kind is Kind.ASSERT}
-    for new in step.new(Assertion):
-        asked = asserted.get(new.question)
-        if asked is None or (asked.artifact, asked.digest) != (new.artifact, new.digest):
-            yield f"[{step.rule}] at {step.at[0]} asserts {new.artifact}, which nobody did"
-        if any(a.artifact == new.artifact for a in step.kept(Assertion, new.record)):
-            yield f"an older assert of {new.artifact} stays in {new.record}"
-    if step.lost(Assertion) and step.rule not in ("ask", "send-ask", "transition", "term-record"):
-        yield f"[{step.rule}] at {step.at[0]} takes an assertion away"
-
-
-def _record_of(soup: Soup, thread: str) -> Record:
-    here: str | None = thread
-    while here is not None:
-        record = soup.get(Record, here)
-        if record is not None and record.live:
-            return record
-        here = soup.parent(here)
-    return soup.need(Record, soup.charter.job)
-
-
-def _policy(soup: Soup, thread: str) -> Policy:
-    record = _record_of(soup, thread)
-    return soup.charter.policies[LIVE.index(record.state)] if record.live else Policy.NEVER
-
-
 # ---- escalation, interrupts, holds ---------------------------------------------------------------
 
 
@@ -440,7 +274,7 @@ def policies_are_kept(step: Step) -> Iterator[str]:
     made = step.new(Proxy)
     if step.rule in ("ask", "send-ask"):
         thread = step.at[1]
-        policy = step.had(AskQuestion, thread).policy if step.rule == "ask" else _policy(step.before, thread)
+        policy = step.had(AskQuestion, thread).policy if step.rule == "ask" else policy_at(step.before, thread)
         due = [Proxy(q.id, step.at[0], thread, q, policy) for q in step.asks()]
         if Counter(made) != Counter(due):
             yield f"{len(made)} fresh proxies stand for the questions on {thread}"
