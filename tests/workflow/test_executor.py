@@ -1,103 +1,192 @@
 """Workflows run by the engine, from their plan to their report, with scripted agents."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from tests.engine.stage import Rule, always, on, say, write
+from tests.workflow.book import PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 
-from parley.adapters.memory import MemoryStore
-from parley.engine.audit import audit
-from parley.workflow.slots import current
-from tests.engine.stage import JOB, Rule, Stage, always, asserts, book, close, on, outcome, say, send, write
-
-PLAN_FILE = "orchestration/workflow_coordination_plan.md"
-
-
-def plan(*agents: Mapping[str, Any], stages: Sequence[Sequence[str]] = ()) -> str:
-    """A plan of doers, each with the verifier `judge`."""
-    doers = {}
-    for number, agent in enumerate(agents):
-        name = agent["name"]
-        doers[name] = {
-            "role": "coder", "task_id": f"{name}_17275392{number:02}", "depends_on": [], "verifier": "judge",
-            "owns": [f"src/{name}/**"], "objective": f"make {name}", "boundaries": "no more", "deliverable": name,
-            "outputs": [f"orchestration/agents/{name}/task_output/{name}.md"],
-            "acceptance": {"text": "it is there", "commands": [f"test -f {name}"]},
-            **{key: value for key, value in agent.items() if key != "name"},
-        }  # fmt: skip
-    document = {
-        "task": "service", "goal": "a service", "stages": [list(s) for s in stages] or [[a["name"]] for a in agents],
-        "agents": {**doers, "judge": {"task": "verifier", "role": "reviewer"}}, "checkpoints": [], "escalation": "ask",
-    }  # fmt: skip
-    return f"---\n{json.dumps(document)}\n---\n\n# The plan\n"
-
-
-def proofs(code: int = 0) -> Rule:
-    """A prover whose commands all end so."""
-    said = [
-        {"command": f"test -f {name}", "code": code, "output": "", "seconds": 0.1} for name in ("one", "two", "three")
-    ]
-    return always(".", say(json.dumps({"proofs": said})))
-
-
-JUDGE = [always(r"^\[VERIFY\]", {"verdict": {"verdict": "verified"}}, say("good"))]
-LEAD = [
-    on(r"^\[EXECUTE\]", send("workflow-executor", "run it", "w"), state="EXECUTE"),
-    on(
-        r"^\[WORKFLOW complete\]",
-        close("w"),
-        write("WORK_SUMMARY.md", "done"),
-        asserts("WORK_SUMMARY.md"),
-        state="EXECUTE",
-    ),
-    on(r"^\[ANSWER approve\]", outcome("APPROVED_WORK"), state="EXECUTE"),
-]
-
-
-def staged(text: str, agents: Mapping[str, Sequence[Rule]], **limits: Any) -> Stage:
-    """A job whose plan phase has left this workflow, with who takes part."""
-    lead = [
-        always(
-            r"^\[PLAN\]",
-            write("PLAN.md", "the plan"),
-            write(PLAN_FILE, text),
-            asserts("PLAN.md"),
-            state="PLAN",
-        ),
-        always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
-    ]
-    play = book(plan=lead, execute=LEAD, human=[{"match": ".", "verdict": "approve", "repeat": True}])
-    play["agents"] |= {"prover": [proofs()], "judge": JUDGE, **agents}
-    return Stage(play, **limits)
-
-
-def output(name: str) -> str:
-    return f"orchestration/agents/{name}/task_output/{name}.md"
-
-
-def doer(name: str) -> list[Rule]:
-    return [
-        on(
-            r"^\[TASK\]",
-            write(f"src/{name}/{name}.py", name),
-            write(f"orchestration/agents/{name}/task_output/{name}.md", name),
-            say("made"),
-        ),
-        always(r"^\[REVIEW\]", say("looked")),
-    ]
-
-
-def statuses(stage: Stage) -> dict[str, str]:
-    flow = current(stage.live.kept)
-    assert flow is not None
-    return {name: str(member.standing.status) for name, member in flow.members.items()}
+ONE_TWO = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
+ALONE = plan({"name": "one"})
 
 
 def test_two_doers_one_after_the_other_come_to_their_end() -> None:
-    text = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
-    stage = staged(text, {"one": doer("one"), "two": doer("two")}).run()
+    stage = Workflow(ONE_TWO, {"one": doer("one"), "two": doer("two")}).done()
 
-    assert stage.state == "DONE", stage.bodies("project-lead")
-    assert statuses(stage) == {"one": "session_complete", "two": "session_complete"}
+    assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
     assert stage.files()["src/one/one.py"] == "one"
-    assert stage.files()["src/two/two.py"] == "two"
-    assert audit(MemoryStore(stage.bus, "auditor"), JOB, None).ok
+    assert stage.files()[output("two")] == "two"
+    order = [order.agent for order in stage.orders if order.agent in ("one", "two", "judge")]
+    assert order == ["one", "one", "judge", "two", "two", "judge"]
+
+
+def test_what_the_plan_lets_run_in_parallel_does_under_the_fan_out() -> None:
+    text = plan({"name": "one"}, {"name": "two"}, {"name": "three"}, stages=[["one", "two", "three"]])
+    agents = {name: doer(name) for name in ("one", "two", "three")}
+
+    stage = Workflow(text, agents, fan_out=3).until(lambda s: s.started("one") and s.started("two"))
+
+    assert (stage.busy("one"), stage.busy("two"), stage.started("three")) == (True, True, 0)
+    assert stage.done().statuses() == dict.fromkeys(agents, "session_complete")
+
+
+UNSURE = {"description": "which path?", "context": "looking", "status": "escalated", "escalation_reason": "not mine"}
+
+
+def blocked_at_first(name: str, **fields: str) -> list[Rule]:
+    """A doer that escalates a note, and makes its output once it has the answer."""
+    made = (write(f"src/{name}/{name}.py", name), write(output(name), name), say("made"))
+    return [
+        on(r"^\[TASK\]", note(**{**UNSURE, **fields}), say("stuck")),
+        on(r"^\[ANSWERS\]", *made),
+        always(".", say("looked")),
+    ]
+
+
+def answers(name: str, text: str, source: str = "planning", number: int = 1) -> Rule:
+    """What the architect does about the first blocked."""
+    return always(
+        rf"^\[(ESCALATION|LOOP|STALLED)\] {name} ",
+        resolve(agent=name, note_id=f"note_{number:03}", answer=text, source=source),
+    )
+
+
+def test_one_conversation_at_a_time_is_enough() -> None:
+    text = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
+    agents = {
+        "one": blocked_at_first("one", category="scope"),
+        "two": doer("two"),
+        "judge": [on("one, round 1", verdict("rejected", "too short")), always(".", verdict("verified"))],
+        "workflow-architect": [answers("one", "so")],
+    }
+    stage = Workflow(text, agents, fan_out=1).done()
+
+    assert [one.verdict for one in stage.flow.members["one"].standing.rounds] == ["rejected", "verified"]
+    assert stage.files()["src/one/one.py"] == "one"
+
+
+def test_a_rejected_output_goes_back_with_the_findings_and_three_times_goes_up() -> None:
+    rejecting = [on(f"round {number}", verdict("rejected", f"fault {number}")) for number in (1, 2, 3)]
+    agents = {
+        "one": doer("one"),
+        "judge": [*rejecting, always(".", verdict("verified"))],
+        "workflow-architect": [answers("one", "drop it")],
+    }
+    stage = Workflow(ALONE, agents).done()
+
+    told = stage.told("one")
+    assert ["fault 1" in told[2], "fault 2" in told[4], "[ANSWERS]" in told[6]] == [True] * 3
+    assert "fault 3" in stage.told("workflow-architect")[0]
+    assert [one.verdict for one in stage.flow.members["one"].standing.rounds] == ["rejected"] * 3 + ["verified"]
+    assert "fault 2" in stage.files()["orchestration/agents/one/verification/round_2.json"]
+
+
+def test_a_verdict_does_not_count_while_a_command_fails() -> None:
+    agents = {"one": doer("one"), "prover": [on("one, round 1", proved(1)), *PROVER]}
+    stage = Workflow(ALONE, agents).done()
+
+    first, second = stage.flow.members["one"].standing.rounds
+    assert (first.verdict, second.verdict) == ("rejected", "verified")
+    assert "`verified` does not count" in first.findings[-1]
+
+
+def test_a_merge_whose_proof_fails_is_not_taken() -> None:
+    agents = {"one": doer("one"), "prover": [on("one, merge 1", proved(2)), *PROVER]}
+    stage = Workflow(ALONE, agents).done()
+
+    assert [(one.taken, bool(one.reason)) for one in stage.flow.merges] == [(False, True), (True, False)]
+    assert any("[MERGE failed]" in text for text in stage.told("one"))
+
+
+# ---- those who can't go on -----------------------------------------------------------------------
+
+
+def test_requirements_come_from_the_user_and_every_answer_comes_at_once() -> None:
+    more = note(**{**UNSURE, "description": "what colour?", "category": "scope"})
+    rules = blocked_at_first("one", category="requirements")
+    rules[0]["do"].insert(1, more)
+    architect = [
+        on(r"^\[ESCALATION\]", resolve(agent="one", note_id="note_001", answer="unique", source="user"),
+           resolve(agent="one", note_id="note_001", answer="unique", source="planning"), {"ask": {"text": "unique?"}}),
+        on(r"^\[ANSWER\]", resolve(agent="one", note_id="note_001", answer="unique", source="user"),
+           resolve(agent="one", note_id="note_002", answer="red", source="planning")),
+    ]  # fmt: skip
+    human = [{"match": "unique", "text": "yes, unique"}, {"match": ".", "verdict": "approve", "repeat": True}]
+    stage = Workflow(ALONE, {"one": rules, "workflow-architect": architect}, human).done()
+
+    assert "the user has not answered you since" in stage.refusals[0]
+    assert "must be answered by: user" in stage.refusals[1]
+    told = [text for text in stage.told("one") if text.startswith("[ANSWERS]")]
+    assert len(told) == 1
+    assert "unique (user)" in told[0]
+    assert "red (workflow_executor)" in told[0]
+
+
+def test_a_technical_question_goes_to_the_solution_architect_whose_answer_is_verified() -> None:
+    architect = [
+        on(r"^\[ESCALATION\] one", resolve(agent="one", note_id="note_001", answer="sqlite", source="planning"),
+           resolve(agent="one", note_id="note_001", route="solution_architect", task="which database?")),
+        on(r"The solution architect's answers",
+           resolve(agent="one", note_id="note_001", answer="sqlite", source="solution_architect")),
+    ]  # fmt: skip
+    solver = [
+        on(r"^\[TASK\]", write("orchestration/agents/solution_architect/task_output/decisions.md", "sqlite")),
+        always(".", say("looked")),
+    ]
+    agents = {
+        "one": blocked_at_first("one", category="technology"),
+        "workflow-architect": architect,
+        "solution_architect": solver,
+        "design_verifier": [always(".", verdict("verified"))],
+    }
+    stage = Workflow(ALONE, agents).done()
+
+    assert "must be answered by: user, solution_architect" in stage.refusals[0]
+    assert stage.statuses() == {"one": "session_complete", "solution_architect": "session_complete"}
+    assert stage.files()["orchestration/agents/solution_architect/task_output/decisions.md"] == "sqlite"
+
+
+def test_the_same_question_three_times_is_a_loop_which_only_the_user_ends() -> None:
+    ask = note(**{**UNSURE, "description": "Which path is mine?", "category": "scope"})
+    one = [on(r"^\[(TASK|ANSWERS)\]", ask), on(r"^\[ANSWERS\]", ask), on(r"^\[ANSWERS\]", ask), *doer("one")]
+    planned = [resolve(agent="one", note_id=f"note_00{n}", answer="x", source="planning") for n in (1, 2, 3)]
+    architect = [
+        *(on(r"^\[ESCALATION\]", action) for action in planned[:2]),
+        on(r"^\[LOOP\]", planned[2], {"ask": {"text": "?"}}),
+        on(r"^\[ANSWER", resolve(agent="one", note_id="note_003", answer="src/one", source="user")),
+    ]
+    stage = Workflow(ALONE, {"one": one, "workflow-architect": architect}).done()
+
+    loop = stage.told("workflow-architect")[2]
+    assert loop.count("Which path is mine?") == 4  # the note, and all three of the history
+    assert any("must be answered by: user" in text for text in stage.refusals)
+
+
+def test_a_doer_that_crashes_too_often_fails_and_the_human_decides() -> None:
+    text = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
+    human = [{"match": "one has failed", "text": "once more"}, {"match": ".", "verdict": "approve", "repeat": True}]
+    stage = Workflow(text, {"one": doer("one"), "two": doer("two")}, human).lose("one", 3).done()
+
+    assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
+    assert any("[AGAIN]" in body and "once more" in body for body in stage.told("one"))
+    asked = [row.number for row in stage.messages("human") if "one has failed" in row.body]
+    ended = [row.number for row in stage.messages("workflow-executor", "two")]
+    assert asked[0] > ended[0]  # those beside it have ended their turns first
+
+
+def test_what_depends_on_who_is_abandoned_is_abandoned_too() -> None:
+    two = {"name": "two", "depends_on": ["one"]}
+    text = plan({"name": "one"}, two, {"name": "three"}, stages=[["one", "three"], ["two"]])
+    human = [{"match": "one has failed", "text": "abandon"}, {"match": ".", "verdict": "approve", "repeat": True}]
+    agents = {name: doer(name) for name in ("one", "two", "three")}
+    stage = Workflow(text, agents, human).lose("one", 3).done()
+
+    assert stage.statuses() == {"one": "failed", "two": "failed", "three": "session_complete"}
+    assert stage.started("two") == 0
+    assert "Abandoned: one, two" in next(body for body in stage.bodies("project-lead") if "[WORKFLOW complete]" in body)
+
+
+def test_the_human_may_stop_it() -> None:
+    human = [{"match": "one has failed", "text": "stop"}, {"match": ".", "verdict": "approve", "repeat": True}]
+    stage = Workflow(ALONE, {"one": doer("one")}, human).lose("one", 3).run()
+
+    assert stage.flow.phase == "stopped"
+    assert stage.flow.gate == "blocked"
+    assert "[WORKFLOW stopped]" in "".join(stage.bodies("project-lead"))

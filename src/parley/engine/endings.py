@@ -40,7 +40,8 @@ from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.world import World
-from parley.ports import Ended, Kept, Merge, Outcome, WorkspaceError
+from parley.ports import Ended, Kept, Merge, Outcome, Scope, WorkspaceError
+from parley.workflow.terms import EXECUTOR
 
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
 WORK = PHASES[State.EXECUTE].artifact
@@ -308,9 +309,14 @@ def _bring_up(
     if merges:
         world.turns.rest(live.job)
     return [
-        (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into))
+        (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into, _brought_by(below)))
         for below, into in reversed(merges)
     ]
+
+
+def _brought_by(below: Surface) -> Scope | None:
+    """What of the protocol's own files a merge brings: of a workflow, what its agents made."""
+    return Scope(lambda path: "") if below.agent == EXECUTOR else None
 
 
 def _ends_with(soup: Soup, thread: str, closed: Collection[str]) -> bool:

@@ -28,7 +28,7 @@ from parley.core.terms import (
     Tombstone,
     thread_kind,
 )
-from parley.engine import inputs, liveness, records, remembering, spending, stand_in, texts
+from parley.engine import inputs, liveness, orchestration, records, remembering, spending, stand_in, texts
 from parley.engine.budgets import Line, Tally, day_of
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
@@ -43,6 +43,7 @@ from parley.engine.orchestrator import Orchestrator
 from parley.engine.proxying import briefing
 from parley.engine.records import quote
 from parley.engine.reduce import acknowledge, message, terminate
+from parley.engine.reports import owned, scope_of
 from parley.engine.roster import CODE, charter_of, time_limit
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent
@@ -70,7 +71,7 @@ def collect_seldom() -> None:
 def _begun_as(live: LiveJob, turn: Turn, above: Surface | None) -> str:
     """The workspace that a new one begins as: its dispatcher's, or what a workflow says."""
     found = at_work(live, turn.thread)
-    if found is not None and found[1].base:
+    if found is not None and found[1].base and found[1].kind != "doer":
         return found[1].base
     return above.workspace if above else ""
 
@@ -136,6 +137,7 @@ class Engine:
         self.world.turns.reclaim(job)
         self.world.workspace.reclaim(job)
         self._restore(live)
+        orchestration.all_again(live)
         self._keep_outcomes(live)
         remembering.again(live, self.world)
         for turn in loaded.turns:
@@ -468,6 +470,8 @@ class Engine:
                 self.world.turns.cancel(live.job, name)
             self._tidy_workspaces(live)
             remembering.keep(live, self.world)
+            if live.unwritten:
+                orchestration.write(live, self.world)
         for live in self.jobs.values():  # before any turn starts: it may write an outcome in the same place
             outcomes, live.outcomes = live.outcomes, []
             for name, text, workspace in outcomes:
@@ -514,6 +518,8 @@ class Engine:
         if reader:
             site = replace(site, writable=False)
         brought = self._refreshed(live, turn, above)
+        orchestration.give(live, self.world, turn)
+        site = owned(live, turn.thread, site)
         led = led_by(live.soup, turn.thread)
         if led is not None:
             self.world.workspace.clear_outcome(live.job, surface.workspace)
@@ -553,10 +559,13 @@ class Engine:
         )
 
     def _refreshed(self, live: LiveJob, turn: Turn, above: Surface | None) -> str:
-        """Bring what is merged by now into a doer's tree; what it is told of that."""
+        """Bring a doer's earlier work, and what is merged by now, into its tree; what it is told of that."""
         found = at_work(live, turn.thread)
         if found is None or found[1].kind != "doer" or above is None:
             return ""
+        base = found[1].base
+        if base != above.workspace and tree_slot(turn.thread) not in live.kept:  # its last conversation had to end
+            self.world.workspace.merge(live.job, base, turn.thread, scope_of(live, turn.thread))
         merged = self.world.workspace.refresh(live.job, turn.thread, above.workspace)
         return texts.merged(above.agent, above.thread, merged) if merged.conflicts else ""
 

@@ -12,11 +12,11 @@ from parley.engine import flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.live import tree_slot
 from parley.engine.roster import BUS, TOOLS
-from parley.ports import Scope
+from parley.ports import WorkspaceError
 from parley.workflow import checking, deciding, executor, moving
-from parley.workflow.conduct import Adopt, Archive, Ask, Close, Conduct, Enrol, Letter, Merge, Report, Restore
+from parley.workflow.claims import scope_of
+from parley.workflow.conduct import Adopt, Ask, Close, Conduct, Enrol, Letter, Merge, Report, Restore
 from parley.workflow.flow import Flow
-from parley.workflow.ownership import refuse_write
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import (
     ARCHITECT,
@@ -42,7 +42,6 @@ class Executor(CodeAgent):
             return
         act = self.conduct(flow)
         self.deal(act)
-        executor.advance(act)
         self.carry_out(act)
 
     def conduct(self, flow: Flow) -> Conduct:
@@ -60,9 +59,8 @@ class Executor(CodeAgent):
             self.refuse([f"there is no {PLAN}; have the architecture group design the workflow first"])
             return
         plan, findings = read_plan(text)
-        gaps = [str(finding) for finding in findings] or reports.design_gaps(self.live, self.world, self.workspace)
-        if plan is None or gaps:
-            self.refuse(gaps)
+        if plan is None:
+            self.refuse([str(finding) for finding in findings])
             return
         act = self.conduct(Flow(self.thread))
         executor.begin(act, text)
@@ -102,10 +100,17 @@ class Executor(CodeAgent):
     # ---- what is done about it ---------------------------------------------------------------
 
     def carry_out(self, act: Conduct) -> None:
-        """Do all that was decided, and end the turn with it."""
+        """Do all that was decided and whatever follows, and end the turn with it."""
+        try:
+            tree = self.work(act)
+        except WorkspaceError as trouble:  # nothing that was to be said holds any more
+            act.actions.clear()
+            act.works.clear()
+            moving.stop(act, f"its files can't be kept: {trouble}")
+            tree = ""
         payloads: list[Payload] = []
         questions: list[Question] = []
-        for action in act.actions:  # which grow while they are carried out
+        for action in act.actions:
             match action:
                 case Letter(name, thread, body):
                     payloads.append(self.letter(name, thread, texts.fit(body)))
@@ -118,18 +123,25 @@ class Executor(CodeAgent):
                     payloads.extend(self.report(texts.fit(body)))
                 case Enrol(workers):
                     self.enrol_workers(workers)
+        flows.keep(self.live, act.flow, act.changed)
+        self.end(payloads, questions, self.extra(tree=tree, flow=act.events))
+
+    def work(self, act: Conduct) -> str:
+        """Do what is to be done in the trees, and decide what follows; its own tree, if that may have changed."""
+        touched = tree_slot(self.workspace) not in self.live.kept
+        executor.advance(act)
+        while act.works:
+            touched = True
+            match act.works.pop(0):
                 case Merge(agent, workspace):
                     self.merge(act, agent, workspace)
                 case Restore(tree, why):
                     self.world.workspace.restore(self.live.job, self.workspace, tree, f"{self.turn}-{why}")
                 case Adopt(workspace):
                     self.adopt(workspace)
-                case Archive():
-                    pass
-        touched = any(isinstance(action, Merge | Restore | Adopt) for action in act.actions)
-        tree = self.keep_tree() if touched or tree_slot(self.workspace) not in self.live.kept else ""
-        flows.keep(self.live, act.flow, act.changed)
-        self.end(payloads, questions, self.extra(tree=tree, flow=act.events))
+            if not act.works:
+                executor.advance(act)
+        return self.keep_tree() if touched else ""
 
     def put(self, question: str, body: str) -> Question:
         """A question to the human."""
@@ -147,9 +159,7 @@ class Executor(CodeAgent):
             checking.settled(act, talk, found.paths, self.world.workspace.unresolved(job, own))
             return
         before = self.keep_tree()
-        plan = reports.whole_plan(act.flow)
-        scope = Scope(lambda path: refuse_write(plan, agent, path))
-        found = self.world.workspace.merge(job, workspace, own, scope)
+        found = self.world.workspace.merge(job, workspace, own, scope_of(reports.whole_plan(act.flow), agent))
         conflicts = tuple(conflict.path for conflict in found.conflicts)
         merging = act.flow.merging
         number = merging.merged.number if merging else len(act.flow.merges) + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from parley.core.terms import Surface
 from parley.engine.live import LiveJob
@@ -23,11 +23,16 @@ def flow_of(live: LiveJob, thread: str) -> Flow | None:
 
 def current_flow(live: LiveJob) -> Flow | None:
     """The job's newest workflow."""
-    thread = live.kept.get(CURRENT)
+    thread = current_thread(live)
     return flow_of(live, thread) if thread else None
 
 
-def keep(live: LiveJob, flow: Flow, changed: Iterable[str]) -> None:
+def current_thread(live: LiveJob) -> str:
+    """The executor's thread of the job's newest workflow."""
+    return live.kept.get(CURRENT, "")
+
+
+def keep(live: LiveJob, flow: Flow, changed: Collection[str]) -> None:
     """Keep what has changed of a workflow, in the transaction of the step that says so."""
     live.flows[flow.thread] = flow
     live.keep(CURRENT, flow.thread)
@@ -37,7 +42,7 @@ def keep(live: LiveJob, flow: Flow, changed: Iterable[str]) -> None:
             live.drop(slot(flow, entity))
         else:
             live.keep(slot(flow, entity), body)
-    live.unwritten.add(flow.thread)
+    live.unwritten.setdefault(flow.thread, set()).update(changed)
 
 
 def at_work(live: LiveJob, thread: str) -> tuple[Flow, Talk] | None:

@@ -224,7 +224,7 @@ class LiveJob:
         self.worked_seconds = 0.0  # at work, and not counted yet
         self.homes = ""  # where its instances have their homes, once a turn was submitted
         self.flows: dict[str, Flow] = {}  # its workflows, by their executors' threads
-        self.unwritten: set[str] = set()  # workflows whose files do not say yet how they stand
+        self.unwritten: dict[str, set[str]] = {}  # of its workflows: the entities that their files do not tell yet
         self._rules: dict[str, str] = {}
         self._role_texts: dict[tuple[str, bool], str] = {}
         self._roles: dict[str, dict[str, Any]] = {}

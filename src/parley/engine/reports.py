@@ -16,20 +16,22 @@ from parley.engine.flows import at_work
 from parley.engine.live import LiveJob, Turn
 from parley.engine.reduce import message
 from parley.engine.world import World
-from parley.ports import Scope
-from parley.workflow import notes
+from parley.ports import Scope, Site
+from parley.workflow import claims, notes
 from parley.workflow.conduct import Conduct, Limits
+from parley.workflow.design import check_design
 from parley.workflow.flow import EDGES, Flow, Talk
 from parley.workflow.helping import refuse_resolve
 from parley.workflow.notes import note_id, put
-from parley.workflow.ownership import refuse_write
 from parley.workflow.plain import plain
 from parley.workflow.session import take_back
 from parley.workflow.status_file import read_own_status
 from parley.workflow.terms import (
     EXECUTOR,
+    FOLDER,
     GROUP,
     PLAN,
+    ROLES,
     SHARED_STATUS,
     Plan,
     Session,
@@ -53,11 +55,15 @@ def limits_of(live: LiveJob) -> Limits:
 def scope_of(live: LiveJob, thread: str) -> Scope | None:
     """What whoever works on a thread may change of its tree; None: all of it."""
     found = at_work(live, thread)
+    return claims.scope_of(whole_plan(found[0]), found[1].agent) if found and found[1].kind == "doer" else None
+
+
+def owned(live: LiveJob, thread: str, site: Site) -> Site:
+    """A site with whose its paths are, for the tools of a doer."""
+    found = at_work(live, thread)
     if found is None or found[1].kind != "doer":
-        return None
-    flow, talk = found
-    plan = whole_plan(flow)
-    return Scope(lambda path: refuse_write(plan, talk.agent, path))
+        return site
+    return replace(site, worker=found[1].agent, claims=claims.claims_of(whole_plan(found[0])))
 
 
 def whole_plan(flow: Flow) -> Plan:
@@ -239,4 +245,9 @@ def _architect(live: LiveJob, world: World, turn: Turn, flow: Flow, workspace: s
 
 def design_gaps(live: LiveJob, world: World, workspace: str) -> list[str]:
     """What the design check says of the plan and its files in a workspace."""
-    return []
+    paths = [path for path in world.workspace.listing(live.job, workspace, FOLDER) if "/task_output/" not in path]
+    found = {path: world.workspace.read(live.job, workspace, path) for path in paths}
+    files = {path: text for path, text in found.items() if text is not None}
+    roles = {role["name"] for role in live.settings["roles"]}
+    roles |= {path.removeprefix(f"{ROLES}/").removesuffix(".md") for path in files if path.startswith(f"{ROLES}/")}
+    return [texts.fit(str(finding)) for finding in check_design(files, roles)[:PROBLEMS]]

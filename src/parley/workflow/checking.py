@@ -25,7 +25,8 @@ def check(act: Conduct, agent: str) -> None:
     worker, workspace = act.worker(agent), act.member(agent).workspace
     if worker.acceptance.commands:
         act.happen("check", agent=agent, step="proving")
-        body = words.commands(worker.acceptance.commands, worker.time_limit_seconds)
+        about = f"{agent}, round {len(act.member(agent).standing.rounds) + 1}"
+        body = words.commands(worker.acceptance.commands, worker.time_limit_seconds, about)
         act.open("prover", agent, PROVER, body, workspace, "check")
     else:
         _judge(act, agent, ())
@@ -127,7 +128,7 @@ def failed(act: Conduct, agent: str, body: str, why: str) -> None:
 def merge_next(act: Conduct) -> None:
     """Merges are serial: the next one begins when none goes on."""
     flow = act.flow
-    if flow.merging is None and flow.mergeable:
+    if flow.merging is None and flow.mergeable and act.make_room():
         agent = next(iter(flow.mergeable))
         merged = Merged(len(flow.merges) + 1, agent, act.now, taken=False)
         act.happen("merge begins", merging=plain(Merging(agent, "", merged, (agent,))))
@@ -171,8 +172,9 @@ def _prove(act: Conduct) -> None:
     if not commands:
         _merge_proved(act, ())
     elif act.make_room():
-        limits = [act.worker(side).time_limit_seconds for side in merging.sides]
-        act.open("prover", merging.agent, PROVER, words.commands(commands, max(limits)), act.tree, "merge")
+        seconds = max(act.worker(side).time_limit_seconds for side in merging.sides)
+        about = f"{merging.agent}, merge {merging.merged.number}"
+        act.open("prover", merging.agent, PROVER, words.commands(commands, seconds, about), act.tree, "merge")
     else:
         _refuse(act, "there was no room for whoever proves it")
 

@@ -86,12 +86,8 @@ class Adopt:
     workspace: str
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """End the sessions: what they leave is archived."""
-
-
-Action = Letter | Close | Merge | Restore | Ask | Report | Enrol | Adopt | Archive
+Action = Letter | Close | Ask | Report | Enrol  # said when the turn ends
+Work = Merge | Restore | Adopt  # done in the trees at once: what is decided next depends on it
 
 
 @dataclass(slots=True)
@@ -105,6 +101,7 @@ class Conduct:
     tree: str = ""  # the executor's own workspace
     events: list[Event] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)
 
     # ---- events --------------------------------------------------------------------------------
@@ -119,9 +116,12 @@ class Conduct:
         """A doer's status changes."""
         self.happen("status", agent=agent, to=str(to), time=self.now, reason=reason)
 
-    def do(self, action: Action) -> None:
+    def do(self, action: Action | Work) -> None:
         """Something is to be done."""
-        self.actions.append(action)
+        if isinstance(action, Merge | Restore | Adopt):
+            self.works.append(action)
+        else:
+            self.actions.append(action)
 
     # ---- reading -------------------------------------------------------------------------------
 

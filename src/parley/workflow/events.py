@@ -103,8 +103,9 @@ def _give_up(flow: Flow, event: Event) -> set[str]:
 
 def _session(flow: Flow, event: Event) -> set[str]:
     member = flow.members[event["agent"]]
-    session = Session(event["task_id"], event["time"])
-    become(flow, replace(member, standing=replace(member.standing, session=session)))
+    session, before = Session(event["task_id"], event["time"]), member.standing.session
+    past = (*member.past, before) if before is not None and before.notes else member.past
+    become(flow, replace(member, standing=replace(member.standing, session=session), past=past))
     return {f"agent {event['agent']}"}
 
 
@@ -248,6 +249,15 @@ def _answer(flow: Flow, event: Event) -> set[str]:
     return {f"question {event['question']}"}
 
 
+def _wait(flow: Flow, event: Event) -> set[str]:
+    """A doer is to go on and there is no room, or there is now."""
+    if event["body"]:
+        flow.waiting[event["agent"]] = event["body"]
+    else:
+        flow.waiting.pop(event["agent"], None)
+    return {f"waiting {event['agent']}"}
+
+
 def _hand_up(flow: Flow, event: Event) -> set[str]:
     """A question of a task goes up; all of them are kept, so that going in circles is noticed."""
     asked = read(Asked, event["asked"])
@@ -294,6 +304,7 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
         "action": _act,
         "ask": _ask,
         "answer": _answer,
+        "wait": _wait,
         "hand up": _hand_up,
         "commission": _commission,
         "phase": _phase,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parley.workflow import checking, deciding, helping, moving, words
-from parley.workflow.conduct import Archive, Conduct, Report
+from parley.workflow.conduct import Conduct, Report
 from parley.workflow.flow import AT_WORK, Talk
 from parley.workflow.notes import of_status, unsettled
 from parley.workflow.plain import read
@@ -59,22 +59,27 @@ def begin(act: Conduct, plan: str) -> None:
     """The workflow begins."""
     act.happen("plan", text=plan, time=act.now)
     moving.enrol(act, tuple(act.flow.workers.values()))
-    advance(act)
 
 
 # ---- what is to be done next ---------------------------------------------------------------------
 
 
 def advance(act: Conduct) -> None:
-    """Do all that can be done now: what is nearly finished goes before what has not begun."""
+    """Do all that can be done now: what is nearly finished goes before what has not begun.
+
+    Where something is to be done in the trees, that comes first: call it again afterwards.
+    """
     flow = act.flow
     if flow.phase != "running" or flow.plan is None:
         return
     checking.merge_next(act)
+    if act.works:
+        return
     for agent in list(flow.unchecked):
         if not act.make_room():
             break
         checking.check(act, agent)
+    moving.go_on_next(act)
     helping.resume(act)
     helping.help_next(act)
     if not flow.draft:  # a plan that waits for the human may say otherwise
@@ -165,7 +170,6 @@ def _finish(act: Conduct) -> None:
     for thread in list(flow.talks):
         act.close(thread)
     act.happen("phase", phase="complete")
-    act.do(Archive())
     act.do(Report(_summary(act)))
 
 

@@ -19,6 +19,7 @@ from parley.workflow.terms import (
     Plan,
     Proof,
     Rescope,
+    Session,
     Standing,
     Status,
     Worker,
@@ -66,6 +67,7 @@ class Member:
     proofs: tuple[Proof, ...] = ()  # of the round that goes on
     since: int = 0  # the number of the event that last changed its status: first come, first served
     given_up: bool = False  # the workflow goes on without it
+    past: tuple[Session, ...] = ()  # its sessions before this one
     nudges: int = 0  # how often it was told the same in this status
     rejections: int = 0  # rounds and merges that failed since it was last helped
     routed: tuple[tuple[str, str], ...] = ()  # notes that wait for the solution architect, with its task
@@ -134,6 +136,7 @@ class Flow:
     rescopes: list[Rescope] = field(default_factory=list)
     actions: list[LivenessAction] = field(default_factory=list)
     questions: dict[str, Pending] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)  # who is to go on with what, when there is room
     history: dict[str, tuple[Asked, ...]] = field(default_factory=dict)  # by task
     # ---- what follows from these, kept at hand
     statuses: Counter[Status] = field(default_factory=Counter)

@@ -42,9 +42,21 @@ def go_on(act: Conduct, agent: str, body: str) -> None:
     if standing.thread in act.flow.talks:
         act.tell(standing.thread, body)
         return
+    if not act.make_room():
+        act.happen("wait", agent=agent, body=body)  # until somebody else's conversation has ended
+        return
     goal = act.flow.plan.goal if act.flow.plan else ""
     base = act.member(agent).workspace or act.tree
     act.open("doer", agent, agent, f"{body}\n\nYour task, again:\n{words.task(worker, goal)}", base)
+
+
+def go_on_next(act: Conduct) -> None:
+    """Who waits for room goes on, in the order in which it came to wait."""
+    for agent, body in list(act.flow.waiting.items()):
+        if not act.make_room():
+            return
+        act.happen("wait", agent=agent, body="")
+        go_on(act, agent, body)
 
 
 def block(act: Conduct, agent: str, reason: str) -> None:

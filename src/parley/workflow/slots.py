@@ -46,6 +46,8 @@ def text(flow: Flow, entity: str) -> str | None:
             value = flow.actions[int(name) - 1]
         case "question":
             value = flow.questions.get(name)
+        case "waiting":
+            value = flow.waiting.get(name)
         case _:
             value = flow.history.get(name)
     return None if value is None else json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
@@ -91,6 +93,8 @@ def _place(flow: Flow, kind: str, name: str = "", *, value: Any) -> None:
             flow.actions.append(read(LivenessAction, value))
         case "question":
             flow.questions[name] = read(Pending, value)
+        case "waiting":
+            flow.waiting[name] = str(value)
         case _:
             flow.history[name] = tuple(read(Asked, one) for one in value)
 
@@ -112,4 +116,5 @@ def entities(flow: Flow) -> Iterable[str]:
     for kind, listed in (("merge", flow.merges), ("rescope", flow.rescopes), ("action", flow.actions)):
         yield from (f"{kind} {number}" for number, _ in enumerate(listed, 1))
     yield from (f"question {name}" for name in flow.questions)
+    yield from (f"waiting {name}" for name in flow.waiting)
     yield from (f"history {name}" for name in flow.history)

@@ -117,9 +117,9 @@ def shown(proofs: Iterable[Proof]) -> str:
     return "\n".join(parts) or "(there are none)"
 
 
-def commands(listed: Sequence[str], seconds: float) -> str:
+def commands(listed: Sequence[str], seconds: float, about: str) -> str:
     """What the prover is given."""
-    return json.dumps({"commands": list(listed), "seconds": seconds or 600.0}, ensure_ascii=False)
+    return json.dumps({"commands": list(listed), "seconds": seconds or 600.0, "for": about}, ensure_ascii=False)
 
 
 def rejected(agent: str, found: Round) -> str:

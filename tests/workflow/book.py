@@ -1,0 +1,152 @@
+"""Workflows in few words: a plan, who takes part, and a job whose plan phase has left it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from parley.adapters.memory import MemoryStore
+from parley.engine.audit import audit
+from parley.ports import Kept, Scope
+from parley.workflow.flow import Flow
+from parley.workflow.slots import current
+from simulator.world import SimWorkspace
+from tests.engine.stage import (
+    JOB,
+    Action,
+    Rule,
+    Stage,
+    StageWorkspace,
+    always,
+    asserts,
+    book,
+    close,
+    on,
+    outcome,
+    say,
+    send,
+    write,
+)
+
+PLAN_FILE = "orchestration/workflow_coordination_plan.md"
+YES: list[dict[str, Any]] = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
+
+
+def plan(*agents: Mapping[str, Any], stages: Sequence[Sequence[str]] = ()) -> str:
+    """A plan of doers, one stage each unless said otherwise; `judge` verifies them all."""
+    doers = {}
+    for number, agent in enumerate(agents):
+        name = agent["name"]
+        doers[name] = {
+            "role": "coder", "task_id": f"{name}_{1727539200 + number}", "depends_on": [], "verifier": "judge",
+            "owns": [f"src/{name}/**"], "objective": f"make {name}", "boundaries": "no more", "deliverable": name,
+            "outputs": [output(name)],
+            "acceptance": {"text": "it is there", "commands": [f"test -f {name}"]},
+            **{key: value for key, value in agent.items() if key != "name"},
+        }  # fmt: skip
+    document = {
+        "task": "service", "goal": "a service", "stages": [list(s) for s in stages] or [[a["name"]] for a in agents],
+        "agents": {**doers, "judge": {"task": "verifier", "role": "reviewer"}}, "checkpoints": [], "escalation": "ask",
+    }  # fmt: skip
+    return f"---\n{json.dumps(document, indent=1)}\n---\n\n# The plan\n"
+
+
+def output(name: str) -> str:
+    """Where a doer leaves what others read."""
+    return f"orchestration/agents/{name}/task_output/{name}.md"
+
+
+def proved(code: int = 0, *names: str) -> Action:
+    """A prover's words: what each doer's command did."""
+    listed = names or ("one", "two", "three", "four")
+    said = [{"command": f"test -f {name}", "code": code, "output": "out", "seconds": 0.1} for name in listed]
+    return say(json.dumps({"proofs": said}))
+
+
+def verdict(word: str, *findings: str) -> Action:
+    return {"verdict": {"verdict": word, "findings": list(findings)}}
+
+
+def note(**fields: str) -> Action:
+    return {"note": fields}
+
+
+def resolve(**fields: str) -> Action:
+    return {"resolve": fields}
+
+
+PROVER: list[Rule] = [always(".", proved())]
+JUDGE: list[Rule] = [always(r"^\[VERIFY\]", verdict("verified"), say("good"))]
+LEAD: list[Rule] = [
+    on(r"^\[EXECUTE\]", send("workflow-executor", "run it", "w"), state="EXECUTE"),
+    on(
+        r"^\[WORKFLOW complete\]", close("w"), write("WORK_SUMMARY.md", "done"), asserts("WORK_SUMMARY.md"),
+        state="EXECUTE",
+    ),
+    on(r"^\[ANSWER approve\]", outcome("APPROVED_WORK"), state="EXECUTE"),
+]  # fmt: skip
+
+
+def doer(name: str, *more: Rule) -> list[Rule]:
+    """A doer that makes its output, and looks at it again."""
+    made = (write(f"src/{name}/{name}.py", name), write(output(name), name), say("made"))
+    return [*more, on(r"^\[TASK\]", *made), always(r"^\[REVIEW\]", say("looked")), always(".", say("mended"))]
+
+
+class Roomy(StageWorkspace):
+    """The stage's workspaces, with room for a workflow's files."""
+
+    most_files = 2000
+
+    def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
+        return SimWorkspace.snapshot(self, job, name, text, scope)
+
+
+class Workflow(Stage):
+    """A job whose plan phase leaves a workflow, which its lead then has run."""
+
+    def __init__(self, text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES, **limits: Any) -> None:
+        lead = [
+            always(
+                r"^\[PLAN\]", write("PLAN.md", "the plan"), write(PLAN_FILE, text), asserts("PLAN.md"), state="PLAN"
+            ),
+            always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
+        ]
+        play = book(plan=lead, execute=LEAD, human=human)
+        play["agents"] |= {"prover": PROVER, "judge": JUDGE, **{name: list(rules) for name, rules in agents.items()}}
+        super().__init__(play, **limits)
+
+    def boot(self, fuse: Any = None) -> None:
+        super().boot(fuse)
+        world = self.engine.world
+        object.__setattr__(world, "workspace", Roomy(self.disk, self.fuse))
+
+    def until(self, reached: Callable[[Any], object]) -> Workflow:
+        super().until(reached)
+        return self
+
+    def lose(self, agent: str, turns: int = 1) -> Workflow:
+        super().lose(agent, turns)
+        return self
+
+    def run(self) -> Workflow:
+        super().run()
+        return self
+
+    @property
+    def flow(self) -> Flow:
+        """The workflow, as the bus has it."""
+        found = current(self.outside.load(JOB).molecules)
+        assert found is not None
+        return found
+
+    def statuses(self) -> dict[str, str]:
+        return {name: str(member.standing.status) for name, member in self.flow.members.items()}
+
+    def done(self) -> Workflow:
+        """Go to the end, which must be a good one that survives its audit."""
+        self.run()
+        assert self.state == "DONE", (self.state, self.statuses(), self.bodies("project-lead")[-1], self.refusals)
+        assert not audit(MemoryStore(self.bus, "auditor"), JOB, None).findings
+        return self
