@@ -28,6 +28,7 @@ from tests.engine.stage import (
     send,
     write,
 )
+from tests.workflow.plans import instructed
 
 PLAN_FILE = "orchestration/workflow_coordination_plan.md"
 YES: list[dict[str, Any]] = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
@@ -45,9 +46,15 @@ def plan(*agents: Mapping[str, Any], stages: Sequence[Sequence[str]] = ()) -> st
             "acceptance": {"text": "it is there", "commands": [f"test -f {name}"]},
             **{key: value for key, value in agent.items() if key != "name"},
         }  # fmt: skip
+    handed = [
+        {"from": above, "to": name, "by": "judge", "criteria": f"{name} can begin", "on_failure": f"back to {above}"}
+        for name, worker in doers.items()
+        for above in worker["depends_on"]
+    ]
     document = {
         "task": "service", "goal": "a service", "stages": [list(s) for s in stages] or [[a["name"]] for a in agents],
-        "agents": {**doers, "judge": {"task": "verifier", "role": "reviewer"}}, "checkpoints": [], "escalation": "ask",
+        "agents": {**doers, "judge": {"task": "verifier", "role": "reviewer"}}, "checkpoints": handed,
+        "escalation": "ask the user",
     }  # fmt: skip
     return f"---\n{json.dumps(document, indent=1)}\n---\n\n# The plan\n"
 
@@ -109,8 +116,13 @@ class Workflow(Stage):
     def __init__(self, text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES, **limits: Any) -> None:
         lead = [
             always(
-                r"^\[PLAN\]", write("PLAN.md", "the plan"), write(PLAN_FILE, text), asserts("PLAN.md"), state="PLAN"
-            ),
+                r"^\[PLAN\]",
+                write("PLAN.md", "the plan"),
+                write(PLAN_FILE, text),
+                *instructed(text),
+                asserts("PLAN.md"),
+                state="PLAN",
+            ),  # fmt: skip
             always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
         ]
         play = book(plan=lead, execute=LEAD, human=human)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.adapters.roles import shipped, to_json
+from parley.adapters.roles import RoleError, parse, shipped, to_json
 from parley.workflow.drafts import RESERVED, Allowed, read_draft, read_drafts
 
 ROLES: list[dict[str, Any]] = [to_json(role) for role in shipped().values()]
@@ -103,6 +104,14 @@ def test_what_can_not_be_used_is_named_with_its_place(text: str, why: str) -> No
     told = finding(text)
     assert why in told
     assert told.startswith(PATH)
+
+
+@pytest.mark.parametrize("key", ["name", "description", "tools", "model"])
+def test_a_draft_that_would_grow_without_end_is_refused_at_once(key: str) -> None:
+    bomb = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30))])
+    assert "alias" in finding(f"---\n{bomb}\n{key}: *a29\n---\nprompt")
+    with pytest.raises(RoleError):
+        parse(f"---\nname: x\n{bomb}\n{key}: *a29\n---\nprompt", Path(PATH))
 
 
 @given(st.text(max_size=200))

@@ -55,8 +55,17 @@ _ALWAYS = (
 )
 
 
+_WORKFLOW: Mapping[State, tuple[str, ...]] = MappingProxyType(
+    {
+        State.INTENT: (),
+        State.PLAN: ("DESIGN ready", "DESIGN gaps", "DESIGN failed", "DESIGN stalled"),
+        State.EXECUTE: ("WORKFLOW complete", "WORKFLOW refused", "WORKFLOW stopped"),
+    }
+)
+
+
 def marks(state: State) -> tuple[str, ...]:
     """The marks that a lead may find on its messages in a state."""
     outcomes = skill_outcomes(state)
     back = [f"ANSWER backtrack {target.lower()}" for target in LIVE if BACKTRACK.get(target) in outcomes]
-    return (str(state), *_ALWAYS, *back)
+    return (str(state), *_ALWAYS, *back, *_WORKFLOW[state])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from parley.core.conversation import enclosing
 from parley.core.errors import Refused
 from parley.core.escalation import policy_for, refuse_unless_askable
 from parley.core.soup import Soup
@@ -23,8 +24,8 @@ from parley.core.terms import (
     Surface,
     dispatch_thread,
 )
-from parley.engine import reports
-from parley.engine.endings import anchored, contents
+from parley.engine import designs, reports
+from parley.engine.endings import anchored, contents, refuse_unready
 from parley.engine.live import LiveJob, Turn
 from parley.engine.spending import refuse_spark
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
@@ -170,6 +171,9 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
         there = _contents_now(live, world, turn, surface.workspace)
         question = replace(question, digest=there.get(artifact, ""))
         refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
+        record = enclosing(live.soup, turn.thread)
+        if not record.depth:
+            refuse_unready(live, world, turn, record, artifact)
     turn.questions.append((question, text))
     turn.calls.append(f"AskQuestion {artifact or question.id}: {_brief(world, text)}")
     return "asked; your turn ends, and the answer comes as your next message", {"question": question.id}
@@ -178,6 +182,7 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
 def _contents_now(live: LiveJob, world: World, turn: Turn, workspace: str) -> dict[str, str]:
     """What the artifacts contain in mid-turn. A workspace that can't be kept is the agent's to mend."""
     try:
+        designs.sum_up(live, world, enclosing(live.soup, turn.thread))
         tree = world.workspace.snapshot(live.job, workspace, anchored(live, turn)).tree
         return contents(live, world, workspace, tree)
     except WorkspaceError as error:

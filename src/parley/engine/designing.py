@@ -1,13 +1,273 @@
-"""The architecture group: an agent of the soup whose turns are this code."""
+"""The architecture group: an agent of the soup whose turns are this code and take no time.
+
+What the lead wants designed goes to the workflow architect. A design that it hands in is checked by code; gaps go back
+to it. A design without gaps is laid before the design verifier, and what that finds goes back as well. What both have
+found good lies in the group's tree, and comes into the lead's when the lead closes the conversation.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from parley.core.conversation import free_slots
+from parley.core.terms import Deliver, Payload, Surface
+from parley.engine import texts
 from parley.engine.code_agent import CodeAgent
+from parley.engine.designs import VERIFIED, Design, design_in, design_slot, findings, take_over
+from parley.engine.records import dumps
+from parley.engine.roster import BUS, TOOLS
+from parley.ports import WorkspaceError
+from parley.workflow.drafts import read_drafts
+from parley.workflow.outline import is_complex, levels, outline
+from parley.workflow.plan import read_plan
+from parley.workflow.terms import ARCHITECT, DESIGN_REPORT, DESIGN_VERIFIER, PLAN, Plan
+
+HELPERS = ("instruction-writer", "file-structure-designer", "checkpoint-designer")
+ROUNDS = 3  # how often a design goes back to its architect before the lead hears of it
+REMINDERS = 2  # of a verifier that gives no verdict
+COMPLEX = {"complex_agents": 5, "complex_levels": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a design stands: whose conversations are open, and how often it went back."""
+
+    architect: str = ""
+    verifier: str = ""
+    checks: int = 0  # that found gaps, since the lead spoke
+    rounds: int = 0  # of verification that found gaps, since the lead spoke
+    reminders: int = 0
+    delegated: bool = False
+    ready: bool = False
 
 
 class Group(CodeAgent):
     """One turn of the architecture group."""
 
     def run(self) -> None:
-        """It has nothing to do yet."""
-        self.end(self.report("[DESIGN] nothing was designed."))
+        """Deal with the message: of the lead, of the architect, of the verifier, or about one of these."""
+        kept = self.live.kept.get(design_slot(self.thread))
+        self.standing = Standing(**json.loads(kept)) if kept else Standing()
+        self.tree = self.blueprint = ""
+        about = str(self.meta.get("failed") or self.meta.get("stalled") or "")
+        above = self.dispatcher()
+        try:
+            if about:
+                self.end_with(self.troubled(about))
+            elif "intervene" in self.meta or (above is not None and self.row.sender_thread == above.thread):
+                self.end_with(self.commissioned())
+            elif self.row.sender_thread == self.standing.architect and self.place_of(self.standing.architect):
+                self.end_with(self.designed())
+            elif self.row.sender_thread == self.standing.verifier and self.place_of(self.standing.verifier):
+                self.end_with(self.judged())
+            else:
+                self.end_with(self.report(texts.fit(self.row.body)))
+        except WorkspaceError as trouble:
+            self.end_with(self.report(f"[DESIGN failed] The design can't be worked with: {trouble}"))
+
+    def end_with(self, payloads: Sequence[Payload]) -> None:
+        """End the turn; what the group knows goes with the step."""
+        known = asdict(self.standing)
+        self.live.keep(design_slot(self.thread), dumps(known))
+        if self.blueprint:
+            self.live.keep(VERIFIED, self.blueprint)
+        self.end(payloads, extra=self.extra(tree=self.tree, design=known, verified=self.blueprint))
+
+    # ---- whom it works with ------------------------------------------------------------------
+
+    def joined(self, names: Sequence[str], thread: str = "", agent: str = "") -> None:
+        """See to it that roles are in a team: the group's own, or the architect's."""
+        surface = self.live.soup.need(Surface, thread or self.thread, agent or self.agent)
+        missing = [name for name in names if name not in surface.team]
+        if missing:
+            self.enrol([self.role(name) for name in missing], surface.agent, surface.thread)
+
+    def role(self, name: str) -> dict[str, Any]:
+        """A role in full, as it joins a team: it has none itself, so that it leads no subteam."""
+        blank: dict[str, Any] = {"tools": [], "description": "", "prompt": "", "model": "", "runner": "", "limits": {}}
+        return {**blank, **self.live.role(name), "team": [], "members": {}, "bus": list(BUS.get(name, TOOLS))}
+
+    def to_architect(self, body: str) -> list[Payload]:
+        """A message to the architect: to the one at work, or to a new one."""
+        self.joined((ARCHITECT, DESIGN_VERIFIER))
+        if not self.place_of(self.standing.architect):
+            self.standing = replace(self.standing, architect=self.open(), delegated=False)
+        return [self.letter(ARCHITECT, self.standing.architect, texts.fit(body))]
+
+    def place_of(self, thread: str) -> str:
+        """The workspace of one that it speaks with; none if that one is gone."""
+        there = self.live.soup.get(Surface, thread) if thread and not self.live.soup.dying(thread) else None
+        return there.workspace if there is not None else ""
+
+    def without_verifier(self) -> list[Payload]:
+        """End the conversation with the verifier: each round has a new one, which knows nothing of the last."""
+        thread, self.standing = self.standing.verifier, replace(self.standing, verifier="", reminders=0)
+        return [self.close(thread)] if self.place_of(thread) else []
+
+    def without_architect(self) -> list[Payload]:
+        """End the conversation with the architect."""
+        thread, self.standing = self.standing.architect, replace(self.standing, architect="")
+        return [self.close(thread)] if self.place_of(thread) else []
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The job's settings of workflows."""
+        return {**COMPLEX, "rounds": ROUNDS, **self.live.settings.get("workflow", {})}
+
+    # ---- what the messages lead to -----------------------------------------------------------
+
+    def commissioned(self) -> list[Payload]:
+        """The lead wants something designed, or has more to say of it."""
+        self.standing = replace(self.standing, checks=0, rounds=0, ready=False)
+        ended = self.without_verifier()
+        return [*ended, *self.to_architect(f"[DESIGN] {self.row.body}")]
+
+    def troubled(self, thread: str) -> list[Payload]:
+        """Somebody could not go on, or shows no sign of life: the lead decides what becomes of it."""
+        ended: list[Payload] = []
+        if "failed" in self.meta and thread == self.standing.architect:
+            ended = self.without_architect()
+        elif "failed" in self.meta and thread == self.standing.verifier:
+            ended = self.without_verifier()
+        remedy = "Send to the architecture group again to have it tried anew, or close the conversation."
+        mark = "[DESIGN failed]" if "failed" in self.meta else "[DESIGN stalled]"
+        return [*ended, *self.report(texts.fit(f"{mark} {self.row.body}\n{remedy}"))]
+
+    def designed(self) -> list[Payload]:
+        """The architect has handed in a design."""
+        place = self.place_of(self.standing.architect)
+        design = design_in(self.world, self.live.job, place)
+        if design is None:
+            return self.back([f"there is no {PLAN}, or it is no file that can be read"])
+        plan, _ = read_plan(design.files[PLAN])
+        if plan is not None and not self.standing.delegated and self.is_complex(plan):
+            return self.delegate(plan)
+        found = findings(self.live, design)
+        if found:
+            return self.back([str(finding) for finding in found])
+        own = self.own()
+        take_over(self.world, self.live.job, place, own)
+        self.tree = self.keep_tree()
+        ended = self.without_verifier()
+        if not ended and free_slots(self.live.soup, self.thread) <= 0:
+            ended = self.without_architect()  # its design is in the group's tree: another one can go on from there
+        self.standing = replace(self.standing, verifier=self.open())
+        return [*ended, self.letter(DESIGN_VERIFIER, self.standing.verifier, _to_verify(self.row.body))]
+
+    def own(self) -> str:
+        """The group's own workspace, made if it is not there yet."""
+        above = self.dispatcher()
+        self.world.workspace.prepare(self.live.job, self.workspace, above.workspace if above else "")
+        return self.workspace
+
+    def is_complex(self, plan: Plan) -> bool:
+        """Whether the architect is to have help."""
+        return is_complex(plan, int(self.settings["complex_agents"]), int(self.settings["complex_levels"]))
+
+    def delegate(self, plan: Plan) -> list[Payload]:
+        """The workflow is complex: the architect gets helpers, and is told so."""
+        self.joined(HELPERS, self.standing.architect, ARCHITECT)
+        self.standing = replace(self.standing, delegated=True)
+        return self.to_architect(
+            f"[DELEGATE] The workflow is complex: {len(plan.workers)} agents, {levels(plan)} levels of dependency."
+            f" Your team has {', '.join(HELPERS)} now. Let them write what each is there for, close their"
+            " conversations, make one design of it, and hand it in again."
+        )
+
+    def back(self, gaps: Sequence[str]) -> list[Payload]:
+        """The check found gaps: back to the architect, a few times, then up to the lead."""
+        listed = _listed(gaps)
+        self.standing = replace(self.standing, checks=self.standing.checks + 1)
+        if self.standing.checks > int(self.settings["rounds"]):
+            return self.up(f"the design check still finds gaps after {self.standing.checks - 1} rounds", listed)
+        mark = f"[CHECK {self.standing.checks} of {self.settings['rounds']}]"
+        return self.to_architect(f"{mark} The design has gaps. Mend each, and hand it in again.\n{listed}")
+
+    def up(self, why: str, listed: str) -> list[Payload]:
+        """The lead hears that a design does not come to an end by itself."""
+        remedy = "Send what the architect is to do instead, ask the human, or close the conversation."
+        self.standing = replace(self.standing, checks=0, rounds=0)
+        return [*self.report(texts.fit(f"[DESIGN gaps] {why}. {remedy}\n{listed}"))]
+
+    def judged(self) -> list[Payload]:
+        """The verifier has spoken."""
+        verdict, found = verdict_in(self.meta)
+        place = self.place_of(self.standing.verifier)
+        if not verdict and self.standing.reminders < REMINDERS:
+            self.standing = replace(self.standing, reminders=self.standing.reminders + 1)
+            words = "[VERDICT] You gave none. Call Verdict with verified, or with rejected and your findings."
+            return [self.letter(DESIGN_VERIFIER, self.standing.verifier, words)]
+        report = self.world.workspace.read(self.live.job, place, DESIGN_REPORT)
+        if report is None or not report.strip():
+            report = _report(verdict or "none", found, self.row.body)
+        own = self.own()
+        self.world.workspace.write(self.live.job, own, {DESIGN_REPORT: report})
+        self.tree = self.keep_tree()
+        ended = self.without_verifier()
+        if verdict == "verified":
+            return [*ended, *self.approved(own)]
+        self.standing = replace(self.standing, rounds=self.standing.rounds + 1)
+        listed = _listed(found or [f"the design verifier gave no verdict that counts: {texts.excerpt(self.row.body)}"])
+        if self.standing.rounds > int(self.settings["rounds"]):
+            why = f"the design verifier still finds gaps after {self.standing.rounds - 1} rounds"
+            return [*ended, *self.up(why, listed)]
+        mark = f"[GAPS {self.standing.rounds} of {self.settings['rounds']}]"
+        body = (
+            f"{mark} The design verifier says {verdict or 'nothing that counts'}. Mend each gap, and hand it in again."
+        )
+        return [*ended, *self.to_architect(f"{body}\n{listed}\n\nIts report:\n{report}")]
+
+    def approved(self, own: str) -> list[Deliver]:
+        """Check and verifier have found it good: the lead hears what there is, and what the human has to know."""
+        design = design_in(self.world, self.live.job, own)
+        if design is None:
+            return self.report(f"[DESIGN failed] {PLAN} is gone from the group's tree.")
+        self.blueprint = design.blueprint
+        self.standing = replace(self.standing, ready=True)
+        used = texts.used(self.live.used.turns, self.live.used.micros)
+        return self.report(texts.fit(_ready(self.live.settings["roles"], design, self.thread, used)))
+
+
+def verdict_in(meta: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The verdict that a verifier's turn left, with its findings; empty where there is none."""
+    left = meta.get("worker")
+    said = left.get("verdict") if isinstance(left, Mapping) else None
+    if not isinstance(said, Mapping):
+        return "", []
+    return str(said.get("verdict", "")), [str(finding) for finding in said.get("findings") or ()]
+
+
+def _listed(lines: Sequence[str]) -> str:
+    more = len(lines) - texts.FINDINGS
+    shown = [f"- {texts.excerpt(line, 600)}" for line in lines[: texts.FINDINGS]]
+    return "\n".join([*shown, *([f"(and {more} more)"] if more > 0 else [])])
+
+
+def _to_verify(said: str) -> str:
+    return (
+        f"[VERIFY] Read {PLAN} and every agent_instructions.md below orchestration/agents/ against INTENT.md. The"
+        " design check by code found no gap: look for what code can't see."
+        f" Write your report to {DESIGN_REPORT}, and end with Verdict: verified, or rejected with each gap as a"
+        f" finding.\n\nThe architect says: {texts.excerpt(said, 4000)}"
+    )
+
+
+def _report(verdict: str, found: Sequence[str], said: str) -> str:
+    gaps = [f"- {' '.join(finding.split())}" for finding in found] or ["None."]
+    words = " ".join(said.split())
+    return "\n".join(["# Design verification", "", f"Verdict: {verdict}", "", words, "", "## Gaps", "", *gaps, ""])
+
+
+def _ready(roles: Sequence[Mapping[str, Any]], design: Design, thread: str, used: str) -> str:
+    plan, _ = read_plan(design.files[PLAN])
+    drafts, _ = read_drafts(design.files, roles)
+    lines = outline(plan, drafts) if plan else []
+    head = "[DESIGN ready] The design check found no gap, and the design verifier has approved the design."
+    remedy = (
+        f"Close {thread}: that brings orchestration/ into your tree. Then say in PLAN.md how the workflow serves the"
+        " intent, and assert it. The approval covers the plan, the instructions and the new roles."
+    )
+    return "\n".join([head, *lines, used, remedy])

@@ -12,7 +12,7 @@ from parley.core.errors import Disabled, Refused
 from parley.core.job import HOPELESS
 from parley.core.rule import Asking, Broadcast
 from parley.core.soup import Soup, stirs
-from parley.core.states import APPROVAL, PHASES, Record, State
+from parley.core.states import APPROVAL, PHASES, Action, Record, State
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
@@ -32,7 +32,7 @@ from parley.core.terms import (
     escalation_thread,
     thread_kind,
 )
-from parley.engine import reports, spending, texts
+from parley.engine import designs, reports, spending, texts
 from parley.engine.holds import LIMIT, kind_of, rest_of
 from parley.engine.live import LiveJob, Turn, handle_after, payload_message, tree_slot
 from parley.engine.proxying import settle
@@ -41,7 +41,8 @@ from parley.engine.reduce import drain, fall_back, message
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.world import World
 from parley.ports import Ended, Kept, Merge, Outcome, Scope, WorkspaceError
-from parley.workflow.terms import EXECUTOR
+from parley.workflow.binding import bound
+from parley.workflow.terms import EXECUTOR, GROUP
 
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
 WORK = PHASES[State.EXECUTE].artifact
@@ -198,8 +199,12 @@ def led_by(soup: Soup, thread: str) -> Record | None:
 
 
 def contents(live: LiveJob, world: World, workspace: str, tree: str) -> dict[str, str]:
-    """What the artifacts contain now. For the work that is the whole tree."""
+    """What the artifacts contain now. For the plan that is the design of its workflow too, for the work all files."""
     found = world.workspace.contents(live.job, workspace, ARTIFACTS)
+    if designs.PLAN_MD in found and workspace == live.thread:
+        design = designs.design_in(world, live.job, workspace)
+        if design is not None:
+            found[designs.PLAN_MD] = bound(found[designs.PLAN_MD], design.blueprint)
     if WORK in found:
         found[WORK] = tree
     return found
@@ -212,8 +217,12 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         left = reports.report(live, world, turn)  # before anything of it is put back
         outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
         merges = _bring_up(live, world, turn, record, outcome)
+        put_back = designs.put_back(live, world, turn.design)
+        if record is not None:
+            designs.sum_up(live, world, record)
         scope = reports.scope_of(live, turn.thread)
         kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn), scope)
+        kept = replace(kept, left_out=(*kept.left_out, *put_back))
         tree = kept.tree
         inside = contents(live, world, surface.workspace, tree) if record else {}
         unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
@@ -229,6 +238,8 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         outcome = Outcome(problem=texts.unsettled(unsettled))
     if refused and outcome is None:
         outcome = Outcome(problem=refused)
+    if outcome is not None and outcome.outcome == Action.APPROVED_PLAN and record is not None and not record.depth:
+        outcome = _checked(live, world, surface.workspace, outcome)
     if unsettled and any(merge.conflicts for _, _, merge in merges):
         outcome = None  # it could not know of what its own turn's end has brought: it is told, and not blamed
     payloads = [
@@ -267,6 +278,15 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         _report(live, world, turn, event, outcome, inside)
 
 
+def _checked(live: LiveJob, world: World, workspace: str, outcome: Outcome) -> Outcome:
+    """An approved plan counts if its design still holds."""
+    try:
+        designs.refuse_gaps(live, world, workspace)
+    except (Refused, WorkspaceError) as refused:
+        return Outcome(problem=str(refused))
+    return outcome
+
+
 def anchored(live: LiveJob, turn: Turn) -> str:
     """The message of a turn's commit, with where the bus stood: a cut tail is found by the turns after it, too."""
     said = f"{turn.agent} on {turn.thread}, turn {turn.turn} of job {live.job}"
@@ -290,7 +310,8 @@ def _bring_up(
     closed = set(closing)
     own = soup.need(Surface, turn.thread, turn.agent).workspace
     merges: list[tuple[Surface, str]] = []
-    waiting = [(thread, own, thread in closed) for thread in leaving]
+    groups = [thread for thread in leaving if (there := soup.get(Surface, thread)) and there.agent == GROUP]
+    waiting = [(thread, own, thread in closed) for thread in leaving if thread not in groups]
     while waiting:
         thread, into, ending = waiting.pop()
         below = soup.get(Surface, thread)
@@ -308,10 +329,16 @@ def _bring_up(
             world.turns.cancel(live.job, run.turn)
     if merges:
         world.turns.rest(live.job)
-    return [
+    brought = [
         (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into, _brought_by(below)))
         for below, into in reversed(merges)
     ]
+    for thread in groups:
+        if thread in closed:  # a design that is ready, and nothing else of the trees that it was made in
+            ready = designs.is_ready(live, thread)
+            paths = designs.take_over(world, live.job, soup.need(Surface, thread).workspace, own) if ready else ()
+            brought.append((GROUP, thread, Merge(paths)))
+    return brought
 
 
 def _brought_by(below: Surface) -> Scope | None:
@@ -379,37 +406,54 @@ def _questions(
     problem = ""
     for number, (question, text) in enumerate(turn.questions):
         digest = (inside.get(question.artifact) or "absent") if question.kind is Kind.ASSERT else ""
-        bound = replace(question, digest=digest)
+        asked = replace(question, digest=digest)
         if question.artifact == WORK and unsettled:
             problem = texts.unsettled(unsettled)
             continue
         try:
-            refuse_unless_askable(live.soup, turn.agent, turn.thread, (bound,))
+            refuse_unless_askable(live.soup, turn.agent, turn.thread, (asked,))
+            if not record.depth and digest != question.digest:
+                refuse_unready(live, world, turn, record, question.artifact)
         except Refused as refused:
             problem = str(refused)
             continue
         name = live.write(
             (turn.agent, turn.thread),
             (PROXY, escalation_thread(question.id)),
-            texts.question(record, bound, text),
+            texts.question(record, asked, text),
             key=f"{turn.turn}/question/{number}",
             time=world.clock.now(),
-            meta=_what(live, world, turn, record, bound),
+            meta=_what(live, world, turn, record, asked),
         )
-        made.append(replace(bound, message=name))
+        made.append(replace(asked, message=name))
     return made, problem
+
+
+def refuse_unready(live: LiveJob, world: World, turn: Turn, record: Record, artifact: str) -> None:
+    """What a workflow adds to a gate: no plan with gaps, no work before it is through."""
+    try:
+        if artifact == designs.PLAN_MD:
+            designs.refuse_gaps(live, world, live.soup.need(Surface, turn.thread, turn.agent).workspace)
+        elif artifact == WORK:
+            designs.refuse_unfit(live, world, record)
+    except WorkspaceError as error:
+        raise Refused(str(error)) from error
 
 
 def _what(live: LiveJob, world: World, turn: Turn, record: Record, asked: Question) -> dict[str, Any]:
     """What a question is about, for whoever deals with it and for what is remembered of it."""
     state = record.state if record.live else record.history[-1].state
-    what = {
+    what: dict[str, Any] = {
         "question": asked.id,
         "state": str(state),
         "kind": str(asked.kind),
         "artifact": asked.artifact,
         "digest": asked.digest,
     }
+    if asked.artifact == designs.PLAN_MD and not record.depth:
+        workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
+        if lines := designs.told_of(live, world, workspace):
+            what["workflow"] = lines
     if asked.artifact and in_use(live):
         workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
         what["excerpt"] = texts.fit(world.workspace.beginning(live.job, workspace, asked.artifact, EXCERPT))

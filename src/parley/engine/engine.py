@@ -28,7 +28,7 @@ from parley.core.terms import (
     Tombstone,
     thread_kind,
 )
-from parley.engine import inputs, liveness, orchestration, records, remembering, spending, stand_in, texts
+from parley.engine import designs, inputs, liveness, orchestration, records, remembering, spending, stand_in, texts
 from parley.engine.budgets import Line, Tally, day_of
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
@@ -523,6 +523,8 @@ class Engine:
         led = led_by(live.soup, turn.thread)
         if led is not None:
             self.world.workspace.clear_outcome(live.job, surface.workspace)
+            turn.design = designs.in_force(live, self.world, record, turn.thread)
+            designs.put_back(live, self.world, turn.design)
         row = message(live, self.world, turn.message)
         live.bodies.pop(turn.message, None)
         told = f"\n\n{told}" if reader and (told := briefing(live, self.world, turn)) else ""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from parley.core.conversation import enclosing
+from parley.core.errors import Refused
 from parley.core.terms import Kind, Payload, Question, Surface, escalation_thread
-from parley.engine import flows, reports, texts
+from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.live import tree_slot
 from parley.engine.roster import BUS, TOOLS
@@ -61,6 +63,11 @@ class Executor(CodeAgent):
         plan, findings = read_plan(text)
         if plan is None:
             self.refuse([str(finding) for finding in findings])
+            return
+        try:
+            designs.refuse_unapproved(self.live, self.world, enclosing(self.live.soup, self.thread), self.workspace)
+        except Refused as refused:
+            self.refuse([str(refused)])
             return
         act = self.conduct(Flow(self.thread))
         executor.begin(act, text)
@@ -194,7 +201,7 @@ class Executor(CodeAgent):
 
     def role_of(self, worker: Worker) -> dict[str, Any]:
         """A worker as a role: what its own role says, under its name, with its limits and its tools."""
-        base, own = self.live.role(worker.role), self.live.role(worker.name)
+        base, own = self.roles().get(worker.role) or self.live.role(worker.role), self.live.role(worker.name)
         bus = ["Note", "Status"] if worker.task is Task.DOER else ["Note", "Verdict"]
         limits = dict(base.get("limits", {}))
         if worker.time_limit_seconds:
@@ -214,6 +221,11 @@ class Executor(CodeAgent):
             "limits": limits,
             "bus": bus,
         }
+
+    def roles(self) -> dict[str, dict[str, Any]]:
+        """The roles that its agents may work as: the job's, and those that were approved as drafts with the plan."""
+        design = designs.design_in(self.world, self.live.job, self.workspace)
+        return designs.roles_with(self.live, design) if design is not None else {}
 
     @staticmethod
     def blank(name: str) -> dict[str, Any]:

@@ -60,7 +60,8 @@ HANDLE = "handle"
 TREE = "tree"
 ROLE = "role "
 FLOW = "flow "
-BESIDE = (HANDLE, TREE, ROLE, FLOW)  # how the slots begin that hold no molecule
+DESIGN = "design "
+BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN)  # how the slots begin that hold no molecule
 ONE_TURN = Spent(turns=1)
 BODIES = 4096  # messages that are remembered beside the bus
 _PLAYED_PROXY = f"{HANDLE} {PROXY} *"
@@ -160,6 +161,7 @@ class Turn:
     last: str = ""  # the last thing that it did
     day: str = ""  # on which it began, and its usage counts
     usage: dict[str, float] = field(default_factory=dict)  # what it used, once it is over
+    design: Mapping[str, str] = field(default_factory=dict)  # of the workflow in force, as the turn found it
     worked: int = 0  # thousandths of a second at work that are counted with its end
     admission: Admission = field(init=False)  # of its payloads
 

@@ -31,9 +31,11 @@ from parley.core.terms import (
 )
 from parley.engine import texts
 from parley.engine.code_agent import CodeAgent
+from parley.engine.designs import at_the_gate
 from parley.engine.endings import discarded
 from parley.engine.holds import DIALOG
 from parley.engine.reduce import message, straight_to_human, terminate
+from parley.workflow.slots import CURRENT
 
 REACHED: dict[Ruling | None, Action] = {
     Ruling.BACKTRACK_INTENT: Action.REALIGN,
@@ -87,7 +89,8 @@ class Orchestrator(CodeAgent):
             known = ", ".join(skill_outcomes(record.state))
             self.violated(record, f"{report['outcome']!r} is not an outcome of {record.state}; write one of: {known}")
             return
-        contents = tuple((name, digest) for name, digest in report["contents"])
+        inside = {**dict(report["contents"]), **at_the_gate(self.live, record)}
+        contents = tuple(sorted(inside.items()))
         action = Action(report["outcome"])
         if record.depth and action is Action.APPROVED_INTENT and record.state is State.PLAN:
             # said aloud what setting to work has said already
@@ -123,6 +126,8 @@ class Orchestrator(CodeAgent):
             self.finish(passage)
             return
         back = is_backtrack(record.state, passage.action)
+        if back:
+            self.live.drop(CURRENT)  # what was done by a plan that is void is no way through the next one's gate
         why = f"{passage.reason}\n\nThe request: {request}" if back and passage.reason else request
         carried = self.undelivered(record.thread)
         for dialog in self.live.soup.all(AskHuman, self.live.thread):  # about a state that is over

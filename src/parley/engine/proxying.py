@@ -43,6 +43,10 @@ def briefing(live: LiveJob, world: World, turn: Turn) -> str:
     parts = [texts.briefing(proxy.policy)]
     if proxy.question.kind is Kind.ASSERT:
         parts.append(_about(live, world, record, proxy.question))
+        asked = message(live, world, proxy.question.message)
+        parts.extend(
+            json.dumps(line, ensure_ascii=False) for line in json.loads(asked.meta or "{}").get("workflow", ())
+        )
     if remembered := _reminded(live, world, turn, proxy):
         parts.append(remembered)
     return "\n".join(parts)

@@ -6,6 +6,7 @@ transaction of what caused it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -158,6 +159,8 @@ def to_human(
     asked = message(live, world, proxy.question.message)
     own = texts.own_words(asked.body)
     more = {"how": "policy" if proxy.policy is Policy.ALWAYS else "unsure", **(more or {})}
+    if workflow := json.loads(asked.meta or "{}").get("workflow"):
+        more["workflow"] = workflow
     if live.forgetful:
         more["forgetful"] = live.forgetful
     record = enclosing(live.soup, proxy.thread)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from parley.core.errors import Violated
+from parley.core.gates import BLOCKED, GATE
 from parley.core.invariants import check
 from parley.core.laws import judge
-from parley.core.rule import Firing, Reaction, RuleSet
+from parley.core.rule import Firing, Passage, Reaction, RuleSet
 from parley.core.rules import react
 from parley.core.soup import Soup
-from parley.core.states import Record
+from parley.core.states import Record, is_backtrack
 from parley.core.step import Step
 from parley.core.terms import (
     HUMAN,
@@ -44,13 +45,14 @@ from parley.engine.evidence import (
     typed,
     wrong,
 )
-from parley.engine.live import HANDLE, ROLE, handle_after, handle_slot, said_slot, tree_slot
+from parley.engine.live import DESIGN, HANDLE, ROLE, handle_after, handle_slot, said_slot, tree_slot
 from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
 from parley.workflow.events import apply
 from parley.workflow.flow import Event, Flow
 from parley.workflow.slots import CURRENT, slot, text
+from parley.workflow.terms import GROUP
 
 # The invariants look at the whole soup. A small one is looked at after each transaction; a large one when as
 # many steps have gone by as a share of its size, so that the time of an audit grows with the steps alone.
@@ -322,6 +324,8 @@ class Replay:
     # ---- what follows from a step in the derived tables
 
     def _follow(self, row: StepRow, reaction: Reaction, commit: TransactionRow) -> None:
+        if row.rule == "transition":
+            self._pass(row, reaction)
         if row.rule == "open":
             self.origin = row.extra
             if row.who != (_left(row).get("decider") or HUMAN):
@@ -410,6 +414,19 @@ class Replay:
         if "boundary" in left:
             self.confinement.take(left["boundary"])
 
+    def _pass(self, row: StepRow, reaction: Reaction) -> None:
+        """A workflow's gate was what an outcome says of it; the workflow of a plan that is void is nobody's."""
+        passage: Passage = decode(json.loads(row.choice))
+        claimed = dict(passage.contents).get(GATE)
+        if claimed is not None:
+            flow = self.flows.get(self.kept.get(CURRENT, ""))
+            gate = flow.gate if flow is not None else BLOCKED
+            if claimed != gate:
+                wrong("steps", row.number, f"it says that the {GATE} is {claimed!r:.40}, and it is {gate}")
+        left = next(m for m in reaction.consumed if isinstance(m, Record))
+        if not left.depth and left.live and is_backtrack(left.state, passage.action):
+            self.kept.pop(CURRENT, None)
+
     def _enrol(self, row: StepRow) -> None:
         """The roles in full are kept beside the soup: those that were chosen, and no others."""
         try:
@@ -433,6 +450,10 @@ class Replay:
                 self.kept[tree_slot(self.soup.need(Surface, thread, agent).workspace)] = tree
             if "flow" in left:
                 self._flow(thread, left["flow"])
+            if agent == GROUP and "design" in left:
+                self.kept[f"{DESIGN}{thread}"] = dumps(left["design"])
+                if left.get("verified"):
+                    self.kept[f"{DESIGN}verified"] = str(left["verified"])
         except ODD as error:
             wrong("steps", row.number, f"what its turn left behind can't be read: {error}")
 

@@ -12,6 +12,7 @@ from typing import Any
 from parley.core.errors import Refused
 from parley.core.terms import Surface
 from parley.engine import texts
+from parley.engine.designs import design_in, drafts_beyond, findings
 from parley.engine.flows import at_work
 from parley.engine.live import LiveJob, Turn
 from parley.engine.reduce import message
@@ -19,7 +20,6 @@ from parley.engine.world import World
 from parley.ports import Scope, Site
 from parley.workflow import claims, notes
 from parley.workflow.conduct import Conduct, Limits
-from parley.workflow.design import check_design
 from parley.workflow.flow import EDGES, Flow, Talk
 from parley.workflow.helping import refuse_resolve
 from parley.workflow.notes import note_id, put
@@ -28,10 +28,8 @@ from parley.workflow.session import take_back
 from parley.workflow.status_file import read_own_status
 from parley.workflow.terms import (
     EXECUTOR,
-    FOLDER,
     GROUP,
     PLAN,
-    ROLES,
     SHARED_STATUS,
     Plan,
     Session,
@@ -44,6 +42,7 @@ VERDICTS = ("verified", "rejected", "blocked")
 MOST_FINDINGS = 50
 FINDING_LIMIT = 2000  # characters
 PROBLEMS = 20  # that are told at once
+LATE_ROLE = "no role is drafted while the workflow runs; use one that there is, or have the lead go back to PLAN"
 
 
 def limits_of(live: LiveJob) -> Limits:
@@ -238,6 +237,8 @@ def _architect(live: LiveJob, world: World, turn: Turn, flow: Flow, workspace: s
     if text is not None and flow.plan is not None and text != flow.plan.text:
         left["plan"] = text
         gaps = design_gaps(live, world, workspace)
+        own = live.soup.need(Surface, flow.thread, EXECUTOR).workspace
+        gaps += [f"{path}: {LATE_ROLE}" for path in drafts_beyond(world, live.job, workspace, own)]
         if gaps:
             left["gaps"] = gaps
     return left
@@ -245,9 +246,5 @@ def _architect(live: LiveJob, world: World, turn: Turn, flow: Flow, workspace: s
 
 def design_gaps(live: LiveJob, world: World, workspace: str) -> list[str]:
     """What the design check says of the plan and its files in a workspace."""
-    paths = [path for path in world.workspace.listing(live.job, workspace, FOLDER) if "/task_output/" not in path]
-    found = {path: world.workspace.read(live.job, workspace, path) for path in paths}
-    files = {path: text for path, text in found.items() if text is not None}
-    roles = {role["name"] for role in live.settings["roles"]}
-    roles |= {path.removeprefix(f"{ROLES}/").removesuffix(".md") for path in files if path.startswith(f"{ROLES}/")}
-    return [texts.fit(str(finding)) for finding in check_design(files, roles)[:PROBLEMS]]
+    design = design_in(world, live.job, workspace)
+    return [str(finding) for finding in findings(live, design)] if design is not None else []

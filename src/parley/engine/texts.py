@@ -10,10 +10,12 @@ from typing import Any
 from parley.core.states import PHASES, Record, State, skill_outcomes
 from parley.core.terms import Kind, Policy, Question, Ruling
 from parley.ports import Conflict, Merge
+from parley.workflow.terms import Finding
 
 BRIEFING = "[BRIEFING]"
 ASKER = "In the asker's words:"
 LISTED = 20  # paths, or lines of the like, in one message
+FINDINGS = 100  # of a design check, in one message
 
 REVIEW = {
     State.INTENT: "Do you recognize this as your idea, completely and accurately put into words?",
@@ -100,6 +102,36 @@ def _sides(conflict: Conflict, agent: str) -> str:
 def did_not_count(trouble: str) -> str:
     """Why a message comes again: what the turn before left could not be kept."""
     return f"(Your last turn did not count, and its files were put aside: {trouble})"
+
+
+def gaps(findings: Sequence[Finding]) -> str:
+    """What the design check found, for whoever is to have it mended."""
+    many = len(findings)
+    listed = "\n".join(f"- {excerpt(str(finding), 600)}" for finding in findings[:FINDINGS])
+    more = f"\n(and {many - FINDINGS} more)" if many > FINDINGS else ""
+    return f"the design of the workflow has {many} {'gap' if many == 1 else 'gaps'}:\n{listed}{more}"
+
+
+def verified(said: bool) -> str:
+    """Whether a design verifier has looked at the very design that is put forward."""
+    who = (
+        "A design verifier has approved this very design" if said else "No design verifier has approved it as it is now"
+    )
+    return f"The design check found no gap. {who}. It lies in orchestration/, beside PLAN.md."
+
+
+def used(turns: int, micros: int) -> str:
+    """What a job has used up so far, for somebody who is to let it use more."""
+    money = f" and ${micros / 1e6:.2f}" if micros else ""
+    return f"So far the job has used {turns} turns{money}."
+
+
+def unclear() -> str:
+    """Why no work counts yet."""
+    return (
+        "the workflow of the approved plan is not through: its overall_completion_drive_gate is blocked."
+        " Send to workflow-executor, or answer what it waits for, and wait for its [WORKFLOW complete]"
+    )
 
 
 def unsettled(paths: Sequence[str]) -> str:
@@ -201,7 +233,7 @@ def reminded(lines: Sequence[str]) -> str:
 
 def expected(more: Mapping[str, Any]) -> str:
     """What the human is told of the proxy's view: what it found, what it would have said, and why it asks."""
-    lines = []
+    lines = [str(line) for line in more.get("workflow") or ()]
     if more.get("found"):
         lines.append(f"The proxy found: {more['found']}")
     would = more.get("would")

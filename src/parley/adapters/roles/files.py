@@ -94,9 +94,12 @@ class _Parsing:
         self.matter = self.yaml(lines[1:end])
         name = self.matter.get("name", self.path.stem)
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise self.fail(self.line("name"), f"{name!r} can't be a role's name", "use small letters, digits, - and _")
+            said = repr(name) if isinstance(name, str | int | float) else "this"  # a list of aliases may be endless
+            raise self.fail(self.line("name"), f"{said} can't be a role's name", "use small letters, digits, - and _")
         base = bases.get(name)
         description = self.matter.get("description", base.description if base else "")
+        if isinstance(description, list | dict):
+            raise self.fail(self.line("description"), "`description` must be a text", "write `description: …`")
         model = self.word("model", base.model if base else "")
         return RoleFile(
             name,

@@ -51,6 +51,7 @@ def _is_object(history: History, name: str) -> bool:
 
 def _blob(history: History, artifact: str, digest: str) -> str:
     """The blob of an artifact's version."""
+    digest = digest.partition("+")[0]  # what follows is the digest of what the artifact brings along
     if not history.exists or artifact not in ARTIFACTS or not _OBJECT.fullmatch(digest):
         return ""
     if artifact == WORK:

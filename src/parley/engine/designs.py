@@ -1,0 +1,258 @@
+"""The design of a workflow at the gates: as it lies in the job's tree, what an approval covers, what is wrong with it.
+
+Nothing of it is trusted before its check. Once it is approved, only what the bus names counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from parley.core.errors import Refused
+from parley.core.gates import BLOCKED, CLEAR, GATE, has_workflow
+from parley.core.states import PHASES, Record, State
+from parley.core.terms import Ruling, Surface, Verdict
+from parley.engine import texts
+from parley.engine.flows import current_flow
+from parley.engine.live import DESIGN, LiveJob
+from parley.engine.world import World
+from parley.ports import WorkspaceError
+from parley.workflow.assumptions import render_assumptions, with_assumptions
+from parley.workflow.binding import bound, digest_of, is_covered
+from parley.workflow.design import check_design
+from parley.workflow.drafts import read_drafts
+from parley.workflow.outline import outline
+from parley.workflow.plan import read_plan
+from parley.workflow.terms import DESIGN_REPORT, EXECUTOR, FOLDER, PLAN, ROLES, SHARED_STATUS, Finding
+
+PLAN_MD, WORK_MD = PHASES[State.PLAN].artifact, PHASES[State.EXECUTE].artifact
+LONGEST_SUMMARY = 4_000_000
+LARGEST_INPUT = 64 << 20
+MOST_FILES = 5000  # that are looked at below orchestration/
+SUMMARY = f"{FOLDER}/conversation_summary_"
+UNREAD = ("/task_output/", "/completion_drive/session_2")  # what workers made, and what was archived: no design
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What lies below orchestration/, with a plan in it."""
+
+    files: Mapping[str, str]
+    blueprint: str  # the digest of what an approval covers
+    existing: Callable[[str], bool]  # whether the tree that it lies in has a path
+    count: int = 0  # how many files there are
+
+    @property
+    def covered(self) -> dict[str, str]:
+        """The files that an approval covers."""
+        plan, _ = read_plan(self.files[PLAN])
+        agents = plan.workers if plan else None
+        return {path: text for path, text in self.files.items() if is_covered(path, agents)}
+
+
+def design_in(world: World, job: str, workspace: str) -> Design | None:
+    """The design that a workspace holds; None where there is no plan of a workflow."""
+    listed = world.workspace.listing(job, workspace, FOLDER)
+    plan_text = world.workspace.read(job, workspace, PLAN)
+    if plan_text is None and PLAN not in listed:
+        return None
+    # a plan that can't be read is one with nothing in it: its check says so
+    found: dict[str, str | None] = {PLAN: plan_text or ""}
+    paths = [path for path in listed if not any(part in path for part in UNREAD)]
+    for path in paths[:MOST_FILES]:
+        found.setdefault(path, world.workspace.read(job, workspace, path))
+    plan, _ = read_plan(found[PLAN] or "")
+    agents = plan.workers if plan else None
+    covered = {path: text for path, text in found.items() if is_covered(path, agents)}
+    files = {path: text for path, text in found.items() if text is not None}
+    return Design(files, digest_of(covered), lambda path: _is_there(world, job, workspace, path), len(paths))
+
+
+def _is_there(world: World, job: str, workspace: str, path: str) -> bool:
+    """Whether a tree has a file of this path, or a folder with a file in it."""
+    file = world.workspace.read(job, workspace, path, LARGEST_INPUT)
+    return file is not None or bool(world.workspace.listing(job, workspace, path))
+
+
+def findings(live: LiveJob, design: Design) -> list[Finding]:
+    """All that is wrong with a design, its drafts of roles included."""
+    _, wrong = read_drafts(design.files, live.settings["roles"])
+    known = {role["name"] for role in live.settings["roles"]}
+    if design.count > MOST_FILES:
+        many = f"there are {design.count} files below it, and {MOST_FILES} are looked at"
+        wrong.append(Finding(FOLDER, 0, "", "too-many-files", many, "remove what does not belong to the workflow"))
+    for path in design.covered:
+        if "\ufffd" in design.files[path]:
+            wrong.append(Finding(path, 0, "", "no-text", "it holds what is no character", "save it as UTF-8"))
+    return [*check_design(design.files, known, design.existing), *wrong]
+
+
+def roles_with(live: LiveJob, design: Design) -> dict[str, dict[str, Any]]:
+    """The roles that the agents of an approved design may work as: the job's, and those that it drafts."""
+    drafts, _ = read_drafts(design.files, live.settings["roles"])
+    return {**drafts, **{role["name"]: dict(role) for role in live.settings["roles"]}}
+
+
+def drafts_beyond(world: World, job: str, workspace: str, approved: str) -> list[str]:
+    """The drafts of roles in a workspace that differ from those in the one with the approved design."""
+    found = [path for path in world.workspace.listing(job, workspace, ROLES) if is_covered(path)]
+    return [
+        path
+        for path in found
+        if world.workspace.read(job, workspace, path) != world.workspace.read(job, approved, path)
+    ]
+
+
+def refuse_gaps(live: LiveJob, world: World, workspace: str) -> None:
+    """No plan is put before the human while its workflow has gaps."""
+    design = design_in(world, live.job, workspace)
+    if design is not None and (found := findings(live, design)):
+        raise Refused(texts.gaps(found))
+
+
+def told_of(live: LiveJob, world: World, workspace: str) -> list[str]:
+    """What the human is told of the workflow that a plan brings along."""
+    try:
+        design = design_in(world, live.job, workspace)
+    except WorkspaceError:
+        return []
+    plan, _ = read_plan(design.files[PLAN]) if design else (None, [])
+    if design is None or plan is None:
+        return []
+    drafts, _ = read_drafts(design.files, live.settings["roles"])
+    checked = texts.verified(design.blueprint == live.kept.get(VERIFIED, ""))
+    return [*outline(plan, drafts), texts.used(live.used.turns, live.used.micros), checked]
+
+
+VERIFIED = f"{DESIGN}verified"  # where the blueprint is kept that a design verifier has said yes to
+
+
+def design_slot(thread: str) -> str:
+    """Where it is kept how far an architecture group is."""
+    return f"{DESIGN}{thread}"
+
+
+def is_ready(live: LiveJob, thread: str) -> bool:
+    """Whether an architecture group has a design that its check and its verifier have found good."""
+    known = json.loads(live.kept.get(design_slot(thread), "{}"))
+    return bool(known.get("ready"))
+
+
+def take_over(world: World, job: str, source: str, target: str) -> tuple[str, ...]:
+    """Bring a design from one workspace into another, and what it no longer has out of it; the paths."""
+    there, here = (
+        {path for path in world.workspace.listing(job, place, FOLDER) if _is_design(path)} for place in (source, target)
+    )
+    files: dict[str, str | None] = {path: None for path in here - there if not path.startswith(SUMMARY)}
+    for path in sorted(there):
+        text = world.workspace.read(job, source, path)
+        if text is not None and (path not in here or world.workspace.read(job, target, path) != text):
+            files[path] = text
+    if files:
+        world.workspace.write(job, target, files)
+    return tuple(sorted(files))
+
+
+def _is_design(path: str) -> bool:
+    return is_covered(path) or path in (DESIGN_REPORT, SHARED_STATUS)
+
+
+# ---- while it is carried out ---------------------------------------------------------------------
+
+
+def in_force(live: LiveJob, world: World, record: Record, thread: str) -> dict[str, str]:
+    """The design that is carried out, for whoever leads EXECUTE: as the executor has it, or as the lead found it."""
+    if record.state is not State.EXECUTE or not is_approved(record):
+        return {}
+    below = (live.soup.get(Surface, child) for child in live.soup.children(thread))
+    places = [surface.workspace for surface in below if surface is not None and surface.agent == EXECUTOR]
+    try:
+        found = next(
+            (design for place in (*places, live.thread) if (design := design_in(world, live.job, place))), None
+        )
+    except WorkspaceError:
+        return {}  # nothing is put back; what was changed does not count for all that
+    return found.covered if found else {}
+
+
+def put_back(live: LiveJob, world: World, approved: Mapping[str, str]) -> tuple[str, ...]:
+    """Have the design that is carried out in the job's tree, whatever its lead has made of it; what was put back."""
+    if not approved:
+        return ()
+    plan, _ = read_plan(approved[PLAN])
+    agents = plan.workers if plan else None
+    there = [path for path in world.workspace.listing(live.job, live.thread, FOLDER) if is_covered(path, agents)]
+    files: dict[str, str | None] = {path: None for path in there if path not in approved}
+    files |= {
+        path: text for path, text in approved.items() if world.workspace.read(live.job, live.thread, path) != text
+    }
+    if files:
+        world.workspace.write(live.job, live.thread, files)
+    return tuple(f"{path}: it is approved, and was put back as it was" for path in sorted(files))
+
+
+# ---- the work gate -------------------------------------------------------------------------------
+
+
+def is_approved(record: Record) -> bool:
+    """Whether the plan that is being carried out has a workflow."""
+    return not record.depth and has_workflow(dict(record.approved).get(PLAN_MD, ""))
+
+
+def refuse_unapproved(live: LiveJob, world: World, record: Record, workspace: str) -> Design:
+    """The design that a workspace holds, if it is the one that was approved."""
+    design = design_in(world, live.job, workspace)
+    plan = world.workspace.contents(live.job, workspace, (PLAN_MD,)).get(PLAN_MD, "")
+    live_verdicts = {v.digest for v in live.soup.all(Verdict, record.id) if v.ruling is Ruling.APPROVE}
+    approved = {dict(record.approved).get(PLAN_MD, ""), *live_verdicts}
+    if design is None or bound(plan, design.blueprint) not in approved:
+        raise Refused(
+            f"{PLAN} and what belongs to it are not what was approved with {PLAN_MD}; go back to PLAN with it"
+        )
+    return design
+
+
+def gate_of(live: LiveJob) -> str:
+    """The overall_completion_drive_gate of the workflow under way; blocked while there is none."""
+    flow = current_flow(live)
+    return flow.gate if flow is not None else BLOCKED
+
+
+def at_the_gate(live: LiveJob, record: Record) -> dict[str, str]:
+    """What an outcome says of the gate, beside the contents of the artifacts."""
+    return {GATE: gate_of(live)} if record.state is State.EXECUTE and is_approved(record) else {}
+
+
+def refuse_unclear(live: LiveJob, record: Record) -> None:
+    """No work is put before the human while a workflow's gate is blocked."""
+    if is_approved(record) and gate_of(live) != CLEAR:
+        raise Refused(texts.unclear())
+
+
+def sum_up(live: LiveJob, world: World, record: Record) -> None:
+    """Write every assumption of the workflow into the work's summary, before it is looked at or kept."""
+    if record.state is not State.EXECUTE or not is_approved(record):
+        return
+    flow, summary = current_flow(live), world.workspace.read(live.job, live.thread, WORK_MD, LONGEST_SUMMARY)
+    if flow is None or summary is None:
+        return
+    sessions = [(one.name, one.session) for one in flow.standings() if one.session is not None]
+    whole = with_assumptions(summary, render_assumptions(sessions))
+    if whole != summary:
+        world.workspace.write(live.job, live.thread, {WORK_MD: whole})
+
+
+def refuse_unfit(live: LiveJob, world: World, record: Record) -> None:
+    """No work is put before the human that could not be approved: of another plan, or too early."""
+    if is_approved(record):
+        refuse_unclear(live, record)
+        refuse_unsummed(live, world, record)
+        refuse_unapproved(live, world, record, live.thread)
+
+
+def refuse_unsummed(live: LiveJob, world: World, record: Record) -> None:
+    """A summary that nothing can be written into tells of no assumption."""
+    if is_approved(record) and world.workspace.read(live.job, live.thread, WORK_MD, LONGEST_SUMMARY) is None:
+        raise Refused(f"{WORK_MD} is no text of up to {LONGEST_SUMMARY} bytes; write it as a plain UTF-8 file")
