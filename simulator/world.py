@@ -180,7 +180,7 @@ def _own(path: str, scope: Scope | None) -> bool:
     """Whether a file is the protocol's own, so that no merge takes it."""
     if path in ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME):
         return True
-    return path.startswith("orchestration/") and not (scope is not None and "/task_output/" in path)
+    return path.startswith("orchestration/") and not (scope is not None and (scope.design or "/task_output/" in path))
 
 
 def _digest(files: Mapping[str, str]) -> str:

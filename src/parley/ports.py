@@ -411,6 +411,7 @@ class Scope:
     """Whose the paths of a workspace are, for whoever works there."""
 
     allowed: Callable[[str], str]  # of a path from the tree's root: empty, or why it is not its to change
+    design: bool = False  # whether they design a workflow together: its files are merged like any others
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ _WORKFLOW: Mapping[State, tuple[str, ...]] = MappingProxyType(
     {
         State.INTENT: (),
         State.PLAN: ("DESIGN ready", "DESIGN gaps", "DESIGN failed", "DESIGN stalled"),
-        State.EXECUTE: ("WORKFLOW complete", "WORKFLOW refused", "WORKFLOW stopped"),
+        State.EXECUTE: ("WORKFLOW", "WORKFLOW complete", "WORKFLOW refused", "WORKFLOW stopped"),
     }
 )
 

@@ -18,7 +18,7 @@ from parley.engine import texts
 from parley.engine.flows import current_flow
 from parley.engine.live import DESIGN, LiveJob
 from parley.engine.world import World
-from parley.ports import WorkspaceError
+from parley.ports import Scope, WorkspaceError
 from parley.workflow.assumptions import render_assumptions, with_assumptions
 from parley.workflow.binding import bound, digest_of, is_covered
 from parley.workflow.design import check_design
@@ -127,6 +127,13 @@ def told_of(live: LiveJob, world: World, workspace: str) -> list[str]:
 
 
 VERIFIED = f"{DESIGN}verified"  # where the blueprint is kept that a design verifier has said yes to
+
+
+def _not_design(path: str) -> str:
+    return "" if path.startswith(f"{FOLDER}/") else "who designs a workflow changes nothing else"
+
+
+TOGETHER = Scope(_not_design, design=True)  # of an architect's helpers, whose parts become one design
 
 
 def design_slot(thread: str) -> str:

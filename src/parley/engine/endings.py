@@ -42,7 +42,7 @@ from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.world import World
 from parley.ports import Ended, Kept, Merge, Outcome, Scope, WorkspaceError
 from parley.workflow.binding import bound
-from parley.workflow.terms import EXECUTOR, GROUP
+from parley.workflow.terms import ARCHITECT, EXECUTOR, GROUP
 
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
 WORK = PHASES[State.EXECUTE].artifact
@@ -330,7 +330,7 @@ def _bring_up(
     if merges:
         world.turns.rest(live.job)
     brought = [
-        (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into, _brought_by(below)))
+        (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into, _brought_by(below, turn)))
         for below, into in reversed(merges)
     ]
     for thread in groups:
@@ -341,8 +341,10 @@ def _bring_up(
     return brought
 
 
-def _brought_by(below: Surface) -> Scope | None:
-    """What of the protocol's own files a merge brings: of a workflow, what its agents made."""
+def _brought_by(below: Surface, turn: Turn) -> Scope | None:
+    """What of the protocol's own files a merge brings: of a workflow what its agents made, of a design all of it."""
+    if turn.agent == ARCHITECT:
+        return designs.TOGETHER
     return Scope(lambda path: "") if below.agent == EXECUTOR else None
 
 

@@ -181,10 +181,10 @@ class History:
             return [path for half in halves for path in self.put_entries(index, {name: entries[name] for name in half})]
         return []
 
-    def without_own(self, tree: str, instead: str) -> str:
+    def without_own(self, tree: str, instead: str, own: tuple[str, ...] = OWN) -> str:
         """A tree with the protocol's own files and folders as another tree has them."""
-        here, there = (self.entries(found, OWN, deep=False) for found in (tree, instead))
-        differing = {path: there.get(path) for path in OWN if here.get(path) != there.get(path)}
+        here, there = (self.entries(found, own, deep=False) for found in (tree, instead))
+        differing = {path: there.get(path) for path in own if here.get(path) != there.get(path)}
         return self.changed_tree(tree, differing)
 
     def log(self, tip: str) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from parley.adapters.worktrees.fence import outside
-from parley.adapters.worktrees.history import FOLDER, ORCHESTRATION, OWN, History
+from parley.adapters.worktrees.history import ARTIFACTS, FOLDER, ORCHESTRATION, OWN, History
 from parley.adapters.worktrees.lineage import Lineage, trace
 from parley.adapters.worktrees.marks import BESIDE, MARKED_BYTES, YOURS, has_markers
 from parley.adapters.worktrees.scan import REGULAR
@@ -126,6 +126,8 @@ def _as_in(history: History, tree: str, paths: Iterable[str]) -> dict[str, tuple
 
 def _without_own(history: History, tree: str, before: str, scope: Scope | None) -> str:
     """A tree with the protocol's own files as another has them, but for the outputs that a scope allows."""
+    if scope is not None and scope.design:
+        return history.without_own(tree, before, ARTIFACTS)
     plain = history.without_own(tree, before)
     if scope is None:
         return plain
