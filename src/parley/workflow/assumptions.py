@@ -9,8 +9,9 @@ from parley.workflow.cells import code, table
 from parley.workflow.terms import Category, Note, NoteStatus, Session
 
 TITLE = "Assumptions"
-_HEAD = ("Agent", "Note", "About", "What was assumed or uncertain", "How it was settled", "By whom")
-_WRITTEN = "Every note of the workflow's agents, written from the job's bus; what you write here is replaced."
+HEAD = ("Agent", "Note", "About", "What was assumed or uncertain", "How it was settled", "By whom")
+WRITTEN = "Every note of the workflow's agents, written from the job's bus; what you write here is replaced."
+NONE = "No agent made an assumption."
 _LEVEL = 2
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=\s)")
@@ -24,8 +25,8 @@ _BY = {
 def render_assumptions(sessions: Iterable[tuple[str, Session]]) -> str:
     """The section, from the sessions of all agents: (agent, session), an agent more than once if it had several."""
     rows = [_row(agent, note) for agent, session in sessions for note in session.notes]
-    listed = ["", *table(_HEAD, rows)] if rows else ["", "No agent made an assumption."]
-    return "\n".join([f"## {TITLE}", "", _WRITTEN, *listed]) + "\n"
+    listed = ["", *table(HEAD, rows)] if rows else ["", NONE]
+    return "\n".join([f"## {TITLE}", "", WRITTEN, *listed]) + "\n"
 
 
 def with_assumptions(summary: str, section: str) -> str:
