@@ -217,7 +217,7 @@ def test_an_architect_that_the_human_withdraws_is_replaced_when_the_lead_asks_ag
     stage = designed(
         on("again", *design(), HAND_IN),
         on(r"^\[DESIGN\]", sleep(5)),
-        lead=[on(r"withdrawn|WITHDRAW|gone|FAILED", tell("group", "try it again"), state="PLAN")],
+        lead=[on(r"^\[DESIGN failed\]", tell("group", "try it again"), state="PLAN")],
     ).running(ARCHITECT)
     stage.withdraw(stage.thread(ARCHITECT)).run()
     assert stage.started(ARCHITECT) == 2

@@ -49,3 +49,12 @@ def test_helpers_that_change_one_line_leave_it_to_the_architect(place: Place) ->
     conflicts = place.trees.merge(JOB, OTHER, ARCHITECT, TOGETHER).conflicts
     assert [conflict.path for conflict in conflicts] == [PLAN]
     assert b"<<<<<<<" in read(place.trees.path(JOB, ARCHITECT))[PLAN]
+
+
+def test_a_plan_is_shown_by_its_own_digest_and_a_change_of_what_it_brings_along_is_told(place: Place) -> None:
+    place.turn(ROOT, {"PLAN.md": "one\n"})
+    digest = place.trees.contents(JOB, ROOT, ["PLAN.md"])["PLAN.md"]
+    assert place.trees.shown(JOB, "PLAN.md", f"{digest}+{'a' * 64}") == "one\n"
+    assert place.trees.since(JOB, "PLAN.md", f"{digest}+{'a' * 64}", f"{digest}+{'a' * 64}") == ""
+    told = place.trees.since(JOB, "PLAN.md", f"{digest}+{'a' * 64}", f"{digest}+{'b' * 64}")
+    assert told == "What it brings along in orchestration/ has changed: read it there.\n"

@@ -28,6 +28,7 @@ from parley.workflow.terms import ARCHITECT, DESIGN_REPORT, DESIGN_VERIFIER, PLA
 HELPERS = ("instruction-writer", "file-structure-designer", "checkpoint-designer")
 ROUNDS = 3  # how often a design goes back to its architect before the lead hears of it
 REMINDERS = 2  # of a verifier that gives no verdict
+AGAIN = "Send to the architecture group again to have it tried anew, or close the conversation."
 COMPLEX = {"complex_agents": 5, "complex_levels": 3}
 
 
@@ -63,8 +64,8 @@ class Group(CodeAgent):
                 self.end_with(self.designed())
             elif self.row.sender_thread == self.standing.verifier and self.place_of(self.standing.verifier):
                 self.end_with(self.judged())
-            else:
-                self.end_with(self.report(texts.fit(self.row.body)))
+            else:  # the end of one of them, under a mark that the lead does not take for its own
+                self.end_with(self.report(texts.fit(f"[DESIGN failed] {self.row.body}\n{AGAIN}")))
         except WorkspaceError as trouble:
             self.end_with(self.report(f"[DESIGN failed] The design can't be worked with: {trouble}"))
 
@@ -132,9 +133,8 @@ class Group(CodeAgent):
             ended = self.without_architect()
         elif "failed" in self.meta and thread == self.standing.verifier:
             ended = self.without_verifier()
-        remedy = "Send to the architecture group again to have it tried anew, or close the conversation."
         mark = "[DESIGN failed]" if "failed" in self.meta else "[DESIGN stalled]"
-        return [*ended, *self.report(texts.fit(f"{mark} {self.row.body}\n{remedy}"))]
+        return [*ended, *self.report(texts.fit(f"{mark} {self.row.body}\n{AGAIN}"))]
 
     def designed(self) -> list[Payload]:
         """The architect has handed in a design."""

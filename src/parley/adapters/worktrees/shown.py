@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 
-from parley.adapters.worktrees.history import ARTIFACTS, START, History
+from parley.adapters.worktrees.history import ARTIFACTS, ORCHESTRATION, START, History
 
 WORK = ARTIFACTS[-1]  # stands for the whole tree
 TEXT_BYTES = 1 << 20  # of what is read to be shown
@@ -42,7 +42,10 @@ def since(history: History, artifact: str, before: str, after: str, *, stat: boo
         return None
     text = _bounded(history, "diff", *(("--stat=76",) if stat else ()), *_DIFF, old, new)
     head, mark, rest = text.partition("\n@@ ")
-    return f"@@ {rest}" if mark else "" if not head else "it is no text"
+    found = f"@@ {rest}" if mark else "" if not head else "it is no text"
+    if before.partition("+")[2] != after.partition("+")[2]:
+        found = f"{found.rstrip()}\nWhat it brings along in {ORCHESTRATION}/ has changed: read it there.\n".lstrip()
+    return found
 
 
 def _is_object(history: History, name: str) -> bool:
