@@ -244,6 +244,7 @@ def test_a_folder_holds_the_role_and_its_skills_and_can_only_be_read(tmp_path: P
     assert bytes_of(one) == bytes_of(two)
     assert set(bytes_of(one)) == {
         ".claude-plugin/plugin.json", "agents/project-lead.md", "skills/planning/SKILL.md", "skills/execute/SKILL.md",
+        "skills/persona-lead-engineer/SKILL.md",
     }  # fmt: skip
     assert json.loads((one / ".claude-plugin/plugin.json").read_text())["name"] == "parley"
     for path in (one, *one.rglob("*")):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.roles import skill_text
+from parley.adapters.roles.dress import AT_HAND
 from parley.core.anatomy import EDGES, SKILLS, STEPS, marks
 from parley.core.states import APPROVAL, BACKTRACK, LIVE, PHASES, Action, State, make_initial_state, skill_outcomes
 from parley.core.terms import Ruling
@@ -26,7 +27,9 @@ def outcomes_in(text: str) -> set[str]:
 
 
 def test_each_state_has_its_skill_and_there_are_no_others() -> None:
-    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(SKILLS.values())
+    at_hand = {name for names in AT_HAND.values() for name in names}
+    assert {path.name for path in FOLDER.iterdir()} == {*SKILLS.values(), *at_hand}
+    assert at_hand.isdisjoint(SKILLS.values())
     assert tuple(SKILLS) == LIVE
 
 

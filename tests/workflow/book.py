@@ -122,7 +122,7 @@ class Workflow(Stage):
                 *instructed(text),
                 asserts("PLAN.md"),
                 state="PLAN",
-            ),  # fmt: skip
+            ),
             always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
         ]
         play = book(plan=lead, execute=LEAD, human=human)

@@ -529,7 +529,8 @@ class Engine:
         live.bodies.pop(turn.message, None)
         told = f"\n\n{told}" if reader and (told := briefing(live, self.world, turn)) else ""
         text = texts.recovered(f"{row.body}{told}", discarded(live, turn.agent, turn.thread))
-        for remark in (live.remarks.pop((turn.agent, turn.thread), ""), brought):
+        calls = texts.called_for(record, row.body, live.row.request) if led is not None else ""
+        for remark in (live.remarks.pop((turn.agent, turn.thread), ""), brought, calls):
             text = f"{text}\n\n{remark}" if remark else text
         if not live.homes:
             live.homes = str(self.world.files.home(live.job) / "homes")

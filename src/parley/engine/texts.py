@@ -10,6 +10,8 @@ from typing import Any
 from parley.core.states import PHASES, Record, State, skill_outcomes
 from parley.core.terms import Kind, Policy, Question, Ruling
 from parley.ports import Conflict, Merge
+from parley.workflow.persona import SKILL as PERSONA
+from parley.workflow.persona import calls_for
 from parley.workflow.terms import Finding
 
 BRIEFING = "[BRIEFING]"
@@ -27,6 +29,14 @@ REVIEW = {
 def begins(record: Record, text: str) -> str:
     """A visit of a state begins: with the request, or with the reason for coming back."""
     return f"[{record.state}] {text}"
+
+
+def called_for(record: Record, body: str, request: str) -> str:
+    """Whose skill a visit's beginning calls for besides the state's own, and why; empty where it does not."""
+    if record.state not in (State.PLAN, State.EXECUTE) or not body.startswith(f"[{record.state}]"):
+        return ""
+    why = calls_for(f"{request}\n{body}")
+    return f"(Take up your skill {PERSONA} first: {why}.)" if why else ""
 
 
 def pending(record: Record, waiting: Sequence[str]) -> str:

@@ -35,8 +35,10 @@ INSIDE = ("calls", "landlock", "scene", "on_files", "on_processes", "on_network"
 class Boundary:
     """Starts agents in cages. One for each engine; any thread may call it."""
 
-    def __init__(self, settings: BoundarySettings | None = None) -> None:
+    def __init__(self, settings: BoundarySettings | None = None, given: tuple[Bind, ...] = ()) -> None:
+        """`given` is what everybody finds inside, whoever it is: read-only folders."""
         self.settings = settings or BoundarySettings()
+        self._given = given
         self.uid = _free_uid() if os.geteuid() == 0 else os.geteuid()
         self._staged = os.geteuid() == 0
         self._lock = threading.Lock()
@@ -80,7 +82,9 @@ class Boundary:
         begun = time.monotonic()
         cage = self._connected(cage)
         if self.settings.accept == "none":
+            places.copy(Bind(str(cage.home), HOME), self._given, os.geteuid())
             return self._plain(cage)
+        cage = replace(cage, binds=(*cage.binds, *self._given))
         self._check_exemptions()
         program = self._program()
         grounds = (Bind(cage.site.workspace, cage.site.workspace), Bind(str(cage.home), HOME))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from parley.ports import Bind, BoundaryError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN = 0o700
 
 
@@ -33,6 +34,22 @@ def make_ready(grounds: Iterable[Bind], binds: Iterable[Bind], uid: int) -> list
         if bind.writable and os.path.isdir(bind.source):  # noqa: PTH112 - as above
             known.append(bind)
     return removed
+
+
+def copy(ground: Bind, binds: Iterable[Bind], uid: int) -> None:
+    """Where nothing can be bound: put the binds' files into the agent's ground, whatever it left in their place."""
+    os.makedirs(ground.source, exist_ok=True)  # noqa: PTH103 - a text, as binds are
+    for bind in binds:
+        steps = bind.target[len(ground.target) + 1 :].split("/")
+        with _inside(ground.source, steps, uid) as folder:
+            for name in os.listdir(bind.source):  # noqa: PTH208 - as above
+                with open(f"{bind.source}/{name}", "rb") as file:  # noqa: PTH123 - as above
+                    data = file.read()
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                made = os.open(name, _NEW, 0o444, dir_fd=folder)
+                with os.fdopen(made, "wb") as copied:
+                    copied.write(data)
 
 
 def _usable(path: str) -> None:
@@ -62,8 +79,7 @@ def _place(root: str, steps: list[str], *, folder: bool, uid: int) -> bool:
         if folder:
             os.mkdir(name, 0o755, dir_fd=parent)
         else:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            os.close(os.open(name, flags, 0o644, dir_fd=parent))
+            os.close(os.open(name, _NEW, 0o644, dir_fd=parent))
         _own(name, parent, uid)
         return removed
 

@@ -1,17 +1,29 @@
 """Roles and skills: what an agent is told to be, where that comes from, and the folder that it finds it in."""
 
-from parley.adapters.roles.dress import dress, from_text, shared_text, skill_text, system_prompt
+from parley.adapters.roles.dress import (
+    CONTRACT,
+    PROTOCOLS,
+    dress,
+    from_text,
+    protocols,
+    shared_text,
+    skill_text,
+    system_prompt,
+)
 from parley.adapters.roles.files import FOLDER, RoleError, RoleFile, parse, to_json
 from parley.adapters.roles.sources import gather, read, shipped
 
 __all__ = [
+    "CONTRACT",
     "FOLDER",
+    "PROTOCOLS",
     "RoleError",
     "RoleFile",
     "dress",
     "from_text",
     "gather",
     "parse",
+    "protocols",
     "read",
     "shared_text",
     "shipped",

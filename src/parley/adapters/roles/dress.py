@@ -16,6 +16,14 @@ from pathlib import Path
 from typing import Any
 
 PLUGIN = "parley"
+PROTOCOLS = ".claude/protocols"  # in an instance's home
+CONTRACT = "orchestration_agent_contract.md"
+# Skills that a phase's lead has at hand besides its own, and takes up by itself where they apply.
+AT_HAND: Mapping[str, tuple[str, ...]] = {"planning": ("persona-lead-engineer",), "execute": ("persona-lead-engineer",)}
+_MEMBER = (
+    f"# Your contract\nYou work in a workflow. Before anything else read ~/{PROTOCOLS}/{CONTRACT}: it says what you"
+    " read and write, what you note, what you must not decide, and how your turns end. It holds for every agent here."
+)
 
 
 @cache
@@ -28,6 +36,11 @@ def shared_text() -> str:
 def skill_text(name: str) -> str:
     """A skill's file."""
     return files("parley").joinpath("skills", name, "SKILL.md").read_text(encoding="utf-8")
+
+
+def protocols() -> Path:
+    """The folder of the protocols that every instance finds in its home."""
+    return Path(str(files("parley").joinpath("protocols")))
 
 
 def from_text(text: str) -> dict[str, Any]:
@@ -44,8 +57,9 @@ def system_prompt(role: Mapping[str, Any], skill: str = "") -> str:
         lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in sorted(members.items())]
         parts.append("\n".join(("# Your team", *lines)))
     parts.append(shared_text())
-    if skill:
-        parts.append(skill_text(skill).split("---\n", 2)[2].strip())
+    if "Note" in (role.get("bus") or ()):  # doers and verifiers, and nobody else
+        parts.append(_MEMBER)
+    parts.extend(skill_text(name).split("---\n", 2)[2].strip() for name in (*AT_HAND.get(skill, ()), skill) if name)
     return "\n\n".join(part for part in parts if part)
 
 
@@ -78,7 +92,8 @@ def _contents(role: Mapping[str, Any], skills: Iterable[str]) -> dict[str, bytes
         {"name": PLUGIN, "version": "1.0.0", "description": "The role and the skills of this instance."}, indent=2
     )
     found = {".claude-plugin/plugin.json": f"{about}\n".encode(), f"agents/{name}.md": _agent(role).encode()}
-    found.update({f"skills/{skill}/SKILL.md": skill_text(skill).encode() for skill in skills if skill})
+    given = [name for skill in skills if skill for name in (skill, *AT_HAND.get(skill, ()))]
+    found.update({f"skills/{name}/SKILL.md": skill_text(name).encode() for name in given})
     return found
 
 

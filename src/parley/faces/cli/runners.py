@@ -11,6 +11,7 @@ from typing import Any
 
 from parley.adapters import roles as role_files
 from parley.adapters.boundary import Boundary
+from parley.adapters.boundary.cage import HOME
 from parley.adapters.claude import ClaudeError, available, claude_runner, lacking
 from parley.adapters.command import agents as programs
 from parley.adapters.command.runner import CommandRunner
@@ -105,6 +106,11 @@ def dressed(place: Place, order: Order) -> tuple[Bind, ...]:
     folder = place.home / "jobs" / order.job / "dress" / f"{order.agent}-{order.skill or 'none'}"
     made = role_files.dress(folder, {**role, "name": order.agent}, [order.skill] if order.skill else [])
     return (Bind(str(made), target),)
+
+
+def at_home() -> tuple[Bind, ...]:
+    """What every instance finds in its home and can't change: the protocols that agents keep to."""
+    return (Bind(str(role_files.protocols()), f"{HOME}/{role_files.PROTOCOLS}"),)
 
 
 # ---- who it is to be -------------------------------------------------------------------------------

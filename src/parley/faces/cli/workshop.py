@@ -36,7 +36,7 @@ from parley.faces.cli.documents import deliver, job_document
 from parley.faces.cli.homes import remember
 from parley.faces.cli.notices import notices_of
 from parley.faces.cli.preparing import Preparing
-from parley.faces.cli.runners import runners
+from parley.faces.cli.runners import at_home, runners
 from parley.faces.plain import PlainView, SilentView
 from parley.ports import WorkspaceError
 
@@ -62,7 +62,7 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     make_home(place)
     remember(place)
     store = SqliteStore(place.home, durability=settings.durability)
-    boundary = Boundary(settings.boundary)
+    boundary = Boundary(settings.boundary, at_home())
     turns = LocalTurns(runners(place, settings, boundary), settings.parallel)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():
