@@ -84,7 +84,7 @@ ONE_BY_ONE: list[tuple[str, str, str, Spoil, str]] = [
     ),
     ("missing-acceptance", "api", "acceptance", swap('{commands: ["python -m pytest -q tests/api"]}', "{}"), "bar"),
     ("unclear-criteria", "docs", "acceptance", swap(BAR, "it reads well enough"), "measured"),
-    ("unclear-criteria", "docs", "acceptance", swap(BAR, "it works"), "too little"),
+    ("unclear-criteria", "docs", "acceptance", swap(BAR, "shiny"), "too little"),
     ("unclear-criteria", "docs", "acceptance", swap(BAR, "TBD after the API is there"), "not written"),
     ("unclear-criteria", "database", "to: api", swap("every column has a type", "looks good to everybody"), "'good'"),
     (
@@ -320,6 +320,29 @@ def test_one_gap_is_found_alone_with_its_agent_line_and_remedy(
 def test_a_plan_of_verifiers_alone_has_no_doers() -> None:
     text = "---\ntask: x\ngoal: y\nstages: []\nagents: {}\nescalation: ask the user\n---\n"
     assert [it.rule for it in check_design({PLAN: text}, KNOWN)] == ["no-doers"]
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "tests pass",
+        "the API correctly returns 404 for unknown users",
+        "every column has a type, and the names fit well with those of the tables that are there",
+        "`make check` ends well",
+    ],
+)
+def test_a_criterion_that_leans_on_something_firm_is_left_alone(criterion: str) -> None:
+    assert check_design(spoiled(swap("every column has a type", f'"{criterion}"')), KNOWN) == []
+
+
+def test_instructions_may_name_their_parts_by_labels() -> None:
+    text = f"""# api
+Read: INTENT.md and agents/database/task_output/schema.sql
+**Outputs**: {ROUTES}
+Done when: the commands end with 0
+- Assumptions: note each one
+"""
+    assert check_design(spoiled(put(API, text)), KNOWN) == []
 
 
 # ---- several at once -----------------------------------------------------------------------------

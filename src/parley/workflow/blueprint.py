@@ -15,13 +15,17 @@ from parley.workflow.terms import PLAN, Finding, Plan, Worker
 
 VAGUE = re.compile(
     r"\b(?:appropriate(?:ly)?|properly|correctly|reasonabl[ey]|nice(?:ly)?|good|well|robust|user[- ]friendly|as needed"
-    r"|if possible|etc|and so on|somehow|high[- ]quality|fast enough|looks? (?:ok|fine|right))\b",
+    r"|if possible|etc|and so on|somehow|high[- ]quality|fast enough|looks? (?:ok|fine|right)"
+    r"|(?:it|all|everything) works)\b",
     re.IGNORECASE,
 )
+# What a vague word in a short text may lean on: a number, a path, something quoted, a name in capitals.
+FIRM = re.compile(r"\d|[`'\"]\S|\w[/.]\w|\b[A-Z]{2,}\b")
+LONG = 10  # words: whoever says that much has said more than a vague word
 PLACEHOLDER = re.compile(
     r"\b(?:[T]ODO|TBD|[F]IXME|XXX)\b|\?\?\?|^\W*(?:\.\.\.|…)\W*$|\bto be (?:decided|defined)\b", re.MULTILINE
 )
-FEWEST_WORDS = 3
+FEWEST_WORDS = 2
 WORD = re.compile(r"\w+")
 
 
@@ -125,12 +129,13 @@ class Blueprint:
 
 def unclear(text: str) -> str:
     """Why a criterion can't be held against anything; empty if it can, as far as words show."""
+    words = len(WORD.findall(text))
     if PLACEHOLDER.search(text):
         return "is not written yet"
-    if len(WORD.findall(text)) < FEWEST_WORDS:
-        return f"says too little ({' '.join(text.split())[:60]!r})"
-    vague = VAGUE.search(text)
-    return f"can't be measured ({vague[0]!r})" if vague else ""
+    vague = VAGUE.search(text) if words < LONG and not FIRM.search(text) else None
+    if vague:
+        return f"can't be measured ({vague[0]!r})"
+    return f"says too little ({' '.join(text.split())[:60]!r})" if words < FEWEST_WORDS else ""
 
 
 def cycles(edges: Mapping[str, Collection[str]]) -> list[list[str]]:

@@ -6,15 +6,24 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from parley.workflow.blueprint import FEWEST_WORDS, PLACEHOLDER, WORD, Blueprint
+from parley.workflow.blueprint import PLACEHOLDER, WORD, Blueprint
 from parley.workflow.terms import FOLDER, Finding, Task, Worker, instructions_of, output_of
 
 # What a doer's instructions have a section about, by the words in its heading.
 SECTIONS = {
-    "inputs": (re.compile(r"\binputs?\b|\breads?\b|\bdepend", re.IGNORECASE), "## Input Requirements"),
-    "outputs": (re.compile(r"\boutputs?\b|\bdeliverables?\b|\bwrites?\b", re.IGNORECASE), "## Output Requirements"),
-    "success": (re.compile(r"\bsuccess\b|\bacceptance\b|\bdone\b", re.IGNORECASE), "## Success Criteria"),
-    "notes": (re.compile(r"\bcompletion[ -]drive\b|\bnotes?\b|\bassumptions?\b", re.IGNORECASE), "## Completion Drive"),
+    "inputs": (re.compile(r"\binputs?\b|\breads?\b|\bdepend|\bsources?\b", re.IGNORECASE), "## Input Requirements"),
+    "outputs": (
+        re.compile(r"\boutputs?\b|\bdeliver|\bwrites?\b|\bproduces?\b|\bcreates?\b", re.IGNORECASE),
+        "## Output Requirements",
+    ),
+    "success": (
+        re.compile(r"\bsuccess\b|\baccept|\bdone\b|\bcriteri|\bverif", re.IGNORECASE),
+        "## Success Criteria",
+    ),
+    "notes": (
+        re.compile(r"\bcompletion[ _-]drive\b|\bnotes?\b|\bassum|\bescalat|\buncertain", re.IGNORECASE),
+        "## Completion Drive",
+    ),
 }
 ABOUT = {
     "inputs": "what it reads, and from where",
@@ -23,6 +32,8 @@ ABOUT = {
     "notes": "which assumptions it notes, and which it must escalate",
 }
 HEADING = re.compile(r"^ {0,3}(?:#{1,6}\s+(.+?)\s*#*|\*\*(.+?)\*\*:?)\s*$")
+LABEL = re.compile(r"^\W*([A-Za-z][\w -]{2,40}?)\**:\**\s+\S")  # a line that names what it tells: `Inputs: …`
+FEWEST_WORDS = 3
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDER}/)?agents/([\w-]+)/task_output/([\w./-]*[\w-])")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 HELPERS = ("solution_architect", "solution_architect_agent", "archival_agent")  # not of the plan, and have a folder
@@ -78,7 +89,7 @@ def _instructions(design: Blueprint, worker: Worker, file: str, text: str) -> It
 
 
 def _sections(lines: list[str]) -> list[str]:
-    """The headings that something stands below of, before the next heading of any kind; each with those above it."""
+    """What the text has parts about: headings with something below them, and lines with a label."""
     found: list[str] = []
     above: list[tuple[int, str]] = []
     for line in lines:
@@ -88,7 +99,9 @@ def _sections(lines: list[str]) -> list[str]:
             above = [(depth, title) for depth, title in above if depth < level]
             above.append((level, heading[1] or heading[2]))
         elif line.strip():
-            found.extend(title for _, title in above if title not in found)
+            label = LABEL.match(line)
+            titles = [*(title for _, title in above), *([label[1]] if label else [])]
+            found.extend(title for title in titles if title not in found)
     return found
 
 

@@ -51,7 +51,9 @@ def examine_roster(design: Blueprint) -> Iterator[Finding]:
         yield design.find(
             "no-escalation", None, "", text, "add `escalation: who answers what, where the user comes in`"
         )
-    elif not re.search(r"\b(?:users?|humans?|owner|customer)\b", design.plan.escalation, re.IGNORECASE):
+    elif not re.search(
+        r"\b(?:users?|humans?|owner|customer|client|person|people|you)\b", design.plan.escalation, re.IGNORECASE
+    ):
         text = "escalation does not say where the user comes in"
         yield design.find("no-user-point", None, "escalation:", text, "name what is asked of the user")
 
