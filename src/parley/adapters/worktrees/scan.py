@@ -234,7 +234,7 @@ def refuse_name(path: str, *, users_own: bool = False) -> None:
 
 def told(left: dict[str, str]) -> tuple[str, ...]:
     """What was left out, a line each; those beyond a number are counted."""
-    lines = [f"{_shown(path)}: {why}" for path, why in sorted(left.items())]
+    lines = [f"{_shown(path)}: {why.removeprefix(f'{path} ')}" for path, why in sorted(left.items())]
     more = len(lines) - LINES
     return (*lines[:LINES], f"and {more} more") if more > 0 else tuple(lines)
 
