@@ -1,17 +1,19 @@
 """Whose a path is: what a worker changed of somebody else's is in no commit and in no merge."""
 
+import contextlib
 import fnmatch
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.adapters.worktrees.fence import outside
-from parley.ports import Scope
+from parley.ports import Kept, Scope
 from tests.worktrees.place import CHILD, JOB, ROOT, Place, read, repository, write
 
 OUTPUT = "orchestration/agents/web/task_output"
@@ -277,6 +279,62 @@ def test_a_refresh_that_conflicts_leaves_both_sides_for_the_worker_to_settle(pla
     assert place.trees.unresolved(JOB, CHILD) == []
     assert place.trees.merge(JOB, CHILD, ROOT, WEB).conflicts == ()
     assert place.committed()["web/page.html"] == b"both\n"
+
+
+# ---- whatever a shell can do -------------------------------------------------------------------------
+
+STEPS = st.sampled_from(["db", "web", "schema.sql", "deep", "x", ".gitignore", "DB"])
+SPOTS = st.lists(STEPS, min_size=1, max_size=3).map("/".join)
+DEEDS = st.lists(
+    st.tuples(st.sampled_from(["write", "remove", "link", "rename", "mode", "folder"]), SPOTS, SPOTS), max_size=6
+)
+
+
+def _do(folder: Path, deed: str, path: str, other: str) -> None:
+    there = folder / path
+    with contextlib.suppress(OSError):
+        if deed == "remove":
+            shutil.rmtree(there) if there.is_dir() and not there.is_symlink() else there.unlink()
+        elif deed == "rename":
+            there.rename(folder / other)
+        elif deed == "mode":
+            there.chmod(0o755)
+        elif deed == "link":
+            there.symlink_to(other)
+        else:
+            (there if deed == "folder" else there.parent).mkdir(parents=True, exist_ok=True)
+            if deed == "write":
+                there.write_text(f"{other}\n")
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    made = repository(tmp_path_factory.mktemp("ground") / "user", FILES)
+    made.prepare()
+    return made
+
+
+@given(deeds=DEEDS, scoped=st.booleans())
+@settings(max_examples=6)
+def test_no_row_of_deeds_gets_anothers_file_into_a_commit_or_a_merge(
+    ground: Place, deeds: list[tuple[str, str, str]], scoped: bool
+) -> None:
+    name = f"dispatch:c{uuid.uuid4().hex}"
+    folder, history = ground.prepare(name, ROOT), ground.trees.history(JOB)
+    before = history.entries(ground.trees.tree(JOB, ROOT).tip)
+    for deed in deeds:
+        _do(folder, *deed)
+    kept = ground.trees.snapshot(JOB, name, "turn", WEB if scoped else None)
+    if scoped:
+        assert _theirs(history.entries(kept.tree)) == _theirs(before)
+        assert ground.trees.snapshot(JOB, name, "again", WEB) == Kept(kept.tree)
+    start = history.tree(ground.trees.tree(JOB, ROOT).tip)
+    merged = ground.trees.merge(JOB, name, ROOT, WEB)
+    assert _theirs(history.entries(ground.trees.tree(JOB, ROOT).tip)) == _theirs(before)
+    assert not [path for path in merged.paths if _whose(path)]
+    assert merged.conflicts == ()
+    ground.trees.restore(JOB, ROOT, start, "example")
+    ground.trees.retire(JOB, name)
 
 
 # ---- what is judged ------------------------------------------------------------------------------------
