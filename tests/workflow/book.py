@@ -101,6 +101,24 @@ def doer(name: str, *more: Rule) -> list[Rule]:
     return [*more, on(r"^\[TASK\]", *made), always(r"^\[REVIEW\]", say("looked")), always(".", say("mended"))]
 
 
+def played_by(text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES) -> dict[str, Any]:
+    """The playbook of a job whose plan phase leaves a workflow, with who takes part."""
+    lead = [
+        always(
+            r"^\[PLAN\]",
+            write("PLAN.md", "the plan"),
+            write(PLAN_FILE, text),
+            *instructed(text),
+            asserts("PLAN.md"),
+            state="PLAN",
+        ),
+        always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
+    ]
+    play = book(plan=lead, execute=LEAD, human=human)
+    play["agents"] |= {"prover": PROVER, "judge": JUDGE, **{name: list(rules) for name, rules in agents.items()}}
+    return play
+
+
 class Roomy(StageWorkspace):
     """The stage's workspaces, with room for a workflow's files."""
 
@@ -114,20 +132,7 @@ class Workflow(Stage):
     """A job whose plan phase leaves a workflow, which its lead then has run."""
 
     def __init__(self, text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES, **limits: Any) -> None:
-        lead = [
-            always(
-                r"^\[PLAN\]",
-                write("PLAN.md", "the plan"),
-                write(PLAN_FILE, text),
-                *instructed(text),
-                asserts("PLAN.md"),
-                state="PLAN",
-            ),
-            always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
-        ]
-        play = book(plan=lead, execute=LEAD, human=human)
-        play["agents"] |= {"prover": PROVER, "judge": JUDGE, **{name: list(rules) for name, rules in agents.items()}}
-        super().__init__(play, **limits)
+        super().__init__(played_by(text, agents, human), **limits)
 
     def boot(self, fuse: Any = None) -> None:
         super().boot(fuse)

@@ -1,9 +1,24 @@
 """Ownership in a workflow that runs: what a worker writes of another's is refused at its tool, and never merged."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 from parley.adapters.memory import MemoryStore
 from parley.engine.audit import audit
 from tests.engine.stage import JOB, on, say, write
-from tests.workflow.test_executor import doer, plan, staged
+from tests.workflow.book import Workflow, doer, output, plan, played_by
+from tests.worktrees.place import git
+from tests.worktrees.place import write as write_files
+
+PARLEY = str(Path(sys.executable).with_name("parley"))
+
+
+def parley(folder: Path, *words: str) -> str:
+    done = subprocess.run([PARLEY, *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_what_a_worker_may_not_write_is_refused_with_its_owner_and_is_nowhere() -> None:
@@ -19,10 +34,44 @@ def test_what_a_worker_may_not_write_is_refused_with_its_owner_and_is_nowhere() 
         ),
         *doer("two")[1:],
     ]
-    stage = staged(plan({"name": "one"}, {"name": "two"}), {"one": doer("one"), "two": greedy}).run()
+    stage = Workflow(plan({"name": "one"}, {"name": "two"}), {"one": doer("one"), "two": greedy}).run()
 
     assert stage.state == "DONE", stage.bodies("project-lead")
     files = stage.files()
     assert (files["src/one/one.py"], files["src/two/two.py"]) == ("one", "two")
     assert "README.md" not in files
     assert audit(MemoryStore(stage.bus, "auditor"), JOB, None).ok
+
+
+def test_what_a_workers_shell_does_to_anothers_files_is_put_back_and_kept_in_the_real_program(tmp_path: Path) -> None:
+    """Real worktrees, a real boundary, acceptance commands that are really run."""
+    write_files(tmp_path, {"db/schema.sql": "create\n", "README.md": "read\n"})
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
+        git(tmp_path, *words)
+    owned = [{"name": name, "owns": [f"{name}/**"], "acceptance": {"text": "made", "commands": [f"test -f {name}/made"]}}
+             for name in ("db", "web")]  # fmt: skip
+    spoil = (
+        "echo drop > db/schema.sql; rm README.md; mkdir web; mv db/made web/; ln -s db web2; echo x > db/x; chmod +x db"
+    )
+    made = {name: [write(f"{name}/made", name), write(output(name), name), say("made")] for name in ("db", "web")}
+    agents = {
+        "db": [on(r"^\[TASK\]", *made["db"]), *doer("db")[1:]],
+        "web": [on(r"^\[TASK\]", write("db/schema.sql", "mine"), {"shell": spoil}, *made["web"]), *doer("web")[1:]],
+    }
+    played = played_by(plan(*owned, stages=[["db"], ["web"]]), agents)
+    del played["agents"]["prover"]  # whose commands are run
+    (tmp_path / "play.yaml").write_text(json.dumps(played))
+
+    done = parley(tmp_path, "run", "A service", "--playbook", "play.yaml")
+
+    assert "DONE" in done
+    assert "db/schema.sql belongs to db (rule: db owns db/**)" in done
+    for path, owner in (("README.md", "nobody"), ("db/made", "db"), ("db/schema.sql", "db"), ("db/x", "db")):
+        assert f"web left what is not kept: {path}: belongs to {owner} (rule: " in done
+    (work,) = (tmp_path / ".parley/jobs").glob("*/work")
+    kept = {path: (work / path).read_text() for path in ("db/schema.sql", "README.md", "db/made", "web/made")}
+    assert kept == {"db/schema.sql": "create\n", "README.md": "read\n", "db/made": "db", "web/made": "web"}
+    assert not (work / "db/x").exists()
+    (ref,) = (work.parent / "snapshots.git/refs/parley/left" / work.parent.name).iterdir()
+    assert git(tmp_path, f"--git-dir={work.parent}/snapshots.git", "show", f"{ref.read_text().strip()}:db/x") == "x\n"
+    assert "the record is sound" in parley(tmp_path, "audit", work.parent.name)
