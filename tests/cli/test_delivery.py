@@ -10,8 +10,6 @@ from parley.adapters.worktrees import Worktrees
 from parley.engine.delivery import assumptions, delivery
 from parley.faces.cli.delivered import cost_words, delivered, lines
 from parley.ports import Change
-from parley.workflow.assumptions import render_assumptions
-from parley.workflow.terms import Category, Note, NoteStatus, Session
 from tests.cli.home import APPROVES, LEADS, Home
 
 SUMMARY = (
@@ -83,17 +81,6 @@ def test_assumptions_are_items_or_paragraphs_of_that_section_alone() -> None:
     assert list(assumptions(text)) == ["one goes on", "two", "Three is a paragraph.", "four"]
     assert list(assumptions("# Assumptions\nNone.\n")) == []
     assert list(assumptions("# Other\n- x\n")) == []
-
-
-def test_the_assumptions_of_a_workflow_are_told_one_a_line() -> None:
-    note = Note(
-        "note_001", 1, "names | are short", "c", NoteStatus.RESOLVED, Category.DETAIL, "they are", "agent_self", 2
-    )
-    section = render_assumptions([("db", Session("t_1", 1, (note,)))])
-    assert list(assumptions(f"# Done\n\n{section}")) == [
-        r"db, note_001: names \| are short; they are (the agent itself)"
-    ]
-    assert list(assumptions(render_assumptions([]))) == []
 
 
 @given(st.text(max_size=300))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workflow.assumptions import render_assumptions, with_assumptions
-from parley.workflow.cells import sections, text_of
+from parley.engine.delivery import assumptions
+from parley.workflow.assumptions import NOTED, render_assumptions, with_assumptions
+from parley.workflow.cells import code
 from parley.workflow.terms import Category, Note, NoteStatus, Session
 from tests.workflow.values import texts
 
@@ -22,41 +25,53 @@ notes = st.builds(
     resolved_by=st.sampled_from(["agent_self", "workflow_executor", "user"]),
     escalation_reason=st.none() | texts,
 )
-HEAD = ["Agent", "Note", "About", "What was assumed or uncertain", "How it was settled", "By whom"]
 
 
 @settings(max_examples=50)
-@given(st.lists(notes, max_size=4))
-def test_every_note_is_one_row_whatever_it_says(made: list[Note]) -> None:
-    section = render_assumptions([("api_agent", Session("t_1", 1, tuple(made)))])
-    (found,) = [one for one in sections(section) if one.title == "Assumptions"]
-    rows = [cells for _, cells in found.rows(HEAD)]
-    assert [text_of(cells[3]) for cells in rows] == [note.description for note in made]
-    settled = [note.status is NoteStatus.RESOLVED for note in made]
-    assert ["not settled" not in cells[4].split("`")[-1] for cells in rows] == settled
+@given(st.lists(notes, min_size=1, max_size=4))
+def test_every_note_is_one_line_whatever_it_says(made: list[Note]) -> None:
+    lines = render_assumptions([("api_agent", Session("t_1", 1, tuple(made)))]).split("\n")
+    assert len(lines) == len(made)
+    for line, note in zip(lines, made, strict=True):
+        assert line.startswith("- `api_agent` note_001")
+        assert f": {code(note.description)}. " in line
+        assert ("**Not settled**" in re.sub(r"`[^`]*`", "", line)) == (note.status is not NoteStatus.RESOLVED)
 
 
-def test_a_row_says_how_it_was_settled_and_by_whom() -> None:
-    answered = Note(
-        "note_001",
-        1,
-        "emails are unique",
-        "making the table",
-        NoteStatus.RESOLVED,
-        Category.REQUIREMENTS,
-        "yes, they are",
-        "user",
-        2,
-        "the request does not say",
+ANSWERED = Note(
+    "note_001",
+    1,
+    "emails are unique",
+    "making the table",
+    NoteStatus.RESOLVED,
+    Category.REQUIREMENTS,
+    "yes, they are",
+    "user",
+    2,
+    "the request does not say",
+)
+WAITING = Note("note_002", 3, "which hash?", "sign up", NoteStatus.ESCALATED, escalation_reason="security")
+LISTED = render_assumptions([("database_agent", Session("t_1", 1, (ANSWERED, WAITING)))])
+
+
+def test_a_line_says_how_it_was_settled_and_by_whom() -> None:
+    first, second = LISTED.split("\n")
+    assert first.startswith(
+        "- `database_agent` note_001 (requirements): `emails are unique`. Settled by the user: `yes,"
     )
-    waiting = Note("note_002", 3, "which hash?", "sign up", NoteStatus.ESCALATED, escalation_reason="security")
-    section = render_assumptions([("database_agent", Session("t_1", 1, (answered, waiting)))])
-    row = "| `database_agent` | `note_001` | requirements | `emails are unique` |"
-    assert f"{row} asked because `the request does not say`<br>`yes, they are` | the user |" in section
-    assert (
-        "| not said | `which hash?` | asked because `security`<br>**not settled**: the note is escalated | nobody"
-        in section
+    assert first.endswith(" `yes, they are`. It was asked because `the request does not say`.")
+    assert second.startswith(
+        "- `database_agent` note_002: `which hash?`. **Not settled**: it is escalated. It was asked"
     )
+
+
+def test_what_a_job_hands_over_names_the_leads_assumptions_and_the_agents() -> None:
+    summary = with_assumptions(
+        "# Work\n\nDone.\n\n## Assumptions\n\n- The port is free.\n\n## How to run\n\nmake\n", LISTED
+    )
+    assert list(assumptions(summary)) == ["The port is free.", *(line[2:] for line in LISTED.split("\n"))]
+    assert summary.endswith("\n\n## How to run\n\nmake\n")
+    assert list(assumptions(with_assumptions("# Work\n", render_assumptions([])))) == []
 
 
 LINES = [
@@ -70,32 +85,38 @@ LINES = [
     "~~~~",
     "## Assumptions",
     " ##  Assumptions #",
-    "a",
+    "###### Assumption",
+    f"### {NOTED}",
+    f"# {NOTED}",
+    "- mine",
 ]
-SECTION = render_assumptions([])
 
 
-@settings(max_examples=150)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(LINES)))
-def test_the_section_is_there_once_and_what_the_lead_wrote_elsewhere_stays(lines: list[str]) -> None:
-    once = with_assumptions("\n".join(lines), SECTION)
-    assert with_assumptions(once, SECTION) == once
-    assert once.count(SECTION.rstrip("\n")) == 1
-    if not any("Assumptions" in line for line in lines):
-        assert once.startswith("\n".join(lines).rstrip("\n"))
+def test_the_notes_are_there_once_and_all_that_the_lead_wrote_stays(lines: list[str]) -> None:
+    before = "\n".join(lines)
+    once = with_assumptions(before, LISTED)
+    assert with_assumptions(once, LISTED) == once
+    assert once.count(LISTED) == 1
+    if NOTED not in before:
+        kept = [line for line in lines if line]
+        left = iter(once.split("\n"))
+        assert all(line in left for line in kept), "in their order"
 
 
-def test_an_older_section_is_replaced_with_all_that_stood_below_it() -> None:
-    summary = (
-        "# Work\n\nAll done.\n\n## Assumptions\n\nnone, believe me\n\n### really\n\nnone\n\n## How to run it\n\nmake\n"
-    )
-    replaced = with_assumptions(summary, SECTION)
-    assert "believe me" not in replaced
-    assert "really" not in replaced
-    assert replaced.startswith("# Work\n\nAll done.\n\n## Assumptions\n\n")
-    assert replaced.endswith("\n\n## How to run it\n\nmake\n")
+def test_newer_notes_take_the_place_of_older_ones() -> None:
+    older = with_assumptions("# Work\n\n## Assumptions\n\n- mine\n\n## Run\n", "- older")
+    newer = with_assumptions(older, LISTED)
+    assert "- older" not in newer
+    assert newer == f"# Work\n\n## Assumptions\n\n- mine\n\n### {NOTED}\n\n{LISTED}\n\n## Run\n"
+
+
+def test_a_summary_without_the_heading_gets_it() -> None:
+    assert with_assumptions("", LISTED) == f"## Assumptions\n\n### {NOTED}\n\n{LISTED}\n"
+    assert with_assumptions("```\nopen\n", LISTED).startswith("```\nopen\n```\n\n## Assumptions\n")
 
 
 def test_a_summary_made_to_be_slow_to_read_is_not() -> None:
     for hostile in ("# " + " " * 900_000 + "x", "#" * 900_000, "# " + " #" * 400_000, "`" * 900_000, "~~~" * 300_000):
-        assert with_assumptions(hostile, SECTION).endswith(SECTION)
+        assert with_assumptions(hostile, LISTED).endswith(f"{LISTED}\n")

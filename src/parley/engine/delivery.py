@@ -15,7 +15,6 @@ from parley.core.states import PHASES, State
 from parley.engine.projections import past
 from parley.engine.texts import excerpt
 from parley.ports import Change, Store, Workspace
-from parley.workflow.assumptions import HEAD, NONE, WRITTEN
 
 SUMMARY = PHASES[State.EXECUTE].artifact
 SUMMARY_BYTES = 256 * 1024
@@ -57,8 +56,8 @@ def assumptions(summary: str) -> Iterator[str]:
         bare = line.strip()
         fenced ^= bare.startswith(("```", "~~~"))
         heading = None if fenced else _HEADING.fullmatch(bare)
-        bullet, row = _BULLET.fullmatch(bare), bare.startswith("|")
-        if (heading or bullet or row or not bare) and open_:
+        bullet = _BULLET.fullmatch(bare)
+        if (heading or bullet or not bare) and open_:
             yield from _item(open_)
             open_ = []
         if heading:
@@ -67,24 +66,13 @@ def assumptions(summary: str) -> Iterator[str]:
                 level = depth
             elif level and depth <= level:
                 return
-        elif level and bare and bare not in (WRITTEN, NONE):
-            open_.append(_row(bare) if row else bullet[2] if bullet else bare)
-
-
-def _row(line: str) -> str:
-    """A row of the table of a workflow's assumptions, in words; its head says nothing."""
-    cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-    if cells == list(HEAD) or set(line) <= set("|- :"):
-        return ""
-    if len(cells) != len(HEAD):
-        return line
-    agent, note, _, what, how, whom = (re.sub(r"`|\*\*", "", cell).replace("<br>", "; ") for cell in cells)
-    return f"{agent}, {note}: {what}; {how} ({whom})"
+        elif level and bare:
+            open_.append(bullet[2] if bullet else bare)
 
 
 def _item(lines: list[str]) -> Iterator[str]:
     text = excerpt(" ".join(lines), LONGEST)
-    if text and not _NOTHING.fullmatch(text):
+    if not _NOTHING.fullmatch(text):
         yield text
 
 

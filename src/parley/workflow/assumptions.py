@@ -1,56 +1,68 @@
-"""The section of WORK_SUMMARY.md that tells every assumption of a workflow: how it was settled, and by whom."""
+"""Every assumption of a workflow's agents in WORK_SUMMARY.md: how it was settled, and by whom.
+
+The lead tells its own under the same heading; those stay as it wrote them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from parley.workflow.cells import code, table
+from parley.workflow.cells import code
 from parley.workflow.terms import Category, Note, NoteStatus, Session
 
 TITLE = "Assumptions"
-HEAD = ("Agent", "Note", "About", "What was assumed or uncertain", "How it was settled", "By whom")
-WRITTEN = "Every note of the workflow's agents, written from the job's bus; what you write here is replaced."
-NONE = "No agent made an assumption."
-_LEVEL = 2
+NOTED = "Noted by the workflow's agents"
+
+_LEVEL, _DEEPEST = 2, 6  # of the heading, if there is none yet; of any heading
+_NAMED = re.compile(r"assumptions?\b", re.IGNORECASE)
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=\s)")
 _BY = {
     "agent_self": "the agent itself",
-    "workflow_executor": "the architecture group, through the executor",
+    "workflow_executor": "the architecture group",
     "user": "the user",
 }
 
 
 def render_assumptions(sessions: Iterable[tuple[str, Session]]) -> str:
-    """The section, from the sessions of all agents: (agent, session), an agent more than once if it had several."""
-    rows = [_row(agent, note) for agent, session in sessions for note in session.notes]
-    listed = ["", *table(HEAD, rows)] if rows else ["", NONE]
-    return "\n".join([f"## {TITLE}", "", WRITTEN, *listed]) + "\n"
+    """All notes, a line each, from the sessions of all agents; an agent may have had several."""
+    items = [_item(agent, note) for agent, session in sessions for note in session.notes]
+    return "\n".join(items or ["None."])
 
 
-def with_assumptions(summary: str, section: str) -> str:
-    """A work summary with this section: in the place of what stands there under its heading, or at the end."""
-    lines, fence = _lines(summary)
-    kept: list[str] = []
-    inside = placed = False
-    for line, level, title in lines:
-        if 0 < level <= _LEVEL:
-            inside = level == _LEVEL and title == TITLE
-            if inside and not placed:
-                placed = True
-                kept.extend([*section.rstrip("\n").split("\n"), ""])
-        if not inside:
-            kept.append(line)
-    text = "\n".join(kept).rstrip("\n")
-    if placed:
-        return f"{text}\n"
-    above = f"{text}\n{fence}" if fence else text  # or the section would be a part of the block
-    return f"{above}\n\n{section}" if above else section
+def with_assumptions(summary: str, noted: str) -> str:
+    """A work summary with these lines at the end of its assumptions, in the place of what stood there before."""
+    lines, fence = _lines("\n".join(line.text for line in _without(_lines(summary)[0], NOTED)))
+    begins = next((at for at, line in enumerate(lines) if line.is_section_of_ours()), None)
+    if begins is None:
+        above = _stripped([line.text for line in lines])
+        above += [fence] if fence else []  # or what follows would be a part of the block
+        return _joined(above, [f"{'#' * _LEVEL} {TITLE}", ""], _LEVEL, noted, [])
+    level = lines[begins].level
+    ends = next((at for at in range(begins + 1, len(lines)) if 0 < lines[at].level <= level), len(lines))
+    above = _stripped([line.text for line in lines[:ends]])
+    above += [fence] if fence and ends == len(lines) else []
+    return _joined(above, [], level, noted, [line.text for line in lines[ends:]])
 
 
-def _lines(text: str) -> tuple[list[tuple[str, int, str]], str]:
-    """Each line with the level and title of the heading that it is, 0 for none; and the fence of a block left open."""
+# ---- the summary ---------------------------------------------------------------------------------
+
+
+class _Line(NamedTuple):
+    """A line, with the level and the title of the heading that it is; 0: it is none."""
+
+    text: str
+    level: int = 0
+    title: str = ""
+
+    def is_section_of_ours(self) -> bool:
+        return 0 < self.level < _DEEPEST and _NAMED.match(self.title) is not None
+
+
+def _lines(text: str) -> tuple[list[_Line], str]:
+    """The lines of a text, and the fence of a block that is left open."""
     found = []
     fence = ""
     for line in text.split("\n"):
@@ -63,7 +75,7 @@ def _lines(text: str) -> tuple[list[tuple[str, int, str]], str]:
             fence = mark[1]
         elif heading := _HEADING.match(line):
             level, title = len(heading[1]), _title(line[heading.end() :].strip())
-        found.append((line, level, title))
+        found.append(_Line(line, level, title))
     return found, fence
 
 
@@ -73,19 +85,41 @@ def _title(text: str) -> str:
     return bare.rstrip() if bare != bare.rstrip() else text
 
 
-def _row(agent: str, note: Note) -> tuple[str, ...]:
-    about = str(note.category) if note.category is not Category.UNKNOWN else "not said"
-    return (code(agent), code(note.note_id), about, code(note.description), _how(note), _who(note))
+def _without(lines: list[_Line], title: str) -> list[_Line]:
+    """The lines but for the sections of this title."""
+    kept = []
+    inside = 0
+    for line in lines:
+        if 0 < line.level <= (inside or _DEEPEST):
+            inside = line.level if line.title == title else 0
+        if not inside:
+            kept.append(line)
+    return kept
 
 
-def _how(note: Note) -> str:
-    asked = f"asked because {code(note.escalation_reason)}<br>" if note.escalation_reason else ""
-    if note.status is NoteStatus.RESOLVED:
-        return f"{asked}{code(note.resolution or '')}"
-    return f"{asked}**not settled**: the note is {note.status}"
+def _stripped(lines: list[str]) -> list[str]:
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
 
 
-def _who(note: Note) -> str:
+def _joined(above: list[str], heading: list[str], level: int, noted: str, below: list[str]) -> str:
+    inner = [*heading, f"{'#' * (level + 1)} {NOTED}", "", noted]
+    parts = [*above, *([""] if above else []), *inner, *(["", *below] if below else [""])]
+    return "\n".join(parts)
+
+
+# ---- a note --------------------------------------------------------------------------------------
+
+
+def _item(agent: str, note: Note) -> str:
+    about = f" ({note.category})" if note.category is not Category.UNKNOWN else ""
+    asked = f" It was asked because {code(note.escalation_reason)}." if note.escalation_reason else ""
+    return f"- {code(agent)} {note.note_id}{about}: {code(note.description)}. {_settled(note)}{asked}"
+
+
+def _settled(note: Note) -> str:
     if note.status is not NoteStatus.RESOLVED:
-        return "nobody yet"
-    return _BY.get(note.resolved_by or "", code(note.resolved_by or ""))
+        return f"**Not settled**: it is {note.status}."
+    by = _BY.get(note.resolved_by or "", code(note.resolved_by or ""))
+    return f"Settled by {by}: {code(note.resolution or '')}."
