@@ -7,10 +7,11 @@ from difflib import unified_diff
 
 from parley.workflow import checking, moving, words
 from parley.workflow.conduct import Adopt, Ask, Conduct
+from parley.workflow.disjointness import rescopes
 from parley.workflow.flow import Illegal, Pending
 from parley.workflow.notes import BY_EXECUTOR, BY_USER
 from parley.workflow.plain import plain
-from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Rescope, Status, Worker
+from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Status, Worker
 
 PLAN_ABOUT = "plan"  # what the architect was told last: its plan has gaps, or was not approved
 MOST_DIFF = 6000  # characters that the human is shown
@@ -47,11 +48,8 @@ def _adopt(act: Conduct, plan: str) -> None:
     if architect is not None:
         act.do(Adopt(architect.thread))
     moving.enrol(act, [worker for name, worker in flow.workers.items() if before.get(name) != worker])
-    for name, worker in flow.workers.items():
-        was = before.get(name)
-        if was is not None and was.owns != worker.owns:
-            change = Rescope(act.now, name, ARCHITECT, was.owns, worker.owns, "the plan was changed, and approved")
-            act.happen("rescope", rescope=plain(change))
+    for change in rescopes(before, flow.workers, ARCHITECT, "the plan was changed, and approved", act.now):
+        act.happen("rescope", rescope=plain(change))
     for name, worker in flow.workers.items():
         was = before.get(name)
         if (
