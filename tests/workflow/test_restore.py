@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from parley.adapters.sqlite import SqliteStore
+from parley.adapters.worktrees import Worktrees
 from parley.adapters.worktrees.shelf import Shelf
-from parley.engine.archiving import archive
+from parley.engine.archiving import Tree, archive
 from parley.faces.cli import Trouble
 from parley.faces.cli.restore import run_restore
-from parley.ports import WorkspaceError
+from parley.ports import JobRow, WorkspaceError
 from parley.workflow.archive import INDEX, LOG, archive_of
 from parley.workflow.session import render_session
 from parley.workflow.terms import Session, session_of
+from tests.cli.home import Home
 
 START = 1727539822
 SESSION = Session("user_api_1727539284", START)
@@ -84,3 +87,31 @@ def test_no_link_leads_a_restore_out_of_the_folder(folder: Path, tmp_path_factor
 def test_a_folder_that_takes_no_file_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="can't be written to"):
         Shelf(tmp_path / "gone").write({INDEX: "{}"})
+
+
+def job(root: Path, name: str, state: str) -> Tree:
+    """A job in a state, with its tree."""
+    home = root / ".parley"
+    home.mkdir(exist_ok=True)
+    store = SqliteStore(home)
+    store.create(JobRow(name, "go", "ada", 1.0, 1.0, state, 1, 0, 0, 0, "scripted", "{}"))
+    store.close()
+    trees = Worktrees(home, root)
+    trees.prepare(name, f"job:{name}", "")
+    tree = Tree(trees, name, f"job:{name}")
+    tree.write({CURRENT: render_session(SESSION)})
+    assert archive(tree, "users", {"api_agent": SESSION}, 5).failed == ()
+    return tree
+
+
+def test_a_session_comes_back_in_a_job_that_has_ended_and_in_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARLEY_HOME", raising=False)
+    done, waiting = job(tmp_path, "done1", "DONE"), job(tmp_path, "live1", "EXECUTE")
+    home = Home(tmp_path)
+    assert home.here("workflow", "restore", "done", "api_agent", NAME).code == 0
+    assert done.read(CURRENT) == render_session(SESSION)
+    assert "live1 has not ended" in home.refuses("workflow", "restore", "live1", "api_agent", NAME)
+    assert waiting.read(CURRENT) is None
+    assert "there is no job 'other'" in home.refuses("workflow", "restore", "other", "api_agent", NAME)
