@@ -61,29 +61,40 @@ def instructed(name: str, reads: str) -> Action:
     return write(instructions_of(name), f"# {name}\n\n{text}")
 
 
+FIRST, SECOND = {"name": "one"}, {"name": "two", "depends_on": ["one"]}
+BEFORE = designed(plan(FIRST, SECOND))
+ASKS = on(r"^\[TASK\]", note(description="one's output lacks a column", **SCOPE), say("stuck"))
+REPLANS = on(
+    r"one's output lacks a column",
+    write(PLAN_FILE, designed(plan({**FIRST, "objective": "make one anew"}, SECOND))),
+    instructed("one", "- Nothing."),
+    instructed("two", f"- Read `{output('one')}`"),
+    write(instructions_of("judge"), "# judge\n\nRead what each agent made, and give your verdict.\n"),
+    resolve(agent="two", note_id="note_001", answer="it will have it", source="planning"),
+    say("planned"),
+)
+
+
 def test_whoever_read_an_older_output_is_told_of_the_newer() -> None:
     """A change of the plan sends the first back to work while the second is at its own."""
-    first = {"name": "one"}
-    second = {"name": "two", "depends_on": ["one"]}
-    before, after = designed(plan(first, second)), designed(plan({**first, "objective": "make one anew"}, second))
-    asks = [on(r"^\[TASK\]", note(description="one's output lacks a column", **SCOPE), say("stuck"))]
-    goes_on = [on(r"^\[ANSWERS\]", sleep(30.0), say("made"))]
-    architect = [
-        on(
-            r"one's output lacks a column",
-            write(PLAN_FILE, after),
-            instructed("one", "- Nothing."),
-            instructed("two", f"- Read `{output('one')}`"),
-            write(instructions_of("judge"), "# judge\n\nRead what each agent made, and give your verdict.\n"),
-            resolve(agent="two", note_id="note_001", answer="it will have it", source="planning"),
-            say("planned"),
-        )
-    ]
-    team = {"one": doer("one"), "two": doer("two", *asks, *goes_on), "workflow-architect": architect}
-    job = Workflow(before, team).done()
+    goes_on = on(r"^\[ANSWERS\]", sleep(30.0), say("made"))
+    team = {"one": doer("one"), "two": doer("two", ASKS, goes_on), "workflow-architect": [REPLANS]}
+    job = Workflow(BEFORE, team).done()
     assert job.flow.members["one"].standing.version == 2
     assert dict(job.flow.members["two"].standing.read)["one"] == 2
     assert any(text.startswith("[VERSION] two: there is a newer output of one") for text in job.told("two"))
+
+
+def test_what_was_approved_on_an_older_output_is_not_merged_before_its_maker_has_read_the_newer() -> None:
+    """The first is verified anew while the second is with its verifier."""
+    slow = on(r"^\[VERIFY\] two, round 1", sleep(40.0), verdict("verified"), say("good"))
+    judge = [slow, always(r"^\[VERIFY\]", verdict("verified"), say("good"))]
+    team = {"one": doer("one"), "two": doer("two", ASKS), "judge": judge, "workflow-architect": [REPLANS]}
+    job = Workflow(BEFORE, team).done()
+    assert dict(job.flow.members["two"].standing.read)["one"] == 2
+    assert [one.verdict for one in job.flow.members["two"].standing.rounds] == ["verified", "verified"]
+    assert any(text.startswith("[VERSION] two: there is a newer output of one") for text in job.told("two"))
+    assert [merge.agent for merge in job.flow.merges if merge.taken] == ["one", "one", "two"]
 
 
 def test_a_worker_that_keeps_crashing_has_failed_and_the_human_hears_of_it_when_the_others_have_ended() -> None:
@@ -193,3 +204,16 @@ def test_a_verifier_may_block_and_what_it_asks_is_answered_above() -> None:
     standing = job.flow.members["one"].standing
     assert [one.verdict for one in standing.rounds] == ["blocked", "verified"]
     assert any("8000" in text for text in job.told("one") if text.startswith("[ANSWERS]"))
+
+
+def test_an_architect_that_never_mends_its_plan_is_left_out_and_the_human_decides() -> None:
+    asks = [on(r"^\[TASK\]", note(description="what now?", **SCOPE), say("stuck"))]
+    breaks = [always(r".", write(PLAN_FILE, "no plan at all"), say("planned"))]
+    human = [
+        {"match": "had gaps 4 times", "text": "go on as it is"},
+        {"match": ".", "verdict": "approve", "text": "yes", "repeat": True},
+    ]
+    team = {"one": doer("one", *asks), "workflow-architect": breaks}
+    job = Workflow(plan({"name": "one"}), team, human=human).done()
+    assert job.started("workflow-architect") == 4
+    assert any("go on as it is" in text for text in job.told("one") if text.startswith("[ANSWERS]"))

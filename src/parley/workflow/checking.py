@@ -126,8 +126,10 @@ def failed(act: Conduct, agent: str, body: str, why: str) -> None:
 
 
 def merge_next(act: Conduct) -> None:
-    """Merges are serial: the next one begins when none goes on."""
+    """Merges are serial: the next one begins when none goes on. Who has not read the newest goes back first."""
     flow = act.flow
+    for agent in [name for name in flow.mergeable if act.member(name).stale]:
+        moving.sent_back(act, agent)
     if flow.merging is None and flow.mergeable and act.make_room():
         agent = next(iter(flow.mergeable))
         merged = Merged(len(flow.merges) + 1, agent, act.now, taken=False)

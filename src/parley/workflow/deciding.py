@@ -8,7 +8,7 @@ from difflib import unified_diff
 from parley.workflow import checking, moving, words
 from parley.workflow.conduct import Adopt, Ask, Conduct
 from parley.workflow.disjointness import rescopes
-from parley.workflow.flow import Illegal, Pending
+from parley.workflow.flow import Illegal, Pending, Talk
 from parley.workflow.notes import BY_EXECUTOR, BY_USER
 from parley.workflow.plain import plain
 from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Status, Worker
@@ -32,6 +32,22 @@ def propose(act: Conduct, plan: str) -> None:
         f"Approve it, or say what to revise.\n\n{diff[:MOST_DIFF]}"
     )
     ask(act, Pending("plan", text=plan), body)
+
+
+def send_back(act: Conduct, talk: Talk, gaps: Sequence[str]) -> None:
+    """A plan with gaps goes back to the architect; after so many times the human decides without it."""
+    times = int(talk.about.removeprefix(PLAN_ABOUT) or 0) + 1 if talk.about.startswith(PLAN_ABOUT) else 1
+    if times <= act.limits.rounds:
+        listed = "\n".join(f"- {gap}" for gap in gaps)
+        body = f"[DESIGN gaps] the plan as you changed it can't be run; mend it, or put it back:\n{listed}"
+        act.tell(talk.thread, body, f"{PLAN_ABOUT}{times}")
+        return
+    act.close(talk.thread)
+    if talk.agent in act.flow.blocked:
+        said = f"the plan was to be changed, and had gaps {times} times; the last: {gaps[0]}"
+        act.escalate(talk.agent, said, "the architecture group does not mend it")
+        notes = moving.waiting(act.member(talk.agent))
+        ask(act, Pending("unresolved", talk.agent), hopeless(act, talk.agent, notes))
 
 
 def _adopt(act: Conduct, plan: str) -> None:

@@ -128,12 +128,7 @@ def advised(act: Conduct, talk: Talk, resolves: Sequence[Mapping[str, Any]], pla
     for call in resolves:
         _resolve(act, call)
     if plan and gaps:
-        act.tell(
-            talk.thread,
-            "[DESIGN gaps] the plan as you changed it can't be run; mend it, or put it back:\n"
-            + "\n".join(f"- {gap}" for gap in gaps),
-            deciding.PLAN_ABOUT,
-        )
+        deciding.send_back(act, talk, gaps)
     elif plan:
         deciding.propose(act, plan)
 
@@ -155,7 +150,7 @@ def resume(act: Conduct) -> None:
     """Who has all of its answers goes on with them, all at once."""
     flow = act.flow
     talk = flow.talks.get(flow.architect)
-    if flow.draft or (talk is not None and talk.busy and talk.about == deciding.PLAN_ABOUT):
+    if flow.draft or (talk is not None and talk.busy and talk.about.startswith(deciding.PLAN_ABOUT)):
         return  # the answers may be in a plan that is not in force yet
     for agent in list(flow.blocked):
         standing = act.member(agent).standing
