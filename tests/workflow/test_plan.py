@@ -21,7 +21,7 @@ def bare(plan: Plan | None) -> Plan:
     return replace(plan, text="", workers=workers, checkpoints=checkpoints)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(plans())
 def test_what_is_written_is_read_again(plan: Plan) -> None:
     read, findings = read_plan(render_plan(plan))
@@ -31,7 +31,7 @@ def test_what_is_written_is_read_again(plan: Plan) -> None:
     assert list(bare(read).workers) == list(plan.workers)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(plans())
 def test_writing_what_was_read_changes_nothing(plan: Plan) -> None:
     text = render_plan(plan)
@@ -41,7 +41,7 @@ def test_writing_what_was_read_changes_nothing(plan: Plan) -> None:
     assert render_plan(read) == text
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data())
 def test_whatever_happens_to_a_plan_it_is_read_or_told_with_a_line(data: st.DataObject) -> None:
     text = data.draw(mutations(PLAN_TEXT))
@@ -56,7 +56,7 @@ def test_whatever_happens_to_a_plan_it_is_read_or_told_with_a_line(data: st.Data
         assert finding.remedy
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.text())
 def test_any_text_is_read_or_told(text: str) -> None:
     plan, findings = read_plan(text)

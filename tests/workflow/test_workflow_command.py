@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from parley.workflow.plan import read_plan
 from parley.workflow.session import render_session
@@ -20,9 +21,11 @@ from parley.workflow.terms import (
     Session,
     Standing,
     Status,
+    instructions_of,
     session_of,
 )
-from tests.cli.home import Home
+from tests.cli.home import LEADS, Home
+from tests.workflow.designs import good
 from tests.workflow.made import PLAN_TEXT
 from tests.workflow.test_summary import TEXT
 
@@ -184,6 +187,32 @@ def test_a_place_without_a_workflow_is_bad_use(home: Home) -> None:
     assert "there is no orchestration/ in it" in home.refuses("workflow", "status")
 
 
+def test_a_design_without_gaps_is_clean(home: Home) -> None:
+    for path, text in good().items():
+        home.write(path, text)
+    done = home.here("workflow", "check")
+
+    assert (done.code, done.out) == (0, f"no findings in 7 files of {home.folder}\n")
+
+
+def test_gaps_of_the_design_are_told_with_their_line_and_agent(home: Home) -> None:
+    for path, text in good().items():
+        home.write(path, text.replace("    verifier: api_verifier\n    inputs: [agents", "    inputs: [agents"))
+    (home.folder / instructions_of("docs")).unlink()
+    done = home.here("workflow", "check")
+    found = [(each["rule"], each["agent"]) for each in home.here("workflow", "check", "--json").document["findings"]]
+
+    assert done.code == 1
+    assert ("missing-verifier", "api") in found
+    assert ("missing-instructions", "docs") in found
+    assert done.out.splitlines()[-1] == f"{len(found)} findings in 6 files of {home.folder}"
+
+
+def test_what_was_begun_is_not_clean_until_it_is_filled_in(home: Home) -> None:
+    assert home.here("workflow", "init", "summary.md").code == 0
+    assert home.here("workflow", "check").code == 1
+
+
 # ---- status --------------------------------------------------------------------------------------
 
 
@@ -236,3 +265,51 @@ def test_a_status_that_can_not_be_read_is_told_in_one_line(home: Home) -> None:
     assert "shared_status.json is not there" in home.refuses("workflow", "status")
     home.write(SHARED_STATUS, "{")
     assert "this is not JSON" in home.refuses("workflow", "status", code=1)
+
+
+# ---- of a job ------------------------------------------------------------------------------------
+
+
+def playbook() -> str:
+    """A job whose workflow waits for the human: its first doer does not know what a user is."""
+    writes = [{"write": {"path": path, "text": text}} for path, text in good().items()]
+    plan = [*writes, {"write": {"path": "PLAN.md", "text": "plan"}}, {"assert": {"artifact": "PLAN.md", "text": "?"}}]
+    doubt = {"description": "Is the address unique?", "context": "the table", "category": "requirements",
+             "status": "escalated", "escalation_reason": "only the user knows"}  # fmt: skip
+    book = yaml.safe_load(LEADS)
+    book["agents"]["project-lead"][0]["do"] = plan
+    book["agents"]["project-lead"][2]["do"] = [{"send": {"to": "workflow-executor", "text": "run it"}}]
+    book["agents"]["database"] = [{"match": ".", "do": [{"note": doubt}, {"say": "blocked"}]}]
+    book["agents"]["workflow-architect"] = [{"match": ".", "do": [{"ask": {"text": "Is the address unique?"}}]}]
+    book["human"] = [{"match": "right|[?]", "verdict": "approve", "text": "yes"}] * 2
+    return str(yaml.safe_dump(book))
+
+
+def test_the_workflow_of_a_job_is_shown_from_the_bus_and_checked_in_its_tree(home: Home) -> None:
+    job = home.start(playbook())
+    done = home.here("workflow", "status", job)
+    document = home.here("workflow", "status", "--json").document
+
+    assert done.code == 0
+    assert done.out.startswith(f"user_management: in_progress, overall_completion_drive_gate blocked  (job {job})\n")
+    assert "database note_001 escalated (requirements): Is the address unique?" in done.out
+    assert document["place"] == f"job {job}"
+    assert [(agent["name"], agent["status"]) for agent in document["agents"]] == [
+        ("database", "blocked"),
+        ("api", "pending"),
+        ("docs", "pending"),
+    ]
+    assert document["agents"][0]["rounds"] == []
+    assert document["agents"][0]["unresolved"] == 1
+
+    checked = home.here("workflow", "check", job)
+    assert (checked.code, checked.out.splitlines()[-1].rpartition(" of ")[2]) == (0, f"job {job}"), checked.out
+
+
+def test_a_job_without_a_workflow_is_told_as_such(home: Home) -> None:
+    job = home.start()
+
+    assert f"job {job} has no workflow" in home.refuses("workflow", "check", job)
+    assert f"job {job} has no workflow" in home.refuses("workflow", "status", job)
+    assert "there is no job 'zzz'" in home.refuses("workflow", "status", "zzz")
+    assert "there is no orchestration/ in it" in home.refuses("workflow", "status")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import json
+import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,18 @@ from parley.adapters.roles import gather, to_json
 from parley.adapters.worktrees import Worktrees
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job
-from parley.faces.cli.desk import Place, columns, one_line, place_of, print_json, safe
+from parley.faces.cli.desk import Place, one_line, place_of, print_json
 from parley.faces.cli.orchestra import make, read_tree, root_of, summary_text
 from parley.faces.cli.restore import run_restore
+from parley.faces.cli.standings import from_files, on_the_bus, show
+from parley.ports import JobRow
 from parley.workflow.beginning import begin
+from parley.workflow.design import check_design
 from parley.workflow.drafts import read_drafts
-from parley.workflow.notes import unsettled
 from parley.workflow.plan import read_plan
-from parley.workflow.session import read_session
-from parley.workflow.status_file import DONE, read_status
 from parley.workflow.structure import check_structure
 from parley.workflow.summary import read_summary
-from parley.workflow.terms import FOLDER, PLAN, SHARED_STATUS, Finding, Status, session_of
-from parley.workflow.times import moment
+from parley.workflow.terms import FOLDER, PLAN, Finding
 
 LONGEST_LINE = 2_000
 
@@ -95,10 +96,12 @@ def _init(words: argparse.Namespace) -> int:
 def _check(words: argparse.Namespace) -> int:
     """Check every file, and the design."""
     place = place_of(words.repo)
-    root, where = _root(place, _first(words))
+    root, where, job = _root(place, _first(words))
     files, findings = read_tree(root)
-    roles = [to_json(role) for role in gather(place.root, config.read(place.root)).values()]
-    found = dict.fromkeys((*findings, *check_structure(files), *read_drafts(files, roles)[1]))
+    roles = _roles(place, job)
+    names = frozenset(str(role["name"]) for role in roles)
+    design = check_design(files, names, lambda path: os.path.lexists(root / path))
+    found = dict.fromkeys((*findings, *check_structure(files), *design, *read_drafts(files, roles)[1]))
     return _tell(list(found), where, words, len(files))
 
 
@@ -122,119 +125,45 @@ def _first(words: argparse.Namespace) -> str:
     return str(words.what[0]) if words.what else ""
 
 
-def _root(place: Place, what: str) -> tuple[Path, str]:
-    """The root of the tree that a word means: a folder, or a job; and what it is called."""
+def _roles(place: Place, job: JobRow | None) -> list[dict[str, Any]]:
+    """The roles that a job has, or that one would have which starts now."""
+    if job is None:
+        return [to_json(role) for role in gather(place.root, config.read(place.root)).values()]
+    return list(json.loads(job.settings).get("roles", ()))
+
+
+def _root(place: Place, what: str) -> tuple[Path, str, JobRow | None]:
+    """The root of the tree that a word means, a folder's or a job's; what it is called; the job, if it is one."""
     folder = Path(what) if what else place.root
     if folder.is_dir():
         root = root_of(folder.resolve())
         if root is None:
             remedy = "make one with `parley workflow init SUMMARY.md`, or name a folder or a job that has one"
             raise Trouble(f"{folder}: there is no {FOLDER}/ in it; {remedy}")
-        return root, str(folder)
+        return root, str(folder), None
     if "/" in what or what.endswith(".md"):
         raise Trouble(f"{what}: there is no such folder; name one that holds {FOLDER}/, or a job")
     with bus(place) as store:
-        job = find_job(store.jobs(), what).job
-    root = Worktrees(place.home, place.root).path(job, "")
+        row = find_job(store.jobs(), what)
+    root = Worktrees(place.home, place.root).path(row.job, f"job:{row.job}")
     if root_of(root) is None:
-        raise Trouble(f"job {job} has no workflow; `parley show {job}` tells what it does")
-    return root, f"job {job}"
+        raise Trouble(f"job {row.job} has no workflow; `parley show {row.job}` tells what it does")
+    return root, f"job {row.job}", row
 
 
 # ---- status --------------------------------------------------------------------------------------
 
 
 def _status(words: argparse.Namespace) -> int:
-    """Show where every agent stands."""
-    root, where = _root(place_of(words.repo), _first(words))
-    document = {"place": where, **_from_files(root)}
+    """Show where every agent stands: of a job as the bus has it, of a folder as its files do."""
+    place = place_of(words.repo)
+    what = _first(words)
+    found = None if what and Path(what).is_dir() else on_the_bus(place, what)
+    if found is None:
+        root, where, _ = _root(place, what)
+        found = {"place": where, **from_files(root)}
     if words.json:
-        print_json(document)
+        print_json(found)
     else:
-        _print(document)
+        show(found)
     return OK
-
-
-def _from_files(root: Path) -> dict[str, Any]:
-    """A workflow as its files tell it."""
-    files, _ = read_tree(root)
-    if SHARED_STATUS not in files:
-        raise Trouble(f"{root / SHARED_STATUS} is not there; `parley workflow check {root}` tells what else is missing")
-    shared, findings = read_status(files[SHARED_STATUS])
-    if shared is None:
-        raise Trouble(f"{findings[0]}; `parley workflow check {root}` tells all", FAILED)
-    plan = read_plan(files.get(PLAN, ""))[0]
-    agents = []
-    for name, entry in shared.agents.items():
-        session = read_session(files[session_of(name)], name)[0] if session_of(name) in files else None
-        agents.append(
-            {
-                "name": name,
-                "status": str(entry.status),
-                "notes": entry.notes,
-                "unresolved": entry.unresolved,
-                "version": entry.version,
-                "verifier": plan.workers[name].verifier if plan and name in plan.workers else "",
-                "dependencies": list(entry.dependencies),
-                "last_update": None if entry.last_update is None else moment(entry.last_update),
-                "unsettled": [
-                    {"note_id": note.note_id, "status": str(note.status), "category": str(note.category),
-                     "description": note.description}
-                    for note in unsettled(session)
-                ],
-            }
-        )  # fmt: skip
-    return {
-        "task": shared.task_id,
-        "status": shared.status,
-        "gate": shared.gate,
-        "agents": agents,
-        "verification": [
-            {"name": name, "status": str(check.status), "agents": list(check.agents)}
-            for name, check in shared.verification.items()
-        ],
-    }
-
-
-def _print(document: dict[str, Any]) -> None:
-    gate = document["gate"]
-    print(f"{document['task']}: {document['status']}, overall_completion_drive_gate {gate}  ({document['place']})")
-    rows = [("agent", "status", "notes", "version", "verifier", "waits for", "last update")]
-    standing = {agent["name"]: agent["status"] for agent in document["agents"]}
-    for agent in document["agents"]:
-        left = f" ({agent['unresolved']} unresolved)" if agent["unresolved"] else ""
-        waits = [name for name in agent["dependencies"] if standing.get(name) not in DONE]
-        version = str(agent["version"] or "-")
-        rows.append(
-            (
-                agent["name"],
-                agent["status"],
-                f"{agent['notes']}{left}",
-                version,
-                agent["verifier"] or "-",
-                ", ".join(waits) if agent["status"] == Status.PENDING and waits else "-",
-                agent["last_update"] or "-",
-            )
-        )
-    if not document["agents"]:
-        print("no agents yet: the plan names none")
-        return
-    _table(rows)
-    print()
-    _table([("verifier", "status", "agents")] + [
-        (check["name"], check["status"], ", ".join(check["agents"]) or "-") for check in document["verification"]
-    ])  # fmt: skip
-    for agent in document["agents"]:
-        if agent.get("reason"):
-            print(one_line(f"{agent['name']} is {agent['status']}: {agent['reason']}", LONGEST_LINE))
-        for note in agent["unsettled"]:
-            about = f" ({note['category']})" if note["category"] else ""
-            head = f"{agent['name']} {note['note_id']} {note['status']}{about}: "
-            print(one_line(head + note["description"], max(columns(), 60)))
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        print(safe(line.rstrip()))

@@ -1,0 +1,168 @@
+"""Where the agents of a workflow stand: from the bus of a job, or from the files of a folder; one document for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from parley.adapters.sqlite import SqliteStore
+from parley.faces.cli import FAILED, Trouble
+from parley.faces.cli.bus import bus, find_job, known_secrets
+from parley.faces.cli.desk import Place, columns, one_line, safe
+from parley.faces.cli.orchestra import read_tree
+from parley.workflow.flow import Flow
+from parley.workflow.notes import unsettled
+from parley.workflow.plan import read_plan
+from parley.workflow.session import read_session
+from parley.workflow.slots import CURRENT, current
+from parley.workflow.status_file import COMPLETE, DONE, IN_PROGRESS, STOPPED, Shared, read_status, shared_of
+from parley.workflow.terms import PLAN, SHARED_STATUS, Plan, Session, Standing, Status, session_of
+from parley.workflow.times import moment
+
+LONGEST_LINE = 2_000
+NARROWEST = 60
+_PHASES = {"running": IN_PROGRESS, "complete": COMPLETE, "stopped": STOPPED}
+
+
+def on_the_bus(place: Place, what: str) -> dict[str, Any] | None:
+    """The workflow of a job, or of the newest job that has one; None: there is none on the bus."""
+    if not SqliteStore.exists(place.home):
+        return None
+    with bus(place) as store:
+        rows = [find_job(store.jobs(), what)] if what else sorted(store.jobs(), key=lambda row: -row.created)
+        for row in rows:
+            slots = store.load(row.job).molecules
+            flow = current(slots) if CURRENT in slots else None
+            if flow is not None:
+                return {"place": f"job {row.job}", **_from_flow(flow, known_secrets(place).redact)}
+    return None
+
+
+def _from_flow(flow: Flow, redact: Callable[[str], str]) -> dict[str, Any]:
+    plan = flow.plan or Plan("", "", {}, ())
+    status = _PHASES.get(flow.phase, flow.phase)
+    shared = shared_of(
+        plan, flow.standings(), started=flow.started, status=status, gate=flow.gate, more=flow.added.values()
+    )
+    standings = {standing.name: standing for standing in flow.standings()}
+    sessions = {name: standing.session for name, standing in standings.items() if standing.session is not None}
+    document = _document(shared, {name: worker.verifier for name, worker in flow.workers.items()}, sessions, redact)
+    for agent in document["agents"]:
+        agent.update(_more(standings.get(agent["name"]) or Standing(agent["name"]), redact))
+    return document
+
+
+def _more(standing: Standing, redact: Callable[[str], str]) -> dict[str, Any]:
+    """What only the bus knows of an agent."""
+    return {
+        "rounds": [{"number": one.number, "verifier": one.verifier, "verdict": one.verdict} for one in standing.rounds],
+        "read": [{"agent": agent, "version": version} for agent, version in standing.read],
+        "last_progress": None if standing.last_progress is None else moment(standing.last_progress),
+        "crashes": standing.crashes,
+        "reason": redact(standing.reason),
+    }
+
+
+def from_files(root: Path) -> dict[str, Any]:
+    """A workflow as its files tell it."""
+    files, _ = read_tree(root)
+    if SHARED_STATUS not in files:
+        raise Trouble(f"{root / SHARED_STATUS} is not there; `parley workflow check {root}` tells what else is missing")
+    shared, findings = read_status(files[SHARED_STATUS])
+    if shared is None:
+        raise Trouble(f"{findings[0]}; `parley workflow check {root}` tells all", FAILED)
+    plan = read_plan(files.get(PLAN, ""))[0]
+    sessions: dict[str, Session] = {}
+    for name in shared.agents:
+        session = read_session(files.get(session_of(name), ""), name)[0]
+        if session is not None:
+            sessions[name] = session
+    verifiers = {name: worker.verifier for name, worker in plan.workers.items()} if plan else {}
+    return _document(shared, verifiers, sessions, str)
+
+
+def _document(
+    shared: Shared, verifiers: dict[str, str], sessions: dict[str, Session], redact: Callable[[str], str]
+) -> dict[str, Any]:
+    agents: list[dict[str, Any]] = []
+    for name, entry in shared.agents.items():
+        left = [
+            {
+                "note_id": note.note_id,
+                "status": str(note.status),
+                "category": str(note.category),
+                "description": redact(note.description),
+            }
+            for note in unsettled(sessions.get(name))
+        ]
+        agents.append(
+            {
+                "name": name,
+                "status": str(entry.status),
+                "notes": entry.notes,
+                "unresolved": entry.unresolved,
+                "version": entry.version,
+                "verifier": verifiers.get(name, ""),
+                "dependencies": list(entry.dependencies),
+                "last_update": None if entry.last_update is None else moment(entry.last_update),
+                "unsettled": left,
+            }
+        )
+    return {
+        "task": shared.task_id,
+        "status": shared.status,
+        "gate": shared.gate,
+        "agents": agents,
+        "verification": [
+            {"name": name, "status": str(check.status), "agents": list(check.agents)}
+            for name, check in shared.verification.items()
+        ],
+    }
+
+
+# ---- for people ----------------------------------------------------------------------------------
+
+
+def show(document: dict[str, Any]) -> None:
+    """Print the table, and what is not settled below it."""
+    gate = f"overall_completion_drive_gate {document['gate']}"
+    print(safe(f"{document['task']}: {document['status']}, {gate}  ({document['place']})"))
+    if not document["agents"]:
+        print("no agents yet: the plan names none")
+        return
+    standing = {agent["name"]: agent["status"] for agent in document["agents"]}
+    rows = [("agent", "status", "notes", "version", "verifier", "waits for", "last update")]
+    rows += [_row(agent, standing) for agent in document["agents"]]
+    _table(rows)
+    print()
+    checks = [(check["name"], check["status"], ", ".join(check["agents"]) or "-") for check in document["verification"]]
+    _table([("verifier", "status", "agents"), *checks])
+    for agent in document["agents"]:
+        if agent.get("reason"):
+            print(one_line(f"{agent['name']} is {agent['status']}: {agent['reason']}", LONGEST_LINE))
+        for note in agent["unsettled"]:
+            about = f" ({note['category']})" if note["category"] else ""
+            head = f"{agent['name']} {note['note_id']} {note['status']}{about}: "
+            print(one_line(head + note["description"], max(columns(), NARROWEST)))
+
+
+def _row(agent: dict[str, Any], standing: dict[str, str]) -> tuple[str, str, str, str, str, str, str]:
+    left = f" ({agent['unresolved']} unresolved)" if agent["unresolved"] else ""
+    waits = [name for name in agent["dependencies"] if standing.get(name) not in DONE]
+    return (
+        agent["name"],
+        agent["status"],
+        f"{agent['notes']}{left}",
+        str(agent["version"] or "-"),
+        agent["verifier"] or "-",
+        ", ".join(waits) if agent["status"] == Status.PENDING and waits else "-",
+        agent["last_update"] or "-",
+    )
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        print(safe(line.rstrip()))
