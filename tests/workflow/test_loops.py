@@ -15,12 +15,22 @@ SAME = [
     ("Which password hashing algorithm?", "What algorithm for password hashing"),
     ("Should I use Python or bash to parse this log file?", "Python or bash to parse the log file?"),
     ("Should this be REST or GraphQL?", "GraphQL or REST?"),
+    ("Should email be unique?", "Should emails be unique in the users table?"),
+    ("Can the price be negative?", "May prices be negative?"),
+    ("Which password hashing algorithm?", "Which password hashing algorithm should I use?"),
+    ("Do we need pagination on the list endpoint?", "Is pagination needed for the list endpoint?"),
     ("???", "???"),
+    ("Should it be?", "should it BE"),
 ]
 OTHER = [
     ("Should email be unique?", "Should names be unique?"),
     ("Should email be unique?", "Which database is used?"),
     ("Which database?", "Which framework?"),
+    ("Which port does the API use?", "Which port does the frontend use?"),
+    ("Which database is used for the tests, and where is it?", "Is the email unique?"),
+    ("Should deleted users be kept?", "Should deleted users be listed?"),
+    ("Which hash?", "Which hash for the tokens of the API, and where are they kept?"),
+    ("What happens if the user already exists?", "Which roles does a user have?"),
     ("???", "!"),
     ("", "Which database?"),
 ]
@@ -39,8 +49,8 @@ def test_another_question_is_another(one: str, other: str) -> None:
 
 
 def test_the_threshold_decides() -> None:
-    assert similar("Should email be unique?", "Should names be unique?", 75)
-    assert not similar("Should email be unique?", "Should the email be unique?", 99)
+    assert similar("Should email be unique?", "Should names be unique?", 60)
+    assert not similar("Is a list sorted by date?", "Is a list sorted by name?", 95)
 
 
 @settings(max_examples=60)
@@ -58,12 +68,11 @@ def test_the_third_of_a_kind_is_a_loop(question: str, before: int) -> None:
 
 
 def test_a_loop_is_told_with_the_questions_that_are_alike_and_no_others() -> None:
-    history = ["Which database?", "Should email be unique?", "Should the email be unique?", "Which port?"]
+    history = ["Which database?", "Should email be unique?", "Which port?"]
 
     assert loop(history, "Is the email supposed to be unique?", THRESHOLD) == ()
-    assert loop([*history, "should email be unique"], "Should email be unique?", THRESHOLD) == (
+    assert loop([*history, "should the email be unique"], "Is the email supposed to be unique?", THRESHOLD) == (
         "Should email be unique?",
-        "Should the email be unique?",
-        "should email be unique",
-        "Should email be unique?",
+        "should the email be unique",
+        "Is the email supposed to be unique?",
     )

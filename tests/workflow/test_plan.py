@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parley.workflow.matter import MOST_NODES
 from parley.workflow.plan import read_plan, render_plan
+from parley.workflow.strictly import MOST_FINDINGS
 from parley.workflow.terms import PLAN, Acceptance, Plan, Remedy, Task
 from tests.workflow.made import PLAN_TEXT, mutations, plans
 
@@ -159,12 +161,21 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_aliases_cannot_make_a_small_file_large() -> None:
-    rows = "\n".join(f"  a{number}: {{owns: *x}}" for number in range(3000))
-    items = ", ".join(f"f{number}" for number in range(3000))
+    rows = "\n".join(f"  a{number}: {{owns: *x}}" for number in range(1000))
+    items = ", ".join(f"f{number}" for number in range(1000))
     plan, findings = read_plan(f"---\nagents:\n  first: {{owns: &x [{items}]}}\n{rows}\n---\n")
 
     assert plan is None
     assert "aliases" in findings[-1].text
+
+
+def test_no_more_is_read_or_told_than_a_plan_may_have() -> None:
+    many = read_plan("---\nstages: [" + "a," * (MOST_NODES + 10) + "]\n---\n")
+    unknown = read_plan("---\n" + "".join(f"k{number}: 1\n" for number in range(300)) + "---\n")
+
+    assert many[0] is None
+    assert "more than 50000 values" in many[1][0].text
+    assert len(unknown[1]) == MOST_FINDINGS
 
 
 def test_an_alias_of_itself_is_told() -> None:

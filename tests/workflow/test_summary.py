@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from parley.workflow.beginning import begin
 from parley.workflow.plan import LONGEST_SLUG, SLUG, read_plan
 from parley.workflow.status_file import read_status
+from parley.workflow.strictly import MOST_FINDINGS
 from parley.workflow.structure import check_structure
 from parley.workflow.summary import SECTIONS, Decision, Summary, read_summary, render_summary, slug, summary_of
 from parley.workflow.terms import PLAN, SHARED_STATUS
@@ -186,3 +187,14 @@ def test_with_a_plan_every_agent_gets_its_folder_its_instructions_and_its_place_
     assert re.search("To be defined", api)
     assert "orchestration/agents/api_agent/task_output" in begun.folders
     assert "orchestration/agents/api_verifier/task_output" not in begun.folders
+
+
+@pytest.mark.parametrize("heading", ["# " + "#" * 400_000 + "x", "# " + " " * 400_000 + "x", "## " + "*" * 400_000])
+def test_a_heading_of_any_length_is_read_in_no_time(heading: str) -> None:
+    assert read_summary(heading, FILE)[0] is None
+
+
+def test_no_more_findings_are_told_than_anybody_would_read() -> None:
+    text = TEXT.replace("- Which port\n", "- [x]\n" * 5000)
+
+    assert len(read_summary(text, FILE)[1]) == MOST_FINDINGS

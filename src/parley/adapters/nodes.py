@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -33,29 +34,33 @@ def position(text: str, index: int) -> tuple[int, int]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes, and stops at a depth that would exhaust the stack."""
+    """Composes nodes, and stops at a depth that would exhaust the stack, or where there are more than wanted."""
 
     depth = 0
+    left = math.inf
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        self.left -= 1
+        if self.depth > MAX_DEPTH or self.left < 0:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] # the stubs lack it
-            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", mark)
+            problem = f"nested deeper than {MAX_DEPTH} levels" if self.left >= 0 else "more values than can be read"
+            raise yaml.composer.ComposerError(None, None, problem, mark)
         try:
             return super().compose_node(parent, index)
         finally:
             self.depth -= 1
 
 
-def compose(text: str, name: str) -> yaml.Node | None:
-    """The tree of a text's one document; None if there is none."""
+def compose(text: str, name: str, most: float = math.inf) -> yaml.Node | None:
+    """The tree of a text's one document, with so many nodes at most; None if there is none."""
     try:
         loader = _Loader(text)
     except yaml.reader.ReaderError as error:
         line, column = position(text, error.position)
         problem = "this character is not allowed in YAML; remove it or write it as an escape"
         raise PlaybookError(name, line, column, problem) from error
+    loader.left = most
     try:
         node: yaml.Node | None = loader.get_single_node()
     except yaml.MarkedYAMLError as error:

@@ -12,11 +12,12 @@ from typing import Any
 import yaml
 
 from parley.adapters.nodes import NULL, TAG, PlaybookError, advice, compose, is_number, quoted
+from parley.workflow.strictly import MOST_FINDINGS
 from parley.workflow.terms import Finding
 
 FENCE = "---"
 MOST_CHARACTERS = 1_000_000
-MOST_NODES = 200_000
+MOST_NODES = 50_000  # a plan of 200 agents has 8000
 # Where a text belongs it is taken as it is written: `goal: yes` is the word.
 _TEXTS = frozenset(TAG + kind for kind in ("str", "bool", "int", "float", "timestamp", "value", "merge"))
 
@@ -47,11 +48,13 @@ def tree(text: str, file: str) -> tuple[yaml.Node | None, str]:
         raise Broken(0, f"the file has {len(text)} characters", f"keep it within {MOST_CHARACTERS}")
     matter, prose = split(text)
     try:
-        return compose(matter, file), prose
+        return compose(matter, file, MOST_NODES), prose
     except PlaybookError as error:
         problem, _, remedy = str(error).partition(": ")[2].rpartition("; ")
         if r"'\t'" in problem:
             problem, remedy = "a tab stands where YAML allows only spaces", "indent with spaces"
+        elif "more values" in problem:
+            problem, remedy = f"the front matter has more than {MOST_NODES} values", "make it smaller"
         raise Broken(error.line, problem, remedy) from error
 
 
@@ -65,7 +68,12 @@ class Reader:
 
     def find(self, node: yaml.Node, agent: str, rule: str, text: str, remedy: str) -> None:
         """Note down what is wrong at a node."""
-        self.findings.append(Finding(self.file, line_of(node), agent, rule, text, remedy))
+        self.tell(line_of(node), agent, rule, text, remedy)
+
+    def tell(self, line: int, agent: str, rule: str, text: str, remedy: str) -> None:
+        """Note down what is wrong on a line."""
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(Finding(self.file, line, agent, rule, text, remedy))
 
     def weigh(self, node: yaml.Node) -> None:
         """Count a node that is read."""
@@ -94,7 +102,8 @@ class Reader:
                 self.find(key_node, agent, "duplicate-key", f"{quoted(key)} is given twice in {what}", remedy)
             elif known is not None and key not in known:
                 text = f"{quoted(key)} is not a key of {what}"
-                self.find(key_node, agent, "unknown-key", text, advice(key, known))
+                near = advice(key, known) if len(self.findings) < MOST_FINDINGS else ""  # looking for one takes time
+                self.find(key_node, agent, "unknown-key", text, near)
             elif key:
                 found[key] = (key_node, value_node)
         return found

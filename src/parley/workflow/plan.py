@@ -92,8 +92,7 @@ class _Reading:
         entries = reader.entries(node, "the front matter", known=_KEYS)
         for key in ("task", "goal", "stages", "agents"):
             if key not in entries:
-                finding = Finding(PLAN, 1, "", "missing-key", f"the front matter has no {key!r}", f"add `{key}: …`")
-                reader.findings.append(finding)
+                reader.tell(1, "", "missing-key", f"the front matter has no {key!r}", f"add `{key}: …`")
         values = {key: value for key, (_, value) in entries.items()}
         workers = self.workers(values.get("agents"))
         task = reader.text(values.get("task"), "task")

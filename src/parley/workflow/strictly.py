@@ -15,6 +15,7 @@ from parley.workflow.terms import Finding
 
 MOST_CHARACTERS = 1_000_000
 DEEPEST = 32
+MOST_FINDINGS = 100  # in one file; who has so many corrects these first
 LATEST = 253_402_300_799  # the last second of the year 9999
 _SHOWN = 40
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
@@ -76,7 +77,8 @@ class Fields:
 
     def find(self, rule: str, name: str, text: str, remedy: str) -> None:
         """Note down what is wrong with a field."""
-        self.findings.append(Finding(self.file, 0, self.agent, rule, f"{self.place(name)} {text}", remedy))
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(Finding(self.file, 0, self.agent, rule, f"{self.place(name)} {text}", remedy))
 
     def only(self, known: tuple[str, ...]) -> None:
         """No fields but these."""

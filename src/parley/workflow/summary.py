@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from unicodedata import normalize
 
 from parley.workflow.plan import LONGEST_SLUG
+from parley.workflow.strictly import MOST_FINDINGS
 from parley.workflow.terms import FOLDER, Finding
 
 MOST_CHARACTERS = 1_000_000
@@ -23,7 +24,7 @@ OPEN = "Open Items"
 DEPENDENCIES = "Dependencies & Integration Points"
 SECTIONS = (GOAL, DECISIONS, CONSTRAINTS, QUESTIONS, OPEN, DEPENDENCIES)
 
-_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
+_HEADING = re.compile(r" {0,3}(#{1,6})\s(.*)")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _ITEM = re.compile(r"(\s*)[-*+]\s+(.*)")
 _FIELD = re.compile(r"\**(decision|rationale|alternatives considered|q|a)\**\s*:\**\s*(.*)", re.IGNORECASE | re.DOTALL)
@@ -92,7 +93,8 @@ class _Reading:
         self.sections: dict[str, tuple[int, list[_Line]]] = {}
 
     def find(self, line: int, rule: str, text: str, remedy: str) -> None:
-        self.findings.append(Finding(self.file, line, "", rule, text, remedy))
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(Finding(self.file, line, "", rule, text, remedy))
 
     def summary(self) -> Summary | None:
         if len(self.text) > MOST_CHARACTERS:
@@ -129,11 +131,12 @@ class _Reading:
             if mark and fence in ("", mark[1]):
                 fence = "" if fence else mark[1]
             heading = None if fence else _HEADING.fullmatch(line.rstrip("\r"))
+            title = heading[2].rstrip().rstrip("#").strip() if heading else ""
             if heading and len(heading[1]) == 1:
-                self.head(number, heading[2])
+                self.head(number, title)
                 lines = []
             elif heading and len(heading[1]) == 2:  # noqa: PLR2004 - ##
-                name, lines = known.get(_key(heading[2]), ""), []
+                name, lines = known.get(_key(title), ""), []
                 if name in self.sections:
                     self.find(number, "duplicate-section", f"{name!r} stands here for the second time", "join the two")
                 elif name:
