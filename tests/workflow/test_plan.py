@@ -121,6 +121,7 @@ WRONG = [
     ("    role: coder", "\trole: coder", 9, "front-matter", "a tab stands where YAML allows only spaces"),
     ("    role: coder", "    roel: coder", 9, "unknown-key", "'roel' is not a key of agent database_agent"),
     ("    role: coder", "    role: coder\n    role: tester", 10, "duplicate-key", "'role' is given twice"),
+    ("    role: coder", "    null: coder", 9, "unknown-key", "agent database_agent has an empty key"),
     ("    role: coder", "    <<: {a: b}", 9, "merge-key", "'<<'"),
     ("    depends_on: [database_agent]\n    verifier: api", "    depends_on: db\n    verifier: api", 23, "wrong-value",
      "depends_on must be a list"),

@@ -82,7 +82,12 @@ def test_a_summary_becomes_the_whole_structure(home: Home) -> None:
     }
     assert made["conversation_summary_user_management.md"] == TEXT
     assert "## To be filled in" in made["workflow_coordination_plan.md"]
-    assert done.out.splitlines()[-1].startswith("next: fill in what it names, then `parley workflow check ")
+    assert done.out.splitlines()[3:] == [
+        "made orchestration/conversation_summary_user_management.md",
+        "made orchestration/shared_status.json",
+        "made orchestration/workflow_coordination_plan.md",
+        "next: fill in what it names, then `parley workflow check .`",
+    ]
 
 
 def test_a_plan_that_is_there_is_kept_and_its_agents_get_their_folders(home: Home) -> None:
@@ -156,7 +161,7 @@ def test_findings_are_told_one_by_one_and_counted(home: Home) -> None:
     assert done.code == 1
     assert f"{PLAN}:3: 'gaol' is not a key of the front matter; did you mean 'goal'? [unknown-key]" in lines
     assert [line for line in lines if line.startswith(f"{session_of('api_agent')}:1: api_agent: this is not JSON")]
-    assert lines[-1] == f"{len(lines) - 1} findings in 4 files of {home.folder}"
+    assert lines[-1] == f"{len(lines) - 1} findings in 4 files of ."
 
     document = home.here("workflow", "check", "orchestration", "--json").document
     assert document["count"] == len(document["findings"]) == len(lines) - 1
@@ -180,6 +185,13 @@ def test_what_is_no_file_of_text_is_told(home: Home) -> None:
     assert "\x1b" not in out
 
 
+def test_a_folder_that_is_a_link_is_no_workflow(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (home.folder / "orchestration").symlink_to(tmp_path / "elsewhere")
+
+    assert "there is no orchestration/ in it" in home.refuses("workflow", "check")
+
+
 def test_a_place_without_a_workflow_is_bad_use(home: Home) -> None:
     assert "there is no orchestration/ in it" in home.refuses("workflow", "check")
     assert "there is no such folder" in home.refuses("workflow", "check", "some/where")
@@ -192,7 +204,7 @@ def test_a_design_without_gaps_is_clean(home: Home) -> None:
         home.write(path, text)
     done = home.here("workflow", "check")
 
-    assert (done.code, done.out) == (0, f"no findings in 7 files of {home.folder}\n")
+    assert (done.code, done.out) == (0, "no findings in 7 files of .\n")
 
 
 def test_gaps_of_the_design_are_told_with_their_line_and_agent(home: Home) -> None:
@@ -205,7 +217,7 @@ def test_gaps_of_the_design_are_told_with_their_line_and_agent(home: Home) -> No
     assert done.code == 1
     assert ("missing-verifier", "api") in found
     assert ("missing-instructions", "docs") in found
-    assert done.out.splitlines()[-1] == f"{len(found)} findings in 6 files of {home.folder}"
+    assert done.out.splitlines()[-1] == f"{len(found)} findings in 6 files of ."
 
 
 def test_what_was_begun_is_not_clean_until_it_is_filled_in(home: Home) -> None:
@@ -222,7 +234,7 @@ def test_the_status_is_a_table_of_agents_notes_gates_and_versions(home: Home) ->
 
     assert done.code == 0
     assert done.out == (
-        f"user_management: in_progress, overall_completion_drive_gate blocked  ({home.folder})\n"
+        "user_management: in_progress, overall_completion_drive_gate blocked  (.)\n"
         "agent           status   notes             version  verifier           waits for       last update\n"
         "database_agent  blocked  1 (1 unresolved)  1        database_verifier  -               2024-09-28T16:13:20Z\n"
         "api_agent       pending  0                 -        api_verifier       database_agent  -\n"
@@ -260,8 +272,16 @@ def test_the_status_is_one_document_too(home: Home) -> None:
     }
 
 
-def test_a_status_that_can_not_be_read_is_told_in_one_line(home: Home) -> None:
+def test_a_plan_alone_shows_who_will_take_part(home: Home) -> None:
     home.write(PLAN, PLAN_TEXT)
+    document = home.here("workflow", "status", "--json").document
+
+    assert document["status"] == "pending"
+    assert [agent["status"] for agent in document["agents"]] == ["pending"] * 3
+
+
+def test_a_status_that_can_not_be_read_is_told_in_one_line(home: Home) -> None:
+    home.write(PLAN, "")
     assert "shared_status.json is not there" in home.refuses("workflow", "status")
     home.write(SHARED_STATUS, "{")
     assert "this is not JSON" in home.refuses("workflow", "status", code=1)

@@ -97,7 +97,9 @@ class Reader:
                 self.find(key_node, agent, "merge-key", "'<<' does not merge mappings here", "write the keys out")
                 continue
             key = self.text(key_node, f"a key of {what}", agent)
-            if key in found:
+            if not key and isinstance(key_node, yaml.ScalarNode):
+                self.find(key_node, agent, "unknown-key", f"{what} has an empty key", "name it, or remove the line")
+            elif key in found:
                 remedy = "remove one of them"
                 self.find(key_node, agent, "duplicate-key", f"{quoted(key)} is given twice in {what}", remedy)
             elif known is not None and key not in known:

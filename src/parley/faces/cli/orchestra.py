@@ -10,7 +10,7 @@ from pathlib import Path
 from parley.faces.cli import FAILED, Trouble
 from parley.workflow.beginning import Beginning
 from parley.workflow.structure import is_output
-from parley.workflow.terms import FOLDER, PLAN, SHARED_STATUS, Finding
+from parley.workflow.terms import FOLDER, Finding
 
 MOST_BYTES = 1_000_000  # of one file
 MOST_FILES = 20_000
@@ -18,13 +18,17 @@ DEEPEST = 32
 
 
 def root_of(folder: Path) -> Path | None:
-    """The tree's root, from itself or from its orchestration/; None: there is no workflow here."""
-    if (folder / FOLDER).is_dir():
-        return folder
-    own = (Path(PLAN).name, Path(SHARED_STATUS).name, "agents")
-    if folder.name == FOLDER or any((folder / name).exists() for name in own):
-        return folder.parent if folder.name == FOLDER and folder.is_dir() else None
+    """The tree's root, from itself or from its orchestration/; None: there is no workflow here. No link is one."""
+    for root in (folder, folder.parent) if folder.name == FOLDER else (folder,):
+        if (root / FOLDER).is_dir() and not (root / FOLDER).is_symlink():
+            return root
     return None
+
+
+def shown(path: Path) -> str:
+    """A path as it is told: from here, where it lies below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def read_tree(root: Path) -> tuple[dict[str, str], list[Finding]]:

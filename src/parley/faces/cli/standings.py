@@ -67,12 +67,15 @@ def _more(standing: Standing, redact: Callable[[str], str]) -> dict[str, Any]:
 def from_files(root: Path) -> dict[str, Any]:
     """A workflow as its files tell it."""
     files, _ = read_tree(root)
-    if SHARED_STATUS not in files:
-        raise Trouble(f"{root / SHARED_STATUS} is not there; `parley workflow check {root}` tells what else is missing")
-    shared, findings = read_status(files[SHARED_STATUS])
-    if shared is None:
-        raise Trouble(f"{findings[0]}; `parley workflow check {root}` tells all", FAILED)
     plan = read_plan(files.get(PLAN, ""))[0]
+    if SHARED_STATUS in files:
+        shared, findings = read_status(files[SHARED_STATUS])
+        if shared is None:
+            raise Trouble(f"{findings[0]}; `parley workflow check {root}` tells all", FAILED)
+    elif plan is not None:
+        shared = shared_of(plan)  # it is planned, and has not begun
+    else:
+        raise Trouble(f"{root / SHARED_STATUS} is not there; `parley workflow check {root}` tells what else is missing")
     sessions: dict[str, Session] = {}
     for name in shared.agents:
         session = read_session(files.get(session_of(name), ""), name)[0]

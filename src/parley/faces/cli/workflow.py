@@ -16,7 +16,7 @@ from parley.adapters.worktrees import Worktrees
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, one_line, place_of, print_json
-from parley.faces.cli.orchestra import make, read_tree, root_of, summary_text
+from parley.faces.cli.orchestra import make, read_tree, root_of, shown, summary_text
 from parley.faces.cli.restore import run_restore
 from parley.faces.cli.standings import from_files, on_the_bus, show
 from parley.ports import JobRow
@@ -84,9 +84,9 @@ def _init(words: argparse.Namespace) -> int:
         print_json({"task": summary.task, "folder": str(folder / FOLDER), "made": made})
         return OK
     for path in made:
-        print(f"made {folder / path}")
+        print(f"made {shown(folder / path)}")
     rest = "fill in what it names" if plan is None else "write what the agents' instructions lack"
-    print(f"next: {rest}, then `parley workflow check {folder}`")
+    print(f"next: {rest}, then `parley workflow check {shown(folder)}`")
     return OK
 
 
@@ -140,7 +140,7 @@ def _root(place: Place, what: str) -> tuple[Path, str, JobRow | None]:
         if root is None:
             remedy = "make one with `parley workflow init SUMMARY.md`, or name a folder or a job that has one"
             raise Trouble(f"{folder}: there is no {FOLDER}/ in it; {remedy}")
-        return root, str(folder), None
+        return root, shown(folder), None
     if "/" in what or what.endswith(".md"):
         raise Trouble(f"{what}: there is no such folder; name one that holds {FOLDER}/, or a job")
     with bus(place) as store:
