@@ -1,6 +1,13 @@
 """Workflows run by the engine, from their plan to their report, with scripted agents."""
 
-from tests.engine.stage import Rule, always, on, say, write
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from tests.engine.stage import JOB, Action, Rule, always, on, say, sleep, write
 from tests.workflow.book import PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 
 ONE_TWO = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
@@ -190,3 +197,145 @@ def test_the_human_may_stop_it() -> None:
     assert stage.flow.phase == "stopped"
     assert stage.flow.gate == "blocked"
     assert "[WORKFLOW stopped]" in "".join(stage.bodies("project-lead"))
+
+
+# ---- silence -------------------------------------------------------------------------------------
+
+SILENT = [on(r"^\[TASK\]", sleep(100)), *doer("one")]
+
+
+def stalling(remedy: str, agents: Mapping[str, Sequence[Rule]] = MappingProxyType({}), human: Any = None) -> Workflow:
+    text = plan({"name": "one", "on_stall": remedy, "stall_seconds": 20}, {"name": "two"}, stages=[["one", "two"]])
+    said = [*(human or ()), {"match": ".", "verdict": "approve", "repeat": True}]
+    return Workflow(text, {"one": SILENT, "two": doer("two"), **agents}, said, time_limit_seconds=1000)
+
+
+def stalls(stage: Workflow) -> list[str]:
+    return [str(one.action) for one in stage.flow.actions]
+
+
+def test_a_stalled_doer_is_told_of_to_the_human_where_its_contract_says_escalate() -> None:
+    stage = stalling("escalate", human=[{"match": "one shows no sign of life", "text": "go on"}]).done()
+
+    assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
+    assert stalls(stage) == ["escalate"]
+    assert any(text.startswith("[AGAIN] one: go on") for text in stage.told("one"))
+
+
+def test_a_stalled_doer_is_abandoned_where_its_contract_says_so() -> None:
+    stage = stalling("abandon").done()
+
+    assert stage.statuses() == {"one": "failed", "two": "session_complete"}
+    assert stalls(stage) == ["abandon"]
+
+
+@pytest.mark.parametrize("remedy", ["re-plan", "re-scope"])
+def test_a_stalled_doer_is_the_architects_where_its_contract_says_so(remedy: str) -> None:
+    stage = stalling(remedy, {"workflow-architect": [answers("one", "smaller steps")]}).done()
+
+    assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
+    assert stalls(stage) == [remedy]
+    assert stage.told("workflow-architect")[0].startswith("[STALLED] one ")
+    assert f"| {remedy} |" in stage.files()["orchestration/task-orchestration.md"]
+
+
+# ---- files instead of tools ----------------------------------------------------------------------
+
+
+def session(*notes: Mapping[str, Any]) -> Action:
+    document = {"task_id": "one_1727539200", "session_start": 1800000006, "notes": list(notes)}
+    return write("orchestration/agents/one/completion_drive/session_current.json", json.dumps(document))
+
+
+BY_FILE = {
+    "note_id": "note_001", "timestamp": 1800000006, "description": "is it unique?", "context": "the table",
+    "status": "open", "category": "implementation_detail", "resolution": None, "resolved_by": None,
+    "resolution_timestamp": None, "escalation_reason": None,
+}  # fmt: skip
+
+
+def test_a_note_may_be_made_and_settled_in_its_file() -> None:
+    settled = {"status": "resolved", "resolution": "it is", "resolved_by": "agent_self", "resolution_timestamp": 1}
+    one = [
+        on(r"^\[TASK\]", session({**BY_FILE, **settled}), write(output("one"), "one")),
+        always(".", say("so")),
+    ]
+    stage = Workflow(ALONE, {"one": one}).done()
+
+    found = stage.flow.members["one"].standing.session
+    assert found is not None
+    assert [(one.description, one.status) for one in found.notes] == [("is it unique?", "resolved")]
+    assert found.notes[0].resolved_by == "agent_self"
+    assert found.notes[0].resolution_timestamp != 1  # when that was is not its to say
+
+
+def test_what_is_wrong_with_a_file_is_told_and_changes_nothing() -> None:
+    status = write("orchestration/shared_status.json", '{"agents": {"one": {"status": "verified"}}}')
+    one = [
+        on(r"^\[TASK\]", session({**BY_FILE, "status": "done"}), status, write(output("one"), "one")),
+        always(".", say("so")),
+    ]
+    stage = Workflow(ALONE, {"one": one}).done()
+
+    told = stage.told("one")[1]
+    assert "session_current.json: one: notes[0].status" in told
+    assert "shared_status.json" in told
+    assert stage.flow.members["one"].standing.session.notes == ()  # type: ignore[union-attr]
+
+
+# ---- ownership and merges ------------------------------------------------------------------------
+
+
+def test_what_belongs_to_another_stays_out_however_it_was_written() -> None:
+    one = doer("one")
+    one[0]["do"].insert(0, write("src/two/two.py", "by a tool"))
+    stage = Workflow(ONE_TWO, {"one": one, "two": doer("two")}).until(lambda s: s.busy("one"))
+    stage.disk.work[JOB, stage.thread("one")]["src/two/more.py"] = "by a shell"
+    stage.done()
+
+    assert stage.files()["src/two/two.py"] == "two"
+    assert "src/two/more.py" not in stage.files()
+    assert "src/two/more.py belongs to two (rule: two owns src/two/**)" in stage.told("one")[1]
+
+
+CONFLICT = plan(
+    {"name": "one", "owns": ["src/one/**", "shared.txt"]},
+    {"name": "two", "owns": ["src/two/**"]},
+    stages=[["one", "two"]],
+)
+"""Two doers side by side; a re-scope gives one's file to the other in mid-work."""
+
+
+def conflicting() -> Workflow:
+    """Both sides have changed one file, each while it was theirs."""
+    one, two = doer("one"), doer("two")
+    one[0]["do"].insert(0, write("shared.txt", "of one"))
+    two[0]["do"][:0] = [write("shared.txt", "of two"), sleep(15)]
+    integrator = [always(r"^\[INTEGRATE\]", write("shared.txt", "of both"), say("settled"))]
+    return Workflow(
+        CONFLICT.replace('"src/two/**"', '"src/two/**",\n"shared.txt"'),
+        {"one": one, "two": two, "integrator": integrator},
+    )
+
+
+def test_a_conflict_is_settled_by_the_integrator_and_proved_by_the_commands_of_both_sides() -> None:
+    stage = conflicting().done()
+
+    assert stage.files()["shared.txt"] == "of both"
+    last = stage.flow.merges[-1]
+    assert (last.agent, last.taken, last.trivial, last.resolved_by) == ("two", True, False, "integrator")
+    assert last.conflicts == ("shared.txt",)
+    assert {proof.command for proof in last.proofs} == {"test -f one", "test -f two"}
+
+
+def test_a_conflict_that_is_left_open_is_not_taken() -> None:
+    stage = conflicting()
+    stage.settings["agents"]["integrator"] = [
+        on("bringing two", say("nothing to do")), always(".", say("nor now")),
+    ]  # fmt: skip
+    stage.settings["agents"]["workflow-architect"] = [always(".", say("?"))]
+    stage.row = stage.row._replace(settings=json.dumps(stage.settings))
+    stage.until(lambda s: any(not one.taken for one in s.flow.merges) if s.started("one") else False)
+
+    assert "conflicts are left in shared.txt" in stage.flow.merges[-1].reason
+    assert stage.disk.work[JOB, stage.thread("workflow-executor")]["shared.txt"] == "of one"

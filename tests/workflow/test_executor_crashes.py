@@ -1,0 +1,75 @@
+"""A workflow whose process dies between any two status changes comes to the same end."""
+
+import pytest
+
+from tests.engine.stage import Rule, always, on, say, write
+from tests.workflow.book import PROVER, Workflow, note, output, plan, proved, resolve, verdict
+
+HELP = note(description="which?", context="c", status="escalated", escalation_reason="r", category="scope")
+TEXT = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
+AGENTS: dict[str, list[Rule]] = {
+    "one": [
+        on(r"^\[TASK\]", HELP, say("stuck")),
+        on(r"^\[ANSWERS\]", write("src/one/one.py", "one"), write(output("one"), "one")),
+        always(".", say("so")),
+    ],
+    "two": [
+        on(r"^\[TASK\]", write("src/two/two.py", "two"), write(output("two"), "two")),
+        always(".", say("so")),
+    ],
+    "judge": [on("two, round 1", verdict("rejected", "short")), always(".", verdict("verified"))],
+    "prover": [on("one, merge 1", proved(2)), *PROVER],
+    "workflow-architect": [
+        on(r"^\[ESCALATION\]", resolve(agent="one", note_id="note_001", answer="x", source="planning"))
+    ],
+}
+
+
+def end(stage: Workflow) -> tuple[object, ...]:
+    """What must be the same however it came about."""
+    flow = stage.flow
+    rounds = {name: [one.verdict for one in member.standing.rounds] for name, member in flow.members.items()}
+    notes = [(one.note_id, one.status) for one in flow.members["one"].standing.session.notes]  # type: ignore[union-attr]
+    files = {path: text for path, text in stage.files().items() if path.startswith(("src/", output("one")))}
+    taken = sorted((one.agent, one.taken) for one in flow.merges)
+    return stage.statuses(), rounds, notes, files, taken, flow.gate
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> tuple[tuple[object, ...], list[str]]:
+    stage = Workflow(TEXT, AGENTS).done()
+    return end(stage), list(stage.fuse.seen)
+
+
+def begun(acts: list[str]) -> int:
+    """How many acts come before the workflow: the commit that starts the first doer is the one before its tree."""
+    return acts.index("refresh") - 4
+
+
+def test_a_crash_before_any_commit_leads_to_the_same_end(undisturbed: tuple[tuple[object, ...], list[str]]) -> None:
+    due, acts = undisturbed
+    for number in range(acts[: begun(acts)].count("commit") + 1, acts.count("commit") + 1):
+        stage = Workflow(TEXT, AGENTS)
+        stage.die_at("commit", number)
+        assert end(stage.done()) == due, number
+        assert stage.processes > 1, number
+
+
+def test_so_does_one_right_after_any_kind_of_effect(undisturbed: tuple[tuple[object, ...], list[str]]) -> None:
+    due, acts = undisturbed
+    for what in sorted(set(acts[begun(acts) :]) - {"commit"}):
+        number = acts[: begun(acts)].count(what) + 1
+        stage = Workflow(TEXT, AGENTS)
+        stage.die_at(what, number, "after")
+        assert end(stage.done()) == due, (what, number)
+        assert stage.processes > 1, (what, number)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_so_does_one_at_every_single_effect(when: str, undisturbed: tuple[tuple[object, ...], list[str]]) -> None:
+    due, acts = undisturbed
+    for number in range(1, len(acts) + 1):
+        stage = Workflow(TEXT, AGENTS)
+        stage.die_at("", number, when)
+        assert end(stage.done()) == due, (number, acts[number - 1], when)
