@@ -48,8 +48,10 @@ def test_what_a_workers_shell_does_to_anothers_files_is_put_back_and_kept_in_the
     write_files(tmp_path, {"db/schema.sql": "create\n", "README.md": "read\n"})
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
         git(tmp_path, *words)
-    owned = [{"name": name, "owns": [f"{name}/**"], "acceptance": {"text": "made", "commands": [f"test -f {name}/made"]}}
-             for name in ("db", "web")]  # fmt: skip
+    owned = [
+        {"name": name, "owns": [f"{name}/**"], "acceptance": {"text": "made", "commands": [f"test -f {name}/made"]}}
+        for name in ("db", "web")
+    ]
     spoil = (
         "echo drop > db/schema.sql; rm README.md; mkdir web; mv db/made web/; ln -s db web2; echo x > db/x; chmod +x db"
     )
