@@ -24,8 +24,9 @@ from parley.workflow.flow import EDGES, Flow, Talk
 from parley.workflow.helping import refuse_resolve
 from parley.workflow.notes import note_id, put
 from parley.workflow.plain import plain
+from parley.workflow.plan import read_plan
 from parley.workflow.session import take_back
-from parley.workflow.status_file import read_own_status
+from parley.workflow.status_file import read_own_status, render_status, shared_of
 from parley.workflow.terms import (
     EXECUTOR,
     GROUP,
@@ -247,4 +248,9 @@ def _architect(live: LiveJob, world: World, turn: Turn, flow: Flow, workspace: s
 def design_gaps(live: LiveJob, world: World, workspace: str) -> list[str]:
     """What the design check says of the plan and its files in a workspace."""
     design = design_in(world, live.job, workspace)
-    return [str(finding) for finding in findings(live, design)] if design is not None else []
+    if design is None:
+        return []
+    plan, _ = read_plan(design.files[PLAN])
+    if plan is not None:  # the file there tells of the plan in force
+        design = replace(design, files={**design.files, SHARED_STATUS: render_status(shared_of(plan))})
+    return [texts.fit(str(finding)) for finding in findings(live, design)[:PROBLEMS]]

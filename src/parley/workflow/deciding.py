@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import unified_diff
+from hashlib import sha256
 
 from parley.workflow import checking, moving, words
 from parley.workflow.conduct import Adopt, Ask, Conduct
@@ -20,6 +21,25 @@ MOST_DIFF = 6000  # characters that the human is shown
 # ---- the plan changes ----------------------------------------------------------------------------
 
 
+def digest_of(plan: str) -> str:
+    """What a plan is known by."""
+    return sha256(plan.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def weigh(act: Conduct, talk: Talk, plan: str, gaps: Sequence[str]) -> None:
+    """The architect has changed the plan: with gaps it goes back, so many times; without, it waits for the human."""
+    if not gaps:
+        propose(act, plan)
+        return
+    tries = act.flow.gaps + 1
+    last = tries >= act.limits.rounds
+    act.happen("refuse", gaps=0 if last else tries, refused=digest_of(plan) if last else "")
+    ends = "\n\nThe plan in force stays. Leave this one, or change it." if last else ""
+    listed = "\n".join(f"- {gap}" for gap in gaps)
+    body = f"[DESIGN gaps] the plan as you changed it can't be run; mend it, or put it back:\n{listed}{ends}"
+    act.tell(talk.thread, body, PLAN_ABOUT)
+
+
 def propose(act: Conduct, plan: str) -> None:
     """A plan without gaps waits for the human."""
     before = act.flow.plan.text if act.flow.plan else ""
@@ -34,22 +54,6 @@ def propose(act: Conduct, plan: str) -> None:
     ask(act, Pending("plan", text=plan), body)
 
 
-def send_back(act: Conduct, talk: Talk, gaps: Sequence[str]) -> None:
-    """A plan with gaps goes back to the architect; after so many times the human decides without it."""
-    times = int(talk.about.removeprefix(PLAN_ABOUT) or 0) + 1 if talk.about.startswith(PLAN_ABOUT) else 1
-    if times <= act.limits.rounds:
-        listed = "\n".join(f"- {gap}" for gap in gaps)
-        body = f"[DESIGN gaps] the plan as you changed it can't be run; mend it, or put it back:\n{listed}"
-        act.tell(talk.thread, body, f"{PLAN_ABOUT}{times}")
-        return
-    act.close(talk.thread)
-    if talk.agent in act.flow.blocked:
-        said = f"the plan was to be changed, and had gaps {times} times; the last: {gaps[0]}"
-        act.escalate(talk.agent, said, "the architecture group does not mend it")
-        notes = moving.waiting(act.member(talk.agent))
-        ask(act, Pending("unresolved", talk.agent), hopeless(act, talk.agent, notes))
-
-
 def _adopt(act: Conduct, plan: str) -> None:
     flow = act.flow
     before = dict(flow.workers)
@@ -58,6 +62,7 @@ def _adopt(act: Conduct, plan: str) -> None:
         act.happen("plan", text=plan, time=act.now)
     except Illegal as problem:
         act.happen("draft", text="")
+        act.happen("refuse", gaps=0, refused=digest_of(plan))
         if architect is not None:
             act.tell(architect.thread, f"[DESIGN gaps] the plan can't come into force: {problem}", PLAN_ABOUT)
         return
@@ -147,6 +152,7 @@ def _plan_answered(act: Conduct, pending: Pending, ruling: str, text: str) -> No
         _adopt(act, pending.text)
         return
     act.happen("draft", text="")
+    act.happen("refuse", gaps=0, refused=digest_of(pending.text))
     architect = act.flow.talks.get(act.flow.architect)
     if architect is not None:
         act.tell(architect.thread, f"[ANSWER revise] the changed plan was not approved: {text}", PLAN_ABOUT)

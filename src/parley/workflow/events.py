@@ -47,7 +47,7 @@ def _plan(flow: Flow, event: Event) -> set[str]:
     for name in dropped:
         if flow.status(name) is not Status.PENDING:
             raise Illegal(f"{name} is at work, or was, and can't be left out of the plan")
-    flow.plan, flow.draft = plan, ""
+    flow.plan, flow.draft, flow.gaps, flow.refused = plan, "", 0, ""
     flow.started = flow.started or event["time"]
     new = [worker.name for worker in plan.doers if worker.name not in flow.members]
     flow.members |= {name: Member(Standing(name)) for name in new}
@@ -57,8 +57,15 @@ def _plan(flow: Flow, event: Event) -> set[str]:
 
 
 def _draft(flow: Flow, event: Event) -> set[str]:
+    """A plan waits for the human, or does not any more."""
     flow.draft = event["text"]
     return {"plan"}
+
+
+def _refuse(flow: Flow, event: Event) -> set[str]:
+    """A changed plan has gaps, or is not to come into force as it is."""
+    flow.gaps, flow.refused = int(event["gaps"]), str(event["refused"])
+    return set()
 
 
 def _join(flow: Flow, event: Event) -> set[str]:
@@ -284,6 +291,7 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
     {
         "plan": _plan,
         "draft": _draft,
+        "refuse": _refuse,
         "join": _join,
         "status": _status,
         "given up": _give_up,

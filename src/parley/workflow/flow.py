@@ -126,6 +126,8 @@ class Flow:
     count: int = 0  # of events
     draft: str = ""  # a plan that waits for the human
     architect: str = ""  # the architect's conversation
+    gaps: int = 0  # how often the architect was told that its plan has gaps
+    refused: str = ""  # what a plan is known by that does not come into force
     commissioned: list[list[str]] = field(default_factory=list)  # agent and note: what the solution architect works on
     workers: dict[str, Worker] = field(default_factory=dict)
     added: dict[str, Worker] = field(default_factory=dict)  # who is not in the plan: the solution architect

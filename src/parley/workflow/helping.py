@@ -10,6 +10,7 @@ from typing import Any
 
 from parley.workflow import deciding, moving, words
 from parley.workflow.conduct import Conduct
+from parley.workflow.deciding import digest_of
 from parley.workflow.flow import MET, Pending, Talk
 from parley.workflow.loops import loop
 from parley.workflow.notes import BY_EXECUTOR, BY_USER, of_status
@@ -127,10 +128,8 @@ def advised(act: Conduct, talk: Talk, resolves: Sequence[Mapping[str, Any]], pla
     """The architect has answered."""
     for call in resolves:
         _resolve(act, call)
-    if plan and gaps:
-        deciding.send_back(act, talk, gaps)
-    elif plan:
-        deciding.propose(act, plan)
+    if plan and digest_of(plan) != act.flow.refused:
+        deciding.weigh(act, talk, plan, gaps)
 
 
 def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:
