@@ -14,6 +14,7 @@ from tests.engine.stage import (
     Stage,
     StageWorkspace,
     always,
+    ask,
     asserts,
     book,
     close,
@@ -135,3 +136,51 @@ def test_who_works_as_a_drafted_role_is_told_what_the_draft_says() -> None:
     assert stage.state == "DONE"
     assert "You make tables." in stage.order("db").role
     assert plan(role="data_engineer") == stage.files(ROOT)[PLAN]
+
+
+UNSURE = {
+    "note": {
+        "description": "which database?", "context": "making db", "category": "architecture",
+        "status": "escalated", "escalation_reason": "not mine to decide",
+    }
+}  # fmt: skip
+HELP = {"resolve": {"agent": "db", "note_id": "note_001", "answer": "sqlite", "source": "user"}}
+
+
+def changed_plan(*execute: Any, architect: Any = ()) -> Stage:
+    """A job whose plan the architect changes while it is carried out, with the human's yes."""
+    stage = job(START, *execute, SHIP)
+    db = [
+        on(r"^\[TASK\]", UNSURE),
+        always(".", write("db/db.sql", "x"), write("orchestration/agents/db/task_output/out.txt", "x")),
+    ]
+    helps = [
+        on(r"^\[ESCALATION\]", ask("which database?")),
+        on(r"^\[ANSWER", write(PLAN, plan(goal="with sqlite")), *architect, HELP, say("changed")),
+        always(".", say("so be it")),
+    ]
+    play = {**stage.settings["agents"], "db": db, "workflow-architect": helps}
+    again = Stage({"agents": play, "human": YES})
+    return again.run()
+
+
+def test_a_plan_that_was_changed_with_the_humans_yes_is_asserted_again_before_the_work() -> None:
+    early = on(
+        r"^\[WORKFLOW complete\]",
+        close("w"),
+        write("WORK_SUMMARY.md", "# Done\n"),
+        asserts("WORK_SUMMARY.md"),
+        state="EXECUTE",
+    )
+    again = on("PENDING", asserts("PLAN.md"), state="EXECUTE")
+    then = on(APPROVED, asserts("WORK_SUMMARY.md"), state="EXECUTE")
+    stage = changed_plan(early, again, then)
+    assert "with sqlite" in stage.files(ROOT)[PLAN]
+    assert any("are not what was approved with PLAN.md; assert that again" in text for text in stage.refusals)
+    assert stage.state == "DONE", stage.told("project-lead")
+
+
+def test_no_role_is_drafted_while_the_workflow_runs() -> None:
+    stage = changed_plan(END, architect=[write("orchestration/roles/data_engineer.md", NEW_ROLE)])
+    assert any("no role is drafted while the workflow runs" in text for text in stage.told("workflow-architect"))
+    assert "with sqlite" not in stage.files(ROOT)[PLAN]

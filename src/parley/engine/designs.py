@@ -215,9 +215,8 @@ def refuse_unapproved(live: LiveJob, world: World, record: Record, workspace: st
     live_verdicts = {v.digest for v in live.soup.all(Verdict, record.id) if v.ruling is Ruling.APPROVE}
     approved = {dict(record.approved).get(PLAN_MD, ""), *live_verdicts}
     if design is None or bound(plan, design.blueprint) not in approved:
-        raise Refused(
-            f"{PLAN} and what belongs to it are not what was approved with {PLAN_MD}; go back to PLAN with it"
-        )
+        changed = f"{PLAN} and what belongs to it are not what was approved with {PLAN_MD}"
+        raise Refused(f"{changed}; assert that again, or go back to PLAN")
     return design
 
 

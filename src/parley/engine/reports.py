@@ -253,4 +253,4 @@ def design_gaps(live: LiveJob, world: World, workspace: str) -> list[str]:
     plan, _ = read_plan(design.files[PLAN])
     if plan is not None:  # the file there tells of the plan in force
         design = replace(design, files={**design.files, SHARED_STATUS: render_status(shared_of(plan))})
-    return [texts.fit(str(finding)) for finding in findings(live, design)[:PROBLEMS]]
+    return [texts.fit(str(finding)) for finding in findings(live, design)[: texts.FINDINGS]]
