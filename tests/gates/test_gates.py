@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from parley.core.errors import Refused
+from parley.core.errors import Refused, Violated
 from parley.core.gates import CLEAR, GATE
+from parley.core.laws import judge
 from parley.core.rule import Answer, Firing, Passage
 from parley.core.rules import react
 from parley.core.states import Action
+from parley.core.step import Step
 from parley.core.terms import AskHuman, Proxy, Ruling, Verdict
 from tests.engine.stage import (
     INTENT,
@@ -458,6 +460,10 @@ def test_no_work_is_approved_while_a_workflow_is_blocked(gate: str) -> None:
             "transition", (record.id,), Passage(Action.APPROVED_WORK, "project-lead", 0.0, "", (*contents, *more))
         )
 
+    blocked = passage((GATE, gate)) if gate else passage()
     with pytest.raises(Refused, match="overall_completion_drive_gate is blocked"):
-        react(stage.soup, passage((GATE, gate)) if gate else passage())
-    assert react(stage.soup, passage((GATE, CLEAR))).produced
+        react(stage.soup, blocked)
+    through = react(stage.soup, passage((GATE, CLEAR)))
+    judge(Step(stage.soup, passage((GATE, CLEAR)), through))
+    with pytest.raises(Violated, match="while its workflow is blocked"):  # whatever a rule lets through
+        judge(Step(stage.soup, blocked, through))

@@ -184,3 +184,11 @@ def test_no_role_is_drafted_while_the_workflow_runs() -> None:
     stage = changed_plan(END, architect=[write("orchestration/roles/data_engineer.md", NEW_ROLE)])
     assert any("no role is drafted while the workflow runs" in text for text in stage.told("workflow-architect"))
     assert "with sqlite" not in stage.files(ROOT)[PLAN]
+
+
+def test_a_crash_anywhere_on_the_way_to_the_approval_loses_no_gate_and_no_assumption() -> None:
+    acts = len(job(START, END, SHIP).run().fuse.seen)
+    for number in range(acts // 2, acts, acts // 9):
+        stage = job(START, END, SHIP).die_at("", number).run()
+        assert (stage.processes, stage.state) == (2, "DONE"), number
+        assert "names are short" in stage.files(ROOT)["WORK_SUMMARY.md"], number
