@@ -79,7 +79,8 @@ def test_whoever_read_an_older_output_is_told_of_the_newer() -> None:
     """A change of the plan sends the first back to work while the second is at its own."""
     goes_on = on(r"^\[ANSWERS\]", sleep(30.0), say("made"))
     team = {"one": doer("one"), "two": doer("two", ASKS, goes_on), "workflow-architect": [REPLANS]}
-    job = Workflow(BEFORE, team).done()
+    job = Workflow(BEFORE, team)
+    job.until(lambda _: job.bodies("project-lead", sender="workflow-executor"))
     assert job.flow.members["one"].standing.version == 2
     assert dict(job.flow.members["two"].standing.read)["one"] == 2
     assert any(text.startswith("[VERSION] two: there is a newer output of one") for text in job.told("two"))
@@ -90,7 +91,8 @@ def test_what_was_approved_on_an_older_output_is_not_merged_before_its_maker_has
     slow = on(r"^\[VERIFY\] two, round 1", sleep(40.0), verdict("verified"), say("good"))
     judge = [slow, always(r"^\[VERIFY\]", verdict("verified"), say("good"))]
     team = {"one": doer("one"), "two": doer("two", ASKS), "judge": judge, "workflow-architect": [REPLANS]}
-    job = Workflow(BEFORE, team).done()
+    job = Workflow(BEFORE, team)
+    job.until(lambda _: job.bodies("project-lead", sender="workflow-executor"))
     assert dict(job.flow.members["two"].standing.read)["one"] == 2
     assert [one.verdict for one in job.flow.members["two"].standing.rounds] == ["verified", "verified"]
     assert any(text.startswith("[VERSION] two: there is a newer output of one") for text in job.told("two"))
@@ -169,6 +171,7 @@ def test_what_is_left_in_the_jobs_tree_tells_it_all() -> None:
     first, _ = read_round(files[round_of("one", 1)], "one", 1)
     assert first is not None
     assert (first.verdict, first.findings) == ("rejected", ("mend it",))
+    assert "Settled by the agent itself: `spaces, as everywhere`." in files["WORK_SUMMARY.md"]
 
 
 def test_complete_sessions_are_archived_and_can_be_read_again() -> None:
