@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from parley.workflow.archive import INDEX, LOG, archive_of, is_archive, read_index, read_log
 from parley.workflow.contract import HEADING
 from parley.workflow.disjointness import disjoint
@@ -130,20 +128,6 @@ def test_a_turn_over_its_limit_is_a_crash_and_is_tried_again() -> None:
     job.run()
     assert job.statuses() == {"one": Status.FAILED}
     assert job.started("one") == 3
-
-
-@pytest.mark.parametrize("number", range(5, 31, 5))
-def test_a_workflow_goes_on_where_it_was_whatever_commit_the_engine_dies_at(number: int) -> None:
-    rejects = [on(r"^\[VERIFY\] one, round 1", verdict("rejected", "mend it"), say("no"))]
-    judge = [*rejects, always(r"^\[VERIFY\]", verdict("verified"), say("good"))]
-    team = {"one": doer("one"), "two": doer("two"), "judge": judge}
-    job = Workflow(plan({"name": "one"}, {"name": "two", "depends_on": ["one"]}), team)
-    job.die_at("commit", number)
-    job.done()
-    assert job.processes == 2
-    assert job.statuses() == {"one": Status.COMPLETE, "two": Status.COMPLETE}
-    assert [one.verdict for one in job.flow.members["one"].standing.rounds] == ["rejected", "verified"]
-    assert [merge.agent for merge in job.flow.merges if merge.taken] == ["one", "two"]
 
 
 def test_what_is_left_in_the_jobs_tree_tells_it_all() -> None:
