@@ -6,10 +6,12 @@ Those who examine one part of it each take a blueprint and give back findings.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from pathlib import PurePosixPath
 
 from parley.workflow.terms import PLAN, Finding, Plan, Worker
 
@@ -68,8 +70,8 @@ class Blueprint:
         """The last line of the entry that begins on a line: the one before the next entry, or before the next key."""
         begins = sorted(worker.line for worker in self.plan.workers.values())
         tops = [at for at, line in enumerate(self.lines, 1) if line[:1].strip() and not line.startswith("#")]
-        nexts = [*begins, *tops, len(self.lines) + 1]
-        return {begin: min(at for at in nexts if at > begin) - 1 for begin in begins}
+        nexts = sorted([*begins, *tops, len(self.lines) + 1])
+        return {begin: nexts[min(bisect_right(nexts, begin), len(nexts) - 1)] - 1 for begin in begins}
 
     # ---- who makes what, and for whom ------------------------------------------------------------
 
@@ -82,19 +84,32 @@ class Blueprint:
                 found.setdefault(path.rstrip("/"), []).append(worker.name)
         return found
 
+    @cached_property
+    def _below(self) -> dict[str, set[str]]:
+        """The agents that make something below a folder."""
+        found: dict[str, set[str]] = {}
+        for path, names in self.makers.items():
+            for folder in PurePosixPath(path).parents:
+                found.setdefault(str(folder), set()).update(names)
+        return found
+
     def makers_of(self, path: str) -> list[str]:
         """Who makes a path, or, if it is a folder, something below it; or who makes the folder that it lies in."""
         path = path.rstrip("/")
         if path in self.makers:
             return self.makers[path]
-        return sorted(
-            {
-                name
-                for made, names in self.makers.items()
-                if made.startswith(f"{path}/") or path.startswith(f"{made}/")
-                for name in names
-            }
-        )
+        around = (name for folder in PurePosixPath(path).parents for name in self.makers.get(str(folder), ()))
+        return sorted({*self._below.get(path, ()), *around})
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """Every path that somebody reads."""
+        return frozenset(path for worker in self.plan.workers.values() for path in worker.inputs)
+
+    @cached_property
+    def by_name(self) -> dict[str, str]:
+        """An output by its last name, whatever the case of its letters."""
+        return {path.rpartition("/")[2].casefold(): path for path in reversed(self.makers)}
 
     @cached_property
     def before(self) -> dict[str, frozenset[str]]:

@@ -26,6 +26,7 @@ from parley.workflow.terms import (
 
 # What the protocol itself makes; a worker may read it.
 GIVEN = (*ARTIFACTS, PLAN, SHARED_STATUS, TASK_ORCHESTRATION, f"{FOLDER}/conversation_summary_*.md")
+MOST_COMPARED = 60  # outputs, letter by letter, with a path that nobody makes
 PLAIN = ("Makefile", "Dockerfile", "LICENSE", "README", "Procfile", "Jenkinsfile")  # a format goes without saying
 
 
@@ -67,9 +68,7 @@ def _input(design: Blueprint, worker: Worker, path: str) -> Iterator[Finding]:
             "own-input", worker, path, f"it reads {path}, which only it makes itself", "take it out of its inputs"
         )
     elif not _there(design, worker, path):
-        text, remedy = _nobody(design, worker, path)
-        rule = "path-mismatch" if owner_of(design.plan, path) or _near(design, path) else "unproduced-input"
-        yield design.find(rule, worker, path, text, remedy)
+        yield _nobody(design, worker, path)
 
 
 def _there(design: Blueprint, worker: Worker, path: str) -> bool:
@@ -81,35 +80,37 @@ def _there(design: Blueprint, worker: Worker, path: str) -> bool:
     return design.existing(path) if design.existing else owner_of(design.plan, path) in {"", worker.name}
 
 
-def _nobody(design: Blueprint, worker: Worker, path: str) -> tuple[str, str]:
-    """What is said of an input that nobody makes: whose it should be, or what was perhaps meant."""
-    owner, near = owner_of(design.plan, path), _near(design, path)
+def _nobody(design: Blueprint, worker: Worker, path: str) -> Finding:
+    """What is said of an input that nobody makes: what was perhaps meant, or whose it should be."""
+    near = _near(design, path)
     if near:
-        makers = " and ".join(design.makers[near])
-        return f"it reads {path}, which nobody makes; {makers} makes {near}", f"write the same path at both: {near}"
+        text = f"it reads {path}, which nobody makes; {' and '.join(design.makers[near])} makes {near}"
+        return design.find("path-mismatch", worker, path, text, f"write the same path at both: {near}")
+    owner = owner_of(design.plan, path)
     if owner and owner != worker.name:
         text = f"it reads {path}, which lies with {owner}, but is not among its outputs"
-        return text, f"add it to the outputs of {owner}, or correct the path"
-    return (
-        f"it reads {path}, which nobody makes and which is not there",
-        "add it to the outputs of an agent, or take it out",
-    )
+        return design.find(
+            "path-mismatch", worker, path, text, f"add it to the outputs of {owner}, or correct the path"
+        )
+    text = f"it reads {path}, which nobody makes and which is not there"
+    return design.find("unproduced-input", worker, path, text, "add it to the outputs of an agent, or take it out")
 
 
 def _near(design: Blueprint, path: str) -> str:
     """The output that was perhaps meant by a path: of the same name, or nearly the same path."""
-    name = path.rstrip("/").rpartition("/")[2]
-    same = [made for made in design.makers if made.rpartition("/")[2].casefold() == name.casefold()]
-    return next(iter(same or get_close_matches(path, list(design.makers)[:1000], 1, 0.9)), "")
+    name = path.rstrip("/").rpartition("/")[2].casefold()
+    if name in design.by_name:
+        return design.by_name[name]
+    return next(iter(get_close_matches(path, list(design.makers)[:MOST_COMPARED], 1, 0.9)), "")
 
 
 def _output(design: Blueprint, worker: Worker, path: str) -> Iterator[Finding]:
-    others = [name for name in design.makers[path.rstrip("/")] if name != worker.name]
-    if others and list(design.plan.workers).index(others[0]) < list(design.plan.workers).index(worker.name):
-        text = f"it makes {path}, and so does {others[0]}"
+    first = design.makers[path.rstrip("/")][0]
+    if first != worker.name:
+        text = f"it makes {path}, and so does {first}"
         yield design.find("duplicate-output", worker, path, text, "let one of them make it, or give each its own path")
     name = path.rpartition("/")[2]
-    read = any(path in other.inputs for other in design.plan.workers.values())
+    read = path in design.read
     told = "." in name.strip(".") or name in PLAIN or not name
     if read and not told and "format" not in design.files.get(instructions_of(worker.name), "").casefold():
         text = f"others read {path}, and neither its name nor its instructions say in which format it is"
