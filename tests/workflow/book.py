@@ -95,15 +95,28 @@ LEAD: list[Rule] = [
 ]  # fmt: skip
 
 
+CHANGED: list[Rule] = [
+    LEAD[0],
+    on(
+        r"^\[WORKFLOW complete\]", close("w"), write("WORK_SUMMARY.md", "done"), asserts("PLAN.md"), state="EXECUTE",
+    ),
+    on(r"^\[ANSWER approve\]", asserts("WORK_SUMMARY.md"), state="EXECUTE"),
+    LEAD[-1],
+]  # fmt: skip
+"""A lead whose plan the architecture group changes on the way: it is asserted again before the work."""
+
+
 def doer(name: str, *more: Rule) -> list[Rule]:
     """A doer that makes its output, and looks at it again."""
     made = (write(f"src/{name}/{name}.py", name), write(output(name), name), say("made"))
     return [*more, on(r"^\[TASK\]", *made), always(r"^\[REVIEW\]", say("looked")), always(".", say("mended"))]
 
 
-def played_by(text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES) -> dict[str, Any]:
+def played_by(
+    text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES, lead: Sequence[Rule] = LEAD
+) -> dict[str, Any]:
     """The playbook of a job whose plan phase leaves a workflow, with who takes part."""
-    lead = [
+    planning = [
         always(
             r"^\[PLAN\]",
             write("PLAN.md", "the plan"),
@@ -114,7 +127,7 @@ def played_by(text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES)
         ),
         always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
     ]
-    play = book(plan=lead, execute=LEAD, human=human)
+    play = book(plan=planning, execute=list(lead), human=human)
     play["agents"] |= {"prover": PROVER, "judge": JUDGE, **{name: list(rules) for name, rules in agents.items()}}
     return play
 
@@ -131,8 +144,15 @@ class Roomy(StageWorkspace):
 class Workflow(Stage):
     """A job whose plan phase leaves a workflow, which its lead then has run."""
 
-    def __init__(self, text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES, **limits: Any) -> None:
-        super().__init__(played_by(text, agents, human), **limits)
+    def __init__(
+        self,
+        text: str,
+        agents: Mapping[str, Sequence[Rule]],
+        human: Any = YES,
+        lead: Sequence[Rule] = LEAD,
+        **limits: Any,
+    ) -> None:
+        super().__init__(played_by(text, agents, human, lead), **limits)
 
     def boot(self, fuse: Any = None) -> None:
         super().boot(fuse)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.stage import JOB, Action, Rule, always, on, say, sleep, write
-from tests.workflow.book import PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
+from tests.workflow.book import CHANGED, PLAN_FILE, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 
 ONE_TWO = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
 ALONE = plan({"name": "one"})
@@ -298,28 +298,29 @@ def test_what_belongs_to_another_stays_out_however_it_was_written() -> None:
     assert "src/two/more.py belongs to two (rule: two owns src/two/**)" in stage.told("one")[1]
 
 
-CONFLICT = plan(
-    {"name": "one", "owns": ["src/one/**", "shared.txt"]},
-    {"name": "two", "owns": ["src/two/**"]},
-    stages=[["one", "two"]],
-)
-"""Two doers side by side; a re-scope gives one's file to the other in mid-work."""
+def shared_by(owner: str) -> str:
+    """The plan of two doers side by side, one of whom owns the shared file."""
+    owns = {name: [f"src/{name}/**", *(["shared.txt"] if name == owner else [])] for name in ("one", "two")}
+    return plan(*({"name": name, "owns": owns[name]} for name in owns), stages=[["one", "two"]])
 
 
-def conflicting() -> Workflow:
-    """Both sides have changed one file, each while it was theirs."""
-    one, two = doer("one"), doer("two")
+NEEDED = note(description="I need shared.txt", context="c", status="escalated", escalation_reason="r", category="scope")
+
+
+def conflicting(*integrator: Rule) -> Workflow:
+    """Both sides have made one file, each while it was theirs: a re-scope came between."""
+    one = doer("one")
     one[0]["do"].insert(0, write("shared.txt", "of one"))
-    two[0]["do"][:0] = [write("shared.txt", "of two"), sleep(15)]
-    integrator = [always(r"^\[INTEGRATE\]", write("shared.txt", "of both"), say("settled"))]
-    return Workflow(
-        CONFLICT.replace('"src/two/**"', '"src/two/**",\n"shared.txt"'),
-        {"one": one, "two": two, "integrator": integrator},
-    )
+    made = (write("shared.txt", "of two"), write("src/two/two.py", "two"), write(output("two"), "two"))
+    two = [on(r"^\[TASK\]", NEEDED), on(r"^\[ANSWERS\]", *made), always(".", say("so"))]
+    given = resolve(agent="two", note_id="note_001", answer="it is yours now", source="planning")
+    architect = [on(r"^\[ESCALATION\]", sleep(15), write(PLAN_FILE, shared_by("two")), given), always(".", say("?"))]
+    agents = {"one": one, "two": two, "workflow-architect": architect, "integrator": list(integrator)}
+    return Workflow(shared_by("one"), agents, lead=CHANGED)
 
 
 def test_a_conflict_is_settled_by_the_integrator_and_proved_by_the_commands_of_both_sides() -> None:
-    stage = conflicting().done()
+    stage = conflicting(always(r"^\[INTEGRATE\]", write("shared.txt", "of both"), say("settled"))).done()
 
     assert stage.files()["shared.txt"] == "of both"
     last = stage.flow.merges[-1]
@@ -329,12 +330,7 @@ def test_a_conflict_is_settled_by_the_integrator_and_proved_by_the_commands_of_b
 
 
 def test_a_conflict_that_is_left_open_is_not_taken() -> None:
-    stage = conflicting()
-    stage.settings["agents"]["integrator"] = [
-        on("bringing two", say("nothing to do")), always(".", say("nor now")),
-    ]  # fmt: skip
-    stage.settings["agents"]["workflow-architect"] = [always(".", say("?"))]
-    stage.row = stage.row._replace(settings=json.dumps(stage.settings))
+    stage = conflicting(always(".", say("nothing to do")))
     stage.until(lambda s: any(not one.taken for one in s.flow.merges) if s.started("one") else False)
 
     assert "conflicts are left in shared.txt" in stage.flow.merges[-1].reason

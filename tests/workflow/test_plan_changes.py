@@ -4,7 +4,7 @@ from typing import Any
 
 from parley.workflow.terms import instructions_of
 from tests.engine.stage import Action, Rule, always, on, say, sleep, write
-from tests.workflow.book import PLAN_FILE, Workflow, doer, note, output, plan, resolve
+from tests.workflow.book import CHANGED, PLAN_FILE, Workflow, doer, note, output, plan, resolve
 from tests.workflow.designs import VERIFIER
 from tests.workflow.designs import doer as instructions
 
@@ -12,12 +12,7 @@ SCOPE = note(description="I need lib/", context="c", status="escalated", escalat
 BEFORE = plan({"name": "one"})
 ONE = {"name": "one", "owns": ["src/one/**", "lib/**"], "boundaries": "no more"}
 AFTER = plan(ONE)
-CHECKED = (
-    '"checkpoints": [{"from": "one", "to": "two", "by": "judge", "criteria": "it is there", "on_failure": "back"}]'
-)
-GROWN = plan(ONE, {"name": "two", "depends_on": ["one"], "inputs": [output("one")]}).replace(
-    '"checkpoints": []', CHECKED
-)
+GROWN = plan(ONE, {"name": "two", "depends_on": ["one"], "inputs": [output("one")]})
 ANSWER = resolve(agent="one", note_id="note_001", answer="lib is yours", source="planning")
 
 
@@ -45,7 +40,7 @@ def needing_lib() -> list[Rule]:
 def changed(*architect: Rule, human: Any = ()) -> Workflow:
     said = [*human, {"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
     agents = {"one": needing_lib(), "two": doer("two"), "workflow-architect": list(architect)}
-    return Workflow(BEFORE, agents, said).done()
+    return Workflow(BEFORE, agents, said, CHANGED).done()
 
 
 def test_a_re_scope_is_approved_recorded_and_enforced() -> None:
@@ -102,14 +97,14 @@ def test_a_plan_that_is_never_mended_stays_out_of_force() -> None:
 def test_who_has_read_an_older_output_is_told_and_sent_back() -> None:
     above = {"name": "one", "owns": ["src/one/**"]}
     below = {"name": "two", "depends_on": ["one"], "inputs": [output("one")]}
-    before = plan(above, below).replace('"checkpoints": []', CHECKED)
-    after = plan({**above, "objective": "make one better"}, below).replace('"checkpoints": []', CHECKED)
+    before = plan(above, below)
+    after = plan({**above, "objective": "make one better"}, below)
     one = [*doer("one")[:2], on(r"^\[PLAN changed\]", write(output("one"), "better")), always(".", say("so"))]
     two = [on(r"^\[TASK\]", SCOPE), on(r"^\[ANSWERS\]", sleep(30), write(output("two"), "two")), always(".", say("so"))]
     answer = resolve(agent="two", note_id="note_001", answer="one is made better", source="planning")
     architect = [on(r"^\[ESCALATION\]", *designed(after, TWO), answer)]
     human = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
-    stage = Workflow(before, {"one": one, "two": two, "workflow-architect": architect}, human).done()
+    stage = Workflow(before, {"one": one, "two": two, "workflow-architect": architect}, human, CHANGED).done()
 
     standing = stage.flow.members
     assert (standing["one"].standing.version, dict(standing["two"].standing.read)) == (2, {"one": 2})

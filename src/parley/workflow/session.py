@@ -75,10 +75,9 @@ def take_back(given: Session, text: str, now: int, agent: str = "") -> tuple[lis
     def find(field: str, problem: str, remedy: str) -> None:
         findings.append(Finding(file, 0, agent, "not-yours", f"{field} {problem}", remedy))
 
-    for field in ("task_id", "session_start"):
-        was, found = getattr(given, field), getattr(session, field)
-        if was != found:
-            find(field, f"was {shown(was)} and is {shown(found)}", "put it back; it belongs to the protocol")
+    if given.task_id != session.task_id:
+        was, found = shown(given.task_id), shown(session.task_id)
+        find("task_id", f"was {was} and is {found}", "put it back; it belongs to the protocol")
     for number, before in enumerate(given.notes):
         after = session.notes[number] if number < len(session.notes) else None
         if after is None:
