@@ -13,7 +13,7 @@ from parley.core.rule import Firing, Reaction, RuleSet
 from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.terms import Mailbox, Ruling
-from parley.engine import budgets, calls, endings, engine, inputs, liveness, orchestrator, reduce, remembering
+from parley.engine import budgets, calls, endings, engine, inputs, liveness, orchestrator, recovery, reduce, remembering
 from parley.engine.live import LiveJob, Turn
 from parley.ports import Commit, InputRow, Spent
 from simulator import world
@@ -165,7 +165,7 @@ def test_an_unbounded_retry_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_crash_that_forgets_its_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a restart nobody takes up the lost turns."""
-    monkeypatch.setattr(engine.Engine, "_orphans", lambda self, live: [])
+    monkeypatch.setattr(recovery, "orphans", lambda live: [])
     assert found()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,16 +24,25 @@ from parley.core.terms import (
     Mailbox,
     Run,
     Surface,
-    Tombstone,
-    thread_kind,
 )
-from parley.engine import designs, inputs, liveness, orchestration, records, remembering, spending, stand_in, texts
+from parley.engine import (
+    designs,
+    inputs,
+    liveness,
+    orchestration,
+    records,
+    recovery,
+    remembering,
+    spending,
+    stand_in,
+    texts,
+)
 from parley.engine.budgets import Line, Tally, day_of
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.code_agent import CodeAgent
 from parley.engine.designing import Group
-from parley.engine.endings import discarded, end_turn, led_by, outcome_file, unpark
+from parley.engine.endings import discarded, end_turn, led_by, unpark
 from parley.engine.executing import Executor
 from parley.engine.flows import at_work
 from parley.engine.herald import Herald
@@ -42,6 +50,7 @@ from parley.engine.live import LiveJob, Turn, handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.proxying import briefing
 from parley.engine.records import quote
+from parley.engine.recovery import ANCHOR_EVERY
 from parley.engine.reduce import acknowledge, message, terminate
 from parley.engine.reports import owned, scope_of
 from parley.engine.roster import CODE, charter_of, time_limit
@@ -54,7 +63,6 @@ LINES_A_STREAM = 16  # more where there are many streams, so that each is not op
 REFUSALS = 20  # of a turn's calls that are kept with its end; its stream has all
 SEALED = {state: tuple(PHASES[earlier].artifact for earlier in LIVE[:number]) for number, state in enumerate(LIVE)}
 AGENTS: dict[str, type[CodeAgent]] = {ORCHESTRATOR: Orchestrator, EXECUTOR: Executor, GROUP: Group}
-ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
 
 
 def collect_seldom() -> None:
@@ -136,14 +144,14 @@ class Engine:
         now = self.world.clock.now()
         self.world.turns.reclaim(job)
         self.world.workspace.reclaim(job)
-        self._restore(live)
+        recovery.restore(live, self.world)
         orchestration.all_again(live)
-        self._keep_outcomes(live)
+        recovery.keep_outcomes(live, self.world)
         remembering.again(live, self.world)
         for turn in loaded.turns:
             live.forget(turn)
-        for run in self._orphans(live):
-            live.lost[run.agent, run.thread] = self._logged_calls(live, run)
+        for run in recovery.orphans(live):
+            live.lost[run.agent, run.thread] = recovery.logged_calls(live, self.world, run)
             live.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now)
         for row in store.inputs(job):  # before any turn starts: a withdrawal or a pause may be waiting
             inputs.take(live, self.world, row)
@@ -158,9 +166,9 @@ class Engine:
         live.answers = records.answered(store.inputs(job, waiting=False))
         self.world.turns.reclaim(job)
         self.world.workspace.reclaim(job)
-        self._restore(live)
+        recovery.restore(live, self.world)
         self.world.workspace.retire(job, live.thread)
-        self._keep_outcomes(live)
+        recovery.keep_outcomes(live, self.world)
         remembering.again(live, self.world)
         self._act()
         self._anchor(live, force=True)
@@ -180,46 +188,6 @@ class Engine:
         )
         opening, who = Opening(charter, request), live.row.decider or HUMAN
         live.fire("open", live.job, choice=opening, who=who, time=now, extra=origin(live.row))
-
-    def _orphans(self, live: LiveJob) -> list[Run]:
-        """The turns whose process died with the last owner, found along the Parent edges from the root."""
-        found: list[Run] = []
-        waiting = [live.thread]
-        while waiting:
-            here = waiting.pop()
-            found.extend(live.soup.all(Run, here))
-            waiting.extend(live.soup.children(here))
-        return found
-
-    def _restore(self, live: LiveJob) -> None:
-        """Put every workspace back to what the bus names; those that nobody works in are taken away again."""
-        inhabited = {live.thread, *(surface.workspace for surface in live.soup.of(Surface))}
-        for workspace in sorted(inhabited):
-            tree = live.kept.get(tree_slot(workspace), "")  # none: it goes back to how it began
-            self.world.workspace.restore(live.job, workspace, tree, f"epoch-{live.epoch}")
-        for grave in live.soup.of(Tombstone):
-            if thread_kind(grave.thread) == "dispatch" and grave.thread not in inhabited:
-                self.world.workspace.retire(live.job, grave.thread)
-
-    def _keep_outcomes(self, live: LiveJob) -> None:
-        """Write again the outcome files that the last commits may not have got to."""
-        for row in self.world.store.messages(live.job, max(0, live.message_count - ANCHOR_EVERY)):
-            report: dict[str, Any] = (json.loads(row.meta).get("report") if row.meta else None) or {}
-            record = live.soup.get(Record, report.get("record", ""))
-            if record is not None:
-                live.outcomes.append(outcome_file(record, report))
-
-    def _logged_calls(self, live: LiveJob, run: Run) -> list[str]:
-        stream = records.stream_of(live.record, run.thread)
-        found = []
-        for text in self.world.files.tail(live.job, stream):
-            try:
-                logged = json.loads(text)
-            except ValueError:
-                continue  # a line that a crash cut off
-            if logged.get("turn") == run.turn and logged.get("event") == "call":
-                found.append(str(logged.get("call")))
-        return found
 
     def release(self, job: str) -> None:
         """Let go of a job that has ended, or that somebody else is to go on with."""
