@@ -143,7 +143,7 @@ def answered(act: Conduct, question: str, ruling: str, text: str) -> None:
     elif act.flow.status(pending.agent) is Status.BLOCKED:
         for note in moving.waiting(act.member(pending.agent)):
             act.settle(pending.agent, note, text or "go on as you think best", BY_USER)
-    elif act.flow.status(pending.agent) in (Status.FAILED, Status.STALLED) and act.make_room():
+    elif act.flow.status(pending.agent) in (Status.FAILED, Status.STALLED):
         moving.again(act, pending.agent, text)
 
 
