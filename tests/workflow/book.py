@@ -95,28 +95,28 @@ LEAD: list[Rule] = [
 ]  # fmt: skip
 
 
-CHANGED: list[Rule] = [
-    LEAD[0],
-    on(
-        r"^\[WORKFLOW complete\]", close("w"), write("WORK_SUMMARY.md", "done"), asserts("PLAN.md"), state="EXECUTE",
-    ),
-    on(r"^\[ANSWER approve\]", asserts("WORK_SUMMARY.md"), state="EXECUTE"),
-    LEAD[-1],
-]  # fmt: skip
-"""A lead whose plan the architecture group changes on the way: it is asserted again before the work."""
-
-
 def doer(name: str, *more: Rule) -> list[Rule]:
     """A doer that makes its output, and looks at it again."""
     made = (write(f"src/{name}/{name}.py", name), write(output(name), name), say("made"))
     return [*more, on(r"^\[TASK\]", *made), always(r"^\[REVIEW\]", say("looked")), always(".", say("mended"))]
 
 
+AGAIN: list[Rule] = [
+    LEAD[0],
+    on(
+        r"^\[WORKFLOW complete\]", close("w"), write("WORK_SUMMARY.md", "done"), asserts("PLAN.md"), state="EXECUTE",
+    ),
+    on(r"^\[ANSWER approve\]", asserts("WORK_SUMMARY.md"), state="EXECUTE"),
+    on(r"^\[ANSWER approve\]", outcome("APPROVED_WORK"), state="EXECUTE"),
+]  # fmt: skip
+"""A lead whose plan was changed on the way: what was approved is asserted again."""
+
+
 def played_by(
-    text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES, lead: Sequence[Rule] = LEAD
+    text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES, execute: Sequence[Rule] = LEAD
 ) -> dict[str, Any]:
     """The playbook of a job whose plan phase leaves a workflow, with who takes part."""
-    planning = [
+    lead = [
         always(
             r"^\[PLAN\]",
             write("PLAN.md", "the plan"),
@@ -127,7 +127,7 @@ def played_by(
         ),
         always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
     ]
-    play = book(plan=planning, execute=list(lead), human=human)
+    play = book(plan=lead, execute=execute, human=human)
     play["agents"] |= {"prover": PROVER, "judge": JUDGE, **{name: list(rules) for name, rules in agents.items()}}
     return play
 
@@ -149,10 +149,11 @@ class Workflow(Stage):
         text: str,
         agents: Mapping[str, Sequence[Rule]],
         human: Any = YES,
-        lead: Sequence[Rule] = LEAD,
+        *,
+        execute: Sequence[Rule] = LEAD,
         **limits: Any,
     ) -> None:
-        super().__init__(played_by(text, agents, human, lead), **limits)
+        super().__init__(played_by(text, agents, human, execute), **limits)
 
     def boot(self, fuse: Any = None) -> None:
         super().boot(fuse)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.stage import JOB, Action, Rule, always, on, say, sleep, write
-from tests.workflow.book import CHANGED, PLAN_FILE, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
+from parley.workflow.terms import SHARED_STATUS, session_of
+from tests.engine.stage import JOB, Rule, always, on, say, sleep, write
+from tests.workflow.book import PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 
 ONE_TWO = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
 ALONE = plan({"name": "one"})
@@ -242,27 +243,26 @@ def test_a_stalled_doer_is_the_architects_where_its_contract_says_so(remedy: str
 # ---- files instead of tools ----------------------------------------------------------------------
 
 
-def session(*notes: Mapping[str, Any]) -> Action:
-    document = {"task_id": "one_1727539200", "session_start": 1800000006, "notes": list(notes)}
-    return write("orchestration/agents/one/completion_drive/session_current.json", json.dumps(document))
-
-
 BY_FILE = {
     "note_id": "note_001", "timestamp": 1800000006, "description": "is it unique?", "context": "the table",
-    "status": "open", "category": "implementation_detail", "resolution": None, "resolved_by": None,
-    "resolution_timestamp": None, "escalation_reason": None,
+    "status": "resolved", "category": "implementation_detail", "resolution": "it is", "resolved_by": "agent_self",
+    "resolution_timestamp": 1, "escalation_reason": None,
 }  # fmt: skip
+WRITING: list[Rule] = [on(r"^\[TASK\]", sleep(5), write(output("one"), "one")), always(".", say("so"))]
+
+
+def at_its_files(note: Mapping[str, Any]) -> Workflow:
+    """A doer in mid-turn, with this note in its file."""
+    stage = Workflow(ALONE, {"one": WRITING}).until(lambda s: s.started("one") and s.busy("one"))
+    files = stage.disk.work[JOB, stage.thread("one")]
+    given = json.loads(files[session_of("one")])
+    files[session_of("one")] = json.dumps({**given, "notes": [note]})
+    return stage
 
 
 def test_a_note_may_be_made_and_settled_in_its_file() -> None:
-    settled = {"status": "resolved", "resolution": "it is", "resolved_by": "agent_self", "resolution_timestamp": 1}
-    one = [
-        on(r"^\[TASK\]", session({**BY_FILE, **settled}), write(output("one"), "one")),
-        always(".", say("so")),
-    ]
-    stage = Workflow(ALONE, {"one": one}).done()
+    found = at_its_files(BY_FILE).done().flow.members["one"].standing.session
 
-    found = stage.flow.members["one"].standing.session
     assert found is not None
     assert [(one.description, one.status) for one in found.notes] == [("is it unique?", "resolved")]
     assert found.notes[0].resolved_by == "agent_self"
@@ -270,12 +270,9 @@ def test_a_note_may_be_made_and_settled_in_its_file() -> None:
 
 
 def test_what_is_wrong_with_a_file_is_told_and_changes_nothing() -> None:
-    status = write("orchestration/shared_status.json", '{"agents": {"one": {"status": "verified"}}}')
-    one = [
-        on(r"^\[TASK\]", session({**BY_FILE, "status": "done"}), status, write(output("one"), "one")),
-        always(".", say("so")),
-    ]
-    stage = Workflow(ALONE, {"one": one}).done()
+    stage = at_its_files({**BY_FILE, "status": "done"})
+    stage.disk.work[JOB, stage.thread("one")][SHARED_STATUS] = '{"agents": {"one": {"status": "verified"}}}'
+    stage.done()
 
     told = stage.told("one")[1]
     assert "session_current.json: one: notes[0].status" in told
@@ -298,29 +295,35 @@ def test_what_belongs_to_another_stays_out_however_it_was_written() -> None:
     assert "src/two/more.py belongs to two (rule: two owns src/two/**)" in stage.told("one")[1]
 
 
-def shared_by(owner: str) -> str:
-    """The plan of two doers side by side, one of whom owns the shared file."""
-    owns = {name: [f"src/{name}/**", *(["shared.txt"] if name == owner else [])] for name in ("one", "two")}
-    return plan(*({"name": name, "owns": owns[name]} for name in owns), stages=[["one", "two"]])
+CONFLICT = plan(
+    {"name": "one", "owns": ["src/one/**", "shared.txt"]},
+    {"name": "two", "owns": ["src/two/**"]},
+    stages=[["one", "two"]],
+)
+"""Two doers side by side; a re-scope gives one's file to the other in mid-work."""
 
 
-NEEDED = note(description="I need shared.txt", context="c", status="escalated", escalation_reason="r", category="scope")
-
-
-def conflicting(*integrator: Rule) -> Workflow:
-    """Both sides have made one file, each while it was theirs: a re-scope came between."""
-    one = doer("one")
+def conflicting() -> Workflow:
+    """Both sides have changed one file, each while it was theirs."""
+    one, two = doer("one"), doer("two")
     one[0]["do"].insert(0, write("shared.txt", "of one"))
-    made = (write("shared.txt", "of two"), write("src/two/two.py", "two"), write(output("two"), "two"))
-    two = [on(r"^\[TASK\]", NEEDED), on(r"^\[ANSWERS\]", *made), always(".", say("so"))]
-    given = resolve(agent="two", note_id="note_001", answer="it is yours now", source="planning")
-    architect = [on(r"^\[ESCALATION\]", sleep(15), write(PLAN_FILE, shared_by("two")), given), always(".", say("?"))]
-    agents = {"one": one, "two": two, "workflow-architect": architect, "integrator": list(integrator)}
-    return Workflow(shared_by("one"), agents, lead=CHANGED)
+    two[0]["do"][:0] = [write("shared.txt", "of two"), sleep(15)]
+    integrator = [always(r"^\[INTEGRATE\]", write("shared.txt", "of both"), say("settled"))]
+    return Workflow(
+        CONFLICT.replace('"src/two/**"', '"src/two/**",\n"shared.txt"'),
+        {"one": one, "two": two, "integrator": integrator},
+    )
 
 
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a plan pass whose check would say that two own one path: only so can two sides get in each other's way."""
+    monkeypatch.setattr("parley.engine.designs.findings", lambda live, design: [])
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_a_conflict_is_settled_by_the_integrator_and_proved_by_the_commands_of_both_sides() -> None:
-    stage = conflicting(always(r"^\[INTEGRATE\]", write("shared.txt", "of both"), say("settled"))).done()
+    stage = conflicting().done()
 
     assert stage.files()["shared.txt"] == "of both"
     last = stage.flow.merges[-1]
@@ -329,8 +332,14 @@ def test_a_conflict_is_settled_by_the_integrator_and_proved_by_the_commands_of_b
     assert {proof.command for proof in last.proofs} == {"test -f one", "test -f two"}
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_conflict_that_is_left_open_is_not_taken() -> None:
-    stage = conflicting(always(".", say("nothing to do")))
+    stage = conflicting()
+    stage.settings["agents"]["integrator"] = [
+        on("bringing two", say("nothing to do")), always(".", say("nor now")),
+    ]  # fmt: skip
+    stage.settings["agents"]["workflow-architect"] = [always(".", say("?"))]
+    stage.row = stage.row._replace(settings=json.dumps(stage.settings))
     stage.until(lambda s: any(not one.taken for one in s.flow.merges) if s.started("one") else False)
 
     assert "conflicts are left in shared.txt" in stage.flow.merges[-1].reason

@@ -37,6 +37,7 @@ def large(agents: int, dependencies: int, seed: int = 5) -> tuple[str, list[dict
 def played(agents: int, dependencies: int) -> Workflow:
     text, doers = large(agents, dependencies)
     rules = {str(doer["name"]): [always(".", say("so"))] for doer in doers}
+    rules["prover"] = [always(".", say('{"proofs": [{"command": "test -f x", "code": 0, "output": ""}]}'))]
     rules["judge"] = [always(".", verdict("verified"))]
     return Workflow(text, rules, fan_out=8)
 

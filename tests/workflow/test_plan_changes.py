@@ -1,10 +1,11 @@
 """A plan that the architecture group changes in mid-work: checked, approved, and only then in force."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from parley.workflow.terms import instructions_of
 from tests.engine.stage import Action, Rule, always, on, say, sleep, write
-from tests.workflow.book import CHANGED, PLAN_FILE, Workflow, doer, note, output, plan, resolve
+from tests.workflow.book import AGAIN, LEAD, PLAN_FILE, Workflow, doer, note, output, plan, resolve
 from tests.workflow.designs import VERIFIER
 from tests.workflow.designs import doer as instructions
 
@@ -12,7 +13,12 @@ SCOPE = note(description="I need lib/", context="c", status="escalated", escalat
 BEFORE = plan({"name": "one"})
 ONE = {"name": "one", "owns": ["src/one/**", "lib/**"], "boundaries": "no more"}
 AFTER = plan(ONE)
-GROWN = plan(ONE, {"name": "two", "depends_on": ["one"], "inputs": [output("one")]})
+CHECKED = (
+    '"checkpoints": [{"from": "one", "to": "two", "by": "judge", "criteria": "it is there", "on_failure": "back"}]'
+)
+GROWN = plan(ONE, {"name": "two", "depends_on": ["one"], "inputs": [output("one")]}).replace(
+    '"checkpoints": []', CHECKED
+)
 ANSWER = resolve(agent="one", note_id="note_001", answer="lib is yours", source="planning")
 
 
@@ -37,10 +43,10 @@ def needing_lib() -> list[Rule]:
     ]
 
 
-def changed(*architect: Rule, human: Any = ()) -> Workflow:
+def changed(*architect: Rule, human: Any = (), execute: Sequence[Rule] = AGAIN) -> Workflow:
     said = [*human, {"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
     agents = {"one": needing_lib(), "two": doer("two"), "workflow-architect": list(architect)}
-    return Workflow(BEFORE, agents, said, CHANGED).done()
+    return Workflow(BEFORE, agents, said, execute=execute).done()
 
 
 def test_a_re_scope_is_approved_recorded_and_enforced() -> None:
@@ -85,7 +91,7 @@ def test_agents_may_be_added() -> None:
 
 def test_a_plan_that_is_never_mended_stays_out_of_force() -> None:
     broken = AFTER.replace('"verifier": "judge"', '"verifier": "nobody"')
-    stage = changed(on(r"^\[ESCALATION\]", *designed(broken), ANSWER))
+    stage = changed(on(r"^\[ESCALATION\]", *designed(broken), ANSWER), execute=LEAD)
 
     gaps = [text for text in stage.told("workflow-architect") if text.startswith("[DESIGN gaps]")]
     assert len(gaps) == 3
@@ -97,14 +103,14 @@ def test_a_plan_that_is_never_mended_stays_out_of_force() -> None:
 def test_who_has_read_an_older_output_is_told_and_sent_back() -> None:
     above = {"name": "one", "owns": ["src/one/**"]}
     below = {"name": "two", "depends_on": ["one"], "inputs": [output("one")]}
-    before = plan(above, below)
-    after = plan({**above, "objective": "make one better"}, below)
+    before = plan(above, below).replace('"checkpoints": []', CHECKED)
+    after = plan({**above, "objective": "make one better"}, below).replace('"checkpoints": []', CHECKED)
     one = [*doer("one")[:2], on(r"^\[PLAN changed\]", write(output("one"), "better")), always(".", say("so"))]
     two = [on(r"^\[TASK\]", SCOPE), on(r"^\[ANSWERS\]", sleep(30), write(output("two"), "two")), always(".", say("so"))]
     answer = resolve(agent="two", note_id="note_001", answer="one is made better", source="planning")
     architect = [on(r"^\[ESCALATION\]", *designed(after, TWO), answer)]
     human = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
-    stage = Workflow(before, {"one": one, "two": two, "workflow-architect": architect}, human, CHANGED).done()
+    stage = Workflow(before, {"one": one, "two": two, "workflow-architect": architect}, human, execute=AGAIN).done()
 
     standing = stage.flow.members
     assert (standing["one"].standing.version, dict(standing["two"].standing.read)) == (2, {"one": 2})
