@@ -15,12 +15,12 @@ from tests.workflow.book import Workflow, plan, verdict
 
 
 def large(agents: int, dependencies: int, seed: int = 5) -> tuple[str, list[dict[str, Any]]]:
-    """A plan of so many doers with so many dependencies, in four stages of layers."""
-    rng = Random(seed)
+    """A plan of so many doers with so many dependencies, in four stages, each after the one before."""
+    rng, quarter = Random(seed), -(-agents // 4)
     above: dict[int, set[int]] = {number: set() for number in range(agents)}
     while sum(map(len, above.values())) < dependencies:
-        below = rng.randrange(1, agents)
-        above[below].add(rng.randrange(below))
+        below = rng.randrange(quarter, agents)
+        above[below].add(rng.randrange(below // quarter * quarter))
     doers = [
         {
             "name": f"a{n:03}",
@@ -30,7 +30,6 @@ def large(agents: int, dependencies: int, seed: int = 5) -> tuple[str, list[dict
         for n in range(agents)
     ]
     names = [str(doer["name"]) for doer in doers]
-    quarter = -(-agents // 4)
     return plan(*doers, stages=[names[at : at + quarter] for at in range(0, agents, quarter)]), doers
 
 
