@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from parley.core.conversation import enclosing
 from parley.core.rule import Asking, Broadcast
 from parley.core.terms import (
     PROXY,
     Close,
     Deliver,
-    Kind,
     Payload,
     Question,
     Surface,
     dispatch_thread,
     escalation_thread,
 )
+from parley.engine import texts
 from parley.engine.live import LiveJob, tree_slot
 from parley.engine.records import dumps
 from parley.engine.reduce import drain, message
@@ -91,11 +93,14 @@ class CodeAgent:
         )
         return Deliver(agent, thread, name)
 
-    def question(self, body: str, meta: Mapping[str, Any] | None = None) -> Question:
+    def question(self, body: str, identity: str = "") -> Question:
         """A question to the human, which the proxy deals with like anybody's; its answer comes as a message."""
-        identity = self.world.ids.new()
-        letter = self.letter(PROXY, escalation_thread(identity), body, {"question": identity, **(meta or {})})
-        return Question(identity, letter.message, Kind.QUESTION)
+        asked = Question(identity or self.world.ids.new(), "?")
+        record = enclosing(self.live.soup, self.thread)
+        state = record.state if record.live else record.history[-1].state
+        meta = {"question": asked.id, "state": str(state), "kind": str(asked.kind), "artifact": "", "digest": ""}
+        letter = self.letter(PROXY, escalation_thread(asked.id), texts.question(record, asked, body), meta)
+        return replace(asked, message=letter.message)
 
     def open(self) -> str:
         """The name of a new conversation."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
-from parley.core.terms import Kind, Payload, Question, Surface, escalation_thread
+from parley.core.terms import Payload, Question, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.live import tree_slot
@@ -93,8 +93,8 @@ class Executor(CodeAgent):
             executor.hear(act, self.row.sender_thread, executor.Left.of(self.row.body, meta))
         elif "intervene" in meta or "intervened" in meta:
             self.pass_on(act)
-        elif "dead" not in meta and "merged" not in meta and act.flow.phase == "running":
-            act.do(Report(f"[WORKFLOW] it goes on:\n{moving.table(act)}"))
+        elif "dead" not in meta and "merged" not in meta:
+            act.do(Report(f"[WORKFLOW] it is {act.flow.phase}:\n{moving.table(act)}"))
 
     def pass_on(self, act: Conduct) -> None:
         """Words of the human's reach the architect: only the architecture group changes what is planned."""
@@ -125,7 +125,7 @@ class Executor(CodeAgent):
                     if self.live.soup.get(Surface, thread) is not None:
                         payloads.append(self.close(thread))
                 case Ask(question, body):
-                    questions.append(self.put(question, body))
+                    questions.append(self.question(texts.fit(body), question))
                 case Report(body):
                     payloads.extend(self.report(texts.fit(body)))
                 case Enrol(workers):
@@ -149,13 +149,6 @@ class Executor(CodeAgent):
             if not act.works:
                 executor.advance(act)
         return self.keep_tree() if touched else ""
-
-    def put(self, question: str, body: str) -> Question:
-        """A question to the human."""
-        letter = self.letter(
-            "proxy", escalation_thread(question), f"[QUESTION] {texts.fit(body)}", {"question": question}
-        )
-        return Question(question, letter.message, Kind.QUESTION)
 
     def merge(self, act: Conduct, agent: str, workspace: str) -> None:
         """Bring a tree into its own: a doer's as far as it owns what it changed, an integrator's whole."""
