@@ -51,7 +51,8 @@ def _plan(flow: Flow, event: Event) -> set[str]:
     flow.started = flow.started or event["time"]
     new = [worker.name for worker in plan.doers if worker.name not in flow.members]
     flow.members |= {name: Member(Standing(name)) for name in new}
-    flow.members = {name: flow.members[name] for name in [*(worker.name for worker in plan.doers), *flow.added]}
+    joined = [name for name, worker in flow.added.items() if worker.task is Task.DOER]
+    flow.members = {name: flow.members[name] for name in [*(worker.name for worker in plan.doers), *joined]}
     index(flow)
     return {"plan", *(f"agent {name}" for name in (*dropped, *new))}
 

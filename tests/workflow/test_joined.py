@@ -1,0 +1,23 @@
+"""Those who join a workflow that has begun, and the plan that changes under them."""
+
+from parley.workflow.events import apply
+from parley.workflow.flow import Flow
+from parley.workflow.plain import plain
+from parley.workflow.slots import CURRENT, current, entities, slot, text
+from parley.workflow.terms import Task, Worker
+from tests.workflow.book import plan
+
+
+def test_a_plan_comes_into_force_with_a_doer_and_a_verifier_who_are_not_in_it() -> None:
+    flow = Flow("dispatch:w")
+    apply(flow, {"event": "plan", "text": plan({"name": "one"}), "time": 1})
+    for worker in (Worker("check", Task.VERIFIER, "reviewer"), Worker("more", Task.DOER, "coder", "more_1727539299")):
+        apply(flow, {"event": "join", "worker": plain(worker)})
+    apply(flow, {"event": "plan", "text": plan({"name": "one"}, {"name": "two"}), "time": 2})
+    assert list(flow.members) == ["one", "two", "more"]
+    assert "check" in flow.workers
+
+    kept = {slot(flow, entity): body for entity in entities(flow) if (body := text(flow, entity)) is not None}
+    again = current(kept | {CURRENT: flow.thread})
+    assert again is not None
+    assert list(again.members) == list(flow.members)
