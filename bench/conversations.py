@@ -128,7 +128,7 @@ class NoWorkspace:
         """Nothing to merge."""
         return Merge()
 
-    def refresh(self, job: str, name: str, parent: str) -> Merge:
+    def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
         """Nothing to bring."""
         return Merge()
 

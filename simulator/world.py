@@ -332,7 +332,7 @@ class SimWorkspace:
         commits = (_digest(files), _digest(above)) if brought else ()
         return Merge(tuple(brought), (), (), commits, tuple(f"{path}: {why}" for path, why in refused.items()))
 
-    def refresh(self, job: str, name: str, parent: str) -> Merge:
+    def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
         """Bring a parent's files down, where the child has not changed them."""
         above = self.disk.work.get((job, parent), {})
         files = self.disk.work.setdefault((job, name), {})

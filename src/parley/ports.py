@@ -511,8 +511,11 @@ class Workspace(Protocol):
         scope allows, and none without a scope.
         """
 
-    def refresh(self, job: str, name: str, parent: str) -> Merge:
-        """Bring what its parent has committed into a workspace; what it changed itself stays."""
+    def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
+        """Bring what its parent has committed into a workspace; what it changed itself stays.
+
+        With `clean` nothing is brought where that would leave conflicts: they are told, and nothing has changed.
+        """
 
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """The first characters of an artifact that is there as an ordinary file; empty where there is none."""

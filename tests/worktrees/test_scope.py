@@ -339,6 +339,18 @@ def test_no_row_of_deeds_gets_anothers_file_into_a_commit_or_a_merge(
     ground.trees.retire(JOB, name)
 
 
+def test_a_refresh_that_is_to_be_clean_changes_nothing_where_it_would_conflict(place: Place) -> None:
+    place.turn(ROOT, {"web/page.html": "theirs\n", "db/schema.sql": "newer\n"})
+    place.turn(CHILD, {"web/page.html": "mine\n"})
+    before = read(place.trees.path(JOB, CHILD))
+    (conflict,) = place.trees.refresh(JOB, CHILD, ROOT, clean=True).conflicts
+    assert conflict.path == "web/page.html"
+    assert read(place.trees.path(JOB, CHILD)) == before == place.committed(CHILD)
+    assert place.trees.unresolved(JOB, CHILD) == []
+    # so that the merge, where both sides are proved, finds it
+    assert [one.path for one in place.trees.merge(JOB, CHILD, ROOT, WEB).conflicts] == ["web/page.html"]
+
+
 # ---- what is judged ------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(["db", "web", "x"])

@@ -537,8 +537,13 @@ class Engine:
         base = found[1].base
         if base != above.workspace and tree_slot(turn.thread) not in live.kept:  # its last conversation had to end
             self.world.workspace.merge(live.job, base, turn.thread, scope_of(live, turn.thread))
-        merged = self.world.workspace.refresh(live.job, turn.thread, above.workspace)
-        return texts.merged(above.agent, above.thread, merged) if merged.conflicts else ""
+        flow, talk = found
+        # a conflict is settled where both sides are proved: at the merge, unless that could not do it
+        clean = not flow.was_refused(talk.agent)
+        merged = self.world.workspace.refresh(live.job, turn.thread, above.workspace, clean=clean)
+        if not merged.conflicts:
+            return ""
+        return texts.apart(merged) if clean else texts.merged(above.agent, above.thread, merged)
 
     def _log(self, live: LiveJob, turn: Turn, event: str, rest: str) -> None:
         entry = records.line(self.world.clock.now(), turn.turn, event, self.world.secrets.redact(rest))

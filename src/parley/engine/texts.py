@@ -98,6 +98,14 @@ def merged(agent: str, thread: str, merge: Merge) -> str:
     )
 
 
+def apart(merge: Merge) -> str:
+    """What a doer is told whose tree does not go together with what is merged by now."""
+    return (
+        f"[APART] What is merged by now and your tree both changed {_listed([c.path for c in merge.conflicts])}. Your"
+        " tree stays as it is; both are brought together when yours is merged, and proved for both sides. Go on."
+    )
+
+
 def _listed(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - LISTED} more" if len(paths) > LISTED else ""
     return ", ".join(paths[:LISTED]) + more

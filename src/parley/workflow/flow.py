@@ -169,6 +169,10 @@ class Flow:
         """Every doer's standing, in the plan's order."""
         return [member.standing for member in self.members.values()]
 
+    def was_refused(self, agent: str) -> bool:
+        """Whether the last merge of a doer's was not taken."""
+        return next((not one.taken for one in reversed(self.merges) if one.agent == agent), False)
+
     def may_start(self, agent: str) -> bool:
         """Whether all that a doer depends on, and every earlier stage, is verified."""
         return not self.unmet.get(agent, 0) and self.stage_of.get(agent, 0) <= self.stage

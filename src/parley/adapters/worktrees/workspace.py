@@ -308,12 +308,15 @@ class Worktrees:
             self.snapshot(job, parent, f"before {name} is merged")
         return self._join(child, above, name, combine(child.history, child.slug, above.slug, name, scope), left)
 
-    def refresh(self, job: str, name: str, parent: str) -> Merge:
-        """Bring what its parent has committed into a workspace; what it changed itself stays."""
+    def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
+        """Bring what its parent has committed into a workspace, with `clean` only where that leaves no conflict."""
         child, above = self.tree(job, name), self.tree(job, parent)
         if not child.tip or not above.tip or child.slug == above.slug:
             return Merge()
-        return self._join(above, child, parent, bring_down(child.history, child.slug, above.slug), {})
+        found = bring_down(child.history, child.slug, above.slug)
+        if clean and found is not None and found.conflicts:
+            return Merge((), found.conflicts)
+        return self._join(above, child, parent, found, {})
 
     def _join(self, giver: Worktree, taker: Worktree, name: str, found: Combined | None, left: dict[str, str]) -> Merge:
         """Bring what two trees come to into one of them."""
