@@ -64,8 +64,8 @@ system: ## the programs that the tests need besides: git, strace, bubblewrap, np
 		&& npm ci --ignore-scripts --no-audit --no-fund --loglevel error && touch installed; \
 	fi
 
-demo: setup ## a whole job, played by scripted agents
-	$(BIN)/parley demo
+demo: setup ## a whole job, played by scripted agents; WORKFLOW=1: with a workflow of several
+	$(BIN)/parley demo $(if $(filter-out 0,$(WORKFLOW)),--workflow)
 
 test: setup system .codex/installed check ## checks and all suites, within their budgets
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

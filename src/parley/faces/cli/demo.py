@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -19,13 +21,14 @@ from parley.engine.audit import render
 from parley.engine.projections import Asked, Present
 from parley.engine.roster import charter_of
 from parley.engine.session import Closed, give_answer, leave
-from parley.faces.cli import FAILED, OK
+from parley.faces.cli import FAILED, OK, workflow
 from parley.faces.cli.audit import audited
 from parley.faces.cli.desk import Place
 from parley.faces.cli.start import new_row, snapshot_of
 from parley.faces.cli.workshop import conduct, engine_of
+from parley.workflow.slots import current
+from parley.workflow.terms import Status
 
-REQUEST = "Make a small command that counts words, with tests"
 WISH = "Let it take several files at once and print a total."
 HUMAN = "human (demo)"
 READING_SECONDS = 1.8  # how long a question stands before it is answered
@@ -33,21 +36,49 @@ FAST = 0.1
 WORKERS = 3
 
 
+@dataclass(frozen=True)
+class Play:
+    """What is played: the request, the playbook, what the human says while three are at work, and what it waits for.
+
+    A question with certain words in it is answered when an agent of the workflow has come so far.
+    """
+
+    request: str
+    book: str
+    wish: str = ""
+    waits: tuple[tuple[str, str, Status], ...] = ()
+    fan_out: int = 3
+
+
+COUNTER = Play("Make a small command that counts words, with tests", "playbook.yaml", WISH)
+SERVICE = Play(
+    "Build a small service that keeps notes, with a database, an HTTP interface and a page",
+    "workflow.yaml",
+    waits=(
+        (r"\+.*tests/test_page.py, service/routes.py", "api_agent", Status.BLOCKED),
+        (r"\+.*service/__main__.py, service/routes.py", "frontend_agent", Status.VERIFIED),
+    ),
+    fan_out=6,
+)
+
+
 def run(words: argparse.Namespace) -> int:
     """Play the demo; its folder stays."""
     pace = FAST if words.fast else 1.0
-    playbook = parse(files("parley").joinpath("demo/playbook.yaml").read_text(encoding="utf-8"), "the demo's playbook")
+    play = SERVICE if words.workflow else COUNTER
+    playbook = parse(files("parley").joinpath(f"demo/{play.book}").read_text(encoding="utf-8"), "the demo's playbook")
     folder = Path(tempfile.mkdtemp(prefix="parley-demo-"))
     place = Place(folder, folder / ".parley")
     # the playbook's commands call python3: this one, if there is no other
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
-    snapshot = paced(snapshot_of(folder, Settings(), playbook), pace)
+    settings = Settings(fan_out=play.fan_out)
+    snapshot = paced(snapshot_of(folder, settings, playbook), pace)
     words.json, words.command = False, "run"
-    with engine_of(place, Settings()) as engine:
+    with engine_of(place, settings) as engine:
         # who plays the human has also started the job: only they are heard
-        row = new_row(engine.world.ids.new(), REQUEST, "scripted", snapshot)._replace(decider=HUMAN)
+        row = new_row(engine.world.ids.new(), play.request, "scripted", snapshot)._replace(decider=HUMAN)
         engine.start(row, charter_of(row.job, snapshot))
-        with Director(place.home, row.job, playbook, pace) as director:
+        with Director(place.home, row.job, playbook, play, pace) as director:
             code = conduct(engine, place, [row.job], words, beside=director)
     if code != OK:
         return code
@@ -58,8 +89,19 @@ def run(words: argparse.Namespace) -> int:
         store.close()
     for line in render(report):
         print(line)
+    sound = report.ok and (not words.workflow or examined(folder, row.job))
     print(f"look around: cd {folder} && parley show {row.job}")
-    return OK if report.ok else FAILED
+    return OK if sound else FAILED
+
+
+def examined(folder: Path, job: str) -> bool:
+    """Check the files of the job's workflow, and show where its agents stand, as anybody can."""
+    ends = []
+    for action in ("check", "status"):
+        print(f"$ parley workflow {action} {job}")
+        asked = argparse.Namespace(action=action, what=[job], repo=str(folder), dir=None, replace=False, json=False)
+        ends.append(workflow.run(asked))
+    return ends == [OK, OK]
 
 
 def paced(snapshot: dict[str, Any], pace: float) -> dict[str, Any]:
@@ -75,14 +117,15 @@ def paced(snapshot: dict[str, Any], pace: float) -> dict[str, Any]:
 class Director:
     """Plays the human: answers what is asked after a moment, and intervenes while three are at work."""
 
-    def __init__(self, home: Path, job: str, playbook: Playbook, pace: float) -> None:
+    def __init__(self, home: Path, job: str, playbook: Playbook, play: Play, pace: float) -> None:
         self._store = SqliteStore(home)
         self._job = job
         self._playbook = playbook
         self._pause = READING_SECONDS * pace
         self._used: set[int] = set()
         self._seen: dict[str, float] = {}
-        self._wished = False
+        self._wish = play.wish
+        self._waits = play.waits
 
     def __enter__(self) -> Self:
         return self
@@ -94,17 +137,23 @@ class Director:
         """Do what is due."""
         present = Present(self._store, self._job)
         for asked in present.questions():
-            if self._is_due(asked.id):
+            if self._is_due(asked.id) and self._knows_enough(asked):
                 self._answer(asked)
         at_work = sum(thread_kind(thread.id) == "dispatch" for thread in present.threads())
-        if at_work == WORKERS and not self._wished and self._is_due("wish"):
-            self._wished = True
-            body = {"thread": None, "text": WISH, "now": False, "authoritative": False}
+        if at_work == WORKERS and self._wish and self._is_due("wish"):
+            body = {"thread": None, "text": self._wish, "now": False, "authoritative": False}
+            self._wish = ""
             leave(self._store, self._job, "intervene", "intervene:demo", body=body, by=HUMAN)
 
     def _is_due(self, what: str) -> bool:
         """Whether people have had a moment to read."""
         return time.monotonic() - self._seen.setdefault(what, time.monotonic()) >= self._pause
+
+    def _knows_enough(self, asked: Asked) -> bool:
+        """Whether the agent that the answer depends on has come far enough."""
+        wanted = {agent: status for words, agent, status in self._waits if re.search(words, asked.body)}
+        flow = current(self._store.load(self._job).molecules) if wanted else None
+        return flow is None or all(flow.status(agent) is status for agent, status in wanted.items())
 
     def _answer(self, asked: Asked) -> None:
         found = self._playbook.answer(asked.body, asked.state, 1, self._used)
