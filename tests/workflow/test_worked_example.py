@@ -56,10 +56,10 @@ def _check_what_happened(flow: Flow) -> None:
     # the stall, and what its contract says
     assert [(one.agent, one.action) for one in flow.actions] == [("database_agent", Remedy.ESCALATE)]
     # who settled what
-    notes = {}
+    notes: dict[tuple[str, str], str | None] = {}
     for name, member in flow.members.items():
         session = member.standing.session
-        notes |= {(name, note.category): note.resolved_by for note in (session.notes if session else ())}
+        notes |= {(name, str(note.category)): note.resolved_by for note in (session.notes if session else ())}
     assert notes["database_agent", "requirements"] == "user"
     assert notes["api_agent", "technology"] == "workflow_executor"
     assert notes["api_agent", "scope"] == notes["frontend_agent", "scope"] == "workflow_executor"
