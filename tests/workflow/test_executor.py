@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parley.workflow.terms import SHARED_STATUS, session_of
-from tests.engine.stage import JOB, Rule, always, on, say, sleep, write
+from tests.engine.stage import JOB, Action, Rule, always, on, say, sleep, write
 from tests.workflow.book import PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 
 ONE_TWO = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
@@ -84,6 +84,22 @@ def test_a_rejected_output_goes_back_with_the_findings_and_three_times_goes_up()
     assert "fault 3" in stage.told("workflow-architect")[0]
     assert [one.verdict for one in stage.flow.members["one"].standing.rounds] == ["rejected"] * 3 + ["verified"]
     assert "fault 2" in stage.files()["orchestration/agents/one/verification/round_2.json"]
+
+
+def test_a_verdict_may_be_written_to_the_file_of_its_round_and_a_broken_one_is_told() -> None:
+    def by_file(number: int, text: str) -> Action:
+        return write(f"orchestration/agents/one/verification/round_{number}.json", text)
+
+    judge = [
+        on(r"^\[VERIFY\] one, round 1", by_file(1, '{"verdict": "rejec')),
+        on("without a verdict", by_file(1, '{"verdict": "rejected", "findings": ["no test"]}')),
+        on(r"^\[VERIFY\] one, round 2", by_file(2, '{"verdict": "verified", "findings": []}')),
+    ]
+    stage = Workflow(ALONE, {"one": doer("one"), "judge": judge}).done()
+
+    rounds = stage.flow.members["one"].standing.rounds
+    assert [(one.verdict, one.findings) for one in rounds] == [("rejected", ("no test",)), ("verified", ())]
+    assert "round_1.json" in stage.told("judge")[1]
 
 
 def test_a_verdict_does_not_count_while_a_command_fails() -> None:

@@ -27,6 +27,7 @@ from parley.workflow.plain import plain
 from parley.workflow.plan import read_plan
 from parley.workflow.session import take_back
 from parley.workflow.status_file import read_own_status, render_status, shared_of
+from parley.workflow.strictly import read_json
 from parley.workflow.terms import (
     EXECUTOR,
     GROUP,
@@ -35,6 +36,7 @@ from parley.workflow.terms import (
     Plan,
     Session,
     Status,
+    round_of,
     session_of,
 )
 
@@ -180,6 +182,8 @@ def report(live: LiveJob, world: World, turn: Turn) -> dict[str, Any] | None:
         workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
         if talk.kind == "doer":
             left |= _doer(live, world, turn, flow, talk, workspace)
+        elif talk.kind == "verifier" and not turn.verdict:
+            left |= _verifier(live, world, turn, flow, talk, workspace)
         elif talk.kind == "architect":
             left |= _architect(live, world, turn, flow, workspace)
     return {"worker": left}
@@ -209,6 +213,22 @@ def _doer(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, works
     made = [plain(one) for one in session.notes if known.get(one.note_id) != one]
     left = {"notes": made, "claim": claim, "problems": [texts.fit(problem) for problem in problems[:PROBLEMS]]}
     return {name: value for name, value in left.items() if value}
+
+
+def _verifier(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, workspace: str) -> dict[str, Any]:
+    """Its verdict by the file of its round, where it has not called for one."""
+    path = round_of(talk.agent, len(flow.members[talk.agent].standing.rounds) + 1)
+    text = world.workspace.read(live.job, workspace, path)
+    if text is None:
+        return {}
+    value, problems = read_json(text, path, talk.name)
+    if problems:
+        return {"problems": [texts.fit(str(problem)) for problem in problems[:PROBLEMS]]}
+    try:
+        verdict(turn, value if isinstance(value, dict) else {})
+    except Refused as refused:
+        return {"problems": [texts.fit(f"{path}: {refused}")]}
+    return {"verdict": turn.verdict}
 
 
 def _claimed(

@@ -71,7 +71,7 @@ def _proof(command: str, said: Any) -> Proof:
     )
 
 
-def judged(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str]) -> None:
+def judged(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str], problems: Sequence[str] = ()) -> None:
     """A verifier has looked."""
     agent = talk.agent
     member = act.member(agent)
@@ -79,7 +79,7 @@ def judged(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str]) -> N
         act.close(talk.thread)
         return
     if not verdict:
-        _no_verdict(act, talk)
+        _no_verdict(act, talk, problems)
         return
     proofs = member.proofs
     if verdict == "verified" and not all(proof.holds for proof in proofs):
@@ -100,11 +100,12 @@ def judged(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str]) -> N
         failed(act, agent, words.rejected(agent, found), f"rejected by {talk.name}: {'; '.join(findings)}")
 
 
-def _no_verdict(act: Conduct, talk: Talk) -> None:
+def _no_verdict(act: Conduct, talk: Talk, problems: Sequence[str]) -> None:
     nudges = act.member(talk.agent).nudges
     if nudges < act.limits.rounds:
         act.happen("count", agent=talk.agent, nudges=nudges + 1)
-        act.tell(talk.thread, f"[VERIFY] {talk.agent}: your turn ended without a verdict. Call Verdict.")
+        body = f"[VERIFY] {talk.agent}: your turn ended without a verdict. Call Verdict.{words.told(problems)}"
+        act.tell(talk.thread, body)
     else:
         judged(act, talk, "blocked", (f"{talk.name} ended {nudges + 1} turns without a verdict",))
 

@@ -113,7 +113,7 @@ def hear(act: Conduct, thread: str, left: Left) -> None:
         case "prover":
             checking.proved(act, talk, left.text)
         case "verifier":
-            checking.judged(act, talk, left.verdict, left.findings)
+            checking.judged(act, talk, left.verdict, left.findings, left.problems)
         case "integrator":
             checking.integrated(act, talk)
         case _:

@@ -15,6 +15,7 @@ from parley.workflow.terms import (
     Worker,
     instructions_of,
     output_of,
+    round_of,
     session_of,
     task_base_of,
 )
@@ -86,7 +87,7 @@ def told(problems: Sequence[str]) -> str:
 
 _JUDGE = (
     "Look at the output and at how every note was settled. Then call Verdict: verified, rejected (with findings "
-    "that can be acted on) or blocked (somebody above has to decide)."
+    "that can be acted on) or blocked (somebody above has to decide). Or write {verdict, findings} as JSON to "
 )
 
 
@@ -102,7 +103,7 @@ def verify(worker: Worker, session: Session | None, proofs: Iterable[Proof], rou
         f"The acceptance commands, run in a tree of their own:\n{shown(proofs)}",
         f"Its notes ({session_of(worker.name)}):\n{notes_of(session)}",
         *(["What was found before:", *earlier] if earlier else []),
-        _JUDGE,
+        f"{_JUDGE}{round_of(worker.name, len(rounds) + 1)}.",
     ]
     return "\n\n".join(parts)
 
