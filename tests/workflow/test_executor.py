@@ -143,6 +143,16 @@ def test_requirements_come_from_the_user_and_every_answer_comes_at_once() -> Non
     assert "red (workflow_executor)" in told[0]
 
 
+def test_an_answer_of_the_proxys_for_the_user_says_so() -> None:
+    answer = resolve(agent="one", note_id="note_001", answer="unique", source="user", author="human")
+    architect = [on(r"^\[ESCALATION\]", {"ask": {"text": "unique?"}}), on(r"^\[ANSWER", answer)]
+    agents = {"one": blocked_at_first("one", category="requirements"), "workflow-architect": architect}
+    stage = Workflow(ALONE, agents, policies=["always", "always", "never"]).run()
+
+    [settled] = stage.flow.members["one"].standing.session.notes  # type: ignore[union-attr]
+    assert (settled.resolution, settled.resolved_by) == ("unique (the proxy answered for the user)", "user")
+
+
 def test_a_technical_question_goes_to_the_solution_architect_whose_answer_is_verified() -> None:
     architect = [
         on(r"^\[ESCALATION\] one", resolve(agent="one", note_id="note_001", answer="sqlite", source="planning"),

@@ -216,6 +216,7 @@ def respond(
             "author": author,
             "text": text,
             "asked": proxy.question.message,
+            **({"heard": True} if proxy.heard else {}),  # the human has spoken, whoever puts it into words
             **(more or {}),
         },
     )

@@ -5,12 +5,13 @@ It becomes the meta of the worker's message, so that the executor decides from t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from parley.core.errors import Refused
-from parley.core.terms import Surface
+from parley.core.terms import HUMAN, Surface
 from parley.engine import texts
 from parley.engine.designs import design_in, drafts_beyond, findings
 from parley.engine.flows import at_work
@@ -142,16 +143,20 @@ def resolve(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
     if any((one["agent"], one["note_id"]) == which for one in turn.resolves):
         raise Refused(f"{which[1]} of {which[0]} is answered already in this turn")
     act = Conduct(flow, limits_of(live), int(world.clock.now()), str)
-    if problem := refuse_resolve(act, arguments, consulted=_consulted(live, world, turn)):
+    author = _consulted(live, world, turn)
+    if problem := refuse_resolve(act, arguments, consulted=bool(author)):
         raise Refused(problem)
-    turn.resolves.append(dict(arguments))
+    turn.resolves.append({**arguments, "author": author})
     return f"{which[1]} of {which[0]} will be answered when your turn ends"
 
 
-def _consulted(live: LiveJob, world: World, turn: Turn) -> bool:
-    """Whether the turn works on the answer to a question of its agent's."""
+def _consulted(live: LiveJob, world: World, turn: Turn) -> str:
+    """Who has answered the question that the turn works on: the human, or the proxy for them; empty: it has none."""
     row = message(live, world, turn.message)
-    return row.sender_thread.startswith("escalation:") and '"answer"' in row.meta
+    about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
+    if not row.sender_thread.startswith("escalation:") or "answer" not in about:
+        return ""
+    return HUMAN if about.get("heard") else str(about["author"])
 
 
 def _place(live: LiveJob, turn: Turn) -> tuple[Flow, Talk]:

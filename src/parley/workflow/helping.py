@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from parley.core.terms import PROXY
 from parley.workflow import deciding, moving, words
 from parley.workflow.conduct import Conduct
 from parley.workflow.deciding import digest_of
@@ -142,7 +143,10 @@ def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:
         routed = (*member.routed, (note.note_id, str(call["task"])))
         act.happen("count", agent=agent, routed=[list(pair) for pair in routed])
     else:
-        act.settle(agent, note, str(call["answer"]), BY_USER if call["source"] == "user" else BY_EXECUTOR)
+        by_user, answer = call["source"] == "user", str(call["answer"])
+        if by_user and call.get("author") == PROXY:
+            answer += " (the proxy answered for the user)"
+        act.settle(agent, note, answer, BY_USER if by_user else BY_EXECUTOR)
 
 
 def resume(act: Conduct) -> None:
