@@ -314,3 +314,20 @@ def test_sessions_are_put_away_and_brought_back_in_a_worktree(tmp_path_factory: 
     assert session_of("api_agent") not in committed
     restore(tree, "api_agent", "session_2024", 2_000_000_001)
     assert place.committed()[session_of("api_agent")].decode() == CURRENT[session_of("api_agent")]
+
+
+def test_sessions_that_went_before_are_archived_too_and_whatever_fails_on_the_way_is_done_later() -> None:
+    before = ("api_agent", Session("user_api_1727539100", START, (NOTE,)))
+    place = archive_of("api_agent", "users", START)
+    disk = Disk(broken=place)
+    assert {agent for agent, _ in archive(disk, "users", SESSIONS, 2_000_000_000, [before]).failed} == set(SESSIONS)
+    assert set(CURRENT) <= set(disk.files)
+
+    disk.broken = ""
+    for _ in range(2):
+        assert not archive(disk, "users", SESSIONS, 2_000_000_000, [before]).failed
+
+    entries, _ = read_index(disk.files[INDEX])
+    assert {entry.file for entry in entries or ()} == {place, *PLACES.values()}
+    assert disk.files[place] == render_session(before[1])
+    assert not set(CURRENT) & set(disk.files)

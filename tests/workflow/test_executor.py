@@ -177,6 +177,40 @@ def test_a_technical_question_goes_to_the_solution_architect_whose_answer_is_ver
     assert stage.files()["orchestration/agents/solution_architect/task_output/decisions.md"] == "sqlite"
 
 
+def test_what_was_noted_in_an_earlier_session_is_told_and_archived_too() -> None:
+    """The solution architect has a session for each commission."""
+    agents = {
+        "one": [
+            on(r"^\[TASK\]", note(**UNSURE, category="technology")),
+            on(r"^\[ANSWERS\]", note(**{**UNSURE, "description": "and which port, then?"}, category="technology")),
+            *doer("one"),
+        ],
+        "workflow-architect": [
+            step
+            for number in (1, 2)
+            for step in (
+                on(r"^\[ESCALATION\] one",
+                   resolve(agent="one", note_id=f"note_00{number}", route="solution_architect", task="decide")),
+                on(r"The solution architect's answers",
+                   resolve(agent="one", note_id=f"note_00{number}", answer="so", source="solution_architect")),
+            )
+        ],
+        "solution_architect": [
+            on(r"^\[TASK\][\s\S]*note_001", write(output("solution_architect"), "so"),
+               note(description="it is small", context="c", category="documentation")),
+            on(r"note_001", note(note_id="note_001", status="resolved", resolution="seen")),
+            always(".", say("looked")),
+        ],
+        "design_verifier": [always(".", verdict("verified"))],
+    }  # fmt: skip
+    stage = Workflow(ALONE, agents).done()
+
+    assert stage.flow.members["solution_architect"].standing.version == 2
+    assert "it is small" in stage.files()["WORK_SUMMARY.md"]
+    archived = [text for path, text in stage.files().items() if path.startswith("orchestration/agents/solution_arch")]
+    assert any("it is small" in text for text in archived)
+
+
 def test_the_same_question_three_times_is_a_loop_which_only_the_user_ends() -> None:
     ask = note(**{**UNSURE, "description": "Which path is mine?", "category": "scope"})
     one = [on(r"^\[(TASK|ANSWERS)\]", ask), on(r"^\[ANSWERS\]", ask), on(r"^\[ANSWERS\]", ask), *doer("one")]

@@ -7,7 +7,7 @@ done again: whatever a crash left half done is found and finished, and what is d
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol
@@ -78,8 +78,16 @@ class NotRestored(Exception):
     """An archive is not brought back: the text says why and what to do."""
 
 
-def archive(shelf: Shelf, task: str, sessions: Mapping[str, Session], now: int) -> Archival:
+def archive(
+    shelf: Shelf,
+    task: str,
+    sessions: Mapping[str, Session],
+    now: int,
+    earlier: Sequence[tuple[str, Session]] = (),
+) -> Archival:
     """Put away the sessions of agents that are complete, by agent, as the bus has them.
+
+    `earlier` are the sessions that an agent had before this one; they are in no file any more.
 
     Call it after the commit that made them complete, and again with the same sessions after a failure or a crash: what
     failed has left its `session_current.json` where it was. From then on, do not write that file again for them.
@@ -87,6 +95,7 @@ def archive(shelf: Shelf, task: str, sessions: Mapping[str, Session], now: int) 
     done: dict[str, Archived] = {}
     failed: dict[str, str] = {}
     try:
+        _add(shelf, task, earlier, now)
         _archive(shelf, task, sessions, now, done, failed)
     except (WorkspaceError, OSError) as error:
         failed |= {agent: str(error) or type(error).__name__ for agent in sessions if agent not in done}
@@ -141,6 +150,20 @@ def _archive(
             books.log.append(Logged(now, agent, "removed", entry.file, "session_current.json is archived here"))
     books.write(gone)
     done |= {agent: books.index[entry.file] for agent, entry in put_away.items()}
+
+
+def _add(shelf: Shelf, task: str, earlier: Sequence[tuple[str, Session]], now: int) -> None:
+    """Archive sessions that have no file of their own."""
+    if not earlier:
+        return
+    books = Books.of(shelf, now)
+    copies: dict[str, str] = {}
+    entries = [books.place(agent, task, one, whole(render_session(one)), copies, now) for agent, one in earlier]
+    if copies:
+        shelf.write(copies)
+    for entry in entries:
+        books.enter(entry, now)
+    books.write()
 
 
 def restore(shelf: Shelf, agent: str, wanted: str, now: int, *, replacing: bool = False) -> str:

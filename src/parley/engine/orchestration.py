@@ -19,7 +19,7 @@ from parley.workflow.record import record_of, render_record
 from parley.workflow.rounds import render_round
 from parley.workflow.session import render_session
 from parley.workflow.slots import entities
-from parley.workflow.status_file import render_status, shared_of
+from parley.workflow.status_file import PHASES, render_status, shared_of
 from parley.workflow.terms import (
     PLAN,
     SHARED_STATUS,
@@ -32,8 +32,6 @@ from parley.workflow.terms import (
     task_base_of,
 )
 
-RUNNING, COMPLETE, STOPPED = "in_progress", "complete", "stopped"
-_SAID = {"running": RUNNING, "complete": COMPLETE, "stopped": STOPPED}
 Files = dict[str, str | None]
 
 
@@ -43,7 +41,7 @@ Files = dict[str, str | None]
 def status_text(flow: Flow) -> str:
     """`shared_status.json`."""
     shared = shared_of(
-        whole_plan(flow), flow.standings(), started=flow.started, status=_SAID[flow.phase], gate=flow.gate
+        whole_plan(flow), flow.standings(), started=flow.started, status=PHASES[flow.phase], gate=flow.gate
     )
     return render_status(shared)
 
@@ -161,9 +159,9 @@ def _archive(live: LiveJob, world: World, flow: Flow, workspace: str) -> None:
         for name, member in flow.members.items()
         if member.standing.session is not None and member.standing.status is Status.COMPLETE
     }
+    earlier = [(name, session) for name in sessions for session in flow.members[name].past]
     task = flow.plan.task if flow.plan else "workflow"
-    done = archiving.archive(
-        archiving.Tree(world.workspace, live.job, workspace), task, sessions, int(world.clock.now())
-    )
+    tree = archiving.Tree(world.workspace, live.job, workspace)
+    done = archiving.archive(tree, task, sessions, int(world.clock.now()), earlier)
     if done.failed:
         live.unwritten.setdefault(flow.thread, set())  # it is tried again

@@ -173,6 +173,15 @@ class Flow:
         """Whether the last merge of a doer's was not taken."""
         return next((not one.taken for one in reversed(self.merges) if one.agent == agent), False)
 
+    def sessions(self) -> list[tuple[str, Session]]:
+        """Every session that there was, with its doer, in the plan's order; a doer's oldest first."""
+        return [
+            (name, session)
+            for name, member in self.members.items()
+            for session in (*member.past, member.standing.session)
+            if session is not None
+        ]
+
     def may_start(self, agent: str) -> bool:
         """Whether all that a doer depends on, and every earlier stage, is verified."""
         return not self.unmet.get(agent, 0) and self.stage_of.get(agent, 0) <= self.stage

@@ -18,6 +18,7 @@ from parley.workflow.times import moment, time_of
 
 BLOCKED, CLEAR = "blocked", "clear"
 NOT_BEGUN, IN_PROGRESS, COMPLETE, STOPPED = "pending", "in_progress", "complete", "stopped"
+PHASES = {"running": IN_PROGRESS, "complete": COMPLETE, "stopped": STOPPED}  # what the file calls a flow's
 # A worker that stands so has no note left that is open or escalated.
 SETTLED = frozenset({Status.READY, Status.VERIFIED, Status.COMPLETE})
 DONE = frozenset({Status.VERIFIED, Status.COMPLETE})

@@ -16,13 +16,12 @@ from parley.workflow.notes import unsettled
 from parley.workflow.plan import read_plan
 from parley.workflow.session import read_session
 from parley.workflow.slots import CURRENT, current
-from parley.workflow.status_file import COMPLETE, DONE, IN_PROGRESS, STOPPED, Shared, read_status, shared_of
+from parley.workflow.status_file import DONE, PHASES, Shared, read_status, shared_of
 from parley.workflow.terms import PLAN, SHARED_STATUS, Plan, Session, Standing, Status, session_of
 from parley.workflow.times import moment
 
 LONGEST_LINE = 2_000
 NARROWEST = 60
-_PHASES = {"running": IN_PROGRESS, "complete": COMPLETE, "stopped": STOPPED}
 
 
 def on_the_bus(place: Place, what: str) -> dict[str, Any] | None:
@@ -41,7 +40,7 @@ def on_the_bus(place: Place, what: str) -> dict[str, Any] | None:
 
 def _from_flow(flow: Flow, redact: Callable[[str], str]) -> dict[str, Any]:
     plan = flow.plan or Plan("", "", {}, ())
-    status = _PHASES.get(flow.phase, flow.phase)
+    status = PHASES[flow.phase]
     shared = shared_of(
         plan, flow.standings(), started=flow.started, status=status, gate=flow.gate, more=flow.added.values()
     )
