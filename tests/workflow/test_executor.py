@@ -280,6 +280,9 @@ def test_a_stalled_doer_is_told_of_to_the_human_where_its_contract_says_escalate
 
     assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
     assert stalls(stage) == ["escalate"]
+    [action] = stage.flow.actions
+    assert action.outcome == "the human is asked; it is tried again, with the answer: go on"
+    assert action.outcome in stage.files()["orchestration/task-orchestration.md"]
     assert any(text.startswith("[AGAIN] one: go on") for text in stage.told("one"))
 
 
@@ -290,6 +293,17 @@ def test_a_stalled_doer_is_abandoned_where_its_contract_says_so() -> None:
     assert stalls(stage) == ["abandon"]
 
 
+def test_the_record_tells_when_a_stalled_doer_was_last_heard_of() -> None:
+    stage = stalling("escalate", human=[{"match": "one shows no sign of life", "text": "abandon"}])
+    stage.until(lambda s: s.flow.actions if s.started("two") else [])
+
+    [action], one = stage.flow.actions, stage.flow.members["one"].standing
+    assert one.status == "stalled"
+    assert one.last_progress is not None
+    assert 20 <= action.time - one.last_progress < 30
+    assert stage.done().flow.actions[0].outcome == "the human is asked; it is abandoned, as was answered"
+
+
 @pytest.mark.parametrize("remedy", ["re-plan", "re-scope"])
 def test_a_stalled_doer_is_the_architects_where_its_contract_says_so(remedy: str) -> None:
     stage = stalling(remedy, {"workflow-architect": [answers("one", "smaller steps")]}).done()
@@ -297,6 +311,7 @@ def test_a_stalled_doer_is_the_architects_where_its_contract_says_so(remedy: str
     assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
     assert stalls(stage) == [remedy]
     assert stage.told("workflow-architect")[0].startswith("[STALLED] one ")
+    assert stage.flow.actions[0].outcome.endswith("; it goes on: smaller steps")
     assert f"| {remedy} |" in stage.files()["orchestration/task-orchestration.md"]
 
 

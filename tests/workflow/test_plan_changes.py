@@ -57,6 +57,7 @@ def test_a_re_scope_is_approved_recorded_and_enforced() -> None:
     assert stage.flow.plan.text == stage.files()[PLAN_FILE] == AFTER
     [rescope] = stage.flow.rescopes
     assert (rescope.agent, rescope.after) == ("one", ("src/one/**", "lib/**"))
+    assert rescope.reason == "one asked by note_001; approved by the human"
     asked = next(body for body in stage.bodies("human") if "changed the workflow's plan" in body)
     assert "lib/**" in asked
     assert "lib/**" in stage.files()["orchestration/task-orchestration.md"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
-from parley.core.terms import Payload, Question, Surface
+from parley.core.terms import HUMAN, Payload, Question, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.live import tree_slot
@@ -82,11 +82,12 @@ class Executor(CodeAgent):
         """Hear whoever has written, or what the protocol tells."""
         meta = self.meta
         if "answer" in meta:
-            deciding.answered(act, meta["answer"], meta.get("ruling") or "", meta.get("text", ""))
+            said = (meta.get("ruling") or "", meta.get("text", ""), meta.get("author", HUMAN))
+            deciding.answered(act, meta["answer"], *said)
         elif "failed" in meta:
             deciding.lost(act, meta["failed"], meta.get("fault", ""))
         elif "stalled" in meta:
-            deciding.stalled(act, meta["stalled"])
+            deciding.stalled(act, meta["stalled"], float(meta.get("since", 0)))
         elif "withdrawn" in meta:
             deciding.lost(act, meta["withdrawn"], "it was withdrawn")
         elif self.row.sender_thread in act.flow.talks:

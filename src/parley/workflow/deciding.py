@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from hashlib import sha256
 
+from parley.core.terms import HUMAN
 from parley.workflow import checking, moving, words
 from parley.workflow.conduct import Adopt, Ask, Conduct
 from parley.workflow.disjointness import rescopes
@@ -15,6 +16,8 @@ from parley.workflow.plain import plain
 from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Status, Worker
 
 PLAN_ABOUT = "plan"  # what the architect was told last: its plan has gaps, or was not approved
+STALLED = "stalled: "  # how the reason of a block begins that came of a stall
+MOST_OUTCOME = 500  # characters of an answer that the record repeats
 MOST_DIFF = 6000  # characters that the human is shown
 
 
@@ -54,9 +57,9 @@ def propose(act: Conduct, plan: str) -> None:
     ask(act, Pending("plan", text=plan), body)
 
 
-def _adopt(act: Conduct, plan: str) -> None:
+def _adopt(act: Conduct, plan: str, by: str) -> None:
     flow = act.flow
-    before = dict(flow.workers)
+    before, asked = dict(flow.workers), _asked(act)
     architect = flow.talks.get(flow.architect)
     try:
         act.happen("plan", text=plan, time=act.now)
@@ -69,7 +72,7 @@ def _adopt(act: Conduct, plan: str) -> None:
     if architect is not None:
         act.do(Adopt(architect.thread))
     moving.enrol(act, [worker for name, worker in flow.workers.items() if before.get(name) != worker])
-    for change in rescopes(before, flow.workers, ARCHITECT, "the plan was changed, and approved", act.now):
+    for change in rescopes(before, flow.workers, ARCHITECT, f"{asked}; approved by {by}", act.now):
         act.happen("rescope", rescope=plain(change))
     for name, worker in flow.workers.items():
         was = before.get(name)
@@ -81,6 +84,17 @@ def _adopt(act: Conduct, plan: str) -> None:
         ):
             act.move(name, Status.WORKING, "its contract was changed")
             moving.go_on(act, name, f"[PLAN changed] {name}: your contract is another now.")
+
+
+def _asked(act: Conduct) -> str:
+    """On whose word the architect has changed the plan: the notes that it has answered, or was given."""
+    flow = act.flow
+    notes = {agent: moving.answers(act, agent) for agent in flow.blocked}
+    talk = flow.talks.get(flow.architect)
+    if not any(notes.values()) and talk is not None and talk.about in flow.blocked:
+        notes = {talk.about: moving.waiting(act.member(talk.about))}
+    told = [f"{agent} asked by {', '.join(n.note_id for n in listed)}" for agent, listed in notes.items() if listed]
+    return "; ".join(told) or "the architect changed the plan"
 
 
 def _other_task(was: Worker, now: Worker) -> bool:
@@ -127,8 +141,8 @@ def hopeless(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
     )
 
 
-def answered(act: Conduct, question: str, ruling: str, text: str) -> None:
-    """The human has spoken."""
+def answered(act: Conduct, question: str, ruling: str, text: str, by: str = HUMAN) -> None:
+    """The human has spoken, or somebody in its place."""
     pending = act.flow.questions.get(question)
     if pending is None:
         return
@@ -137,19 +151,23 @@ def answered(act: Conduct, question: str, ruling: str, text: str) -> None:
     if word == "stop" or ruling in ("withdraw", "backtrack plan", "backtrack intent"):
         moving.stop(act, f"the human says {ruling or word}: {text}")
     elif pending.about == "plan":
-        _plan_answered(act, pending, ruling, text)
+        _plan_answered(act, pending, ruling, text, by)
     elif word == "abandon":
         moving.abandon(act, pending.agent, "the human says so")
+        if pending.about == "stalled":
+            came_of_it(act, pending.agent, "it is abandoned, as was answered")
     elif act.flow.status(pending.agent) is Status.BLOCKED:
         for note in moving.waiting(act.member(pending.agent)):
             act.settle(pending.agent, note, text or "go on as you think best", BY_USER)
     elif act.flow.status(pending.agent) in (Status.FAILED, Status.STALLED):
         moving.again(act, pending.agent, text)
+        if pending.about == "stalled":
+            came_of_it(act, pending.agent, f"it is tried again, with the answer: {text}")
 
 
-def _plan_answered(act: Conduct, pending: Pending, ruling: str, text: str) -> None:
+def _plan_answered(act: Conduct, pending: Pending, ruling: str, text: str, by: str) -> None:
     if ruling == "approve":
-        _adopt(act, pending.text)
+        _adopt(act, pending.text, f"the {by}")
         return
     act.happen("draft", text="")
     act.happen("refuse", gaps=0, refused=digest_of(pending.text))
@@ -179,7 +197,13 @@ def lost(act: Conduct, thread: str, fault: str) -> None:
         checking.lost(act, talk, fault)
 
 
-def stalled(act: Conduct, thread: str) -> None:
+def came_of_it(act: Conduct, agent: str, outcome: str) -> None:
+    """What was done about a doer that had stalled has come to its end."""
+    if any(one.agent == agent for one in act.flow.actions):
+        act.happen("came of it", agent=agent, outcome=outcome[:MOST_OUTCOME])
+
+
+def stalled(act: Conduct, thread: str, since: float = 0.0) -> None:
     """A conversation shows no sign of life: what its contract says is done, and recorded."""
     talk = act.flow.talks.get(thread)
     if talk is None:
@@ -191,6 +215,9 @@ def stalled(act: Conduct, thread: str) -> None:
     if act.flow.status(agent) not in (Status.WORKING, Status.REVIEW):
         return
     remedy = act.worker(agent).on_stall
+    if since:
+        crashes = act.member(agent).standing.crashes
+        act.happen("progress", agent=agent, time=int(since), crashes=crashes)
     act.move(agent, Status.STALLED, "it shows no sign of life")
     act.close(thread)
     outcome = {
@@ -209,4 +236,4 @@ def stalled(act: Conduct, thread: str) -> None:
         wanted = "its task is to be planned anew" if remedy is Remedy.REPLAN else "what it owns is to be changed"
         category = Category.CONFLICT if remedy is Remedy.REPLAN else Category.SCOPE
         act.escalate(agent, f"{agent} has stalled: {wanted}", f"its contract says {remedy}", category)
-        moving.block(act, agent, f"stalled: {remedy}")
+        moving.block(act, agent, f"{STALLED}{remedy}")

@@ -247,6 +247,14 @@ def _act(flow: Flow, event: Event) -> set[str]:
     return {f"action {len(flow.actions)}"}
 
 
+def _came_of_it(flow: Flow, event: Event) -> set[str]:
+    """What the last thing that was done about a stalled doer has led to."""
+    at = max(number for number, one in enumerate(flow.actions) if one.agent == event["agent"])
+    done = flow.actions[at]
+    flow.actions[at] = replace(done, outcome=f"{done.outcome}; {event['outcome']}")
+    return {f"action {at + 1}"}
+
+
 def _ask(flow: Flow, event: Event) -> set[str]:
     flow.questions[event["question"]] = read(Pending, event["pending"])
     return {f"question {event['question']}"}
@@ -311,6 +319,7 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
         "merge ends": _merge_ends,
         "rescope": _rescope,
         "action": _act,
+        "came of it": _came_of_it,
         "ask": _ask,
         "answer": _answer,
         "wait": _wait,

@@ -110,7 +110,7 @@ class Asked:
 class Pending:
     """A question of the executor's own to the human, with what its answer is for."""
 
-    about: str  # plan, failed, rounds, loop, stalled
+    about: str  # plan, failed, unresolved, stalled
     agent: str = ""
     text: str = ""  # the plan that is to come into force
 

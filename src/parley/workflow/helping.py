@@ -69,7 +69,7 @@ def help_next(act: Conduct) -> None:
 def _escalation(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
     circles = any(circling(act, agent, note) for note in notes)
     standing, task = act.member(agent).standing, act.worker(agent).task_id
-    mark = "[LOOP]" if circles else "[STALLED]" if standing.reason.startswith("stalled") else "[ESCALATION]"
+    mark = "[LOOP]" if circles else "[STALLED]" if standing.reason.startswith(deciding.STALLED) else "[ESCALATION]"
     body = words.escalation(f"{mark} {agent} (task {task}) is blocked: {standing.reason}", notes)
     if circles:
         asked = [f"- {one.note_id} at {one.time}: {one.text}" for one in act.flow.history.get(task, ())]
@@ -161,12 +161,10 @@ def resume(act: Conduct) -> None:
             continue
         if standing.thread not in flow.talks and not act.make_room():
             return
-        since = standing.last_update or 0
-        fresh = [
-            n
-            for n in act.session(agent).notes
-            if (n.resolution_timestamp or 0) >= since and n.resolved_by != "agent_self"
-        ]
+        fresh = moving.answers(act, agent)
+        if standing.reason.startswith(deciding.STALLED):
+            said = "; ".join(note.resolution or "" for note in fresh)
+            deciding.came_of_it(act, agent, f"it goes on: {said}")
         act.happen("count", agent=agent, rejections=0)
         act.move(agent, Status.WORKING, "its notes are answered")
         moving.go_on(act, agent, words.answers(agent, fresh))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from parley.workflow import words
 from parley.workflow.conduct import Conduct, Enrol, Report
 from parley.workflow.flow import MET, Asked, Member
-from parley.workflow.notes import BY_USER, of_status, unsettled
+from parley.workflow.notes import BY_USER, SELF, of_status, unsettled
 from parley.workflow.plain import plain
 from parley.workflow.terms import Note, NoteStatus, Status, Worker
 
@@ -23,6 +23,7 @@ def start(act: Conduct, agent: str) -> None:
     """A doer begins."""
     worker = act.worker(agent)
     act.move(agent, Status.WORKING)
+    act.happen("progress", agent=agent, time=act.now)
     act.happen("session", agent=agent, task_id=worker.task_id, time=act.now)
     _read(act, agent)
     goal = act.flow.plan.goal if act.flow.plan else ""
@@ -145,6 +146,13 @@ def table(act: Conduct) -> str:
         reason = f" ({one.reason})" if one.reason else ""
         lines.append(f"- {name}: {one.status}{reason}, version {one.version}, {notes} notes, {len(one.rounds)} rounds")
     return "\n".join(lines)
+
+
+def answers(act: Conduct, agent: str) -> list[Note]:
+    """The notes of a blocked doer that others have answered since."""
+    since = act.member(agent).standing.last_update or 0
+    told = [note for note in act.session(agent).notes if (note.resolution_timestamp or 0) >= since]
+    return [note for note in told if note.resolved_by != SELF]
 
 
 def waiting(member: Member) -> list[Note]:
