@@ -24,7 +24,7 @@ from parley.workflow.terms import (
     instructions_of,
     session_of,
 )
-from tests.cli.home import LEADS, Home
+from tests.cli.home import LEADS, Home, wait_for
 from tests.workflow.designs import good
 from tests.workflow.made import PLAN_TEXT
 from tests.workflow.test_summary import TEXT
@@ -235,10 +235,14 @@ def test_the_status_is_a_table_of_agents_notes_gates_and_versions(home: Home) ->
     assert done.code == 0
     assert done.out == (
         "user_management: in_progress, overall_completion_drive_gate blocked  (.)\n"
-        "agent           status   notes             version  verifier           waits for       last update\n"
-        "database_agent  blocked  1 (1 unresolved)  1        database_verifier  -               2024-09-28T16:13:20Z\n"
-        "api_agent       pending  0                 -        api_verifier       database_agent  -\n"
-        "frontend_agent  pending  0                 -        api_verifier       database_agent  -\n"
+        "agent           status   notes             version  verifier           waits for       "
+        "last update           last progress\n"
+        "database_agent  blocked  1 (1 unresolved)  1        database_verifier  -               "
+        "2024-09-28T16:13:20Z  -\n"
+        "api_agent       pending  0                 -        api_verifier       database_agent  -   "
+        "                  -\n"
+        "frontend_agent  pending  0                 -        api_verifier       database_agent  -   "
+        "                  -\n"
         "\n"
         "verifier           status   agents\n"
         "database_verifier  pending  database_agent\n"
@@ -261,6 +265,7 @@ def test_the_status_is_one_document_too(home: Home) -> None:
         "verifier": "database_verifier",
         "dependencies": [],
         "last_update": "2024-09-28T16:13:20Z",
+        "last_progress": None,
         "unsettled": [
             {
                 "note_id": "note_001",
@@ -324,6 +329,20 @@ def test_the_workflow_of_a_job_is_shown_from_the_bus_and_checked_in_its_tree(hom
 
     checked = home.here("workflow", "check", job)
     assert (checked.code, checked.out.splitlines()[-1].rpartition(" of ")[2]) == (0, f"job {job}"), checked.out
+
+
+def test_the_last_progress_of_who_is_at_work_is_that_of_its_stream(home: Home) -> None:
+    book = yaml.safe_load(playbook())
+    book["agents"]["database"] = [{"match": ".", "do": [{"sleep": 1.5}, {"sleep": 60}]}]
+    home.write("p.yaml", yaml.safe_dump(book))
+
+    def later() -> bool:
+        done = home.here("workflow", "status", "--json")
+        first = done.document["agents"][0] if done.code == 0 else {}
+        return bool(first.get("last_progress")) and first["last_progress"] > first["last_update"]
+
+    with home.started("run", "a request", "--playbook", "p.yaml"):
+        assert wait_for(later)
 
 
 def test_a_job_without_a_workflow_is_told_as_such(home: Home) -> None:

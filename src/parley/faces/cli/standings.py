@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
+from parley.engine.liveness import vitals
+from parley.engine.projections import Present
 from parley.faces.cli import FAILED, Trouble
 from parley.faces.cli.bus import bus, find_job, known_secrets
 from parley.faces.cli.desk import Place, columns, one_line, safe
@@ -14,10 +18,20 @@ from parley.faces.cli.orchestra import read_tree
 from parley.workflow.flow import Flow
 from parley.workflow.notes import unsettled
 from parley.workflow.plan import read_plan
+from parley.workflow.record import read_record
 from parley.workflow.session import read_session
 from parley.workflow.slots import CURRENT, current
 from parley.workflow.status_file import DONE, PHASES, Shared, read_status, shared_of
-from parley.workflow.terms import PLAN, SHARED_STATUS, Plan, Session, Standing, Status, session_of
+from parley.workflow.terms import (
+    PLAN,
+    SHARED_STATUS,
+    TASK_ORCHESTRATION,
+    Plan,
+    Session,
+    Standing,
+    Status,
+    session_of,
+)
 from parley.workflow.times import moment
 
 LONGEST_LINE = 2_000
@@ -31,14 +45,17 @@ def on_the_bus(place: Place, what: str) -> dict[str, Any] | None:
     with bus(place) as store:
         rows = [find_job(store.jobs(), what)] if what else sorted(store.jobs(), key=lambda row: -row.created)
         for row in rows:
-            slots = store.load(row.job).molecules
+            present = Present(store, row.job)
+            slots = present.loaded.molecules
             flow = current(slots) if CURRENT in slots else None
             if flow is not None:
-                return {"place": f"job {row.job}", **_from_flow(flow, known_secrets(place).redact)}
+                heard = {one.thread: int(one.last) for one in vitals(present, JobFiles(place.home), 0.0).values()}
+                return {"place": f"job {row.job}", **_from_flow(flow, heard, known_secrets(place).redact)}
     return None
 
 
-def _from_flow(flow: Flow, redact: Callable[[str], str]) -> dict[str, Any]:
+def _from_flow(flow: Flow, heard: Mapping[str, int], redact: Callable[[str], str]) -> dict[str, Any]:
+    """`heard`: when those who are at work were last heard of, by their threads, as their streams tell."""
     plan = flow.plan or Plan("", "", {}, ())
     status = PHASES[flow.phase]
     shared = shared_of(
@@ -48,7 +65,9 @@ def _from_flow(flow: Flow, redact: Callable[[str], str]) -> dict[str, Any]:
     sessions = {name: standing.session for name, standing in standings.items() if standing.session is not None}
     document = _document(shared, {name: worker.verifier for name, worker in flow.workers.items()}, sessions, redact)
     for agent in document["agents"]:
-        agent.update(_more(standings.get(agent["name"]) or Standing(agent["name"]), redact))
+        standing = standings.get(agent["name"]) or Standing(agent["name"])
+        last = max(standing.last_progress or 0, heard.get(standing.thread, 0))
+        agent.update(_more(replace(standing, last_progress=last or None), redact))
     return document
 
 
@@ -81,7 +100,13 @@ def from_files(root: Path) -> dict[str, Any]:
         if session is not None:
             sessions[name] = session
     verifiers = {name: worker.verifier for name, worker in plan.workers.items()} if plan else {}
-    return _document(shared, verifiers, sessions, str)
+    document = _document(shared, verifiers, sessions, str)
+    record = read_record(files.get(TASK_ORCHESTRATION, ""))[0]
+    progress = {one.agent: one.last_progress for one in record.tracked} if record else {}
+    for agent in document["agents"]:
+        last = progress.get(agent["name"])
+        agent["last_progress"] = None if last is None else moment(last)
+    return document
 
 
 def _document(
@@ -134,7 +159,9 @@ def show(document: dict[str, Any]) -> None:
         print("no agents yet: the plan names none")
         return
     standing = {agent["name"]: agent["status"] for agent in document["agents"]}
-    rows = [("agent", "status", "notes", "version", "verifier", "waits for", "last update")]
+    rows: list[tuple[str, ...]] = [
+        ("agent", "status", "notes", "version", "verifier", "waits for", "last update", "last progress")
+    ]
     rows += [_row(agent, standing) for agent in document["agents"]]
     _table(rows)
     print()
@@ -149,7 +176,7 @@ def show(document: dict[str, Any]) -> None:
             print(one_line(head + note["description"], max(columns(), NARROWEST)))
 
 
-def _row(agent: dict[str, Any], standing: dict[str, str]) -> tuple[str, str, str, str, str, str, str]:
+def _row(agent: dict[str, Any], standing: dict[str, str]) -> tuple[str, ...]:
     left = f" ({agent['unresolved']} unresolved)" if agent["unresolved"] else ""
     waits = [name for name in agent["dependencies"] if standing.get(name) not in DONE]
     return (
@@ -160,6 +187,7 @@ def _row(agent: dict[str, Any], standing: dict[str, str]) -> tuple[str, str, str
         agent["verifier"] or "-",
         ", ".join(waits) if agent["status"] == Status.PENDING and waits else "-",
         agent["last_update"] or "-",
+        agent["last_progress"] or "-",
     )
 
 
