@@ -15,7 +15,7 @@ from parley.engine.code_agent import CodeAgent
 from parley.engine.live import tree_slot
 from parley.engine.roster import BUS, TOOLS
 from parley.ports import WorkspaceError
-from parley.workflow import checking, deciding, executor, moving
+from parley.workflow import checking, deciding, executor, moving, words
 from parley.workflow.claims import scope_of
 from parley.workflow.conduct import Adopt, Ask, Close, Conduct, Enrol, Letter, Merge, Report, Restore
 from parley.workflow.flow import Flow
@@ -88,22 +88,14 @@ class Executor(CodeAgent):
             deciding.lost(act, meta["failed"], meta.get("fault", ""))
         elif "stalled" in meta:
             deciding.stalled(act, meta["stalled"], float(meta.get("since", 0)))
-        elif "withdrawn" in meta:
-            deciding.lost(act, meta["withdrawn"], "it was withdrawn")
+        elif meta.get("dead") in act.flow.talks:
+            deciding.lost(act, meta["dead"], "it was withdrawn")
         elif self.row.sender_thread in act.flow.talks:
             executor.hear(act, self.row.sender_thread, executor.Left.of(self.row.body, meta))
         elif "intervene" in meta or "intervened" in meta:
-            self.pass_on(act)
+            moving.pass_on(act, self.row.body)
         elif "dead" not in meta and "merged" not in meta:
-            act.do(Report(f"[WORKFLOW] it is {act.flow.phase}:\n{moving.table(act)}"))
-
-    def pass_on(self, act: Conduct) -> None:
-        """Words of the human's reach the architect: only the architecture group changes what is planned."""
-        talk = act.flow.talks.get(act.flow.architect)
-        if talk is not None:
-            act.tell(talk.thread, self.row.body)
-        elif act.flow.phase == "running" and act.make_room():
-            act.open("architect", "", ARCHITECT, self.row.body, act.tree)
+            act.do(Report(f"[WORKFLOW] {words.PHASES[act.flow.phase]}\n{moving.table(act)}"))
 
     # ---- what is done about it ---------------------------------------------------------------
 

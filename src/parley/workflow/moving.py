@@ -10,7 +10,7 @@ from parley.workflow.conduct import Conduct, Enrol, Report
 from parley.workflow.flow import MET, Asked, Member
 from parley.workflow.notes import BY_USER, SELF, of_status, unsettled
 from parley.workflow.plain import plain
-from parley.workflow.terms import Note, NoteStatus, Status, Worker
+from parley.workflow.terms import ARCHITECT, Note, NoteStatus, Status, Worker
 
 
 def enrol(act: Conduct, workers: Sequence[Worker]) -> None:
@@ -57,7 +57,25 @@ def go_on_next(act: Conduct) -> None:
         if not act.make_room():
             return
         act.happen("wait", agent=agent, body="")
-        go_on(act, agent, body)
+        if agent:
+            go_on(act, agent, body)
+        else:
+            pass_on(act, body)
+
+
+def pass_on(act: Conduct, body: str) -> None:
+    """Words of the human's reach the architect: only the architecture group changes what is planned."""
+    flow = act.flow
+    talk = flow.talks.get(flow.architect)
+    if talk is not None:
+        act.tell(talk.thread, body)
+    elif flow.phase != "running":
+        act.do(Report(f"[WORKFLOW] {words.PHASES[flow.phase]}\n{table(act)}\n\nThe human says: {body}"))
+    elif act.make_room():
+        act.open("architect", "", ARCHITECT, body, act.tree)
+    else:  # until somebody's conversation has ended; nobody in the plan has no name
+        before = flow.waiting.get("")
+        act.happen("wait", agent="", body=f"{before}\n\n{body}" if before else body)
 
 
 def block(act: Conduct, agent: str, reason: str) -> None:

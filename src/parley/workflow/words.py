@@ -20,6 +20,11 @@ from parley.workflow.terms import (
     task_base_of,
 )
 
+PHASES = {
+    "running": "It goes on by itself:",
+    "complete": "It is through, and takes no more work: close its conversation. It left:",
+    "stopped": "It was stopped, and does not go on: close it, then send to a new one, or go back. It left:",
+}
 SHOWN = 1500  # characters of a command's output
 
 

@@ -1,0 +1,61 @@
+"""The human's hand in a workflow that runs: whom it withdraws, what it says, and what a lead says when it is over."""
+
+import pytest
+
+from tests.engine.stage import Rule, always, on, sleep
+from tests.workflow.book import LEAD, Workflow, doer, plan, proved, resolve, verdict
+
+ALONE = plan({"name": "one"})
+UNSURE = {
+    "description": "which path?", "context": "looking", "status": "escalated", "escalation_reason": "not mine",
+    "category": "scope",
+}  # fmt: skip
+SLOW: list[Rule] = [on(r"^\[TASK\]", sleep(20)), *doer("one")]
+
+
+def at_work(agents: dict[str, list[Rule]] | None = None, human: list[dict[str, object]] | None = None) -> Workflow:
+    said = [*(human or ()), {"match": ".", "verdict": "approve", "text": "once more", "repeat": True}]
+    return Workflow(ALONE, {"one": SLOW, **(agents or {})}, said).until(lambda s: s.started("one") and s.busy("one"))
+
+
+def test_a_doer_that_the_human_withdraws_has_failed_and_the_human_says_how_it_goes_on() -> None:
+    stage = at_work()
+    stage.withdraw(stage.thread("one"))
+
+    assert stage.done().statuses() == {"one": "session_complete"}
+    assert any("one has failed: it was withdrawn" in body for body in stage.bodies("human"))
+
+
+@pytest.mark.parametrize("helper", ["judge", "prover", "workflow-architect"])
+def test_one_that_checks_or_helps_may_be_withdrawn_too(helper: str) -> None:
+    answers = [resolve(agent="one", note_id=f"note_00{number}", answer="a", source="planning") for number in (1, 2)]
+    agents = {
+        "one": doer("one", on(r"^\[TASK\]", {"note": UNSURE})),
+        "judge": [always(".", sleep(20), verdict("verified"))],
+        "prover": [always(".", sleep(20), proved())],
+        "workflow-architect": [always("note_001", sleep(20), answers[0]), always("note_002", answers[1])],
+    }
+    stage = Workflow(ALONE, agents).until(lambda s: s.started(helper) and s.busy(helper))
+    stage.withdraw(stage.thread(helper))
+
+    assert stage.done().statuses() == {"one": "session_complete"}
+
+
+def test_what_the_human_says_waits_until_there_is_room_for_whom_it_concerns() -> None:
+    stage = Workflow(ALONE, {"one": SLOW}, fan_out=1).until(lambda s: s.started("one") and s.busy("one"))
+    for text in ("make it blue", "and round"):
+        stage.intervene(text, stage.thread("workflow-executor"))
+
+    assert stage.done().statuses() == {"one": "session_complete"}
+    (told,) = stage.told("workflow-architect")
+    assert "make it blue" in told
+    assert "and round" in told
+
+
+@pytest.mark.parametrize("word, phase", [("stop", "was stopped"), ("once more", "is through")])
+def test_a_lead_that_writes_to_a_workflow_that_is_over_hears_so(word: str, phase: str) -> None:
+    ask = on(r"^\[WORKFLOW (stopped|complete)\]", {"send": {"thread": "w", "text": "do more"}}, state="EXECUTE")
+    human = [{"match": "one has failed", "text": word}, {"match": ".", "verdict": "approve", "repeat": True}]
+    stage = Workflow(ALONE, {"one": doer("one")}, human, execute=[LEAD[0], ask]).lose("one", 3).run()
+
+    assert any(body.startswith(f"[WORKFLOW] It {phase}") for body in stage.bodies("project-lead"))
