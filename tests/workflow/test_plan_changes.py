@@ -118,3 +118,24 @@ def test_who_has_read_an_older_output_is_told_and_sent_back() -> None:
     assert any(text.startswith("[VERSION] two") for text in stage.told("two"))
     assert stage.files()[output("one")] == "better"
     assert stage.started("two") > 3
+
+
+def test_what_was_verified_with_an_older_output_is_looked_at_again() -> None:
+    below = {"name": "two", "depends_on": ["one"], "inputs": [output("one")]}
+    last = {"name": "three"}
+    before = plan({"name": "one"}, below, last)
+    after = plan({"name": "one", "objective": "make one better"}, below, last)
+    one = [*doer("one")[:2], on(r"^\[PLAN changed\]", write(output("one"), "better")), always(".", say("so"))]
+    answer = resolve(agent="three", note_id="note_001", answer="one is made better", source="planning")
+    agents = {
+        "one": one,
+        "two": [on(r"^\[VERSION\]", write(output("two"), "with the better one")), *doer("two")],
+        "three": doer("three", on(r"^\[TASK\]", SCOPE)),
+        "workflow-architect": [on(r"^\[ESCALATION\]", *designed(after, TWO, told("three")), answer)],
+    }
+    stage = Workflow(before, agents, execute=AGAIN).done()
+
+    two = stage.flow.members["two"].standing
+    assert (two.version, dict(two.read)) == (2, {"one": 2})
+    assert any(text.startswith("[VERSION] two") for text in stage.told("two"))
+    assert stage.files()[output("two")] == "with the better one"

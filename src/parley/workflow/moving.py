@@ -104,13 +104,13 @@ def verified(act: Conduct, agent: str) -> None:
     version = act.member(agent).standing.version
     for below in act.flow.dependents.get(agent, ()):
         standing = act.member(below).standing
-        if dict(standing.read).get(agent, version) < version and standing.status not in MET:
-            if standing.status in (Status.PENDING, Status.FAILED):
-                continue
-            act.happen("stale", agent=below, of=agent)
-            talk = act.flow.talks.get(standing.thread)
-            if standing.status in (Status.WORKING, Status.REVIEW) and talk is not None and not talk.busy:
-                sent_back(act, below)
+        if dict(standing.read).get(agent, version) >= version or standing.status in (Status.PENDING, Status.FAILED):
+            continue
+        act.happen("stale", agent=below, of=agent)
+        talk = act.flow.talks.get(standing.thread)
+        waits = standing.status in (Status.WORKING, Status.REVIEW) and talk is not None and not talk.busy
+        if waits or standing.status in MET:  # what was verified was verified with the older one
+            sent_back(act, below)
 
 
 def handed_up(note: Note, reason: str) -> Note:
