@@ -1,5 +1,6 @@
 """The contract that every agent of a workflow keeps to: what it says is what the program does, and where it lies."""
 
+import inspect
 import re
 import tempfile
 from pathlib import Path
@@ -10,6 +11,8 @@ from parley.adapters.boundary import Boundary
 from parley.adapters.roles import CONTRACT, PROTOCOLS, dress, protocols, shipped, skill_text, system_prompt, to_json
 from parley.config import BoundarySettings
 from parley.faces.cli.runners import at_home
+from parley.workflow import moving, words
+from parley.workflow.flow import EDGES
 from parley.workflow.notes import CATEGORIES, MUST_ESCALATE, RESOLVERS
 from parley.workflow.ownership import ARTIFACTS, HIDDEN
 from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, INTEGRATOR, SOLUTION, NoteStatus, Remedy, Status
@@ -56,6 +59,20 @@ def test_its_statuses_categories_and_fields_are_the_programs() -> None:
     assert {word for word in CATEGORIES if f"`{word}`" in settle} == set(CATEGORIES) - set(MUST_ESCALATE)
     assert all(remedy in section(7) for remedy in Remedy)
     assert all(f"`{name}" in section(2) for name in (*ARTIFACTS, *HIDDEN, ".git"))
+
+
+def test_its_table_of_statuses_is_the_programs_and_every_mark_of_the_executors_is_explained() -> None:
+    rows = [line.split("|")[1:3] for line in section(3).splitlines() if line.startswith("| `")]
+    told = {
+        (Status(before), Status(after))
+        for here, there in rows
+        for before in re.findall(r"`(\w+)`", here)
+        for after in re.findall(r"`(\w+)`", there)
+    }
+    marks = re.findall(r"\[([A-Z]+(?: [a-z]+)?)\]", inspect.getsource(words) + inspect.getsource(moving))
+
+    assert told == {(before, after) for before, listed in EDGES.items() for after in listed}
+    assert {mark for mark in marks if f"`[{mark}]`" not in section(8)} <= {"INTEGRATE", "WORKFLOW", "WORKFLOW stopped"}
 
 
 def test_who_works_in_a_workflow_is_told_where_it_lies_and_nobody_else_is() -> None:
@@ -121,8 +138,8 @@ def test_the_lead_engineers_skill_says_when_it_fires_and_is_with_the_lead_in_bot
     role = to_json(shipped()["project-lead"])
 
     assert re.search(r"^name: persona-lead-engineer$", matter, re.MULTILINE)
-    for words in ("ALWAYS", "several source documents", "decompose", "delegate", "merge parallel branches"):
-        assert words in matter
+    for phrase in ("ALWAYS", "several source documents", "decompose", "delegate", "merge parallel branches"):
+        assert phrase in matter
     for state in ("planning", "execute"):
         assert "# The lead engineer" in system_prompt(role, state)
     assert "# The lead engineer" not in system_prompt(to_json(shipped()["intent-lead"]), "intent-alignment")
