@@ -30,7 +30,7 @@ from parley.workflow.terms import (
     output_of,
 )
 
-SOLVER = "solution_architect"
+SOLVER = "solution_architect"  # what it is called, and its verifier, where the plan has nobody of that name
 SOLVER_CHECK = "design_verifier"
 TECHNICAL = (Category.TECHNOLOGY, Category.ARCHITECTURE, Category.SECURITY)
 SOURCES = ("user", "solution_architect", "planning")
@@ -74,9 +74,9 @@ def _escalation(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
     if circles:
         asked = [f"- {one.note_id} at {one.time}: {one.text}" for one in act.flow.history.get(task, ())]
         body += words.circles("\n".join(asked), moving.table(act))
-    solver = act.flow.members.get(SOLVER)
+    solver = act.flow.members.get(_solver(act))
     version = solver.standing.version if solver else 0
-    where = f"The solution architect's answers are in {output_of(SOLVER)}/ (version {version})."
+    where = f"The solution architect's answers are in {output_of(_solver(act))}/ (version {version})."
     return f"{body}\n\n{where}" if version else body
 
 
@@ -100,7 +100,7 @@ def refuse_resolve(act: Conduct, call: Mapping[str, Any], *, consulted: bool) ->
     if "route" in call:
         if call["route"] != "solution_architect" or not str(call.get("task") or "").strip():
             return "a route is `solution_architect`, with a `task` that says what is to be decided"
-        return "" if member.standing.name != SOLVER else "the solution architect can't be given its own question"
+        return "" if member.standing.name != _solver(act) else "the solution architect can't be given its own question"
     source = call.get("source")
     if source not in SOURCES:
         return f"source is one of: {', '.join(SOURCES)}"
@@ -121,8 +121,19 @@ def _must_come_from(act: Conduct, agent: str, note: Note) -> tuple[str, ...]:
 
 
 def _solved(act: Conduct) -> bool:
-    solver = act.flow.members.get(SOLVER)
+    solver = act.flow.members.get(_solver(act))
     return solver is not None and solver.standing.version > 0
+
+
+def _solver(act: Conduct) -> str:
+    return _joined(act, SOLVER, SOLUTION)
+
+
+def _joined(act: Conduct, name: str, role: str) -> str:
+    """What somebody is called who is not in the plan: its own name, unless the plan has given that to another."""
+    known = [worker.name for worker in act.flow.added.values() if worker.role == role]
+    names = (name, *(f"{name}_{number}" for number in range(2, len(act.flow.workers) + 3)))
+    return next(iter(known), "") or next(free for free in names if free not in act.flow.workers)
 
 
 def advised(act: Conduct, talk: Talk, resolves: Sequence[Mapping[str, Any]], plan: str, gaps: Sequence[str]) -> None:
@@ -176,7 +187,7 @@ def resume(act: Conduct) -> None:
 def _commission(act: Conduct) -> None:
     """Give the solution architect what was routed to it; take notes back to the architect when it is verified."""
     flow = act.flow
-    solver = flow.members.get(SOLVER)
+    solver = flow.members.get(_solver(act))
     if flow.commissioned and solver is not None and (solver.standing.status in MET or solver.given_up):
         for agent, note in flow.commissioned:
             left = [list(pair) for pair in flow.members[agent].routed if pair[0] != note]
@@ -192,22 +203,25 @@ def _commission(act: Conduct) -> None:
 def _start_solver(act: Conduct, routed: Sequence[tuple[str, str, str]]) -> None:
     flow = act.flow
     objective = "\n".join(f"For {agent} ({note}): {task}" for agent, note, task in routed)
-    output = f"{output_of(SOLVER)}/decisions.md"
+    name, output = _solver(act), f"{output_of(_solver(act))}/decisions.md"
+    planned = flow.workers.get(SOLVER_CHECK)
+    verifies = planned is not None and planned.task is Task.VERIFIER
+    checker = SOLVER_CHECK if verifies else _joined(act, SOLVER_CHECK, DESIGN_VERIFIER)
     worker = Worker(
-        SOLVER, Task.DOER, SOLUTION, f"solution_{flow.count}_{act.now}", verifier=SOLVER_CHECK, outputs=(output,),
+        name, Task.DOER, SOLUTION, f"solution_{flow.count}_{act.now}", verifier=checker, outputs=(output,),
         objective=objective, boundaries="Decide and say why; build nothing.", deliverable=f"the decisions, in {output}",
         acceptance=Acceptance("every question has one decision, with its reason and what it rules out"),
     )  # fmt: skip
-    check = Worker(SOLVER_CHECK, Task.VERIFIER, DESIGN_VERIFIER)
+    check = Worker(checker, Task.VERIFIER, DESIGN_VERIFIER)
     new = [one for one in (worker, check) if one.name not in flow.workers]
-    if SOLVER_CHECK not in flow.workers:
+    if checker not in flow.workers:
         act.happen("join", worker=plain(check))
     act.happen("join", worker=plain(worker))
     moving.enrol(act, new)
     act.happen("commission", notes=[[agent, note] for agent, note, _ in routed])
-    if flow.status(SOLVER) is Status.PENDING:
-        moving.start(act, SOLVER)
+    if flow.status(name) is Status.PENDING:
+        moving.start(act, name)
     else:
-        act.move(SOLVER, Status.WORKING, "there are more questions")
-        act.happen("session", agent=SOLVER, task_id=worker.task_id, time=act.now)
-        moving.go_on(act, SOLVER, f"[TASK] {objective}")
+        act.move(name, Status.WORKING, "there are more questions")
+        act.happen("session", agent=name, task_id=worker.task_id, time=act.now)
+        moving.go_on(act, name, f"[TASK] {objective}")
