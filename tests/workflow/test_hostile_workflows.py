@@ -2,6 +2,7 @@
 
 import pytest
 
+from parley.workflow.terms import session_of
 from tests.engine.stage import Rule, always, on, say, write
 from tests.workflow.book import Workflow, doer, note, output, plan, proved, resolve, verdict
 
@@ -36,3 +37,23 @@ def test_the_solution_architect_joins_also_where_the_plan_has_somebody_of_its_na
     assert stage.statuses() == dict.fromkeys((taken, "one", solver), "session_complete")
     assert stage.flow.members[solver].standing.rounds[0].verifier == check
     assert any(f"orchestration/agents/{solver}/task_output/" in text for text in stage.told("workflow-architect"))
+
+
+def test_notes_in_a_file_that_stays_broken_go_up_and_are_not_lost() -> None:
+    half = write(session_of("one"), '{"task_id": "one_1727539200", "session_start": 1, "notes": [{"note_id": "no')
+    made = (write("src/one/one.py", "one"), write(output("one"), "one"))
+    architect = [
+        on(r"^\[ESCALATION\]", resolve(agent="one", note_id="note_001", answer="leave the file", source="planning"))
+    ]
+    agents = {
+        "one": [on(r"^\[TASK\]", *made, half), on(r"^\[ANSWERS\]", say("so")), *[on(r"^\[REVIEW\]", half)] * 4,
+                always(".", say("so"))],
+        "workflow-architect": architect,
+    }  # fmt: skip
+    stage = Workflow(plan({"name": "one"}), agents).done()
+
+    assert "session_current.json" in stage.told("workflow-architect")[0]
+    session = stage.flow.members["one"].standing.session
+    assert session is not None
+    [noted] = session.notes
+    assert (noted.status, noted.resolution) == ("resolved", "leave the file")

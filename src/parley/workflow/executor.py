@@ -12,7 +12,7 @@ from typing import Any
 from parley.workflow import checking, deciding, helping, moving, words
 from parley.workflow.conduct import Conduct, Report
 from parley.workflow.flow import AT_WORK, Talk
-from parley.workflow.notes import of_status, unsettled
+from parley.workflow.notes import MOST_TEXT, of_status, unsettled
 from parley.workflow.plain import read
 from parley.workflow.terms import Note, NoteStatus, Status
 
@@ -155,6 +155,10 @@ def _reviewed(act: Conduct, talk: Talk, left: Left) -> None:
         for note in left_open:
             act.put_note(agent, moving.handed_up(note, "its maker was asked to settle it and left it open"))
         moving.block(act, agent, "it left notes open")
+    elif left.problems:  # what it wanted to say there is known to nobody
+        told = f"what it wrote was not taken: {'; '.join(left.problems)}"
+        act.escalate(agent, told[:MOST_TEXT], "it was told so and left it as it is")
+        moving.block(act, agent, "what it wrote in its files could not be taken")
     else:
         act.move(agent, Status.READY)
 
