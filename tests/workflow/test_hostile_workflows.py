@@ -2,9 +2,11 @@
 
 import pytest
 
-from parley.workflow.terms import session_of
-from tests.engine.stage import Rule, always, on, say, write
-from tests.workflow.book import Workflow, doer, note, output, plan, proved, resolve, verdict
+from parley.workflow.terms import instructions_of, session_of
+from tests.engine.stage import Rule, always, on, say, sleep, write
+from tests.workflow.book import AGAIN, PLAN_FILE, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
+from tests.workflow.designs import VERIFIER
+from tests.workflow.designs import doer as instructions
 
 SECURITY = note(description="which hash?", context="c", status="escalated", escalation_reason="r", category="security")
 
@@ -57,3 +59,30 @@ def test_notes_in_a_file_that_stays_broken_go_up_and_are_not_lost() -> None:
     assert session is not None
     [noted] = session.notes
     assert (noted.status, noted.resolution) == ("resolved", "leave the file")
+
+
+@pytest.mark.parametrize("seconds", [4, 20])  # before the doer is ready again, and after
+def test_a_contract_that_changes_while_its_work_is_merged_is_merged_as_it_is_then(seconds: float) -> None:
+    before = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
+    scope = note(description="a", context="c", status="escalated", category="scope", escalation_reason="r")
+    told = [
+        write(instructions_of(name), instructions(name, "- nothing", f"- `{output(name)}`: text"))
+        for name in ("one", "two")
+    ]
+    agents = {
+        "one": doer("one", on(r"^\[PLAN changed\]", sleep(3), write("src/one/well.py", "well"))),
+        "two": [on(r"^\[TASK\]", sleep(3), scope),
+                on(r"^\[ANSWERS\]", write("src/two/two.py", "two"), write(output("two"), "two")),
+                always(".", say("so"))],
+        "prover": [on("one, merge 1", sleep(seconds), proved()), *PROVER],
+        "workflow-architect": [on(
+            r"^\[ESCALATION\]", write(PLAN_FILE, before.replace("make one", "make one well")), *told,
+            write(instructions_of("judge"), VERIFIER.format(name="judge")),
+            resolve(agent="two", note_id="note_001", answer="so", source="planning"))],
+    }  # fmt: skip
+    stage = Workflow(before, agents, fan_out=6, execute=AGAIN).done()
+
+    assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
+    assert stage.files()["src/one/well.py"] == "well"
+    taken = [one.taken for one in stage.flow.merges if one.agent == "one"]
+    assert taken == [False, True]

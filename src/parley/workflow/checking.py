@@ -233,6 +233,25 @@ def _refuse(act: Conduct, why: str) -> None:
     merge_next(act)
 
 
+def undo_merge(act: Conduct, why: str) -> None:
+    """The merge that goes on is not taken, for no fault of its doer's: it is made again when its turn comes."""
+    merging = act.flow.merging
+    if merging is None:
+        return
+    for talk in list(act.flow.talks.values()):
+        if talk.kind == "integrator" or (talk.kind == "prover" and talk.about == "merge"):
+            act.close(talk.thread)
+    act.happen("merge ends", merged=plain(replace(merging.merged, taken=False, reason=why, time=act.now)))
+    act.do(Restore(merging.before, f"merge-{merging.merged.number}"))
+
+
+def call_off(act: Conduct, agent: str) -> None:
+    """Nobody goes on checking a doer's output: what is said of it now must not be taken for what it will be."""
+    for talk in list(act.flow.talks.values()):
+        if talk.agent == agent and talk.kind in ("prover", "verifier"):
+            act.close(talk.thread)
+
+
 def lost(act: Conduct, talk: Talk, fault: str) -> None:
     """Whoever checks or integrates could not go on: the doer's output is not judged, and somebody has to look."""
     act.close(talk.thread)

@@ -69,6 +69,7 @@ def _adopt(act: Conduct, plan: str, by: str) -> None:
         if architect is not None:
             act.tell(architect.thread, f"[DESIGN gaps] the plan can't come into force: {problem}", PLAN_ABOUT)
         return
+    checking.undo_merge(act, "the plan was changed meanwhile")  # it would put the tree back to the plan before
     if architect is not None:
         act.do(Adopt(architect.thread))
     moving.enrol(act, [worker for name, worker in flow.workers.items() if before.get(name) != worker])
@@ -82,6 +83,7 @@ def _adopt(act: Conduct, plan: str, by: str) -> None:
             and _other_task(was, worker)
             and flow.status(name) in (Status.VERIFIED, Status.READY)
         ):
+            checking.call_off(act, name)
             act.move(name, Status.WORKING, "its contract was changed")
             moving.go_on(act, name, f"[PLAN changed] {name}: your contract is another now.")
 
