@@ -37,6 +37,7 @@ FEWEST_WORDS = 3
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDER}/)?agents/([\w-]+)/task_output/([\w./-]*[\w-])")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 HELPERS = ("solution_architect", "solution_architect_agent", "archival_agent")  # not of the plan, and have a folder
+_NUMBERED = re.compile(r"_[0-9]+$")  # where the plan has their names, they have others
 
 
 def examine_instructions(design: Blueprint) -> Iterator[Finding]:
@@ -50,7 +51,7 @@ def examine_instructions(design: Blueprint) -> Iterator[Finding]:
             yield from _instructions(design, worker, file, design.files[file])
     for path in design.files:
         name = PurePosixPath(path).parent.name
-        if path == instructions_of(name) and name not in design.plan.workers and name not in HELPERS:
+        if path == instructions_of(name) and name not in design.plan.workers and _NUMBERED.sub("", name) not in HELPERS:
             text = f"these are instructions for {name}, and the plan has no such agent"
             yield Finding(path, 1, name, "stray-instructions", text, f"add {name} to the plan, or remove the file")
 
