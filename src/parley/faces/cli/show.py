@@ -106,7 +106,7 @@ def _print_job(document: dict[str, Any]) -> None:
     if alive:
         print("\nat work")
     for thread in alive:
-        print(f"  {MARKS[thread['state']]} {thread['agent']:<14}{thread['id']:<24}{safe(thread['doing'])}")
+        print(f"  {MARKS[thread['state']]} {thread['agent']:<13} {thread['id']:<23} {safe(thread['doing'])}")
 
 
 def _print_tree(threads: list[dict[str, Any]]) -> None:
