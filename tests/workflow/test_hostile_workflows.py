@@ -86,3 +86,33 @@ def test_a_contract_that_changes_while_its_work_is_merged_is_merged_as_it_is_the
     assert stage.files()["src/one/well.py"] == "well"
     taken = [one.taken for one in stage.flow.merges if one.agent == "one"]
     assert taken == [False, True]
+
+
+def test_the_work_is_not_approved_without_word_of_who_was_abandoned() -> None:
+    text = plan({"name": "one"}, {"name": "two", "stall_seconds": 5, "on_stall": "abandon"}, stages=[["one", "two"]])
+    stage = Workflow(text, {"one": doer("one"), "two": [always(".", sleep(50))]}).done()
+
+    assert "`two` was **abandoned**, its work is missing: `it stalled" in stage.files()["WORK_SUMMARY.md"]
+
+
+def test_assumptions_of_an_earlier_session_stay_in_the_summary_of_the_work() -> None:
+    more = note(description="how long?", context="c", status="escalated", escalation_reason="r", category="security")
+    solver = "solution_architect"
+    detail = {"description": "short names", "context": "c", "category": "implementation_detail"}
+    settled = note(note_id="note_001", status="resolved", resolution="they do")
+    decided = write(f"orchestration/agents/{solver}/task_output/decisions.md", "so")
+    routed = [resolve(agent="one", note_id=f"note_00{n}", route=solver, task="which?") for n in (1, 2)]
+    solved = [resolve(agent="one", note_id=f"note_00{n}", answer="so", source=solver) for n in (1, 2)]
+    agents = {
+        "one": [on(r"^\[TASK\]", SECURITY), on(r"^\[ANSWERS\]", more), always(".", write(output("one"), "one"))],
+        solver: [on(r"^\[TASK\][^\n]*note_001", note(**detail), settled, decided), always(".", decided)],
+        "design_verifier": [always(".", verdict("verified"))],
+        "workflow-architect": [
+            on(r"^\[ESCALATION\]", routed[0]), on(r"^\[ESCALATION\]", solved[0]),
+            on(r"^\[ESCALATION\]", routed[1]), on(r"^\[ESCALATION\]", solved[1]),
+        ],
+    }  # fmt: skip
+    stage = Workflow(plan({"name": "one"}), agents).done()
+
+    assert len(stage.flow.members[solver].past) == 1
+    assert "`short names`. Settled by the agent itself: `they do`" in stage.files()["WORK_SUMMARY.md"]

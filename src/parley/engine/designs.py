@@ -244,7 +244,7 @@ def sum_up(live: LiveJob, world: World, record: Record) -> None:
     flow, summary = current_flow(live), world.workspace.read(live.job, live.thread, WORK_MD, LONGEST_SUMMARY)
     if flow is None or summary is None:
         return
-    whole = with_assumptions(summary, render_assumptions(flow.sessions()))
+    whole = with_assumptions(summary, render_assumptions(flow.sessions(), flow.abandoned()))
     if whole != summary:
         world.workspace.write(live.job, live.thread, {WORK_MD: whole})
 

@@ -26,9 +26,13 @@ _BY = {
 }
 
 
-def render_assumptions(sessions: Iterable[tuple[str, Session]]) -> str:
-    """All notes, a line each, from the sessions of all agents; an agent may have had several."""
+def render_assumptions(sessions: Iterable[tuple[str, Session]], abandoned: Iterable[tuple[str, str]] = ()) -> str:
+    """All notes, a line each, from the sessions of all agents; an agent may have had several.
+
+    Whoever approves the work has to know, too, which agents were abandoned, and why.
+    """
     items = [_item(agent, note) for agent, session in sessions for note in session.notes]
+    items += [f"- {code(agent)} was **abandoned**, its work is missing: {code(reason)}." for agent, reason in abandoned]
     return "\n".join(items or ["None."])
 
 

@@ -182,6 +182,10 @@ class Flow:
             if session is not None
         ]
 
+    def abandoned(self) -> list[tuple[str, str]]:
+        """The doers that the workflow goes on without, and why."""
+        return [(name, member.standing.reason) for name, member in self.members.items() if member.given_up]
+
     def may_start(self, agent: str) -> bool:
         """Whether all that a doer depends on, and every earlier stage, is verified."""
         return not self.unmet.get(agent, 0) and self.stage_of.get(agent, 0) <= self.stage
