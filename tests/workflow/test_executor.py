@@ -173,6 +173,8 @@ def test_a_technical_question_goes_to_the_solution_architect_whose_answer_is_ver
     stage = Workflow(ALONE, agents).done()
 
     assert "must be answered by: user, solution_architect" in stage.refusals[0]
+    where = "orchestration/agents/solution_architect/task_output/"
+    assert f"`sqlite (decided by the solution architect: {where}, version 1)`" in stage.files()["WORK_SUMMARY.md"]
     assert stage.statuses() == {"one": "session_complete", "solution_architect": "session_complete"}
     assert stage.files()["orchestration/agents/solution_architect/task_output/decisions.md"] == "sqlite"
 

@@ -14,7 +14,7 @@ from parley.workflow.conduct import Conduct
 from parley.workflow.deciding import digest_of
 from parley.workflow.flow import MET, Pending, Talk
 from parley.workflow.loops import loop
-from parley.workflow.notes import BY_EXECUTOR, BY_USER, of_status
+from parley.workflow.notes import BY_EXECUTOR, BY_USER, MOST_TEXT, of_status
 from parley.workflow.plain import plain
 from parley.workflow.terms import (
     ARCHITECT,
@@ -154,10 +154,19 @@ def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:
         routed = (*member.routed, (note.note_id, str(call["task"])))
         act.happen("count", agent=agent, routed=[list(pair) for pair in routed])
     else:
-        by_user, answer = call["source"] == "user", str(call["answer"])
-        if by_user and call.get("author") == PROXY:
-            answer += " (the proxy answered for the user)"
-        act.settle(agent, note, answer, BY_USER if by_user else BY_EXECUTOR)
+        act.settle(agent, note, _answer(act, call), BY_USER if call["source"] == "user" else BY_EXECUTOR)
+
+
+def _answer(act: Conduct, call: Mapping[str, Any]) -> str:
+    """What the note says from now on, and by whose word where `resolved_by` does not tell."""
+    answer, by = str(call["answer"]), ""
+    if call["source"] == "user" and call.get("author") == PROXY:
+        by = " (the proxy answered for the user)"
+    elif call["source"] == "solution_architect":
+        solver = _solver(act)
+        version = act.member(solver).standing.version
+        by = f" (decided by the solution architect: {output_of(solver)}/, version {version})"
+    return f"{answer[: MOST_TEXT - len(by)]}{by}"
 
 
 def resume(act: Conduct) -> None:
