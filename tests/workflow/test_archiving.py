@@ -11,7 +11,7 @@ from parley.engine.archiving import Archival, NotRestored, Tree, archive, restor
 from parley.ports import WorkspaceError
 from parley.workflow.archive import INDEX, LOG, archive_of, digest, found_of, read_index, read_log
 from parley.workflow.session import render_session
-from parley.workflow.terms import Note, NoteStatus, Session, session_of
+from parley.workflow.terms import Note, NoteStatus, Session, instructions_of, session_of
 from tests.worktrees.place import JOB, ROOT, Place, repository
 
 START = 1727539822
@@ -81,7 +81,7 @@ def test_a_complete_session_is_copied_indexed_logged_and_then_removed() -> None:
     disk = Disk()
     result = put_away(disk)
     assert result.failed == ()
-    assert sorted(disk.files) == sorted([*PLACES.values(), INDEX, LOG])
+    assert sorted(disk.files) == sorted([*PLACES.values(), INDEX, LOG, instructions_of("archival_agent")])
     for agent, path in PLACES.items():
         assert disk.files[path] == CURRENT[session_of(agent)]
     listed, _ = read_index(disk.files[INDEX])
@@ -115,7 +115,7 @@ def test_doing_it_again_changes_nothing() -> None:
     assert (disk.files, disk.changes) == (files, changes)
 
 
-STEPS = 7  # the changes that the whole takes
+STEPS = 8  # the changes that the whole takes
 
 
 def test_the_number_of_steps_is_that_of_the_whole() -> None:

@@ -174,6 +174,7 @@ def test_complete_sessions_are_archived_and_can_be_read_again() -> None:
         (name, action) for name in ("one", "two") for action in ("archived", "removed")
     }
     assert len([path for path in files if is_archive(path)]) == 2
+    assert "Archival is code" in files[instructions_of("archival_agent")]
 
 
 def test_a_verifier_may_block_and_what_it_asks_is_answered_above() -> None:

@@ -17,6 +17,7 @@ from parley.workflow import archive as archives
 from parley.workflow.archive import (
     ARCHIVIST,
     INDEX,
+    INSTRUCTIONS,
     LOG,
     Archived,
     Logged,
@@ -26,7 +27,7 @@ from parley.workflow.archive import (
     render_log,
 )
 from parley.workflow.session import read_session, render_session
-from parley.workflow.terms import FOLDER, Session, session_of
+from parley.workflow.terms import FOLDER, Session, instructions_of, session_of
 
 SHOWN = 5  # archives that a refusal names
 MOST_BYTES = 32_000_000  # of a session's file
@@ -95,6 +96,8 @@ def archive(
     done: dict[str, Archived] = {}
     failed: dict[str, str] = {}
     try:
+        if shelf.read(instructions_of(ARCHIVIST)) is None:
+            shelf.write({instructions_of(ARCHIVIST): INSTRUCTIONS})
         _add(shelf, task, earlier, now)
         _archive(shelf, task, sessions, now, done, failed)
     except (WorkspaceError, OSError) as error:

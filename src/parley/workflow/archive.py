@@ -22,6 +22,13 @@ ARCHIVIST = "archival_agent"  # code, but with a folder of its own like the othe
 INDEX = f"{home_of(ARCHIVIST)}/archive_index.json"
 LOG = f"{home_of(ARCHIVIST)}/cleanup_log.json"
 ACTIONS = ("archived", "removed", "failed", "restored", "rebuilt")
+INSTRUCTIONS = """\
+# archival_agent
+
+Archival is code, and nobody has to be told anything. When the task is complete, each agent's session_current.json is
+copied to session_YYYYMMDD_HHMMSS_taskname.json beside it, entered in archive_index.json, and only then removed.
+cleanup_log.json tells what was done, and what went wrong.
+"""
 MOST_ENTRIES = 2_000  # of the log; the oldest go first
 MOST_TEXT = 10_000
 

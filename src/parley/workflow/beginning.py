@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parley.workflow.archive import ARCHIVIST, INDEX, LOG, folder_of, render_index, render_log
+from parley.workflow.archive import ARCHIVIST, INDEX, INSTRUCTIONS, LOG, folder_of, render_index, render_log
 from parley.workflow.plan import render_plan
 from parley.workflow.status_file import render_status, shared_of
 from parley.workflow.summary import Summary, summary_of
 from parley.workflow.terms import PLAN, SHARED_STATUS, Plan, Task, Worker, instructions_of, output_of
-
-_ARCHIVIST = """\
-# archival_agent
-
-Archival is code, and nobody has to be told anything. When the task is complete, each agent's session_current.json is
-copied to session_YYYYMMDD_HHMMSS_taskname.json beside it, entered in archive_index.json, and only then removed.
-cleanup_log.json tells what was done, and what went wrong.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +29,7 @@ def begin(summary: Summary, text: str, plan: Plan | None = None) -> Beginning:
     if plan is None:
         files[PLAN] = made.text
     files[SHARED_STATUS] = render_status(shared_of(made))
-    files |= {instructions_of(ARCHIVIST): _ARCHIVIST, INDEX: render_index(()), LOG: render_log(())}
+    files |= {instructions_of(ARCHIVIST): INSTRUCTIONS, INDEX: render_index(()), LOG: render_log(())}
     folders = [folder_of(ARCHIVIST)]
     for worker in made.workers.values():
         files[instructions_of(worker.name)] = _instructions(worker)
