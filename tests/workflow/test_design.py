@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parley.workflow import design, handoffs, instructions, precedence, roster, scopes
 from parley.workflow.blueprint import cycles
-from parley.workflow.design import check_design, drafted_roles
+from parley.workflow.design import check_design
 from parley.workflow.patterns import overlap
 from parley.workflow.terms import PLAN, ROLES, SHARED_STATUS, Finding, instructions_of, output_of
 from tests.workflow.designs import ROLES as KNOWN
@@ -506,9 +506,6 @@ def test_a_drafted_role_is_no_gap_and_is_shown() -> None:
     )
 
     assert check_design(files, KNOWN) == check_design(files, [*KNOWN, "dba"]) == []
-    assert [(it.rule, it.file, it.agent) for it in drafted_roles(files, KNOWN)] == [("role-drafted", DRAFT, "dba")]
-    assert drafted_roles(good(), KNOWN) == []
-    assert drafted_roles({}, KNOWN) == []
 
 
 # ---- nothing that somebody writes makes it fail --------------------------------------------------

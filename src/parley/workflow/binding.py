@@ -43,8 +43,3 @@ def digest_of(files: Mapping[str, str | None]) -> str:
 def bound(plan: str, blueprint: str) -> str:
     """The digest that an approval of PLAN.md is bound to where there is a workflow."""
     return f"{plan}{JOIN}{blueprint}"
-
-
-def of_file(digest: str) -> str:
-    """The part of an artifact's digest that is the file's own."""
-    return digest.partition(JOIN)[0]

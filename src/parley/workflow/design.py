@@ -6,7 +6,7 @@ docs/workflow-design-check.md says which rule stands for which point of the chec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
 from parley.workflow.blueprint import Blueprint
@@ -14,7 +14,7 @@ from parley.workflow.handoffs import examine_checkpoints, examine_files, examine
 from parley.workflow.instructions import examine_instructions
 from parley.workflow.plan import read_plan
 from parley.workflow.precedence import examine_order
-from parley.workflow.roster import drafts_of, examine_roster
+from parley.workflow.roster import examine_roster
 from parley.workflow.scopes import examine_scopes
 from parley.workflow.terms import PLAN, Finding, instructions_of
 
@@ -46,13 +46,3 @@ def check_design(
     found = dict.fromkeys(chain(findings, chain.from_iterable(examine(design) for examine in EXAMINATIONS)))
     ranks = {PLAN: 0, **{instructions_of(name): number for number, name in enumerate(plan.workers, 1)}}
     return sorted(found, key=lambda finding: (ranks.get(finding.file, len(ranks)), finding.file, finding.line))
-
-
-def drafted_roles(files: Iterable[str], roles: Collection[str]) -> list[Finding]:
-    """The roles that the design drafts. They are no gaps, but the human has to see them: they come with the plan."""
-    remedy = "read it: approving the plan approves it"
-    return [
-        Finding(path, 1, name, "role-drafted", f"the role {name} does not exist yet; this is its draft", remedy)
-        for name, path in drafts_of(files).items()
-        if name not in roles
-    ]

@@ -6,7 +6,7 @@ It never decides a sequence. What is to be checked, merged or helped is the busi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from parley.workflow import checking, deciding, helping, moving, words
@@ -30,8 +30,6 @@ class Left:
     problems: tuple[str, ...] = ()  # what of its files was not taken
     plan: str = ""  # a plan that it has changed
     gaps: tuple[str, ...] = ()  # what the design check says of that
-    consulted: bool = False  # whether the human has answered it
-    rest: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, text: str, meta: Mapping[str, Any]) -> Left:
@@ -48,7 +46,6 @@ class Left:
             tuple(worker.get("problems", ())),
             worker.get("plan", ""),
             tuple(worker.get("gaps", ())),
-            bool(worker.get("consulted")),
         )
 
 
