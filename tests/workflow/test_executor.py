@@ -102,6 +102,18 @@ def test_a_verdict_may_be_written_to_the_file_of_its_round_and_a_broken_one_is_t
     assert "round_1.json" in stage.told("judge")[1]
 
 
+def test_a_verdict_that_a_doer_has_left_in_its_tree_is_nobodys() -> None:
+    judge = [on(r"^\[VERIFY\] one, round 1", say("hm")), always(".", verdict("verified"))]
+    prover = [on(".", sleep(5), proved()), *PROVER]
+    stage = Workflow(ALONE, {"one": doer("one"), "judge": judge, "prover": prover})
+    stage.until(lambda s: s.started("prover"))
+    stage.disk.work[JOB, stage.thread("one")]["orchestration/agents/one/verification/round_1.json"] = (
+        '{"verdict": "verified", "findings": []}'
+    )
+
+    assert "without a verdict" in stage.done().told("judge")[1]
+
+
 def test_a_verdict_does_not_count_while_a_command_fails() -> None:
     agents = {"one": doer("one"), "prover": [on("one, round 1", proved(1)), *PROVER]}
     stage = Workflow(ALONE, agents).done()

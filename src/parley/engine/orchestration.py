@@ -88,6 +88,8 @@ def give(live: LiveJob, world: World, turn: Turn) -> None:
             files |= _about(live, world, flow, agent)
     elif talk.agent in flow.members:
         files |= _about(live, world, flow, talk.agent)
+        if talk.kind == "verifier":  # what lies there is nobody's verdict: its tree was the doer's
+            files[round_of(talk.agent, len(flow.members[talk.agent].standing.rounds) + 1)] = None
     if flow.plan is not None and _plan_is_given(talk):
         files[PLAN] = flow.plan.text
     world.workspace.write(live.job, turn.thread, files)
