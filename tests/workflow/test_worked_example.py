@@ -11,6 +11,7 @@ from parley.adapters.sqlite import SqliteStore
 from parley.workflow.flow import Flow
 from parley.workflow.record import read_record
 from parley.workflow.slots import current
+from parley.workflow.summary import read_summary, summary_of
 from parley.workflow.terms import TASK_ORCHESTRATION, Remedy, Status, session_of
 from tests.cli.home import PARLEY, Home
 
@@ -87,6 +88,8 @@ def _check_the_files(flow: Flow, tree: Path) -> None:
     assert record is not None
     assert not findings
     assert [one.agent for one in record.merges] == [one.agent for one in flow.merges]
+    told = (tree / summary_of("notes_service")).read_text(encoding="utf-8")
+    assert read_summary(told, "it")[1] == []
     summary = (tree / "WORK_SUMMARY.md").read_text(encoding="utf-8")
     for name, member in flow.members.items():
         current_session = tree / session_of(name)
