@@ -82,7 +82,7 @@ class Task(StrEnum):
 
 
 class Remedy(StrEnum):
-    """What is done about a worker that has stalled: 004's four actions."""
+    """What is done about a worker that has stalled."""
 
     REPLAN = "re-plan"
     RESCOPE = "re-scope"
