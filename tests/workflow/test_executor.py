@@ -162,7 +162,10 @@ def test_an_answer_of_the_proxys_for_the_user_says_so() -> None:
     stage = Workflow(ALONE, agents, policies=["always", "always", "never"]).run()
 
     [settled] = stage.flow.members["one"].standing.session.notes  # type: ignore[union-attr]
-    assert (settled.resolution, settled.resolved_by) == ("unique (the proxy answered for the user)", "user")
+    assert (settled.resolution, settled.resolved_by) == (
+        "unique (the proxy answered for the user)",
+        "workflow_executor",
+    )
 
 
 def test_a_technical_question_goes_to_the_solution_architect_whose_answer_is_verified() -> None:

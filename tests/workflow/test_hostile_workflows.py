@@ -116,3 +116,19 @@ def test_assumptions_of_an_earlier_session_stay_in_the_summary_of_the_work() -> 
 
     assert len(stage.flow.members[solver].past) == 1
     assert "`short names`. Settled by the agent itself: `they do`" in stage.files()["WORK_SUMMARY.md"]
+
+
+def test_what_the_proxy_answers_by_itself_is_not_recorded_as_the_users_word() -> None:
+    wanted = note(description="blue?", context="c", status="escalated", escalation_reason="r", category="requirements")
+    agents = {
+        "one": [on(r"^\[TASK\]", wanted), always(".", write(output("one"), "one"))],
+        "workflow-architect": [
+            on(r"^\[ESCALATION\]", {"ask": {"text": "blue?"}}),
+            on(r"^\[ANSWER", resolve(agent="one", note_id="note_001", answer="blue", source="user")),
+        ],
+    }
+    stage = Workflow(plan({"name": "one"}), agents, policies=("always", "always", "never")).run()
+
+    session = stage.flow.members["one"].standing.session
+    assert session is not None
+    assert [one.resolved_by for one in session.notes] == ["workflow_executor"]

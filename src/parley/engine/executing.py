@@ -9,7 +9,7 @@ from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
-from parley.core.terms import HUMAN, Payload, Question, Surface
+from parley.core.terms import HUMAN, PROXY, Payload, Question, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.live import tree_slot
@@ -82,8 +82,8 @@ class Executor(CodeAgent):
         """Hear whoever has written, or what the protocol tells."""
         meta = self.meta
         if "answer" in meta:
-            said = (meta.get("ruling") or "", meta.get("text", ""), meta.get("author", HUMAN))
-            deciding.answered(act, meta["answer"], *said)
+            ruling, author = meta.get("ruling") or "", HUMAN if meta.get("heard") else PROXY
+            deciding.answered(act, meta["answer"], ruling, meta.get("text", ""), author)
         elif "failed" in meta:
             deciding.lost(act, meta["failed"], meta.get("fault", ""))
         elif "stalled" in meta:

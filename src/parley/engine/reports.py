@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from parley.core.errors import Refused
-from parley.core.terms import HUMAN, Surface
+from parley.core.terms import HUMAN, PROXY, Surface
 from parley.engine import texts
 from parley.engine.designs import design_in, drafts_beyond, findings
 from parley.engine.flows import at_work
@@ -146,17 +146,16 @@ def resolve(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
     author = _consulted(live, world, turn)
     if problem := refuse_resolve(act, arguments, consulted=bool(author)):
         raise Refused(problem)
-    turn.resolves.append({**arguments, "author": author})
+    turn.resolves.append({**arguments, **({"author": author} if author else {})})
     return f"{which[1]} of {which[0]} will be answered when your turn ends"
 
 
 def _consulted(live: LiveJob, world: World, turn: Turn) -> str:
-    """Who has answered the question that the turn works on: the human, or the proxy for them; empty: it has none."""
+    """Who has answered the question of its agent's that the turn works on: the human, or the proxy; empty: nobody."""
     row = message(live, world, turn.message)
-    about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
-    if not row.sender_thread.startswith("escalation:") or "answer" not in about:
+    if not row.sender_thread.startswith("escalation:") or '"answer"' not in row.meta:
         return ""
-    return HUMAN if about.get("heard") else str(about["author"])
+    return HUMAN if json.loads(row.meta).get("heard") else PROXY
 
 
 def _place(live: LiveJob, turn: Turn) -> tuple[Flow, Talk]:

@@ -11,7 +11,7 @@ from parley.workflow import checking, moving, words
 from parley.workflow.conduct import Adopt, Ask, Conduct
 from parley.workflow.disjointness import rescopes
 from parley.workflow.flow import Illegal, Pending, Talk
-from parley.workflow.notes import BY_EXECUTOR, BY_USER
+from parley.workflow.notes import BY_EXECUTOR, by_whom
 from parley.workflow.plain import plain
 from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Status, Worker
 
@@ -143,8 +143,8 @@ def hopeless(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
     )
 
 
-def answered(act: Conduct, question: str, ruling: str, text: str, by: str = HUMAN) -> None:
-    """The human has spoken, or somebody in its place."""
+def answered(act: Conduct, question: str, ruling: str, text: str, author: str = HUMAN) -> None:
+    """The human has spoken, or the proxy in its place."""
     pending = act.flow.questions.get(question)
     if pending is None:
         return
@@ -153,14 +153,14 @@ def answered(act: Conduct, question: str, ruling: str, text: str, by: str = HUMA
     if word == "stop" or ruling in ("withdraw", "backtrack plan", "backtrack intent"):
         moving.stop(act, f"the human says {ruling or word}: {text}")
     elif pending.about == "plan":
-        _plan_answered(act, pending, ruling, text, by)
+        _plan_answered(act, pending, ruling, text, author)
     elif word == "abandon":
-        moving.abandon(act, pending.agent, "the human says so")
+        moving.abandon(act, pending.agent, f"the {author} says so", by_whom(author))
         if pending.about == "stalled":
             came_of_it(act, pending.agent, "it is abandoned, as was answered")
     elif act.flow.status(pending.agent) is Status.BLOCKED:
         for note in moving.waiting(act.member(pending.agent)):
-            act.settle(pending.agent, note, text or "go on as you think best", BY_USER)
+            act.settle(pending.agent, note, text or "go on as you think best", by_whom(author))
     elif act.flow.status(pending.agent) in (Status.FAILED, Status.STALLED):
         moving.again(act, pending.agent, text)
         if pending.about == "stalled":

@@ -14,7 +14,7 @@ from parley.workflow.conduct import Conduct
 from parley.workflow.deciding import digest_of
 from parley.workflow.flow import MET, Pending, Talk
 from parley.workflow.loops import loop
-from parley.workflow.notes import BY_EXECUTOR, BY_USER, MOST_TEXT, of_status
+from parley.workflow.notes import BY_EXECUTOR, MOST_TEXT, by_whom, of_status
 from parley.workflow.plain import plain
 from parley.workflow.terms import (
     ARCHITECT,
@@ -154,7 +154,8 @@ def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:
         routed = (*member.routed, (note.note_id, str(call["task"])))
         act.happen("count", agent=agent, routed=[list(pair) for pair in routed])
     else:
-        act.settle(agent, note, _answer(act, call), BY_USER if call["source"] == "user" else BY_EXECUTOR)
+        by = by_whom(str(call.get("author"))) if call["source"] == "user" else BY_EXECUTOR
+        act.settle(agent, note, _answer(act, call), by)
 
 
 def _answer(act: Conduct, call: Mapping[str, Any]) -> str:

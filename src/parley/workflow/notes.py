@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from parley.core.terms import HUMAN
 from parley.workflow.strictly import shown
 from parley.workflow.terms import MAY_SELF_RESOLVE, Category, Note, NoteStatus, Session
 
@@ -158,6 +159,11 @@ def resolved(note: Note, resolution: str, by: str, now: int) -> tuple[Note | Non
         return None, f"resolution is missing; say {_ABOUT['resolution']}"
     settled = replace(note, status=NoteStatus.RESOLVED, resolution=resolution, resolved_by=by, resolution_timestamp=now)
     return settled, ""
+
+
+def by_whom(author: str) -> str:
+    """Whose an answer is: what the proxy says on its own is not the user's word."""
+    return BY_USER if author == HUMAN else BY_EXECUTOR
 
 
 _ABOUT = {
