@@ -2,6 +2,8 @@
 
 import pytest
 
+from parley.workflow.plan import read_plan
+from parley.workflow.status_file import read_status, render_status, shared_of
 from parley.workflow.terms import instructions_of, session_of
 from tests.engine.stage import Rule, always, on, say, sleep, write
 from tests.workflow.book import AGAIN, PLAN_FILE, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
@@ -132,3 +134,12 @@ def test_what_the_proxy_answers_by_itself_is_not_recorded_as_the_users_word() ->
     session = stage.flow.members["one"].standing.session
     assert session is not None
     assert [one.resolved_by for one in session.notes] == ["workflow_executor"]
+
+
+def test_a_status_file_is_not_complete_while_an_agent_is_at_work() -> None:
+    found, _ = read_plan(plan({"name": "one"}))
+    assert found is not None
+    text = render_status(shared_of(found)).replace('"status": "pending"', '"status": "complete"', 1)
+
+    [finding] = read_status(text)[1]
+    assert "status is complete, but one is pending" in str(finding)

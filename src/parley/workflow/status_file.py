@@ -275,6 +275,11 @@ def _agree(top: Fields, shared: Shared) -> None:
             if other not in shared.agents:
                 text = f"names {other}, which is no agent here"
                 top.find("unknown-agent", f"verification.{name}.assigned_agents", text, "name agents of this file")
+    ended = (Status.VERIFIED, Status.COMPLETE, Status.FAILED)
+    undone = [name for name, entry in shared.agents.items() if entry.status not in ended]
+    if shared.status == COMPLETE and undone:
+        text = f"is complete, but {undone[0]} is {shared.agents[undone[0]].status}"
+        top.find("disagrees", "status", text, "it must be in_progress until every agent has come to its end")
     open_notes = sum(entry.unresolved for entry in shared.agents.values())
     if shared.gate == CLEAR and open_notes:
         text = f"is {CLEAR}, but {open_notes} notes are unresolved"
