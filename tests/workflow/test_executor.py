@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from parley.workflow.terms import SHARED_STATUS, session_of
-from tests.engine.stage import JOB, Action, Rule, always, on, say, sleep, write
-from tests.workflow.book import PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
+from tests.engine.stage import JOB, Action, Rule, always, asserts, close, on, say, send, sleep, write
+from tests.workflow.book import LEAD, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 
 ONE_TWO = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
 ALONE = plan({"name": "one"})
@@ -129,6 +129,24 @@ def test_a_merge_whose_proof_fails_is_not_taken() -> None:
 
     assert [(one.taken, bool(one.reason)) for one in stage.flow.merges] == [(False, True), (True, False)]
     assert any("[MERGE failed]" in text for text in stage.told("one"))
+
+
+def test_a_workflow_that_is_run_twice_tells_the_assumptions_of_both() -> None:
+    first = on(r"^\[WORKFLOW complete\]", close("w"), send("workflow-executor", "once more", "w2"), state="EXECUTE")
+    last = on(
+        r"^\[WORKFLOW complete\]", close("w2"), write("WORK_SUMMARY.md", "done"), asserts("WORK_SUMMARY.md"),
+        state="EXECUTE",
+    )  # fmt: skip
+    noted = {"context": "c", "category": "implementation_detail"}
+    settled = note(note_id="note_001", status="resolved", resolution="it is")
+    one = [
+        on(r"^\[TASK\]", note(description="the first time", **noted), settled, write(output("one"), "one")),
+        on(r"^\[TASK\]", note(description="the second time", **noted), settled, write(output("one"), "two")),
+        always(".", say("so")),
+    ]
+    stage = Workflow(ALONE, {"one": one}, execute=[LEAD[0], first, last, LEAD[-1]]).done()
+
+    assert "the first time" in stage.files()["WORK_SUMMARY.md"]
 
 
 # ---- those who can't go on -----------------------------------------------------------------------

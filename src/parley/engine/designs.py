@@ -15,7 +15,7 @@ from parley.core.gates import BLOCKED, CLEAR, GATE, has_workflow
 from parley.core.states import PHASES, Record, State
 from parley.core.terms import Ruling, Surface, Verdict
 from parley.engine import texts
-from parley.engine.flows import current_flow
+from parley.engine.flows import current_flow, flows_of_visit
 from parley.engine.live import DESIGN, LiveJob
 from parley.engine.world import World
 from parley.ports import Scope, WorkspaceError
@@ -241,10 +241,13 @@ def sum_up(live: LiveJob, world: World, record: Record) -> None:
     """Write every assumption of the workflow into the work's summary, before it is looked at or kept."""
     if record.state is not State.EXECUTE or not is_approved(record):
         return
-    flow, summary = current_flow(live), world.workspace.read(live.job, live.thread, WORK_MD, LONGEST_SUMMARY)
-    if flow is None or summary is None:
+    summary = world.workspace.read(live.job, live.thread, WORK_MD, LONGEST_SUMMARY)
+    if current_flow(live) is None or summary is None:
         return
-    whole = with_assumptions(summary, render_assumptions(flow.sessions(), flow.abandoned()))
+    flows = flows_of_visit(live, record)
+    sessions = [session for flow in flows for session in flow.sessions()]
+    abandoned = [agent for flow in flows for agent in flow.abandoned()]
+    whole = with_assumptions(summary, render_assumptions(sessions, abandoned))
     if whole != summary:
         world.workspace.write(live.job, live.thread, {WORK_MD: whole})
 

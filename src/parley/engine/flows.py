@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from parley.core.states import Record
 from parley.core.terms import Surface
 from parley.engine.live import LiveJob
 from parley.workflow.flow import Flow, Talk
-from parley.workflow.slots import CURRENT, load, slot, text
+from parley.workflow.slots import CURRENT, SLOT, load, slot, text
 from parley.workflow.terms import EXECUTOR
 
 
@@ -30,6 +31,17 @@ def current_flow(live: LiveJob) -> Flow | None:
 def current_thread(live: LiveJob) -> str:
     """The executor's thread of the job's newest workflow."""
     return live.kept.get(CURRENT, "")
+
+
+def flows_of_visit(live: LiveJob, record: Record) -> list[Flow]:
+    """The workflows of a state's visit, oldest first: a lead may have had more than one carried out."""
+    ended = " flow"
+    threads = [
+        where[len(SLOT) : -len(ended)] for where in live.kept if where.startswith(SLOT) and where.endswith(ended)
+    ]
+    found = [flow for thread in threads if (flow := flow_of(live, thread)) is not None]
+    entered = int(record.history[-1].timestamp) if record.history else 0
+    return sorted((flow for flow in found if flow.started >= entered), key=lambda flow: flow.started)
 
 
 def keep(live: LiveJob, flow: Flow, changed: Collection[str]) -> None:
