@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from parley.workflow.design import check_design
 from parley.workflow.loops import similar
 from parley.workflow.notes import CATEGORIES, MOST_NOTES, MOST_TEXT, MUST_ESCALATE
 from parley.workflow.plan import read_plan
@@ -12,7 +13,7 @@ from parley.workflow.session import read_session, render_session
 from parley.workflow.status_file import read_status
 from parley.workflow.structure import check_structure
 from parley.workflow.summary import read_summary
-from parley.workflow.terms import MAY_SELF_RESOLVE, Status, session_of
+from parley.workflow.terms import MAY_SELF_RESOLVE, PLAN, Status, session_of
 
 PAGE = (Path(__file__).parents[2] / "docs/workflow-files.md").read_text(encoding="utf-8")
 
@@ -28,6 +29,7 @@ def test_the_examples_are_right() -> None:
 
     assert read_summary(summary, "")[1] == []
     assert read_plan(plan)[1] == []
+    assert {it.rule for it in check_design({PLAN: plan}, ("coder", "reviewer"))} == {"missing-instructions"}
     assert read_status(status)[1] == []
     read, findings = read_session(session)
     assert findings == []
