@@ -567,3 +567,13 @@ def test_the_docs_show_what_patterns_share() -> None:
     assert [overlap(one, other) for one, other, _ in rows] == [
         None if shown == "nothing" else shown.strip("`") for *_, shown in rows
     ]
+
+
+def test_somebody_who_works_without_being_planned_is_found_and_a_helper_is_not() -> None:
+    entry = {"status": "working", "completion_drive_notes_count": 0, "last_update": "2026-01-01T00:00:00Z"}
+    agents = STATUS["agents"]
+    assert isinstance(agents, dict)
+    shared = {**STATUS, "agents": {**agents, "ghost": entry, "solution_architect": entry}}
+    found = check_design({**good(), SHARED_STATUS: json.dumps(shared)}, KNOWN)
+
+    assert [(one.agent, one.rule) for one in found] == [("ghost", "status-disagrees")]

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from parley.workflow import executor
+from parley.workflow.flow import Illegal
 from parley.workflow.terms import SHARED_STATUS, session_of
 from tests.engine.stage import JOB, Action, Rule, always, asserts, close, on, say, send, sleep, write
 from tests.workflow.book import LEAD, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
@@ -149,6 +151,18 @@ def test_a_workflow_that_is_run_twice_tells_the_assumptions_of_both() -> None:
     assert "the first time" in stage.files()["WORK_SUMMARY.md"]
 
 
+def test_a_workflow_that_can_not_go_on_stops_and_its_lead_hears_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def impossible(*_: object) -> None:
+        raise Illegal("one is pending and can't become verified")
+
+    monkeypatch.setattr(executor, "hear", impossible)
+    stage = Workflow(ALONE, {"one": doer("one")}).run()
+
+    [told] = [text for text in stage.bodies("project-lead") if text.startswith("[WORKFLOW stopped]")]
+    assert "what came does not fit where it stands: one is pending" in told
+    assert stage.flow.phase == "stopped"
+
+
 # ---- those who can't go on -----------------------------------------------------------------------
 
 
@@ -169,7 +183,7 @@ def test_requirements_come_from_the_user_and_every_answer_comes_at_once() -> Non
     assert "must be answered by: user" in stage.refusals[1]
     told = [text for text in stage.told("one") if text.startswith("[ANSWERS]")]
     assert len(told) == 1
-    assert "unique (user)" in told[0]
+    assert "unique (the user said: yes, unique) (user)" in told[0]
     assert "red (workflow_executor)" in told[0]
 
 
@@ -180,10 +194,8 @@ def test_an_answer_of_the_proxys_for_the_user_says_so() -> None:
     stage = Workflow(ALONE, agents, policies=["always", "always", "never"]).run()
 
     [settled] = stage.flow.members["one"].standing.session.notes  # type: ignore[union-attr]
-    assert (settled.resolution, settled.resolved_by) == (
-        "unique (the proxy answered for the user)",
-        "workflow_executor",
-    )
+    assert str(settled.resolution).startswith("unique (the proxy, for the user, said: no answer")
+    assert settled.resolved_by == "workflow_executor"
 
 
 def test_a_technical_question_goes_to_the_solution_architect_whose_answer_is_verified() -> None:

@@ -139,3 +139,16 @@ def test_what_was_verified_with_an_older_output_is_looked_at_again() -> None:
     assert (two.version, dict(two.read)) == (2, {"one": 2})
     assert any(text.startswith("[VERSION] two") for text in stage.told("two"))
     assert stage.files()[output("two")] == "with the better one"
+
+
+def test_a_working_doer_whose_contract_changes_is_told_and_sent_back() -> None:
+    other = {"name": "two", "objective": "make two better"}
+    asks = [on(r"^\[TASK\]", SCOPE), on(r"^\[ANSWERS\]", write("lib/x.py", "x"), write(output("one"), "one"))]
+    slow = [on(r"^\[TASK\]", sleep(15), write(output("two"), "two")), always(".", say("so"))]
+    architect = [on(r"^\[ESCALATION\]", *designed(plan(ONE, other, stages=[["one", "two"]]), told("two")), ANSWER)]
+    before = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
+    agents = {"one": [*asks, always(".", say("so"))], "two": slow, "workflow-architect": architect}
+    stage = Workflow(before, agents, execute=AGAIN).done()
+
+    [said] = [text for text in stage.told("two") if text.startswith("[VERSION] two")]
+    assert "Your contract is another now: see orchestration/agents/two/task-base.md" in said

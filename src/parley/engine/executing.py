@@ -18,7 +18,7 @@ from parley.ports import WorkspaceError
 from parley.workflow import checking, deciding, executor, moving, words
 from parley.workflow.claims import scope_of
 from parley.workflow.conduct import Adopt, Ask, Close, Conduct, Enrol, Letter, Merge, Report, Restore
-from parley.workflow.flow import Flow
+from parley.workflow.flow import Flow, Illegal
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import (
     ARCHITECT,
@@ -43,7 +43,11 @@ class Executor(CodeAgent):
             self.begin()
             return
         act = self.conduct(flow)
-        self.deal(act)
+        try:
+            self.deal(act)
+        except Illegal as problem:  # nobody could go on from here: the next turn would end the same way
+            self.halt(act, f"what came does not fit where it stands: {problem}")
+            checking.undo_merge(act, "the workflow was stopped")
         self.carry_out(act)
 
     def conduct(self, flow: Flow) -> Conduct:
@@ -103,10 +107,11 @@ class Executor(CodeAgent):
         """Do all that was decided and whatever follows, and end the turn with it."""
         try:
             tree = self.work(act)
-        except WorkspaceError as trouble:  # nothing that was to be said holds any more
-            act.actions.clear()
-            act.works.clear()
-            moving.stop(act, f"its files can't be kept: {trouble}")
+        except WorkspaceError as trouble:
+            self.halt(act, f"its files can't be kept: {trouble}")
+            tree = ""
+        except Illegal as problem:
+            self.halt(act, f"what follows does not fit where it stands: {problem}")
             tree = ""
         payloads: list[Payload] = []
         questions: list[Question] = []
@@ -125,6 +130,13 @@ class Executor(CodeAgent):
                     self.enrol_workers(workers)
         flows.keep(self.live, act.flow, act.changed)
         self.end(payloads, questions, self.extra(tree=tree, flow=act.events))
+
+    @staticmethod
+    def halt(act: Conduct, why: str) -> None:
+        """Stop the workflow; nothing that was to be said or done holds any more."""
+        act.actions.clear()
+        act.works.clear()
+        moving.stop(act, why)
 
     def work(self, act: Conduct) -> str:
         """Do what is to be done in the trees, and decide what follows; its own tree, if that may have changed."""

@@ -143,19 +143,20 @@ def resolve(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
     if any((one["agent"], one["note_id"]) == which for one in turn.resolves):
         raise Refused(f"{which[1]} of {which[0]} is answered already in this turn")
     act = Conduct(flow, limits_of(live), int(world.clock.now()), str)
-    author = _consulted(live, world, turn)
+    author, said = _consulted(live, world, turn)
     if problem := refuse_resolve(act, arguments, consulted=bool(author)):
         raise Refused(problem)
-    turn.resolves.append({**arguments, **({"author": author} if author else {})})
+    turn.resolves.append({**arguments, **({"author": author, "said": said} if author else {})})
     return f"{which[1]} of {which[0]} will be answered when your turn ends"
 
 
-def _consulted(live: LiveJob, world: World, turn: Turn) -> str:
-    """Who has answered the question of its agent's that the turn works on: the human, or the proxy; empty: nobody."""
+def _consulted(live: LiveJob, world: World, turn: Turn) -> tuple[str, str]:
+    """Who has answered the question that the turn works on, the human or the proxy, and how; empty: nobody."""
     row = message(live, world, turn.message)
-    if not row.sender_thread.startswith("escalation:") or '"answer"' not in row.meta:
-        return ""
-    return HUMAN if json.loads(row.meta).get("heard") else PROXY
+    about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
+    if not row.sender_thread.startswith("escalation:") or "answer" not in about:
+        return "", ""
+    return HUMAN if about.get("heard") else PROXY, str(about.get("text", ""))
 
 
 def _place(live: LiveJob, turn: Turn) -> tuple[Flow, Talk]:

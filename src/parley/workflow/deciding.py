@@ -10,7 +10,7 @@ from parley.core.terms import HUMAN
 from parley.workflow import checking, moving, words
 from parley.workflow.conduct import Adopt, Ask, Conduct
 from parley.workflow.disjointness import rescopes
-from parley.workflow.flow import Illegal, Pending, Talk
+from parley.workflow.flow import AT_WORK, Illegal, Pending, Talk
 from parley.workflow.notes import BY_EXECUTOR, by_whom
 from parley.workflow.plain import plain
 from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Status, Worker
@@ -77,12 +77,11 @@ def _adopt(act: Conduct, plan: str, by: str) -> None:
         act.happen("rescope", rescope=plain(change))
     for name, worker in flow.workers.items():
         was = before.get(name)
-        if (
-            was is not None
-            and name in flow.members
-            and _other_task(was, worker)
-            and flow.status(name) in (Status.VERIFIED, Status.READY)
-        ):
+        if was is None or name not in flow.members or not _other_task(was, worker):
+            continue
+        if flow.status(name) in AT_WORK:  # it goes on with what it has, and hears of it when its turn ends
+            act.happen("stale", agent=name, of=ARCHITECT)
+        elif flow.status(name) in (Status.VERIFIED, Status.READY):
             checking.call_off(act, name)
             act.move(name, Status.WORKING, "its contract was changed")
             moving.go_on(act, name, f"[PLAN changed] {name}: your contract is another now.")
@@ -151,7 +150,8 @@ def answered(act: Conduct, question: str, ruling: str, text: str, author: str = 
     act.happen("answer", question=question)
     word = text.strip().lower()
     if word == "stop" or ruling in ("withdraw", "backtrack plan", "backtrack intent"):
-        moving.stop(act, f"the human says {ruling or word}: {text}")
+        checking.undo_merge(act, "the workflow was stopped")  # nothing that is not proved is left behind
+        moving.stop(act, f"the {author} says {ruling or word}: {text}")
     elif pending.about == "plan":
         _plan_answered(act, pending, ruling, text, author)
     elif word == "abandon":

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from parley.workflow.blueprint import Blueprint, cycles, unclear
+from parley.workflow.instructions import is_helper
 from parley.workflow.ownership import ARTIFACTS, owner_of
 from parley.workflow.status_file import Shared, read_status, shared_of
 from parley.workflow.terms import (
@@ -180,17 +181,25 @@ def _at(point: Checkpoint, rule: str, text: str, remedy: str) -> Finding:
 
 
 def examine_status(design: Blueprint) -> Iterator[Finding]:
-    """The first shared_status.json, if there is one, says what the plan says. A later one is not the design's."""
+    """The first shared_status.json, if there is one, says what the plan says; a later one has no strangers."""
     text = design.files.get(SHARED_STATUS)
     if text is None:
         return
     shared, findings = read_status(text)
     yield from findings
-    if shared is None or any(entry.last_update is not None for entry in shared.agents.values()):
+    if shared is None:
         return
-    for name, wrong, remedy in _disagreements(design.plan, shared):
+    begun = any(entry.last_update is not None for entry in shared.agents.values())
+    for name, wrong, remedy in (_strangers if begun else _disagreements)(design.plan, shared):
         line = next((at for at, line in enumerate(text.split("\n"), 1) if f'"{name}":' in line), 1)
         yield Finding(SHARED_STATUS, line, name, "status-disagrees", wrong, remedy)
+
+
+def _strangers(plan: Plan, shared: Shared) -> Iterator[tuple[str, str, str]]:
+    """Once work has begun statuses are what they are, but nobody works who is neither planned nor a helper."""
+    for name in sorted((shared.agents.keys() | shared.verification.keys()) - plan.workers.keys()):
+        if not is_helper(name):
+            yield name, "it is neither in the plan nor a helper", "remove it; the file is made from the job's bus"
 
 
 def _disagreements(plan: Plan, shared: Shared) -> Iterator[tuple[str, str, str]]:

@@ -31,6 +31,7 @@ from parley.workflow.terms import (
 )
 
 SOLVER = "solution_architect"  # what it is called, and its verifier, where the plan has nobody of that name
+SAID = 500  # characters of a human's words that stand beside an answer
 SOLVER_CHECK = "design_verifier"
 TECHNICAL = (Category.TECHNOLOGY, Category.ARCHITECTURE, Category.SECURITY)
 SOURCES = ("user", "solution_architect", "planning")
@@ -161,8 +162,11 @@ def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:
 def _answer(act: Conduct, call: Mapping[str, Any]) -> str:
     """What the note says from now on, and by whose word where `resolved_by` does not tell."""
     answer, by = str(call["answer"]), ""
-    if call["source"] == "user" and call.get("author") == PROXY:
-        by = " (the proxy answered for the user)"
+    if call["source"] == "user":
+        said = str(call.get("said", "")).strip()[:SAID]
+        who = "the proxy, for the user," if call.get("author") == PROXY else "the user"
+        if said != answer.strip():  # the architect's words are not the human's
+            by = f" ({who} said: {said or 'nothing more'})"
     elif call["source"] == "solution_architect":
         solver = _solver(act)
         version = act.member(solver).standing.version

@@ -36,8 +36,13 @@ LABEL = re.compile(r"^\W*([A-Za-z][\w -]{2,40}?)\**:\**\s+\S")  # a line that na
 FEWEST_WORDS = 3
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDER}/)?agents/([\w-]+)/task_output/([\w./-]*[\w-])")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-HELPERS = ("solution_architect", "solution_architect_agent", "archival_agent")  # not of the plan, and have a folder
+HELPERS = ("solution_architect", "solution_architect_agent", "design_verifier", "archival_agent")  # not of the plan
 _NUMBERED = re.compile(r"_[0-9]+$")  # where the plan has their names, they have others
+
+
+def is_helper(name: str) -> bool:
+    """Whether somebody is called so who joins a workflow without being in its plan."""
+    return _NUMBERED.sub("", name) in HELPERS
 
 
 def examine_instructions(design: Blueprint) -> Iterator[Finding]:
@@ -51,7 +56,7 @@ def examine_instructions(design: Blueprint) -> Iterator[Finding]:
             yield from _instructions(design, worker, file, design.files[file])
     for path in design.files:
         name = PurePosixPath(path).parent.name
-        if path == instructions_of(name) and name not in design.plan.workers and _NUMBERED.sub("", name) not in HELPERS:
+        if path == instructions_of(name) and name not in design.plan.workers and not is_helper(name):
             text = f"these are instructions for {name}, and the plan has no such agent"
             yield Finding(path, 1, name, "stray-instructions", text, f"add {name} to the plan, or remove the file")
 

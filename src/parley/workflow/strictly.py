@@ -34,7 +34,7 @@ class _Refused(ValueError):
 def read_json(text: str, file: str, agent: str = "") -> tuple[Any, list[Finding]]:
     """The value of a text. With a finding the value is None."""
     try:
-        return _value(text), []
+        return _value(text.removeprefix("\ufeff")), []  # a mark that some editors put first
     except _Refused as refused:
         return None, [Finding(file, refused.line, agent, "json", str(refused), refused.remedy)]
 

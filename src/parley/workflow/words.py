@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from parley.workflow.terms import (
+    ARCHITECT,
     Merged,
     Note,
     NoteStatus,
@@ -156,10 +157,12 @@ def not_merged(agent: str, merged: Merged) -> str:
 
 
 def newer(agent: str, of: Sequence[str]) -> str:
-    """What a doer reads has changed."""
-    return (
+    """What a doer reads has changed: an output, or its own contract."""
+    contract = f" Your contract is another now: see {task_base_of(agent)}." if ARCHITECT in of else ""
+    said = (
         f"[VERSION] {agent}: there is a newer output of {', '.join(of)}. It is in your tree; read it again and go on."
     )
+    return f"{said}{contract}"
 
 
 def integrate(agent: str, conflicts: Sequence[str], sides: Sequence[Worker]) -> str:
