@@ -138,8 +138,8 @@ def test_a_job_that_is_killed_again_and_again_comes_to_the_same_end(name: str, t
         for _ in range(8):
             process = place.go_on()
             try:
-                # it goes on from where it was killed, so that half of the whole time reaches every moment of it
-                process.wait(timeout=rng.uniform(0.05, whole / 2))
+                # it goes on from where it was killed, so that a third of the whole time reaches every moment of it
+                process.wait(timeout=rng.uniform(0.05, whole / 3))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
