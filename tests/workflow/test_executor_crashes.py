@@ -29,7 +29,8 @@ def end(stage: Workflow) -> tuple[object, ...]:
     """What must be the same however it came about."""
     flow = stage.flow
     rounds = {name: [one.verdict for one in member.standing.rounds] for name, member in flow.members.items()}
-    notes = [(one.note_id, one.status) for one in flow.members["one"].standing.session.notes]  # type: ignore[union-attr]
+    session = flow.members["one"].standing.session
+    notes = [(one.note_id, one.status) for one in session.notes] if session else []
     files = {path: text for path, text in stage.files().items() if path.startswith(("src/", output("one")))}
     taken = sorted((one.agent, one.taken) for one in flow.merges)
     return stage.statuses(), rounds, notes, files, taken, flow.gate

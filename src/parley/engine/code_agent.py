@@ -7,6 +7,7 @@ questions, or with nothing. So no turn of code is ever lost, and what it decides
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,7 +31,7 @@ from parley.engine.reduce import drain, message
 from parley.engine.world import World
 
 
-class CodeAgent:
+class CodeAgent(ABC):
     """One turn of such an agent. `run` deals with the message that woke it, and must end the turn once."""
 
     def __init__(self, live: LiveJob, world: World, turn: str, name: str, agent: str, thread: str) -> None:
@@ -44,9 +45,9 @@ class CodeAgent:
         self.now = world.clock.now()
         self.letters = 0
 
+    @abstractmethod
     def run(self) -> None:
         """Deal with the message."""
-        raise NotImplementedError
 
     # ---- how its turn ends -------------------------------------------------------------------
 

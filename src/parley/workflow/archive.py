@@ -90,7 +90,8 @@ def is_archive(path: str) -> bool:
 def agent_of(path: str) -> str:
     """Whose session a path is; empty if it is none."""
     parts = path.split("/")
-    return parts[2] if len(parts) == 5 and path.startswith(folder_of(parts[2])) else ""  # noqa: PLR2004
+    deep = 5  # orchestration/agents/<name>/completion_drive/<file>
+    return parts[2] if len(parts) == deep and path.startswith(folder_of(parts[2])) else ""
 
 
 def task_of(path: str) -> str:
