@@ -2,15 +2,20 @@
 
 A sends 1 KiB to B, B wakes, runs a no-op and replies 1 KiB, A wakes: two turns and two deliveries, each
 durable before the next begins. Every rule fires, every step and message is recorded and chained, as in a job.
+
+With `--form shared` two processes share one bus, as two sessions of `parley run` do: each owns a job with half of the
+conversations, and both write to one file.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,7 @@ from parley.ports import Called, Change, Ended, JobRow, Kept, Merge, Order, Outc
 
 TEXT = "x" * 1024
 Act = Callable[[Any, Order], None]  # a method of whoever says what each agent does
+SHARERS = 2  # processes of the shared form
 
 
 class Inline:
@@ -216,23 +222,66 @@ def start(home: Path, turns: Inline, given: dict[str, Any], durability: str = "f
     return engine, engine.start(row, charter_of(job, given))
 
 
-def measure(conversations: int, seconds: float, where: Path) -> dict[str, Any]:
-    """Round trips a second, after a warm-up in which every conversation has begun."""
+def converse(home: Path, conversations: int, seconds: float, ready: Callable[[], None]) -> tuple[int, float]:
+    """The round trips of one process and the time they took, after a warm-up in which every conversation has begun."""
+    talk = Talk(conversations)
+    given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations))
+    engine, live = start(home, talk, given)
+    warm = time.perf_counter() + 1.0
+    while time.perf_counter() < warm or talk.round_trips < conversations:
+        engine.crank(0.0)
+    ready()
+    begun, first = time.perf_counter(), talk.round_trips
+    while time.perf_counter() - begun < seconds:
+        engine.crank(0.0)
+    taken, made = time.perf_counter() - begun, talk.round_trips - first
+    engine.release(live.job)
+    return made, taken
+
+
+def share(end: Connection, home: Path, conversations: int, seconds: float) -> None:
+    """One process of those that share a bus: it begins when it is told, and says what it made."""
+
+    def ready() -> None:
+        end.send(None)
+        end.recv()
+
+    end.send(converse(home, conversations, seconds, ready))
+
+
+def converse_together(home: Path, conversations: int, seconds: float) -> tuple[int, float]:
+    """The same work in several processes at once."""
+    SqliteStore(home).close()  # whoever comes first makes the bus, and that is no part of it
+    spawn = multiprocessing.get_context("spawn")
+    pipes = [spawn.Pipe() for _ in range(SHARERS)]
+    parts = [conversations // SHARERS + (number < conversations % SHARERS) for number in range(SHARERS)]
+    sharers = [
+        spawn.Process(target=share, args=(theirs, home, part, seconds))
+        for (_, theirs), part in zip(pipes, parts, strict=True)
+    ]
+    for process in sharers:
+        process.start()
+    ends = [own for own, _ in pipes]
+    for end in ends:
+        end.recv()
+    for end in ends:
+        end.send(None)
+    found: list[tuple[int, float]] = [end.recv() for end in ends]
+    for process in sharers:
+        process.join()
+    return sum(made for made, _ in found), max(taken for _, taken in found)
+
+
+def measure(conversations: int, seconds: float, where: Path, *, shared: bool = False) -> dict[str, Any]:
+    """Round trips a second."""
     where.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=where) as folder:
         home = Path(folder)
         before = sync_ms(home)
-        talk = Talk(conversations)
-        given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations))
-        engine, live = start(home, talk, given)
-        warm = time.perf_counter() + 1.0
-        while time.perf_counter() < warm or talk.round_trips < conversations:
-            engine.crank(0.0)
-        begun, first = time.perf_counter(), talk.round_trips
-        while time.perf_counter() - begun < seconds:
-            engine.crank(0.0)
-        taken, made = time.perf_counter() - begun, talk.round_trips - first
-        engine.release(live.job)
+        if shared:
+            made, taken = converse_together(home, conversations, seconds)
+        else:
+            made, taken = converse(home, conversations, seconds, lambda: None)
         return {
             "peer": "parley",
             "conversations": conversations,
@@ -251,8 +300,10 @@ def main() -> None:
     parser.add_argument("--conversations", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--dir", type=Path, default=Path())
+    parser.add_argument("--form", choices=("alone", "shared"), default="alone", help="in one process, or in two")
     options = parser.parse_args()
-    print(json.dumps(measure(options.conversations, options.seconds, options.dir)))
+    shared = options.form == "shared"
+    print(json.dumps(measure(options.conversations, options.seconds, options.dir, shared=shared)))
 
 
 if __name__ == "__main__":

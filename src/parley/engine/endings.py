@@ -222,7 +222,8 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
             designs.sum_up(live, world, record)
         scope = reports.scope_of(live, turn.thread)
         kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn), scope)
-        kept = replace(kept, left_out=(*kept.left_out, *put_back))
+        if put_back:
+            kept = replace(kept, left_out=(*kept.left_out, *put_back))
         tree = kept.tree
         inside = contents(live, world, surface.workspace, tree) if record else {}
         unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []

@@ -60,6 +60,7 @@ from parley.workflow.terms import EXECUTOR, GROUP
 
 LINES_BUFFERED = 4096
 LINES_A_STREAM = 16  # more where there are many streams, so that each is not opened for a line or two
+LISTEN_SECONDS = 0.005  # between two looks for inputs while turns end one after the other
 REFUSALS = 20  # of a turn's calls that are kept with its end; its stream has all
 SEALED = {state: tuple(PHASES[earlier].artifact for earlier in LIVE[:number]) for number, state in enumerate(LIVE)}
 AGENTS: dict[str, type[CodeAgent]] = {ORCHESTRATOR: Orchestrator, EXECUTOR: Executor, GROUP: Group}
@@ -100,7 +101,9 @@ class Engine:
         self._look = True  # whether inputs may be waiting
         self._herald = Herald(world)
         self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
+        self._clean = world.secrets.redact
         self._pulse = liveness.Pulse(world.clock)
+        self._listened = 0.0  # when it was last looked whether another process has written, by the pulse
         self._days: dict[str, Tally] = {}  # what all jobs have used up, while nobody else can add to it
         self._nearly: list[tuple[LiveJob, Line]] = []  # budgets that the human is to hear of, once that is committed
 
@@ -225,7 +228,7 @@ class Engine:
         self._pulse.beat()
         for event in events:
             self._take(event)
-        taken = self._take_inputs()
+        taken = self._take_inputs(busy=bool(events))
         if self._pulse.due():
             for live in self.jobs.values():
                 liveness.look(live, self.world, self._pulse)
@@ -247,7 +250,7 @@ class Engine:
             liveness.hear(live, self.world, turn, event, self._pulse)
             over = ',"over":true' if event.over else ""
             used = f',"tool":{quote(event.tool)},"use":{quote(event.use)}{over}' if event.tool else ""
-            self._log(live, turn, "progress", f'"text":{quote(event.text)}{used}')
+            self._log(live, turn, "progress", self._clean(f'"text":{quote(event.text)}{used}'))
         else:
             self._ended(live, event)
 
@@ -259,12 +262,13 @@ class Engine:
             try:
                 text, data = call(live, self.world, turn, event.tool, event.arguments)
                 ok = True
-                self._log(live, turn, "call", f'"tool":{quote(event.tool)},"call":{quote(turn.calls[-1])}')
+                said = f'"tool":{quote(event.tool)},"call":{quote(turn.calls[-1])}'
+                self._log(live, turn, "call", self._clean(said))
             except (Refused, ValueError, RecursionError) as refused:  # what was called may be anything
                 text = str(refused) if isinstance(refused, Refused) else "this can't be read: it is no plain JSON"
                 if len(turn.refused) < REFUSALS:
-                    turn.refused.append(texts.fit(f"{event.tool}: {self.world.secrets.redact(text)}"))
-                self._log(live, turn, "refused", f'"tool":{quote(event.tool)},"why":{quote(text)}')
+                    turn.refused.append(texts.fit(f"{event.tool}: {self._clean(text)}"))
+                self._log(live, turn, "refused", self._clean(f'"tool":{quote(event.tool)},"why":{quote(text)}'))
         self.world.turns.reply(event.job, event.turn, event.number, ok, text, data)
 
     def _ended(self, live: LiveJob, event: Ended) -> None:
@@ -272,16 +276,21 @@ class Engine:
         if turn is None:
             return
         if event.fault:
-            self._log(live, turn, "lost", f'"fault":{quote(event.fault)}')
+            self._log(live, turn, "lost", self._clean(f'"fault":{quote(event.fault)}'))
         else:
             usage = records.dumps(dict(event.usage)) if event.usage else "{}"
-            said = texts.excerpt(self.world.secrets.redact(event.text))  # in this order: half a secret is one too
+            said = texts.excerpt(self._clean(event.text))  # in this order: half a secret is one too
             self._log(live, turn, "end", f'"text":{quote(said)},"usage":{usage}')
 
-    def _take_inputs(self) -> bool:
+    def _take_inputs(self, *, busy: bool) -> bool:
+        """Take what other processes have left, at once where there is nothing else to do."""
         taken = False
-        if not self.world.store.changed() and not self._look:
-            return False
+        if not self._look:
+            if busy and self._pulse.time - self._listened < LISTEN_SECONDS:
+                return False
+            self._listened = self._pulse.time
+            if not self.world.store.changed():
+                return False
         self._look = False
         for live in self.jobs.values():
             for row in self.world.store.inputs(live.job):
@@ -546,8 +555,8 @@ class Engine:
         return texts.apart(merged) if clean else texts.merged(above.agent, above.thread, merged)
 
     def _log(self, live: LiveJob, turn: Turn, event: str, rest: str) -> None:
-        entry = records.line(self.world.clock.now(), turn.turn, event, self.world.secrets.redact(rest))
-        self._lines[live.job, turn.stream].append(entry)
+        """Put an event into the turn's stream; `rest` has no secret in it."""
+        self._lines[live.job, turn.stream].append(records.line(self.world.clock.now(), turn.turn, event, rest))
         self._logged += 1
 
     def _write_lines(self) -> None:

@@ -59,6 +59,8 @@ def keep(live: LiveJob, flow: Flow, changed: Collection[str]) -> None:
 
 def at_work(live: LiveJob, thread: str) -> tuple[Flow, Talk] | None:
     """The workflow that whoever works on a thread is part of, and what it is there for."""
+    if CURRENT not in live.kept:
+        return None  # no workflow has begun in this job
     parent = live.soup.parent(thread)
     above = live.soup.get(Surface, parent) if parent else None
     flow = flow_of(live, above.thread) if above is not None and above.agent == EXECUTOR else None

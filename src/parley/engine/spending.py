@@ -21,6 +21,8 @@ Today = Callable[[str], Tally]  # what all jobs have used up on a day, up to thi
 
 def count(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     """Count what a turn used that is over, however it ended: a lost one is paid for too."""
+    if not event.usage and not live.purse.timed:
+        return
     turn.usage = budgets.plain(event.usage)
     millis = 0
     if live.purse.timed:
