@@ -13,7 +13,7 @@ from typing import Any
 
 from parley.core.terms import Kind
 from parley.decisions import Decided, Guess
-from parley.engine.live import number_of
+from parley.engine.names import number_of
 from parley.engine.records import ANSWERED
 from parley.engine.remembering import PLAYBOOK
 from parley.ports import InputRow, MessageRow, Store

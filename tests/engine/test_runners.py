@@ -8,7 +8,7 @@ import pytest
 
 from parley.core.terms import AskHuman, Crashed, Hold
 from parley.engine.chronicle import Follower
-from parley.engine.live import handle_after, handle_of, handle_slot
+from parley.engine.names import handle_after, handle_of, handle_slot
 from parley.engine.projections import Present
 from parley.engine.session import Pause, _rest
 from tests.engine.stage import (

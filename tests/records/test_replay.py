@@ -8,7 +8,7 @@ import pytest
 
 from parley.adapters.memory import MemoryStore
 from parley.engine.audit import Report, audit, read_anchor, render
-from parley.engine.live import HANDLE
+from parley.engine.names import HANDLE
 from parley.ports import BusError, TurnRow
 from tests.records.conftest import Kept
 from tests.records.stage import PLAYS, TALKING, Theatre

@@ -14,7 +14,8 @@ from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.terms import Mailbox, Ruling
 from parley.engine import budgets, calls, endings, engine, inputs, liveness, orchestrator, recovery, reduce, remembering
-from parley.engine.live import LiveJob, Turn
+from parley.engine.live import LiveJob
+from parley.engine.turn import Turn
 from parley.ports import Commit, InputRow, Spent
 from simulator import world
 from simulator.run import Failed, simulate

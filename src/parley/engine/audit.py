@@ -24,7 +24,7 @@ from parley.engine.budgets import Purse, unpaid
 from parley.engine.chain import Sealed, origin
 from parley.engine.confinement import Confinement
 from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
-from parley.engine.live import slot
+from parley.engine.names import slot
 from parley.engine.records import answered
 from parley.engine.replay import Replay, Rows
 from parley.engine.signs import alarms

@@ -26,9 +26,10 @@ from parley.core.terms import (
 )
 from parley.engine import designs, reports
 from parley.engine.endings import anchored, contents, refuse_unready
-from parley.engine.live import LiveJob, Turn
+from parley.engine.live import LiveJob
 from parley.engine.spending import refuse_spark
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
+from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import WorkspaceError
 

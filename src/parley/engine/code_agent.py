@@ -25,7 +25,8 @@ from parley.core.terms import (
     escalation_thread,
 )
 from parley.engine import texts
-from parley.engine.live import LiveJob, tree_slot
+from parley.engine.live import LiveJob
+from parley.engine.names import tree_slot
 from parley.engine.records import dumps
 from parley.engine.reduce import drain, message
 from parley.engine.world import World

@@ -16,7 +16,8 @@ from parley.core.states import PHASES, Record, State
 from parley.core.terms import Ruling, Surface, Verdict
 from parley.engine import texts
 from parley.engine.flows import current_flow, flows_of_visit
-from parley.engine.live import DESIGN, LiveJob
+from parley.engine.live import LiveJob
+from parley.engine.names import DESIGN
 from parley.engine.world import World
 from parley.ports import Scope, WorkspaceError
 from parley.workflow.assumptions import render_assumptions, with_assumptions

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from parley.engine.live import HANDLE
+from parley.engine.names import HANDLE
 from parley.engine.records import dumps
 from parley.engine.redaction import Secrets
 from parley.ports import InputRow, JobRow, MessageRow, StepRow

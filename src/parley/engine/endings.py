@@ -8,20 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from parley.core.conversation import enclosing, refuse_unless_askable
-from parley.core.errors import Disabled, Refused
-from parley.core.job import HOPELESS
+from parley.core.errors import Refused
 from parley.core.rule import Asking, Broadcast
 from parley.core.soup import Soup, stirs
-from parley.core.states import APPROVAL, PHASES, Action, Record, State
+from parley.core.states import PHASES, Action, Record
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
     AskHuman,
     AskQuestion,
     Close,
-    Crashed,
     Deliver,
-    Hold,
     Kind,
     Mailbox,
     Proxy,
@@ -33,20 +30,20 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import designs, reports, spending, texts
-from parley.engine.holds import LIMIT, kind_of, rest_of
-from parley.engine.live import LiveJob, Turn, handle_after, payload_message, tree_slot
+from parley.engine.live import LiveJob, payload_message
+from parley.engine.losing import confined, lose, park
+from parley.engine.merging import WORK, bring_up, tell_merges
+from parley.engine.names import handle_after, tree_slot
 from parley.engine.proxying import settle
 from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message
 from parley.engine.remembering import EXCERPT, in_use
+from parley.engine.turn import Turn
 from parley.engine.world import World
-from parley.ports import Ended, Kept, Merge, Outcome, Scope, WorkspaceError
+from parley.ports import Ended, Kept, Outcome, WorkspaceError
 from parley.workflow.binding import bound
-from parley.workflow.terms import ARCHITECT, EXECUTOR, GROUP
 
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
-WORK = PHASES[State.EXECUTE].artifact
-LONGEST_PARKING_SECONDS = 24 * 3600.0
 STIRRING: tuple[type[Any], ...] = (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman)
 
 
@@ -70,95 +67,6 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
     else:
         _end_agent(live, world, turn, event)
     return turn
-
-
-# ---- a turn that was lost ------------------------------------------------------------------------
-
-
-def confined(turn: Turn, event: Ended) -> dict[str, Any]:
-    """How the turn's agent was confined and what it was refused, for the step that ends it."""
-    found: dict[str, Any] = {"boundary": dict(event.boundary)} if event.boundary else {}
-    if not turn.refused and not event.refusals:
-        return found
-    told = (texts.fit(text) for text in event.refusals if not any(text in known for known in turn.refused))
-    if refused := [*turn.refused, *told]:
-        found["refused"] = refused
-    return found
-
-
-def lose(
-    live: LiveJob, world: World, turn: Turn, fault: str, more: dict[str, Any] | None = None, *, hopeless: bool = False
-) -> None:
-    """The agent died, or took too long: give its message back, or tell whoever dispatched it."""
-    now = world.clock.now()
-    live.lost[turn.agent, turn.thread] = turn.calls
-    live.put_back(turn)
-    extra = dumps({"turn": turn.turn, "fault": texts.fit(fault), **(more or {})})
-    if not hopeless:
-        try:
-            live.fire("recover", turn.agent, turn.thread, choice="agent", who=ORCHESTRATOR, time=now, extra=extra)
-        except Disabled:
-            pass
-        else:
-            return
-    _give_up(live, world, turn, fault, extra, (HOPELESS,) if hopeless else ())
-
-
-def park(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
-    """The provider lets nothing through for now: give the message back, and hold the instance until it may go on."""
-    now = world.clock.now()
-    live.lost[turn.agent, turn.thread] = turn.calls
-    live.put_back(turn)
-    seconds = min(event.parked_seconds, LONGEST_PARKING_SECONDS)
-    until = now + seconds
-    live.unparking[turn.thread] = world.clock.monotonic() + seconds
-    left = {**confined(turn, event), **spending.left_by(turn)}
-    extra = dumps({"turn": turn.turn, "fault": texts.fit(event.fault), **left})
-    live.fire("recover", turn.agent, turn.thread, choice="engine", who=ORCHESTRATOR, time=now, extra=extra)
-    live.fire("hold", turn.thread, choice=f"{LIMIT} {until!r}", who=ORCHESTRATOR, time=now)
-
-
-def is_parked(hold: Hold) -> bool:
-    """Whether a hold waits for a provider, and ends by itself."""
-    return kind_of(hold) == LIMIT
-
-
-def unpark(live: LiveJob, world: World) -> None:
-    """Release the instances whose time has come.
-
-    Whoever parked them knows by a clock that nobody sets. Another owner goes by the time that the bus names; should
-    that lie further off than anybody may be parked, the clock was set back since.
-    """
-    now, passed = world.clock.now(), world.clock.monotonic()
-    for hold in live.soup.of(Hold):
-        if not is_parked(hold):
-            continue
-        due, left = live.unparking.get(hold.thread), float(rest_of(hold)) - now
-        if due <= passed if due is not None else not 0 < left <= LONGEST_PARKING_SECONDS:
-            live.unparking.pop(hold.thread, None)
-            live.fire("release", hold.thread, choice=hold.cause, who=ORCHESTRATOR, time=now)
-            live.ready[live.soup.need(Surface, hold.thread).agent, hold.thread] = None
-
-
-def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str, why: tuple[str, ...]) -> None:
-    now = world.clock.now()
-    crashed = live.soup.get(Crashed, turn.thread, turn.agent)
-    parent = live.soup.parent(turn.thread)
-    above = live.soup.need(Mailbox, parent) if parent else None
-    notice = ""
-    if above is not None and thread_kind(turn.thread) != "escalation":
-        tries = (crashed.count if crashed else 0) + 1
-        notice = live.write(
-            (ORCHESTRATOR, live.thread),
-            (above.agent, above.thread),
-            texts.failed(turn.agent, turn.thread, fault, tries),
-            key=f"{turn.turn}/failed",
-            time=now,
-            meta={"failed": turn.thread, "message": turn.message, "fault": fault, "hopeless": bool(why)},
-        )
-    live.fire("give-up", turn.agent, turn.thread, *why, choice=notice, who=ORCHESTRATOR, time=now, extra=extra)
-    if thread_kind(turn.thread) == "escalation":
-        fall_back(live, world, turn.thread.partition(":")[2], key=f"{turn.turn}/fallback")
 
 
 # ---- the proxy's turn ----------------------------------------------------------------------------
@@ -216,14 +124,8 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     try:
         left = reports.report(live, world, turn)  # before anything of it is put back
         outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
-        merges = _bring_up(live, world, turn, record, outcome)
-        put_back = designs.put_back(live, world, turn.design)
-        if record is not None:
-            designs.sum_up(live, world, record)
-        scope = reports.scope_of(live, turn.thread)
-        kept = world.workspace.snapshot(live.job, surface.workspace, anchored(live, turn), scope)
-        if put_back:
-            kept = replace(kept, left_out=(*kept.left_out, *put_back))
+        merges = bring_up(live, world, turn, record, outcome)
+        kept = _keep_tree(live, world, turn, record, surface.workspace)
         tree = kept.tree
         inside = contents(live, world, surface.workspace, tree) if record else {}
         unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
@@ -272,11 +174,21 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         live.fire("nosend-step", turn.agent, turn.thread, who=who, time=now, extra=extra)
     if merges:
         spoke = any(isinstance(payload, Deliver) and payload.thread != live.thread for payload in payloads)
-        _tell_merges(live, world, turn, merges, quiet=spoke or bool(questions) or outcome is not None)
+        tell_merges(live, world, turn, merges, quiet=spoke or bool(questions) or outcome is not None)
     if kept.left_out:
         live.remarks[turn.agent, turn.thread] = texts.left_out(kept.left_out)
     if record is not None and record.live:
         _report(live, world, turn, event, outcome, inside)
+
+
+def _keep_tree(live: LiveJob, world: World, turn: Turn, record: Record | None, workspace: str) -> Kept:
+    """Keep what the turn made of its workspace, an approved design as it was approved."""
+    put_back = designs.put_back(live, world, turn.design)
+    if record is not None:
+        designs.sum_up(live, world, record)
+    scope = reports.scope_of(live, turn.thread)
+    kept = world.workspace.snapshot(live.job, workspace, anchored(live, turn), scope)
+    return replace(kept, left_out=(*kept.left_out, *put_back)) if put_back else kept
 
 
 def _checked(live: LiveJob, world: World, workspace: str, outcome: Outcome) -> Outcome:
@@ -292,85 +204,6 @@ def anchored(live: LiveJob, turn: Turn) -> str:
     """The message of a turn's commit, with where the bus stood: a cut tail is found by the turns after it, too."""
     said = f"{turn.agent} on {turn.thread}, turn {turn.turn} of job {live.job}"
     return f"{said}\n\n{live.witness()}"
-
-
-def _bring_up(
-    live: LiveJob, world: World, turn: Turn, record: Record | None, outcome: Outcome | None
-) -> list[tuple[str, str, Merge]]:
-    """Merge what is closed in this turn; where the work is asserted or approved, what was left open: the lowest first.
-
-    It is done before the turn's tree is kept: an assert, an approval and a restart are about all of it.
-    """
-    soup = live.soup
-    leaving = closing = [payload.thread for payload in turn.payloads if isinstance(payload, Close)]
-    ends = record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state)
-    if ends or any(question.artifact == WORK for question, _ in turn.questions):
-        leaving = list(soup.children(turn.thread))
-    if not leaving:
-        return []
-    closed = set(closing)
-    own = soup.need(Surface, turn.thread, turn.agent).workspace
-    merges: list[tuple[Surface, str]] = []
-    groups = [thread for thread in leaving if (there := soup.get(Surface, thread)) and there.agent == GROUP]
-    waiting = [(thread, own, thread in closed) for thread in leaving if thread not in groups]
-    while waiting:
-        thread, into, ending = waiting.pop()
-        below = soup.get(Surface, thread)
-        if below is None:
-            continue  # it was withdrawn
-        if below.workspace != into:
-            merges.append((below, into))
-        # nobody's tree is changed under its hands: past one that goes on, what lies below it comes straight here
-        through = below.workspace if ending and soup.get(Run, thread) is None else into
-        waiting.extend((child, through, ending) for child in soup.children(thread))
-    for below, _ in merges:
-        # nobody may be at work in a tree that is written to; should this close not be committed, it is a lost turn
-        run = soup.get(Run, below.thread)
-        if run is not None and _ends_with(soup, below.thread, closed):
-            world.turns.cancel(live.job, run.turn)
-    if merges:
-        world.turns.rest(live.job)
-    brought = [
-        (below.agent, below.thread, world.workspace.merge(live.job, below.workspace, into, _brought_by(below, turn)))
-        for below, into in reversed(merges)
-    ]
-    for thread in groups:
-        if thread in closed:  # a design that is ready, and nothing else of the trees that it was made in
-            ready = designs.is_ready(live, thread)
-            paths = designs.take_over(world, live.job, soup.need(Surface, thread).workspace, own) if ready else ()
-            brought.append((GROUP, thread, Merge(paths)))
-    return brought
-
-
-def _brought_by(below: Surface, turn: Turn) -> Scope | None:
-    """What of the protocol's own files a merge brings: of a workflow what its agents made, of a design all of it."""
-    if turn.agent == ARCHITECT:
-        return designs.TOGETHER
-    return Scope(lambda path: "") if below.agent == EXECUTOR else None
-
-
-def _ends_with(soup: Soup, thread: str, closed: Collection[str]) -> bool:
-    """Whether a thread, or one above it, is closed."""
-    here: str | None = thread
-    while here is not None and here not in closed:
-        here = soup.parent(here)
-    return here is not None
-
-
-def _tell_merges(live: LiveJob, world: World, turn: Turn, merges: list[tuple[str, str, Merge]], *, quiet: bool) -> None:
-    """[merge]: whoever closed a conversation hears what its tree brought; who went on at once, of conflicts only."""
-    for agent, thread, merge in merges:
-        if quiet and not merge.conflicts:
-            continue
-        name = live.write(
-            (ORCHESTRATOR, live.thread),
-            (turn.agent, turn.thread),
-            texts.fit(texts.merged(agent, thread, merge)),
-            key=f"{turn.turn}/merge/{thread}",
-            time=world.clock.now(),
-            meta={"merged": thread, "paths": len(merge.paths), "conflicts": [c.path for c in merge.conflicts]},
-        )
-        live.fire("merge", turn.agent, turn.thread, choice=name, who=ORCHESTRATOR, time=world.clock.now())
 
 
 def _left_behind(turn: Turn, event: Ended, kept: Kept) -> str:

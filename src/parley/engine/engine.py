@@ -42,11 +42,13 @@ from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.code_agent import CodeAgent
 from parley.engine.designing import Group
-from parley.engine.endings import discarded, end_turn, led_by, unpark
+from parley.engine.endings import discarded, end_turn, led_by
 from parley.engine.executing import Executor
 from parley.engine.flows import at_work
 from parley.engine.herald import Herald
-from parley.engine.live import LiveJob, Turn, handle_of, number_of, tree_slot
+from parley.engine.live import LiveJob
+from parley.engine.losing import unpark
+from parley.engine.names import handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.proxying import briefing
 from parley.engine.records import quote
@@ -54,6 +56,7 @@ from parley.engine.recovery import ANCHOR_EVERY
 from parley.engine.reduce import acknowledge, message, terminate
 from parley.engine.reports import owned, scope_of
 from parley.engine.roster import CODE, charter_of, time_limit
+from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent
 from parley.workflow.terms import EXECUTOR, GROUP

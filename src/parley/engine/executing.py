@@ -12,7 +12,7 @@ from parley.core.errors import Refused
 from parley.core.terms import HUMAN, PROXY, Payload, Question, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
-from parley.engine.live import tree_slot
+from parley.engine.names import tree_slot
 from parley.engine.roster import BUS, TOOLS
 from parley.ports import WorkspaceError
 from parley.workflow import checking, deciding, executor, moving, words

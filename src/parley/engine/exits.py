@@ -27,7 +27,7 @@ from parley.core.terms import (
 from parley.engine.attention import BUDGET, Exit, exits_of, ways_on
 from parley.engine.budgets import remedies
 from parley.engine.holds import DIALOG, LIMIT, PAUSE, kind_of, rest_of
-from parley.engine.live import number_of
+from parley.engine.names import number_of
 from parley.engine.projections import TERMINAL, Present, moment
 from parley.engine.signs import is_stall, since, stall_of
 

@@ -25,7 +25,8 @@ from parley.core.terms import (
 )
 from parley.engine import spending, stand_in, texts
 from parley.engine.holds import PAUSE
-from parley.engine.live import LiveJob, said_slot
+from parley.engine.live import LiveJob
+from parley.engine.names import said_slot
 from parley.engine.records import ANSWERED, LATE, REFUSED
 from parley.engine.reduce import message, respond, terminate
 from parley.engine.remembering import replied

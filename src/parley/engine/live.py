@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import Any
 
-from parley.core.conversation import Admission
 from parley.core.rule import Choice, Enrolment, Firing, Reaction, RuleSet
 from parley.core.rules import RULES
 from parley.core.soup import Soup
@@ -22,151 +21,36 @@ from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
     AskHuman,
-    AskQuestion,
-    Assertion,
-    Charter,
     Close,
-    Crashed,
     Deliver,
     Hold,
     Idle,
     Interrupt,
     Mailbox,
     Molecule,
-    Parent,
     Payload,
-    Proxy,
-    Question,
     Role,
     Run,
-    Send,
     Surface,
     Terminate,
-    Verdict,
     job_thread,
-    thread_kind,
 )
 from parley.core.wire import decode, text
 from parley.decisions import Decided
 from parley.engine import budgets
 from parley.engine.chain import link
+from parley.engine.names import BESIDE, ROLE, slot
 from parley.engine.records import dumps
 from parley.engine.signs import alarms, is_alarm
+from parley.engine.turn import Turn
 from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
 from parley.workflow.flow import Flow
-from parley.workflow.terms import Session
 
-HANDLE = "handle"
-TREE = "tree"
-ROLE = "role "
-FLOW = "flow "
-DESIGN = "design "
-BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN)  # how the slots begin that hold no molecule
 ONE_TURN = Spent(turns=1)
 BODIES = 4096  # messages that are remembered beside the bus
-_PLAYED_PROXY = f"{HANDLE} {PROXY} *"
 _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends on
 _WATCHED = frozenset((Interrupt, Terminate, AskHuman, Hold, Record))
 _brief = methodcaller("brief")
-
-
-def slot(m: Any) -> str:
-    """Where the derived table keeps a molecule: what there can be one of has one slot."""
-    kind = type(m)
-    if kind is Idle or kind is Run or kind is Send or kind is AskQuestion:
-        return f"life {m.agent} {m.thread}"
-    if kind is Mailbox:
-        return f"mail {m.agent} {m.thread}"
-    if kind is Parent:
-        return f"edge {m.child}"
-    if kind is Proxy or kind is AskHuman:
-        return f"question {m.id}"
-    if kind is Interrupt:
-        return f"interrupt {m.thread} {m.message}"
-    if kind is Hold:
-        return f"hold {m.cause}" if thread_kind(m.thread) == "job" else f"hold {m.thread} {m.cause}"
-    if kind is Record:
-        return f"record {m.id}"
-    if kind is Assertion or kind is Verdict:
-        return f"{kind.__name__.lower()} {m.record} {m.artifact}"
-    if kind is Charter:
-        return "charter"
-    if kind is Crashed:
-        return f"crashed {m.agent} {m.thread}"
-    return f"{kind.__name__.lower()} {m.thread}"
-
-
-def handle_slot(agent: str, thread: str) -> str:
-    """Where an instance's session handle is kept."""
-    return f"{HANDLE} {agent} {thread}"
-
-
-def handle_of(kept: Mapping[str, str], agent: str, thread: str) -> str:
-    """The session handle that an instance goes on from; a played proxy has one memory in a job, not one a question."""
-    return kept.get(handle_slot(agent, thread)) or (kept.get(_PLAYED_PROXY, "") if agent == PROXY else "")
-
-
-def handle_after(kept: Mapping[str, str], agent: str, thread: str, handle: str) -> tuple[str, str]:
-    """Where a turn's handle is to be kept, and as what."""
-    played = json.loads(handle) if agent == PROXY and '"opened"' in handle else {}
-    if not isinstance(played, dict) or "opened" not in played:
-        return handle_slot(agent, thread), handle
-    # questions are dealt with side by side: what each turn used up stays used up
-    before = json.loads(kept.get(_PLAYED_PROXY) or "{}")
-    played["used"] = sorted({*before.get("used", []), *played.get("used", [])})
-    return _PLAYED_PROXY, json.dumps(played)
-
-
-def said_slot(thread: str) -> str:
-    """Where the human's last words on an escalation are kept."""
-    return f"{HANDLE} said {thread}"
-
-
-def tree_slot(workspace: str) -> str:
-    """Where the tree that a workspace had at its last turn's end is kept."""
-    return f"{TREE} {workspace}"
-
-
-def number_of(message: str) -> int:
-    """A message's number on the bus: `m17` is the seventeenth."""
-    return int(message[1:])
-
-
-@dataclass(slots=True)
-class Turn:
-    """A turn under way: what it was given, and the calls accepted so far."""
-
-    turn: str
-    agent: str
-    thread: str
-    message: str
-    token: str
-    stream: str = ""  # where it is logged
-    payloads: list[Payload] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)  # provisional message id -> text
-    questions: list[tuple[Question, str]] = field(default_factory=list)
-    said: dict[str, Any] | None = None  # the proxy's answer, or its question to the human
-    predicted: dict[str, Any] | None = None  # what the proxy expected before it looked
-    recalled: tuple[str, ...] = ()  # the human's decisions that it was reminded of
-    calls: list[str] = field(default_factory=list)  # each accepted call in a few words
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    session: Session | None = None  # a worker's notes, with what it has noted in this turn
-    claim: str = ""  # the status that a worker claims for the end of its turn
-    verdict: dict[str, Any] | None = None  # what a verifier says
-    resolves: list[dict[str, Any]] = field(default_factory=list)  # the architect's answers
-    refused: list[str] = field(default_factory=list)  # why its other calls were not taken
-    heard: float = -1.0  # its last sign of life, by the engine's pulse; below zero while it is not put out yet
-    heard_at: float = 0.0  # the same as people tell time
-    uses: dict[str, str] = field(default_factory=dict)  # the uses of tools that it is in, each with the tool's name
-    last: str = ""  # the last thing that it did
-    day: str = ""  # on which it began, and its usage counts
-    usage: dict[str, float] = field(default_factory=dict)  # what it used, once it is over
-    design: Mapping[str, str] = field(default_factory=dict)  # of the workflow in force, as the turn found it
-    worked: int = 0  # thousandths of a second at work that are counted with its end
-    admission: Admission = field(init=False)  # of its payloads
-
-    def __post_init__(self) -> None:
-        self.admission = Admission(self.agent, self.thread)
 
 
 @dataclass(slots=True)

@@ -13,11 +13,12 @@ from typing import Any
 
 from parley.core.terms import ORCHESTRATOR, Hold, Interrupt, Run, Surface, thread_kind
 from parley.engine import texts
-from parley.engine.live import LiveJob, Turn
+from parley.engine.live import LiveJob
 from parley.engine.projections import Present
 from parley.engine.records import dumps, stream_of
 from parley.engine.roster import CODE
 from parley.engine.signs import cause_of, heard, stall_of, stalls, turn_of
+from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Called, Clock, Files, Progress
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 from parley.core.terms import Surface
 from parley.engine import archiving, flows
-from parley.engine.live import LiveJob, Turn
+from parley.engine.live import LiveJob
 from parley.engine.reports import whole_plan
+from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.workflow.contract import render_contract
 from parley.workflow.flow import Flow, Talk

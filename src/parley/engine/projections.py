@@ -36,7 +36,7 @@ from parley.core.terms import (
 from parley.core.wire import decode
 from parley.engine.budgets import Line, is_spent, standing
 from parley.engine.holds import DIALOG, LIMIT, kind_of, rest_of
-from parley.engine.live import BESIDE, number_of
+from parley.engine.names import BESIDE, number_of
 from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
 from parley.engine.stand_in import STAND_INS, answer_key, plain_key

@@ -18,8 +18,9 @@ from parley.core.terms import Kind, Policy, Proxy, Question, Ruling, escalation_
 from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 from parley.engine import remembering, texts
 from parley.engine.calibration import Case, Decision, Past, Weights, decide
-from parley.engine.live import LiveJob, Turn
+from parley.engine.live import LiveJob
 from parley.engine.reduce import message, respond, to_human
+from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import WorkspaceError
 

@@ -9,7 +9,8 @@ from parley.core.states import Record
 from parley.core.terms import Run, Surface, Tombstone, thread_kind
 from parley.engine import records
 from parley.engine.endings import outcome_file
-from parley.engine.live import LiveJob, tree_slot
+from parley.engine.live import LiveJob
+from parley.engine.names import tree_slot
 from parley.engine.world import World
 
 ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do

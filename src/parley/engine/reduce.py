@@ -38,7 +38,8 @@ from parley.core.terms import (
 )
 from parley.core.withdrawal import strongest
 from parley.engine import texts
-from parley.engine.live import LiveJob, handle_slot, number_of, said_slot
+from parley.engine.live import LiveJob
+from parley.engine.names import handle_slot, number_of, said_slot
 from parley.engine.remembering import answered
 from parley.engine.world import World
 from parley.ports import MessageRow

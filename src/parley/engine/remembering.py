@@ -9,7 +9,8 @@ from typing import Any
 
 from parley.core.terms import HUMAN, PROXY, thread_kind
 from parley.decisions import Decided, Guess, MemoryTrouble
-from parley.engine.live import LiveJob, number_of
+from parley.engine.live import LiveJob
+from parley.engine.names import number_of
 from parley.engine.texts import own_words
 from parley.engine.world import World
 from parley.ports import MessageRow

@@ -45,7 +45,7 @@ from parley.engine.evidence import (
     typed,
     wrong,
 )
-from parley.engine.live import DESIGN, HANDLE, ROLE, handle_after, handle_slot, said_slot, tree_slot
+from parley.engine.names import DESIGN, HANDLE, ROLE, handle_after, handle_slot, said_slot, tree_slot
 from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow

@@ -15,8 +15,9 @@ from parley.core.terms import HUMAN, PROXY, Surface
 from parley.engine import texts
 from parley.engine.designs import design_in, drafts_beyond, findings
 from parley.engine.flows import at_work
-from parley.engine.live import LiveJob, Turn
+from parley.engine.live import LiveJob
 from parley.engine.reduce import message
+from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Scope, Site
 from parley.workflow import claims, notes

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from parley.engine.live import number_of
+from parley.engine.names import number_of
 from parley.engine.projections import Asked
 from parley.engine.records import answered
 from parley.engine.stand_in import STAND_INS

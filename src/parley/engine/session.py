@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from parley.core.terms import AskHuman, Hold, escalation_thread
-from parley.engine.endings import is_parked
 from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
+from parley.engine.losing import is_parked
 from parley.engine.projections import TERMINAL, Asked, Present
 from parley.engine.records import REFUSED
 from parley.engine.stand_in import STAND_INS, answer_key

@@ -9,7 +9,8 @@ from parley.core.errors import Disabled, Refused
 from parley.core.terms import HUMAN, ORCHESTRATOR, Hold
 from parley.engine import budgets
 from parley.engine.budgets import DAY, JOB, Line, Tally
-from parley.engine.live import LiveJob, Turn
+from parley.engine.live import LiveJob
+from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Ended, Spent
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from parley.adapters.worktrees import Worktrees
 from parley.engine.attention import GATE, Need
-from parley.engine.endings import WORK
+from parley.engine.merging import WORK
 from parley.engine.seen import Seen, last_seen
 from parley.faces.cli.desk import clock, columns, lasting, safe
 from parley.faces.cli.workshop import file_of
