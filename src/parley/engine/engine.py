@@ -77,7 +77,7 @@ def collect_seldom() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)
 
 
 def _begun_as(live: LiveJob, turn: Turn, above: Surface | None) -> str:
