@@ -6,7 +6,8 @@ import pytest
 
 from parley.core.choices import SQUAD, Bounds
 from parley.core.errors import Refused
-from parley.core.rule import Answer, Asking, Firing, Passage
+from parley.core.gates import EXECUTOR, refuse_assert
+from parley.core.rule import Answer, Asking, Enrolment, Firing, Passage
 from parley.core.rules import apply
 from parley.core.soup import Soup
 from parley.core.states import Action, Record, State
@@ -15,10 +16,12 @@ from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
     Assertion,
+    Deliver,
     Interrupt,
     Kind,
     Policy,
     Question,
+    Role,
     Ruling,
     Verdict,
 )
@@ -225,3 +228,56 @@ def test_a_withdrawn_subteam_leaves_no_verdict_behind() -> None:
     assert state(ended, A) is State.WITHDRAWN
     assert not ended.of(Verdict)
     assert not ended.of(Assertion)
+
+
+# ---- the plan that changes while it is carried out ------------------------------------------------
+
+PLANNER, PLANNING, BELOW, PLAN = "project-lead", "state:j/2", "dispatch:x", "PLAN.md"
+
+
+def dispatched(agent: str, *more: Firing) -> Soup:
+    """The lead of PLAN waits; somebody of this name, whom it has dispatched, runs."""
+    return at(
+        *APPROVED,
+        fire("observe", "j", choice="it is approved"),
+        passes(Action.APPROVED_INTENT, (INTENT, "d1")),
+        woken(ORCHESTRATOR, JOB),
+        says(ORCHESTRATOR, JOB, Deliver(PLANNER, PLANNING, "begin 2")),
+        fire("spark", ORCHESTRATOR, JOB),
+        fire("send-empty", ORCHESTRATOR, JOB),
+        fire("enrol", PLANNER, PLANNING, choice=Enrolment((Role(agent, frozenset(), ()),))),
+        woken(PLANNER, PLANNING),
+        says(PLANNER, PLANNING, Deliver(agent, BELOW, "run it")),
+        fire("spark", PLANNER, PLANNING),
+        fire("send-empty", PLANNER, PLANNING),
+        woken(agent, BELOW),
+        *more,
+    )
+
+
+def asserted(agent: str, artifact: str = PLAN) -> Prelude:
+    question = Question("x", "?x", Kind.ASSERT, artifact, "d2+b")
+    return fire("ask-step", agent, BELOW, choice=Asking((question,))), fire("ask", agent, BELOW)
+
+
+def test_the_executor_below_a_lead_asserts_the_plan_and_the_verdict_on_it_counts() -> None:
+    soup = dispatched(EXECUTOR, *asserted(EXECUTOR), rules("x", Ruling.APPROVE))
+
+    assert soup.of(Verdict) == (Verdict("j", PLAN, Ruling.APPROVE, "d2+b", PROXY, "x"),)
+    moved = apply(soup, passes(Action.APPROVED_PLAN, (INTENT, "d1"), (PLAN, "d2+b"), actor=PLANNER))
+    assert state(moved) is State.EXECUTE
+
+
+@pytest.mark.parametrize("agent, artifact", [(EXECUTOR, INTENT), ("coder-2", PLAN)])
+def test_nobody_else_asserts_and_the_executor_nothing_else(agent: str, artifact: str) -> None:
+    with pytest.raises(Refused, match="only the lead"):
+        dispatched(agent, *asserted(agent, artifact))
+
+
+def test_an_executor_that_somebody_else_has_dispatched_asserts_nothing() -> None:
+    soup = dispatched(EXECUTOR)
+    record = soup.need(Record, "j")
+    moved = soup.after((record,), (replace(record, thread="state:j/9"),))
+
+    with pytest.raises(Refused, match="only the lead"):
+        refuse_assert(moved, moved.need(Record, "j"), BELOW, Question("y", "?", Kind.ASSERT, PLAN, "d3"))

@@ -147,6 +147,10 @@ def newest(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
     }
 
 
+def leading(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {record: replace(record, thread=firing.at[1]) for record in soup.of(Record)}
+
+
 # ---- reactions that are wrong in a way of their own ----------------------------------------------
 
 
@@ -359,6 +363,10 @@ BUGS: dict[str, Bug] = {
     ),
     "a superseded assert counts": bug(
         plant(respond=blind("respond", newest)), GATE_TWICE, "verdicts_come_from_answers"
+    ),
+    "anybody asserts": bug(
+        plant(ask_step=blind("ask-step", leading), ask=blind("ask", leading)),
+        replace(GATE, transitions=0, voices=DOERS, prelude=two_at_work()), "assertions_are_the_newest",
     ),
     "a verdict outlives its state": bug(
         plant(transition=mended("transition", without(Verdict, consumed=True))), GATE,

@@ -101,17 +101,6 @@ def doer(name: str, *more: Rule) -> list[Rule]:
     return [*more, on(r"^\[TASK\]", *made), always(r"^\[REVIEW\]", say("looked")), always(".", say("mended"))]
 
 
-AGAIN: list[Rule] = [
-    LEAD[0],
-    on(
-        r"^\[WORKFLOW complete\]", close("w"), write("WORK_SUMMARY.md", "done"), asserts("PLAN.md"), state="EXECUTE",
-    ),
-    on(r"^\[ANSWER approve\]", asserts("WORK_SUMMARY.md"), state="EXECUTE"),
-    on(r"^\[ANSWER approve\]", outcome("APPROVED_WORK"), state="EXECUTE"),
-]  # fmt: skip
-"""A lead whose plan was changed on the way: what was approved is asserted again."""
-
-
 def played_by(
     text: str, agents: Mapping[str, Sequence[Rule]], human: Any = YES, execute: Sequence[Rule] = LEAD
 ) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from parley.workflow.plan import read_plan
 from parley.workflow.status_file import read_status, render_status, shared_of
 from parley.workflow.terms import instructions_of, session_of
 from tests.engine.stage import Rule, always, on, say, sleep, write
-from tests.workflow.book import AGAIN, PLAN_FILE, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
+from tests.workflow.book import PLAN_FILE, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 from tests.workflow.designs import VERIFIER
 from tests.workflow.designs import doer as instructions
 
@@ -82,7 +82,7 @@ def test_a_contract_that_changes_while_its_work_is_merged_is_merged_as_it_is_the
             write(instructions_of("judge"), VERIFIER.format(name="judge")),
             resolve(agent="two", note_id="note_001", answer="so", source="planning"))],
     }  # fmt: skip
-    stage = Workflow(before, agents, fan_out=6, execute=AGAIN).done()
+    stage = Workflow(before, agents, fan_out=6).done()
 
     assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
     assert stage.files()["src/one/well.py"] == "well"

@@ -1,11 +1,12 @@
 """A plan that the architecture group changes in mid-work: checked, approved, and only then in force."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from parley.workflow.terms import instructions_of
-from tests.engine.stage import Action, Rule, always, on, say, sleep, write
-from tests.workflow.book import AGAIN, LEAD, PLAN_FILE, Workflow, doer, note, output, plan, resolve
+from tests.engine.stage import Action, Rule, always, asserts, on, outcome, say, sleep, write
+from tests.workflow.book import LEAD, PLAN_FILE, YES, Workflow, doer, note, output, plan, resolve
 from tests.workflow.designs import VERIFIER
 from tests.workflow.designs import doer as instructions
 
@@ -43,7 +44,7 @@ def needing_lib() -> list[Rule]:
     ]
 
 
-def changed(*architect: Rule, human: Any = (), execute: Sequence[Rule] = AGAIN) -> Workflow:
+def changed(*architect: Rule, human: Any = (), execute: Sequence[Rule] = LEAD) -> Workflow:
     said = [*human, {"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
     agents = {"one": needing_lib(), "two": doer("two"), "workflow-architect": list(architect)}
     return Workflow(BEFORE, agents, said, execute=execute).done()
@@ -58,8 +59,10 @@ def test_a_re_scope_is_approved_recorded_and_enforced() -> None:
     [rescope] = stage.flow.rescopes
     assert (rescope.agent, rescope.after) == ("one", ("src/one/**", "lib/**"))
     assert rescope.reason == "one asked by note_001; approved by the human"
-    asked = next(body for body in stage.bodies("human") if "changed the workflow's plan" in body)
+    [asked] = [body for body in stage.bodies("human") if body.startswith("EXECUTE PLAN.md")]
+    assert "changed the workflow's plan" in asked
     assert "lib/**" in asked
+    assert "A workflow of 1 doer and 1 verifier" in asked
     assert "lib/**" in stage.files()["orchestration/task-orchestration.md"]
 
 
@@ -111,7 +114,7 @@ def test_who_has_read_an_older_output_is_told_and_sent_back() -> None:
     answer = resolve(agent="two", note_id="note_001", answer="one is made better", source="planning")
     architect = [on(r"^\[ESCALATION\]", *designed(after, TWO), answer)]
     human = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
-    stage = Workflow(before, {"one": one, "two": two, "workflow-architect": architect}, human, execute=AGAIN).done()
+    stage = Workflow(before, {"one": one, "two": two, "workflow-architect": architect}, human, execute=LEAD).done()
 
     standing = stage.flow.members
     assert (standing["one"].standing.version, dict(standing["two"].standing.read)) == (2, {"one": 2})
@@ -133,7 +136,7 @@ def test_what_was_verified_with_an_older_output_is_looked_at_again() -> None:
         "three": doer("three", on(r"^\[TASK\]", SCOPE)),
         "workflow-architect": [on(r"^\[ESCALATION\]", *designed(after, TWO, told("three")), answer)],
     }
-    stage = Workflow(before, agents, execute=AGAIN).done()
+    stage = Workflow(before, agents, execute=LEAD).done()
 
     two = stage.flow.members["two"].standing
     assert (two.version, dict(two.read)) == (2, {"one": 2})
@@ -148,7 +151,120 @@ def test_a_working_doer_whose_contract_changes_is_told_and_sent_back() -> None:
     architect = [on(r"^\[ESCALATION\]", *designed(plan(ONE, other, stages=[["one", "two"]]), told("two")), ANSWER)]
     before = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
     agents = {"one": [*asks, always(".", say("so"))], "two": slow, "workflow-architect": architect}
-    stage = Workflow(before, agents, execute=AGAIN).done()
+    stage = Workflow(before, agents, execute=LEAD).done()
 
     [said] = [text for text in stage.told("two") if text.startswith("[VERSION] two")]
     assert "Your contract is another now: see orchestration/agents/two/task-base.md" in said
+
+
+# ---- one question, bound to what it is about ------------------------------------------------------
+
+CHANGED = "changed the workflow's plan"
+EARLIER = {"match": "^(INTENT|PLAN) ", "verdict": "approve", "text": "yes", "repeat": True}
+
+
+def waiting(*architect: Rule, execute: Sequence[Rule] = LEAD, **limits: Any) -> Workflow:
+    """A workflow whose changed plan waits for the human."""
+    helps = [on(r"^\[ESCALATION\]", *designed(AFTER), ANSWER), *architect]
+    agents = {"one": needing_lib(), "workflow-architect": helps}
+    return Workflow(BEFORE, agents, [EARLIER], execute=execute, **limits).run()
+
+
+def test_one_approval_covers_the_plan_that_is_run_and_the_work_that_comes_of_it() -> None:
+    made = f"- `{output('one')}`: text"
+    mended = f"{instructions('one', '- nothing', made)}\nMind lib.\n"
+    stage = changed(on(r"^\[ESCALATION\]", *designed(AFTER, write(instructions_of("one"), mended)), ANSWER))
+
+    [asked] = [row for row in stage.messages("human") if CHANGED in row.body]
+    assert "+Mind lib." in asked.body
+    assert stage.files()[instructions_of("one")] == mended
+    assert dict(stage.record.approved)["PLAN.md"] == json.loads(asked.meta)["digest"]
+
+
+def test_what_the_architect_changes_after_it_was_put_forward_does_not_come_into_force() -> None:
+    stage = waiting(on(r"^\[INTERVENE", write(instructions_of("one"), "Do as you like."), say("so")))
+    before = stage.files(stage.thread("workflow-architect"))[instructions_of("one")]
+    stage.intervene("mind the time", stage.flow.thread).run()
+    assert stage.files(stage.thread("workflow-architect"))[instructions_of("one")] == "Do as you like."
+    stage.approve(CHANGED)
+
+    assert stage.files()[instructions_of("one")] == before
+    assert stage.approve().state == "DONE"
+
+
+def test_a_plan_that_is_changed_once_more_takes_the_place_of_the_one_that_waits() -> None:
+    more = AFTER.replace("lib/**", "lib/*")
+    stage = waiting(on(r"^\[INTERVENE", *designed(more), say("so")), always(r"^\[INTERVENE", say("as it is")))
+    stage.intervene("less of it", stage.flow.thread).run()
+    stage.intervene("and now?", stage.flow.thread).run()
+    assert [(row.about, row.text) for row in stage.flow.questions.values()] == [("plan", more)]
+    stage.approve('"lib/**"')  # the older question, which is words only by now
+    assert stage.flow.draft == more
+
+    stage.approve(CHANGED)
+    assert stage.flow.workers["one"].owns == ("src/one/**", "lib/*")
+    assert stage.approve().state == "DONE"
+
+
+def test_a_backtrack_on_a_changed_plan_is_the_verdict_that_the_lead_goes_back_on() -> None:
+    back = on(r"^\[WORKFLOW stopped\]", outcome("REPLAN"), state="EXECUTE")
+    stage = waiting(execute=[LEAD[0], back])
+    stage.answer("backtrack plan", "think again", CHANGED).until(lambda s: s.state == "PLAN")
+
+    assert stage.actions[-1] == "REPLAN"
+
+
+def test_without_the_verdict_the_lead_does_not_go_back() -> None:
+    stage = waiting(execute=[LEAD[0], on(r"^\[WORKFLOW stopped\]", outcome("REPLAN"), state="EXECUTE")])
+    stage.answer(None, "stop", CHANGED).run()
+
+    assert "REPLAN" not in stage.actions
+    assert any("needs the verdict 'backtrack plan'" in text for text in stage.told("project-lead"))
+
+
+def test_a_change_that_is_refused_leaves_what_was_approved_approved() -> None:
+    stage = waiting(on(r"^\[ANSWER revise\]", write(PLAN_FILE, BEFORE), say("it stays")))
+    stage.answer("revise", "no", CHANGED).run()
+
+    assert stage.approve().state == "DONE"
+    assert stage.flow.plan is not None
+    assert stage.flow.plan.text == BEFORE
+
+
+def test_a_second_change_that_is_refused_has_the_first_asserted_again_before_the_work() -> None:
+    second = note(description="less will do", context="c", status="escalated", escalation_reason="r", category="scope")
+    answered = resolve(agent="one", note_id="note_002", answer="it is yours", source="planning")
+    architect = [
+        on(r"^\[ESCALATION\].*\n(?s:.*)note_001", *designed(AFTER), ANSWER),
+        on(r"^\[ESCALATION\]", *designed(AFTER.replace("lib/**", "lib/*")), answered),
+        on(r"^\[ANSWER revise\]", write(PLAN_FILE, AFTER), say("it stays")),
+    ]
+    said = [{"match": CHANGED, "verdict": "approve"}, {"match": CHANGED, "verdict": "revise", "text": "no"}, *YES]
+    lead = [
+        *LEAD[:2],
+        on("PENDING", asserts("PLAN.md"), state="EXECUTE"),
+        on(r"^\[ANSWER approve\]", asserts("WORK_SUMMARY.md"), state="EXECUTE"),
+        LEAD[2],
+    ]
+    one = [on(r"^\[TASK\]", SCOPE), on(r"^\[ANSWERS\]", second), *needing_lib()[1:]]
+    stage = Workflow(BEFORE, {"one": one, "workflow-architect": architect}, said, execute=lead).done()
+
+    assert any("are not what was approved with PLAN.md; assert that again" in text for text in stage.refusals)
+    assert stage.flow.workers["one"].owns == ("src/one/**", "lib/**")
+
+
+def test_what_the_proxy_has_sent_back_is_a_gap_if_it_comes_again_as_it_was() -> None:
+    proxy = [
+        on(CHANGED, {"answer": {"verdict": "revise", "text": "no", "confidence": 0.9}}),
+        always(r"\[QUESTION\]", {"answer": {"verdict": "approve", "text": "yes", "confidence": 0.9}}),
+    ]
+    architect = [
+        on(r"^\[ESCALATION\]", *designed(AFTER), ANSWER),
+        on(r"^\[ANSWER revise\]", *designed(AFTER.replace('"verifier": "judge"', '"verifier": "nobody"'))),
+        on(r"(?s)^\[DESIGN gaps\].*nobody", *designed(AFTER)),
+        on(r"(?s)^\[DESIGN gaps\].*sent back", *designed(AFTER.replace("lib/**", "lib/*"))),
+    ]
+    agents = {"one": needing_lib(), "workflow-architect": architect}
+    stage = Workflow(BEFORE, agents, None, proxy=proxy, policies="never").done()
+
+    assert stage.flow.workers["one"].owns == ("src/one/**", "lib/*")

@@ -9,7 +9,7 @@ from typing import cast
 from parley.core.conversation import enclosing, forgiven, install, run_sites
 from parley.core.conversation import refuse_unless_askable as refuse_unless_askable  # noqa: PLC0414 - also found here
 from parley.core.errors import Disabled, Refused
-from parley.core.gates import assertion, verdict
+from parley.core.gates import assertion, may_assert, verdict
 from parley.core.rule import Answer, Asking, Firing, Menu, Reaction, Rule, Sites
 from parley.core.soup import Soup
 from parley.core.states import LIVE
@@ -64,7 +64,8 @@ def _posed(soup: Soup, asked: AskQuestion) -> Reaction:
         mail = () if question.kind is Kind.FAILURE else (question.message,)
         made.append(Proxy(question.id, asked.agent, asked.thread, question, asked.policy))
         made.extend(install(soup, role, escalation_thread(question.id), asked.thread, mail))
-        if question.kind is Kind.ASSERT and record.live and record.thread == asked.thread:
+        speaks = record.live and may_assert(soup, record, asked.thread, question.artifact)
+        if question.kind is Kind.ASSERT and speaks:
             # else its state was left before the question was put: the answer will be words only
             older, new = assertion(soup, record, question)
             gone.extend(a for a in older if a not in gone)
@@ -145,7 +146,8 @@ def _respond(soup: Soup, firing: Firing) -> Reaction:
 RULES = (
     Rule(
         "ask-step", "§7", "Run(A, t, m) → AskQuestion(A, t, xs, π)",
-        "π is the policy of A's state; only a lead asserts, and only what exists", run_sites("ask-step"), _ask_step,
+        "π is the policy of A's state; only a lead asserts, and its executor the plan, and only what exists",
+        run_sites("ask-step"), _ask_step,
     ),
     Rule(
         "ask", "§7", "AskQuestion(A, t, xs, π) → Idle_A(t) ‖ Proxy(t, x, π, fresh) for each x, on escalation:x",

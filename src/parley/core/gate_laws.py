@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-from parley.core.gates import CLEAR, GATE, JOIN
+from parley.core.gates import CLEAR, EXECUTOR, GATE, JOIN
 from parley.core.rule import Answer, Passage
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, LIVE, PHASES, TRANSITIONS, Action, Record, State
@@ -30,6 +30,8 @@ from parley.core.terms import (
     escalation_thread,
     job_thread,
 )
+
+PLAN = PHASES[State.PLAN].artifact
 
 
 def history_only_grows(step: Step) -> Iterator[str]:
@@ -118,7 +120,7 @@ def _unapproved(record: Record, passage: Passage, live: tuple[Verdict, ...]) -> 
         digest = contents.get(artifact, "")
         if digest != before.get(artifact) and (artifact, digest) not in approved:
             yield f"{passage.action} moves {record.id} on {artifact} that nobody approved"
-    plan = contents.get(PHASES[State.PLAN].artifact, "")
+    plan = contents.get(PLAN, "")
     if record.state is State.EXECUTE and not record.depth and JOIN in plan and contents.get(GATE) != CLEAR:
         yield f"{passage.action} moves {record.id} while its workflow is blocked"
 
@@ -169,12 +171,17 @@ def _verdict_given(step: Step, made: list[Verdict]) -> Iterator[str]:
 
 
 def assertions_are_the_newest(step: Step) -> Iterator[str]:
-    """An assert takes the place of the older one on its artifact."""
+    """An assert is a lead's, or of the plan its executor's, and takes the place of the older one on its artifact."""
     asserted = {q.id: q for q in step.asks() if q.kind is Kind.ASSERT}
     for new in step.new(Assertion):
         asked = asserted.get(new.question)
         if asked is None or (asked.artifact, asked.digest) != (new.artifact, new.digest):
             yield f"[{step.rule}] at {step.at[0]} asserts {new.artifact}, which nobody did"
+        agent, thread = step.at
+        lead = step.had(Record, new.record).thread
+        deputy = agent == EXECUTOR and step.before.parent(thread) == lead and new.artifact == PLAN
+        if thread != lead and not deputy:
+            yield f"{agent} on {thread} asserts {new.artifact}, and does not lead {new.record}"
         if any(a.artifact == new.artifact for a in step.kept(Assertion, new.record)):
             yield f"an older assert of {new.artifact} stays in {new.record}"
     if step.lost(Assertion) and step.rule not in ("ask", "send-ask", "transition", "term-record"):

@@ -28,6 +28,7 @@ from parley.core.terms import (
     Question,
     Ruling,
     Send,
+    Surface,
     Verdict,
     job_thread,
 )
@@ -35,6 +36,7 @@ from parley.core.terms import (
 JOIN = "+"  # in a plan's digest, before that of the workflow's design which the plan brings along
 GATE = "overall_completion_drive_gate"  # of a workflow, among the contents that an outcome is about
 CLEAR, BLOCKED = "clear", "blocked"
+EXECUTOR = "workflow-executor"  # code below a state's lead: it asserts the plan that changes while it is carried out
 
 NEEDS: Mapping[Action, Ruling] = MappingProxyType(
     {
@@ -51,13 +53,13 @@ def has_workflow(digest: str) -> bool:
 
 
 def refuse_assert(soup: Soup, record: Record, thread: str, question: Question) -> None:
-    """Only a record's lead asserts, and only what its state or an earlier one produces.
+    """Only a record's lead asserts, or its executor the plan, and only what its state or an earlier one produces.
 
     What the proxy has sent back is not asserted again as it is: the two could go on like that for ever,
     with no human to end it. A human may be asked as often as the lead likes.
     """
     reached = [PHASES[state].artifact for state in LIVE[: LIVE.index(record.state) + 1]] if record.live else []
-    if record.thread != thread:
+    if not may_assert(soup, record, thread, question.artifact):
         raise Refused("only the lead of a state may assert an artifact")
     if question.artifact not in reached:
         known = ", ".join(reached) or "none, the job has ended"
@@ -67,6 +69,14 @@ def refuse_assert(soup: Soup, record: Record, thread: str, question: Question) -
     sent_back = Verdict(record.id, question.artifact, Ruling.REVISE, question.digest, PROXY, "")
     if any(replace(v, question="") == sent_back for v in soup.all(Verdict, record.id)):
         raise Refused(f"{question.artifact} is what was sent back; change it before you assert it again")
+
+
+def may_assert(soup: Soup, record: Record, thread: str, artifact: str) -> bool:
+    """Whether whoever works on the thread speaks for the record: its lead, or of the plan the executor below it."""
+    if record.thread == thread:
+        return True
+    executes = soup.get(Surface, thread, EXECUTOR) is not None and soup.parent(thread) == record.thread
+    return executes and artifact == PHASES[State.PLAN].artifact
 
 
 def assertion(soup: Soup, record: Record, question: Question) -> tuple[tuple[Assertion, ...], Assertion]:

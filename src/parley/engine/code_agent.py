@@ -95,12 +95,12 @@ class CodeAgent(ABC):
         )
         return Deliver(agent, thread, name)
 
-    def question(self, body: str, identity: str = "") -> Question:
+    def question(self, body: str, asked: Question, more: Mapping[str, Any] | None = None) -> Question:
         """A question to the human, which the proxy deals with like anybody's; its answer comes as a message."""
-        asked = Question(identity or self.world.ids.new(), "?")
         record = enclosing(self.live.soup, self.thread)
         state = record.state if record.live else record.history[-1].state
-        meta = {"question": asked.id, "state": str(state), "kind": str(asked.kind), "artifact": "", "digest": ""}
+        what = {"question": asked.id, "state": str(state), "kind": str(asked.kind)}
+        meta = {**what, "artifact": asked.artifact, "digest": asked.digest, **(more or {})}
         letter = self.letter(PROXY, escalation_thread(asked.id), texts.question(record, asked, body), meta)
         return replace(asked, message=letter.message)
 

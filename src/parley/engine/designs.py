@@ -53,14 +53,15 @@ class Design:
         return {path: text for path, text in self.files.items() if is_covered(path, agents)}
 
 
-def design_in(world: World, job: str, workspace: str) -> Design | None:
-    """The design that a workspace holds; None where there is no plan of a workflow."""
-    listed = world.workspace.listing(job, workspace, FOLDER)
+def design_in(world: World, job: str, workspace: str, drafted: Mapping[str, str] | None = None) -> Design | None:
+    """The design that a workspace holds, or would hold with the files of a draft; None where no workflow is planned."""
+    there = world.workspace.listing(job, workspace, FOLDER)
+    listed = (*there, *(path for path in drafted or () if path not in there))
     plan_text = world.workspace.read(job, workspace, PLAN)
     if plan_text is None and PLAN not in listed:
         return None
     # a plan that can't be read is one with nothing in it: its check says so
-    found: dict[str, str | None] = {PLAN: plan_text or ""}
+    found: dict[str, str | None] = {PLAN: plan_text or "", **(drafted or {})}
     paths = [path for path in listed if not any(part in path for part in UNREAD)]
     for path in paths[:MOST_FILES]:
         found.setdefault(path, world.workspace.read(job, workspace, path))
@@ -119,12 +120,18 @@ def told_of(live: LiveJob, world: World, workspace: str) -> list[str]:
         design = design_in(world, live.job, workspace)
     except WorkspaceError:
         return []
-    plan, _ = read_plan(design.files[PLAN]) if design else (None, [])
-    if design is None or plan is None:
+    if design is None or not (lines := told(live, design)):
+        return []
+    return [*lines, texts.verified(design.blueprint == live.kept.get(VERIFIED, ""))]
+
+
+def told(live: LiveJob, design: Design) -> list[str]:
+    """What a design comes to, also one that lies nowhere yet."""
+    plan, _ = read_plan(design.files[PLAN])
+    if plan is None:
         return []
     drafts, _ = read_drafts(design.files, live.settings["roles"])
-    checked = texts.verified(design.blueprint == live.kept.get(VERIFIED, ""))
-    return [*outline(plan, drafts), texts.used(live.used.turns, live.used.micros), checked]
+    return [*outline(plan, drafts), texts.used(live.used.turns, live.used.micros)]
 
 
 VERIFIED = f"{DESIGN}verified"  # where the blueprint is kept that a design verifier has said yes to

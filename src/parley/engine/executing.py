@@ -5,20 +5,24 @@ It carries out what `parley.workflow` decides. Each turn's decisions are the eve
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
-from parley.core.terms import HUMAN, PROXY, Payload, Question, Surface
+from parley.core.gates import refuse_assert
+from parley.core.terms import HUMAN, PROXY, Kind, Payload, Question, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.names import tree_slot
+from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.roster import BUS, TOOLS
 from parley.ports import WorkspaceError
 from parley.workflow import checking, deciding, executor, moving, words
+from parley.workflow.binding import bound
 from parley.workflow.claims import scope_of
 from parley.workflow.conduct import Adopt, Ask, Close, Conduct, Enrol, Letter, Merge, Report, Restore
-from parley.workflow.flow import Flow, Illegal
+from parley.workflow.flow import Draft, Flow, Illegal, Pending
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import (
     ARCHITECT,
@@ -35,6 +39,8 @@ GAPS = 20  # that are told at once
 
 class Executor(CodeAgent):
     """One turn of the workflow executor."""
+
+    proposal: tuple[Question, dict[str, Any]] | None = None  # the assert of a plan that has come changed in this turn
 
     def run(self) -> None:
         """Deal with the message."""
@@ -95,7 +101,7 @@ class Executor(CodeAgent):
         elif meta.get("dead") in act.flow.talks:
             deciding.lost(act, meta["dead"], "it was withdrawn")
         elif self.row.sender_thread in act.flow.talks:
-            executor.hear(act, self.row.sender_thread, executor.Left.of(self.row.body, meta))
+            executor.hear(act, self.row.sender_thread, self.left())
         elif "intervene" in meta or "intervened" in meta:
             moving.pass_on(act, self.row.body)
         elif "dead" not in meta and "merged" not in meta:
@@ -123,7 +129,7 @@ class Executor(CodeAgent):
                     if self.live.soup.get(Surface, thread) is not None:
                         payloads.append(self.close(thread))
                 case Ask(question, body):
-                    questions.append(self.question(texts.fit(body), question))
+                    questions.append(self.put(texts.fit(body), question, act.flow.questions[question]))
                 case Report(body):
                     payloads.extend(self.report(texts.fit(body)))
                 case Enrol(workers):
@@ -149,8 +155,9 @@ class Executor(CodeAgent):
                     self.merge(act, agent, workspace)
                 case Restore(tree, why):
                     self.world.workspace.restore(self.live.job, self.workspace, tree, f"{self.turn}-{why}")
-                case Adopt(workspace):
-                    self.adopt(workspace)
+                case Adopt(draft):
+                    files = {PLAN: draft.plan, **dict(draft.told)}
+                    self.world.workspace.write(self.live.job, self.workspace, files)
             if not act.works:
                 executor.advance(act)
         return self.keep_tree() if touched else ""
@@ -174,12 +181,42 @@ class Executor(CodeAgent):
         )  # fmt: skip
         checking.brought(act, before, merged)
 
-    def adopt(self, workspace: str) -> None:
-        """The plan that came into force, with the instructions beside it, is taken from the architect's tree."""
-        job, store = self.live.job, self.world.workspace
-        listed = [path for path in store.listing(job, workspace, "orchestration") if _designed(path)]
-        files = {path: store.read(job, workspace, path) for path in listed}
-        store.write(job, self.workspace, {path: text for path, text in files.items() if text is not None})
+    # ---- a plan that changes -----------------------------------------------------------------
+
+    def left(self) -> executor.Left:
+        """What a worker's turn left. A changed plan that can't be asserted has a gap: it was just sent back, say."""
+        left = executor.Left.of(self.row.body, self.meta)
+        if not left.plan or left.gaps:
+            return left
+        try:
+            self.proposal = self.propose(Draft(left.plan, left.told))
+        except (Refused, WorkspaceError) as refused:
+            return replace(left, gaps=(str(refused),))
+        return left
+
+    def propose(self, draft: Draft) -> tuple[Question, dict[str, Any]]:
+        """The assert of a changed plan: PLAN.md with the design as it would be then; and what the human is told of it.
+
+        So the one approval that lets it come into force is the one that the work's gate asks for. Raises Refused.
+        """
+        live, workspace = self.live, self.world.workspace
+        drafted = {PLAN: draft.plan, **dict(draft.told)}
+        design = designs.design_in(self.world, live.job, self.workspace, drafted)
+        plan = workspace.contents(live.job, self.workspace, (designs.PLAN_MD,)).get(designs.PLAN_MD, "")
+        digest = bound(plan, design.blueprint) if design and plan else ""
+        asserted = Question("?", "?", Kind.ASSERT, designs.PLAN_MD, digest)
+        refuse_assert(live.soup, enclosing(live.soup, self.thread), self.thread, asserted)
+        more: dict[str, Any] = {"workflow": designs.told(live, design) if design else []}
+        if in_use(live):
+            more["excerpt"] = texts.fit(workspace.beginning(live.job, self.workspace, designs.PLAN_MD, EXCERPT))
+        return asserted, more
+
+    def put(self, body: str, identity: str, pending: Pending) -> Question:
+        """A question to the human; of a changed plan it is an assert."""
+        if pending.about == "plan" and self.proposal is not None:
+            asserted, more = self.proposal
+            return self.question(body, replace(asserted, id=identity), more)
+        return self.question(body, Question(identity, "?"))
 
     # ---- who takes part ----------------------------------------------------------------------
 
@@ -232,8 +269,3 @@ class Executor(CodeAgent):
             "name": name, "team": [], "tools": [], "description": "", "prompt": "", "model": "", "runner": "",
             "limits": {}, "members": {}, "bus": [],
         }  # fmt: skip
-
-
-def _designed(path: str) -> bool:
-    """Whether a file of the protocol's is the architecture group's to write."""
-    return path == PLAN or path.endswith("/agent_instructions.md")

@@ -22,6 +22,7 @@ from parley.engine.world import World
 from parley.ports import Scope, Site
 from parley.workflow import claims, notes
 from parley.workflow.conduct import Conduct, Limits
+from parley.workflow.deciding import difference
 from parley.workflow.flow import EDGES, Flow, Talk
 from parley.workflow.helping import refuse_resolve
 from parley.workflow.notes import note_id, put
@@ -38,6 +39,7 @@ from parley.workflow.terms import (
     Plan,
     Session,
     Status,
+    instructions_of,
     round_of,
     session_of,
 )
@@ -262,13 +264,28 @@ def _architect(live: LiveJob, world: World, turn: Turn, flow: Flow, workspace: s
     left: dict[str, Any] = {"resolves": turn.resolves} if turn.resolves else {}
     text = world.workspace.read(live.job, workspace, PLAN)
     if text is not None and flow.plan is not None and text != flow.plan.text:
-        left["plan"] = text
-        gaps = design_gaps(live, world, workspace)
         own = live.soup.need(Surface, flow.thread, EXECUTOR).workspace
+        told = _instructions(live, world, text, workspace, own)
+        left["plan"] = text
+        if told:
+            left["told"] = [[path, now] for path, _, now in told]
+            left["more"] = texts.fit("\n".join(difference(was, now, path, path) for path, was, now in told))
+        gaps = design_gaps(live, world, workspace)
         gaps += [f"{path}: {LATE_ROLE}" for path in drafts_beyond(world, live.job, workspace, own)]
         if gaps:
             left["gaps"] = gaps
     return left
+
+
+def _instructions(live: LiveJob, world: World, plan: str, theirs: str, own: str) -> list[tuple[str, str, str]]:
+    """What the agents of a changed plan are told otherwise: path, text before and text now."""
+    found, _ = read_plan(plan)
+    told = []
+    for path in map(instructions_of, found.workers if found else ()):
+        now, was = (world.workspace.read(live.job, where, path) for where in (theirs, own))
+        if now is not None and now != was:
+            told.append((path, was or "", now))
+    return told
 
 
 def design_gaps(live: LiveJob, world: World, workspace: str) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parley.workflow.events import apply
-from parley.workflow.flow import Event, Flow, Member, Talk
+from parley.workflow.flow import Draft, Event, Flow, Member, Talk
 from parley.workflow.notes import note_id
 from parley.workflow.plain import plain
 from parley.workflow.terms import Category, Note, NoteStatus, Session, Status, Worker
@@ -81,9 +81,9 @@ class Enrol:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Take the plan's files from the architect's tree."""
+    """Have the files of a plan that has come into force."""
 
-    workspace: str
+    draft: Draft
 
 
 Action = Letter | Close | Ask | Report | Enrol  # said when the turn ends

@@ -10,7 +10,7 @@ from parley.core.terms import HUMAN
 from parley.workflow import checking, moving, words
 from parley.workflow.conduct import Adopt, Ask, Conduct
 from parley.workflow.disjointness import rescopes
-from parley.workflow.flow import AT_WORK, Illegal, Pending, Talk
+from parley.workflow.flow import AT_WORK, Draft, Illegal, Pending, Talk
 from parley.workflow.notes import BY_EXECUTOR, by_whom
 from parley.workflow.plain import plain
 from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Status, Worker
@@ -18,7 +18,7 @@ from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Rem
 PLAN_ABOUT = "plan"  # what the architect was told last: its plan has gaps, or was not approved
 STALLED = "stalled: "  # how the reason of a block begins that came of a stall
 MOST_OUTCOME = 500  # characters of an answer that the record repeats
-MOST_DIFF = 6000  # characters that the human is shown
+MOST_DIFF = 60_000  # characters that the human is shown
 
 
 # ---- the plan changes ----------------------------------------------------------------------------
@@ -29,49 +29,59 @@ def digest_of(plan: str) -> str:
     return sha256(plan.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def weigh(act: Conduct, talk: Talk, plan: str, gaps: Sequence[str]) -> None:
+def weigh(act: Conduct, talk: Talk, draft: Draft, gaps: Sequence[str], more: str = "") -> None:
     """The architect has changed the plan: with gaps it goes back, so many times; without, it waits for the human."""
     if not gaps:
-        propose(act, plan)
+        propose(act, draft, more)
         return
     tries = act.flow.gaps + 1
     last = tries >= act.limits.rounds
-    act.happen("refuse", gaps=0 if last else tries, refused=digest_of(plan) if last else "")
+    act.happen("refuse", gaps=0 if last else tries, refused=digest_of(draft.plan) if last else "")
     ends = "\n\nThe plan in force stays. Leave this one, or change it." if last else ""
     listed = "\n".join(f"- {gap}" for gap in gaps)
     body = f"[DESIGN gaps] the plan as you changed it can't be run; mend it, or put it back:\n{listed}{ends}"
     act.tell(talk.thread, body, PLAN_ABOUT)
 
 
-def propose(act: Conduct, plan: str) -> None:
-    """A plan without gaps waits for the human."""
+def propose(act: Conduct, draft: Draft, more: str = "") -> None:
+    """A plan without gaps waits for the human; `more` is what has changed beside it. The newest one alone counts."""
+    waiting = {question: pending.draft for question, pending in act.flow.questions.items() if pending.about == "plan"}
+    if draft in waiting.values():
+        return
+    for question in waiting:
+        act.happen("answer", question=question)
     before = act.flow.plan.text if act.flow.plan else ""
-    act.happen("draft", text=plan)
-    diff = "\n".join(
-        unified_diff(before.splitlines(), plan.splitlines(), "the plan in force", "the plan as changed", lineterm="")
-    )
+    act.happen("draft", text=draft.plan)
+    diff = difference(before, draft.plan, "the plan in force", "the plan as changed")
+    whole = f"{diff}\n{more}".rstrip()
+    cut = f"\n… ({len(whole)} characters in all)" if len(whole) > MOST_DIFF else ""
     body = (
-        "The architecture group has changed the workflow's plan, and the design check finds no gap in it. "
-        f"Approve it, or say what to revise.\n\n{diff[:MOST_DIFF]}"
+        "The architecture group has changed the workflow's plan, and the design check finds no gap in it; no design "
+        "verifier has seen the change. Approve it, or say what to revise. It holds when you have approved it, and is "
+        f"then the plan that the work is held against. All that it changes:\n\n{whole[:MOST_DIFF]}{cut}"
     )
-    ask(act, Pending("plan", text=plan), body)
+    ask(act, Pending("plan", "", draft.plan, draft.told), body)
 
 
-def _adopt(act: Conduct, plan: str, by: str) -> None:
+def difference(before: str, after: str, was: str, now: str) -> str:
+    """What has changed in a text, line by line."""
+    return "\n".join(unified_diff(before.splitlines(), after.splitlines(), was, now, lineterm=""))
+
+
+def _adopt(act: Conduct, draft: Draft, by: str) -> None:
     flow = act.flow
     before, asked = dict(flow.workers), _asked(act)
     architect = flow.talks.get(flow.architect)
     try:
-        act.happen("plan", text=plan, time=act.now)
+        act.happen("plan", text=draft.plan, time=act.now)
     except Illegal as problem:
         act.happen("draft", text="")
-        act.happen("refuse", gaps=0, refused=digest_of(plan))
+        act.happen("refuse", gaps=0, refused=digest_of(draft.plan))
         if architect is not None:
             act.tell(architect.thread, f"[DESIGN gaps] the plan can't come into force: {problem}", PLAN_ABOUT)
         return
     checking.undo_merge(act, "the plan was changed meanwhile")  # it would put the tree back to the plan before
-    if architect is not None:
-        act.do(Adopt(architect.thread))
+    act.do(Adopt(draft))
     moving.enrol(act, [worker for name, worker in flow.workers.items() if before.get(name) != worker])
     for change in rescopes(before, flow.workers, ARCHITECT, f"{asked}; approved by {by}", act.now):
         act.happen("rescope", rescope=plain(change))
@@ -169,10 +179,10 @@ def answered(act: Conduct, question: str, ruling: str, text: str, author: str = 
 
 def _plan_answered(act: Conduct, pending: Pending, ruling: str, text: str, by: str) -> None:
     if ruling == "approve":
-        _adopt(act, pending.text, f"the {by}")
+        _adopt(act, pending.draft, f"the {by}")
         return
     act.happen("draft", text="")
-    act.happen("refuse", gaps=0, refused=digest_of(pending.text))
+    act.happen("refuse", gaps=0, refused=digest_of(pending.draft.plan))
     architect = act.flow.talks.get(act.flow.architect)
     if architect is not None:
         act.tell(architect.thread, f"[ANSWER revise] the changed plan was not approved: {text}", PLAN_ABOUT)

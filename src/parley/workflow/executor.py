@@ -11,7 +11,7 @@ from typing import Any
 
 from parley.workflow import checking, deciding, helping, moving, words
 from parley.workflow.conduct import Conduct, Report
-from parley.workflow.flow import AT_WORK, Talk
+from parley.workflow.flow import AT_WORK, Draft, Talk
 from parley.workflow.notes import MOST_TEXT, of_status, unsettled
 from parley.workflow.plain import read
 from parley.workflow.terms import Note, NoteStatus, Status
@@ -29,6 +29,8 @@ class Left:
     resolves: tuple[Mapping[str, Any], ...] = ()
     problems: tuple[str, ...] = ()  # what of its files was not taken
     plan: str = ""  # a plan that it has changed
+    told: tuple[tuple[str, str], ...] = ()  # instructions that it has changed with the plan
+    more: str = ""  # what it has changed beside the plan
     gaps: tuple[str, ...] = ()  # what the design check says of that
 
     @classmethod
@@ -45,6 +47,8 @@ class Left:
             tuple(worker.get("resolves", ())),
             tuple(worker.get("problems", ())),
             worker.get("plan", ""),
+            tuple((str(path), str(text)) for path, text in worker.get("told", ())),
+            worker.get("more", ""),
             tuple(worker.get("gaps", ())),
         )
 
@@ -114,7 +118,7 @@ def hear(act: Conduct, thread: str, left: Left) -> None:
         case "integrator":
             checking.integrated(act, talk)
         case _:
-            helping.advised(act, talk, left.resolves, left.plan, left.gaps)
+            helping.advised(act, talk, left.resolves, Draft(left.plan, left.told), left.gaps, left.more)
 
 
 def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:

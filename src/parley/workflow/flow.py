@@ -107,12 +107,26 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan that the architects have changed, with all that is approved with it: nothing else comes into force."""
+
+    plan: str
+    told: tuple[tuple[str, str], ...] = ()  # instructions that are changed too: path and text
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """A question of the executor's own to the human, with what its answer is for."""
 
     about: str  # plan, failed, unresolved, stalled
     agent: str = ""
     text: str = ""  # the plan that is to come into force
+    told: tuple[tuple[str, str], ...] = ()  # and the instructions, path and text, that change with it
+
+    @property
+    def draft(self) -> Draft:
+        """The plan, with what changes with it."""
+        return Draft(self.text, self.told)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from parley.core.terms import PROXY
 from parley.workflow import deciding, moving, words
 from parley.workflow.conduct import Conduct
 from parley.workflow.deciding import digest_of
-from parley.workflow.flow import MET, Pending, Talk
+from parley.workflow.flow import MET, Draft, Pending, Talk
 from parley.workflow.loops import loop
 from parley.workflow.notes import BY_EXECUTOR, MOST_TEXT, by_whom, of_status
 from parley.workflow.plain import plain
@@ -137,12 +137,14 @@ def _joined(act: Conduct, name: str, role: str) -> str:
     return next(iter(known), "") or next(free for free in names if free not in act.flow.workers)
 
 
-def advised(act: Conduct, talk: Talk, resolves: Sequence[Mapping[str, Any]], plan: str, gaps: Sequence[str]) -> None:
+def advised(
+    act: Conduct, talk: Talk, resolves: Sequence[Mapping[str, Any]], draft: Draft, gaps: Sequence[str], more: str
+) -> None:
     """The architect has answered."""
     for call in resolves:
         _resolve(act, call)
-    if plan and digest_of(plan) != act.flow.refused:
-        deciding.weigh(act, talk, plan, gaps)
+    if draft.plan and digest_of(draft.plan) != act.flow.refused:
+        deciding.weigh(act, talk, draft, gaps, more)
 
 
 def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from parley.core import gates
+
 FOLDER = "orchestration"
 PLAN = f"{FOLDER}/workflow_coordination_plan.md"
 SHARED_STATUS = f"{FOLDER}/shared_status.json"
@@ -15,8 +17,8 @@ TASK_ORCHESTRATION = f"{FOLDER}/task-orchestration.md"
 DESIGN_REPORT = f"{FOLDER}/design_verification_report.md"
 ROLES = f"{FOLDER}/roles"  # drafts of agent types that do not exist yet: <name>.md
 
-EXECUTOR = "workflow-executor"  # code, and an agent of the soup under the EXECUTE lead
 GROUP = "architecture-group"  # code, and an agent of the soup under the PLAN lead
+EXECUTOR = gates.EXECUTOR  # code, and an agent of the soup under the EXECUTE lead
 ARCHITECT = "workflow-architect"
 SOLUTION = "solution-architect"
 DESIGN_VERIFIER = "design-verifier"
