@@ -425,8 +425,6 @@ REFUSES: dict[str, list[No]] = {
         No((), fire("enrol", ORCHESTRATOR, JOB, choice=HELP), "nobody joins the team"),
         No(AT_WORK, fire("enrol", CODER, STATE, choice=HELP), "no Surface"),
         No((*RUNNING, withdrawn(A)), fire("enrol", CODER, A, choice=HELP), "nobody joins the team"),
-        No((*RUNNING, fire("enrol", CODER, A, choice=HELP)), fire("enrol", CODER, A, choice=HELP), "in the team"),
-        No(AT_WORK, fire("enrol", LEAD, STATE, choice=Enrolment((Role(CODER),))), "all of them are in the team"),
         No(AT_WORK, fire("enrol", LEAD, STATE, choice=Enrolment((Role(ORCHESTRATOR),))), "orchestrator can't join"),
         No(RUNNING, fire("enrol", CODER, A, choice=Enrolment((Role(CODER),))), "coder can't join"),
         No(AT_WORK, fire("enrol", LEAD, STATE, choice=Enrolment((Role("a"), Role("a")))), "the same role twice"),
@@ -450,6 +448,14 @@ def test_a_rule_does_what_it_says_and_nothing_else(name: str) -> None:
 
     assert new - old == Counter(case.made)
     assert old - new == Counter(case.gone)
+
+
+def test_who_has_joined_a_team_may_join_it_again_and_stays_as_it_is() -> None:
+    before = opened(Bounds(), (*RUNNING, fire("enrol", CODER, A, choice=HELP)))
+
+    after = apply(before, fire("enrol", CODER, A, choice=Enrolment((Role("helper", frozenset(), ("Note",)),))))
+
+    assert Counter(after) == Counter(before)
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,26 @@ def test_a_working_doer_whose_contract_changes_is_told_and_sent_back() -> None:
     assert "Your contract is another now: see orchestration/agents/two/task-base.md" in said
 
 
+def test_a_role_and_limits_that_change_hold_from_the_next_turn_on() -> None:
+    other = {"name": "one", "role": "tester", "time_limit_seconds": 17, "stall_seconds": 11}
+    stage = changed(
+        on(r"^\[ESCALATION\]", *designed(plan(other).replace('"role": "reviewer"', '"role": "coder"')), ANSWER)
+    )
+
+    first, *later = [order for order in stage.orders if order.agent == "one"]
+    assert first.time_limit_seconds != 17
+    assert {order.time_limit_seconds for order in later} == {17}
+    roles = [json.loads(order.role) for order in (first, *later)]
+    shipped = {role["name"]: role["prompt"] for role in stage.settings["roles"]}
+    assert [role["prompt"] for role in roles] == [shipped["coder"], *([shipped["tester"]] * len(later))]
+    assert (roles[-1]["name"], roles[-1]["bus"], roles[-1]["limits"]["stall_seconds"]) == (
+        "one",
+        ["Note", "Status"],
+        11,
+    )
+    assert {json.loads(order.role)["prompt"] for order in stage.orders if order.agent == "judge"} == {shipped["coder"]}
+
+
 # ---- one question, bound to what it is about ------------------------------------------------------
 
 CHANGED = "changed the workflow's plan"

@@ -193,11 +193,10 @@ def _enrol(soup: Soup, firing: Firing) -> Reaction:
     unknown = {member for role in roles for member in role.team} - known.union(names)
     if unknown:
         raise Refused(f"{', '.join(sorted(unknown))} has no role in this job")
-    # a name stands for one role in a job: whom it knows already joins the team as it is
+    # a name stands for one role in a job: whom it knows already joins the team as it is. Who is in the team may be
+    # enrolled again, by those who keep beside the soup what a role is told and may use
     added = tuple(role for role in roles if role.name not in known)
     grown = replace(there, team=there.team.union(names))
-    if grown == there and not added:
-        raise Disabled(f"all of them are in the team of {agent} on {thread}")
     return Reaction((charter, there), (replace(charter, roles=(*charter.roles, *added)), grown))
 
 

@@ -14,7 +14,8 @@ from parley.core.gates import refuse_assert
 from parley.core.terms import HUMAN, PROXY, Kind, Payload, Question, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
-from parley.engine.names import tree_slot
+from parley.engine.names import ROLE, tree_slot
+from parley.engine.records import dumps
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.roster import BUS, TOOLS
 from parley.ports import WorkspaceError
@@ -221,7 +222,10 @@ class Executor(CodeAgent):
     # ---- who takes part ----------------------------------------------------------------------
 
     def enrol_workers(self, workers: tuple[Worker, ...]) -> None:
-        """Workers join its team under the names that the plan gives them; and those that every workflow needs."""
+        """Workers join its team under the names that the plan gives them; and those that every workflow needs.
+
+        Whose role or limits a changed plan has made others joins again: it works by them from its next turn on.
+        """
         roles = [self.role_of(worker) for worker in workers]
         known = self.live.soup.need(Surface, self.thread, self.agent).team
         roles += [
@@ -231,8 +235,12 @@ class Executor(CodeAgent):
         ]
         if PROVER not in known:
             roles.append({**self.blank(PROVER), "runner": "proof", "bus": []})
-        if any(role["name"] not in known for role in roles):
-            self.enrol(roles)
+        kept = self.live.kept
+        joining = [
+            role for role in roles if role["name"] not in known or kept.get(f"{ROLE}{role['name']}") != dumps(role)
+        ]
+        if joining:
+            self.enrol(joining)
 
     def role_of(self, worker: Worker) -> dict[str, Any]:
         """A worker as a role: what its own role says, under its name, with its limits and its tools."""
