@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from parley.workflow.terms import instructions_of
 from tests.engine.stage import Action, Rule, always, asserts, on, outcome, say, sleep, write
 from tests.workflow.book import LEAD, PLAN_FILE, YES, Workflow, doer, note, output, plan, resolve
@@ -175,6 +177,27 @@ def test_a_role_and_limits_that_change_hold_from_the_next_turn_on() -> None:
         11,
     )
     assert {json.loads(order.role)["prompt"] for order in stage.orders if order.agent == "judge"} == {shipped["coder"]}
+
+
+@pytest.mark.parametrize("fan_out", [1, 4])  # its conversation had to end for room, or goes on
+def test_what_a_blocked_doer_made_of_a_path_that_is_somebody_elses_by_now_is_not_merged(fan_out: int) -> None:
+    mine, yours = {"name": "one", "owns": ["src/one/**", "lib/**"]}, {"name": "two", "owns": ["src/two/**", "lib/**"]}
+    before, after = plan(mine, {"name": "two"}), plan({"name": "one"}, yours)
+    one = [
+        on(r"^\[TASK\]", write("lib/x.py", "of one"), write("src/one/kept.py", "kept"), SCOPE),
+        on(r"^\[ANSWERS\]", write(output("one"), "one")),
+        always(".", say("so")),
+    ]
+    architect = [on(r"^\[ESCALATION\]", *designed(after, told("two")), ANSWER)]
+    agents = {"one": one, "two": doer("two"), "workflow-architect": architect}
+    stage = Workflow(before, agents, fan_out=fan_out).done()
+
+    threads = {order.thread for order in stage.orders if order.agent == "one"}
+    assert (len(threads) > 1) == (fan_out == 1)
+    assert stage.files()["src/one/kept.py"] == "kept"
+    assert "lib/x.py" not in stage.files()
+    outs = [line for one in stage.flow.merges for line in one.kept_out] if fan_out > 1 else stage.told("one")
+    assert any("lib/x.py: lib/x.py belongs to two (rule: two owns lib/**)" in line for line in outs)
 
 
 # ---- one question, bound to what it is about ------------------------------------------------------

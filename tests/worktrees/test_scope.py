@@ -240,6 +240,24 @@ def test_a_change_does_not_follow_the_parents_rename_to_where_it_is_not_allowed(
     assert merged.conflicts or merged.kept_out
 
 
+def test_what_goes_on_in_a_new_tree_leaves_behind_what_was_re_scoped_away_meanwhile(place: Place) -> None:
+    place.turn(CHILD, {"web/page.html": "better\n", "web/deep/new.html": "new\n", "web/mine.html": "mine\n"})
+    narrow = Scope(lambda path: "it is another's by now" if path != "web/mine.html" else "")
+    place.prepare("dispatch:c2", ROOT)
+    moved = place.trees.merge(JOB, CHILD, "dispatch:c2", narrow)
+    assert moved.paths == ("web/mine.html",)
+    assert [line.partition(":")[0] for line in moved.kept_out] == ["web/deep/new.html", "web/page.html"]
+    place.turn("dispatch:c2", {"web/mine.html": "mine, still\n"})
+
+    merged = place.trees.merge(JOB, "dispatch:c2", ROOT, narrow)
+
+    assert (merged.paths, merged.kept_out) == (("web/mine.html",), ())
+    found = place.committed()
+    assert (found["web/page.html"], found["web/mine.html"]) == (b"page\n", b"mine, still\n")
+    assert "web/deep/new.html" not in found
+    assert place.committed(CHILD)["web/deep/new.html"] == b"new\n"  # and is not lost
+
+
 # ---- a tree of one's own, from anybody's -------------------------------------------------------------
 
 

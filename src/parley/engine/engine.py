@@ -546,16 +546,17 @@ class Engine:
         found = at_work(live, turn.thread)
         if found is None or found[1].kind != "doer" or above is None:
             return ""
-        base = found[1].base
+        base, behind = found[1].base, ""
         if base != above.workspace and tree_slot(turn.thread) not in live.kept:  # its last conversation had to end
-            self.world.workspace.merge(live.job, base, turn.thread, scope_of(live, turn.thread))
+            moved = self.world.workspace.merge(live.job, base, turn.thread, scope_of(live, turn.thread))
+            behind = f"{texts.left_out(moved.kept_out)}\n" if moved.kept_out else ""
         flow, talk = found
         # a conflict is settled where both sides are proved: at the merge, unless that could not do it
         clean = not flow.was_refused(talk.agent)
         merged = self.world.workspace.refresh(live.job, turn.thread, above.workspace, clean=clean)
         if not merged.conflicts:
-            return ""
-        return texts.apart(merged) if clean else texts.merged(above.agent, above.thread, merged)
+            return behind.rstrip()
+        return behind + (texts.apart(merged) if clean else texts.merged(above.agent, above.thread, merged))
 
     def _log(self, live: LiveJob, turn: Turn, event: str, rest: str) -> None:
         """Put an event into the turn's stream; `rest` has no secret in it."""
