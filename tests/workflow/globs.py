@@ -26,18 +26,19 @@ patterns = st.builds(
 
 def agrees(pattern: str, path: str) -> bool:
     """Whether a path matches, by trying every way."""
-    return any(_names(_finished(one), tuple(path.split("/"))) for one in _braces(pattern))
+    return any(_names(_finished(one), tuple(path.split("/"))) for one in alternatives(pattern))
 
 
 @cache
-def _braces(pattern: str) -> list[str]:
+def alternatives(pattern: str) -> list[str]:
+    """What the braces make of a pattern."""
     found = re.search(r"\{([^}]*)\}", pattern)
     if not found:
         return [pattern]
     return [
         one
         for choice in found[1].split(",")
-        for one in _braces(pattern[: found.start()] + choice + pattern[found.end() :])
+        for one in alternatives(pattern[: found.start()] + choice + pattern[found.end() :])
     ]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from parley.workflow import design, handoffs, instructions, precedence, roster, scopes
 from parley.workflow.blueprint import cycles
 from parley.workflow.design import check_design
-from parley.workflow.patterns import overlap
+from parley.workflow.patterns import matches, overlap
 from parley.workflow.terms import PLAN, ROLES, SHARED_STATUS, Finding, instructions_of, output_of
 from tests.workflow.designs import ROLES as KNOWN
 from tests.workflow.designs import ROUTES, SCHEMA, STATUS, TO_DOCS, good
@@ -249,6 +249,7 @@ ONE_BY_ONE: list[tuple[str, str, str, Spoil, str]] = [
         "belongs to nobody",
     ),
     ("overlap", "docs", "owns", swap('["docs/"]', '["docs/", "{lib,src}/**/*_x.py"]'), "both would own src/api_x.py"),
+    ("file-for-folder", "docs", "owns", swap('["docs/"]', '["docs/", "d*"]'), "database needs a folder for db"),
     ("missing-instructions", "docs", "docs:", drop(GUIDE), "is not there"),
     ("missing-instructions", "api_verifier", "api_verifier:", drop(instructions_of("api_verifier")), "is not there"),
     (
@@ -428,6 +429,53 @@ def test_an_input_may_be_in_the_tree_already() -> None:
     assert check_design(files, KNOWN) == []
     assert check_design(files, KNOWN, lambda path: path == "src/legacy.py") == []
     assert [it.rule for it in check_design(files, KNOWN, lambda path: False)] == ["unproduced-input"]
+
+
+def owned(mine: str, theirs: str, more: str = "") -> Files:
+    """A design in which `docs` and `database` own these, and nothing else is wrong."""
+    return spoiled(both(swap('["docs/"]', f'["docs/", "{mine}"]{more}'), swap('["db/**"]', f'["db/**", "{theirs}"]')))
+
+
+@pytest.mark.parametrize(
+    "mine, theirs",
+    [
+        ("site/*", "site/notes/**"),
+        ("site/no*", "site/notes/x.py"),
+        ("si*", "{site,lib}/x.py"),
+        ("notes.d", "notes.d/*.md"),
+    ],
+)
+def test_a_file_that_one_may_make_where_another_needs_a_folder_is_a_gap_until_the_folder_is_there(
+    mine: str, theirs: str
+) -> None:
+    (finding,) = check_design(owned(mine, theirs), KNOWN)
+    folder = finding.remedy.split()[1]
+
+    assert (finding.agent, finding.rule) == ("docs", "file-for-folder")
+    assert f"it owns {mine} and may make a file {folder}, where database needs a folder" in finding.text
+    assert matches(mine, folder)
+    assert check_design(owned(mine, theirs), KNOWN, lambda path: path == folder) == []
+
+
+def test_a_file_that_it_is_forbidden_is_in_nobodys_way() -> None:
+    forbidding = '\n    forbids: ["site/notes"]'
+
+    assert check_design(owned("site/*", "site/notes/**", forbidding), KNOWN) == []
+
+
+@pytest.mark.parametrize(
+    "mine, theirs",
+    [
+        ("site/*.py", "site/notes/**"),  # no file of the one's is named like a folder of the other's
+        ("site/*.py", "site/*/x"),  # only if a folder were named x.py
+        ("site/*", "site/*/models.py"),  # only if the two chose the same name
+        ("site/notes.md", "site/notes/**"),
+        ("site/**/test_*.py", "site/notes/*.md"),
+    ],
+)
+def test_a_folder_that_nobody_spells_out_is_no_gap(mine: str, theirs: str) -> None:
+    assert check_design(owned(mine, theirs), KNOWN) == []
+    assert check_design(owned(theirs, mine), KNOWN) == []
 
 
 def test_an_input_that_lies_with_another_agent_is_one_of_its_outputs_or_is_there() -> None:

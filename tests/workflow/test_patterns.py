@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workflow.patterns import LONGEST, Malformed, matches, overlap, path_problem, problem
-from tests.workflow.globs import agrees, paths, patterns
+from parley.workflow.patterns import LONGEST, Malformed, folders, matches, overlap, path_problem, problem
+from tests.workflow.globs import agrees, alternatives, paths, patterns
 
 PATHS = paths()
 FEWER = paths(4)
+ROOMY = 3  # characters of a path that leave room for longer ones of the same pattern
 
 
 @settings(max_examples=150)
@@ -29,6 +30,44 @@ def test_two_patterns_overlap_just_if_some_path_matches_both(one: str, other: st
         assert agrees(one, witness)
         assert agrees(other, witness)
     assert (overlap(other, one) is None) == (witness is None)
+
+
+@settings(max_examples=60)
+@given(patterns.filter(lambda pattern: not problem(pattern)))
+def test_a_pattern_spells_out_just_the_folders_above_all_that_one_of_its_alternatives_means(pattern: str) -> None:
+    found = set[str]()
+    for one in alternatives(pattern):
+        meant = [path for path in PATHS if agrees(one, path)]
+        shared = set.intersection(*map(above, meant)) if meant else set(folders(one))
+        assert set(folders(one)) <= shared
+        if meant and min(map(len, meant)) <= ROOMY:
+            assert set(folders(one)) == shared
+        found |= set(folders(one))
+
+    assert found == set(folders(pattern))
+
+
+def above(path: str) -> set[str]:
+    names = path.split("/")
+    return {"/".join(names[:count]) for count in range(1, len(names))}
+
+
+@pytest.mark.parametrize(
+    "pattern, found",
+    [
+        ("web/notes/**", ["web", "web/notes"]),
+        ("web/notes/", ["web", "web/notes"]),
+        ("web/notes", ["web"]),
+        ("web/*", ["web"]),
+        ("web/*/x", ["web"]),
+        ("**/x", []),
+        ("{a,b/c}/x", ["a", "b", "b/c"]),
+        ("[.x]/y?", ["x"]),
+        ("README.md", []),
+    ],
+)
+def test_the_folders_that_a_pattern_spells_out(pattern: str, found: list[str]) -> None:
+    assert folders(pattern) == found
 
 
 @given(patterns.filter(lambda it: not problem(it)))

@@ -105,6 +105,17 @@ def spelled(pattern: str) -> list[tuple[str, ...]]:
     return [tuple(name.plain if name else "" for name in way) for way in _ways(pattern)]
 
 
+def folders(pattern: str) -> list[str]:
+    """The folders that a pattern spells out: all that one of its alternatives means lies below each of them."""
+    found: dict[str, None] = {}
+    for way in _ways(pattern):
+        last = max(at for at, name in enumerate(way) if name is not GAP)  # a gap behind it may be nothing
+        names = [_only(name) if name else "" for name in way[:last]]
+        for count in range(1, (names.index("") if "" in names else last) + 1):
+            found["/".join(names[:count])] = None
+    return list(found)
+
+
 def samples(pattern: str) -> list[str]:
     """Paths of every kind that a pattern means: gaps of several lengths, and characters that nobody would write."""
     return [
@@ -149,9 +160,19 @@ def _some(name: Name) -> str:
 
 @lru_cache(maxsize=65536)
 def _name(row: Row) -> Name:
+    return Name(row, tuple(_proper(row)), _text(row))
+
+
+def _text(row: Row) -> str:
+    """The one text that a row takes; empty if it takes several."""
     text = "".join(chr(item[0][0]) for item in row if item is not GAP and _single(item))
-    plain = text if len(text) == len(row) else ""
-    return Name(row, tuple(_proper(row)), plain)
+    return text if len(text) == len(row) else ""
+
+
+def _only(name: Name) -> str:
+    """The one name that is taken, also where it is one only because `.` and `..` are none; empty for several."""
+    texts = {_text(row) for row in name.proper}
+    return texts.pop() if len(texts) == 1 else ""
 
 
 def _proper(row: Row) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from itertools import combinations, islice
 
 from parley.workflow.blueprint import Blueprint
 from parley.workflow.ownership import claim_on_reserved, refuse_write
-from parley.workflow.patterns import matches, overlap, problem, samples
+from parley.workflow.patterns import folders, matches, overlap, problem, samples, spelled
 from parley.workflow.terms import Finding, Task, Worker, output_of
 
 MOST_PATTERNS = 1000  # of all agents together: each is held against each
@@ -23,7 +23,10 @@ def examine_scopes(design: Blueprint) -> Iterator[Finding]:
         text = f"the agents own {patterns} patterns together; {MOST_PATTERNS} are the most that can be compared"
         yield design.find("too-many-patterns", None, "agents:", text, "name folders instead of single files")
         return
-    yield from islice(_overlaps(design), MOST_OVERLAPS)
+    overlaps = list(islice(_overlaps(design), MOST_OVERLAPS))
+    yield from overlaps
+    if not overlaps:  # what two own is told first: with it most of these are mended, too
+        yield from islice(_in_the_way(design), MOST_OVERLAPS)
 
 
 def _patterns(design: Blueprint, worker: Worker) -> Iterator[Finding]:
@@ -70,6 +73,27 @@ def _overlaps(design: Blueprint) -> Iterator[Finding]:
                 remedy = f"make one of the patterns narrower, or give {shown} to one of the two"
                 yield design.find("overlap", other, theirs, text, remedy)
                 break
+
+
+def _in_the_way(design: Blueprint) -> Iterator[Finding]:
+    """Who may write a file where another's pattern spells out a folder that is not there yet."""
+    needed: dict[str, list[tuple[Worker, str]]] = {}
+    owned: dict[str, list[tuple[Worker, str]]] = {}  # by how a pattern begins: most are told apart by that
+    for worker in design.plan.doers:
+        for pattern in _sound(worker.owns):
+            for folder in folders(pattern):
+                needed.setdefault(folder, []).append((worker, pattern))
+            for name in {names[0] for names in spelled(pattern)}:
+                owned.setdefault(name, []).append((worker, pattern))
+    for folder, takers in needed.items():
+        for one, mine in (*owned.get("", ()), *owned.get(folder.partition("/")[0], ())):
+            other, theirs = next(((it, pattern) for it, pattern in takers if it is not one), (one, ""))
+            if not theirs or not matches(mine, folder) or refuse_write(design.plan, one.name, folder):
+                continue
+            if design.existing is None or not design.existing(folder):
+                text = f"it owns {mine} and may make a file {folder}, where {other.name} needs a folder for {theirs}"
+                remedy = f"add {folder} to its forbids, make {mine} narrower, or name another folder for {other.name}"
+                yield design.find("file-for-folder", one, mine, text, remedy)
 
 
 def covers(wide: str, narrow: str) -> bool:
