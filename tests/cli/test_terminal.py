@@ -46,6 +46,36 @@ def test_the_human_answers_right_there(home: Home) -> None:
     assert f"{job} WITHDRAWN: not worth it" in screen.everything.replace("\r", "")
 
 
+REVISES = r"""
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      do: [{write: {path: INTENT.md, text: "a counter\nof lines\n"}}, {assert: {artifact: INTENT.md, text: "right?"}}]
+    - match: '\[ANSWER revise\]'
+      do: [{write: {path: INTENT.md, text: "a counter\nof words\n"}}, {assert: {artifact: INTENT.md, text: "now?"}}]
+"""
+
+
+def test_an_artifact_is_read_with_what_has_changed_since_it_was_last_seen(home: Home) -> None:
+    words = [str(PARLEY), "run", "count", "--playbook", home.write("p.yaml", REVISES)]
+
+    with terminal(words, home.folder, home.env(), 100, 40) as screen:
+        screen.wait_for("a approve")
+        screen.type("v")
+        assert "since you saw it" not in screen.wait_for("of lines")
+        screen.type("v")
+        screen.type("rcount words\r")
+        screen.wait_for("now?")
+        screen.type("v")
+        seen = screen.wait_for("of words")
+        assert "changed in INTENT.md since you saw it (revise, " in seen
+        lines = [line.strip(" |\u2502") for line in seen.splitlines()]
+        assert lines.index("-of lines") < lines.index("+of words") < lines.index("of words")
+        screen.type("v")
+        screen.type("x\r")
+        assert screen.end() == 3
+
+
 def test_a_whole_job_with_a_way_back(home: Home) -> None:
     words = [str(PARLEY), "run", "x", "--playbook", home.write("p.yaml", LEADS)]
 

@@ -19,8 +19,7 @@ from parley.faces.cli import FAILED, OK
 from parley.faces.cli.bus import ShownStore, bus, pick
 from parley.faces.cli.desk import HOME, HOME_VARIABLE, Place, columns, me, one_line, place_of, print_json
 from parley.faces.cli.homes import known
-from parley.faces.cli.need import Exhibit, exhibit, lines
-from parley.faces.cli.workshop import file_of
+from parley.faces.cli.need import Exhibit, exhibit, file_of, lines
 from parley.ports import BusError, JobRow
 
 

@@ -6,19 +6,21 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from parley.adapters.worktrees import Worktrees
 from parley.engine.attention import GATE, Need
 from parley.engine.merging import WORK
+from parley.engine.projections import Asked
 from parley.engine.seen import Seen, last_seen
 from parley.faces.cli.desk import clock, columns, lasting, safe
-from parley.faces.cli.workshop import file_of
 from parley.ports import Store
 
 BEGINNING = 8  # lines of an artifact in the list
 CHANGED = 16  # lines of what has changed since, there
 WORDS = 12  # lines of what is said, there
+READ_LIMIT = 256 * 1024  # characters of an artifact, or of what has changed, that are read on a screen
 EXITS = 28  # columns of the words before a command
 _LABELS = {
     "question": "a question from {who}",
@@ -58,6 +60,19 @@ def exhibit(store: Store, trees: Worktrees, need: Need, redact: Callable[[str], 
         changed = trees.since(asked.job, asked.artifact, before, asked.digest, stat=work and not whole)
     clean = [redact(text) if text is not None else None for text in (content, changed)]
     return Exhibit(clean[0], seen, clean[1])
+
+
+def put_forward(store: Store, trees: Worktrees, need: Need, redact: Callable[[str], str]) -> tuple[str, str, str]:
+    """The same for a screen: the artifact, since when it was last seen, in words, and what has changed since."""
+    found = exhibit(store, trees, need, redact, whole=True)
+    seen = found.seen
+    since = f"{seen.ruling or 'an answer'}, {clock(seen.time)}" if seen else ""
+    return (found.content or "")[:READ_LIMIT], since, (found.changed or "")[:READ_LIMIT]
+
+
+def file_of(paths: Worktrees, asked: Asked) -> Path:
+    """Where the artifact lies that a question is about."""
+    return paths.path(asked.job, asked.workspace) / asked.artifact
 
 
 def lines(need: Need, found: Exhibit, trees: Worktrees, me: str, *, whole: bool) -> Iterator[str]:

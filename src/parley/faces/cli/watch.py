@@ -14,15 +14,13 @@ from parley.adapters.worktrees import Worktrees
 from parley.engine.attention import Need
 from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import ShownStore
-from parley.faces.cli.desk import Place, clock, columns, me, place_of, shield
+from parley.faces.cli.desk import Place, columns, me, place_of, shield
 from parley.faces.cli.listing import look
-from parley.faces.cli.need import exhibit as needed
+from parley.faces.cli.need import READ_LIMIT, put_forward
 from parley.faces.cli.start import spawn
 from parley.faces.cli.workshop import on_terminal
 from parley.faces.terminal import Ended, Exhibit, Sight, standing, watch_all
 from parley.ports import BusError
-
-READ_LIMIT = 256 * 1024  # characters of a file or a diff that are read here
 
 
 def run(words: argparse.Namespace) -> int:
@@ -67,10 +65,7 @@ def sight_of(place: Place, store: ShownStore) -> Sight:
             raise BusError(f"{store.path} was replaced; watch the new one with `parley watch`")
 
     def exhibit(need: Need) -> Exhibit:
-        found = needed(store, Worktrees(place.home, place.root), need, redact, whole=True)
-        seen = found.seen
-        since = f"{seen.ruling or 'an answer'}, {clock(seen.time)}" if seen else ""
-        return Exhibit((found.content or "")[:READ_LIMIT], since, (found.changed or "")[:READ_LIMIT])
+        return Exhibit(*put_forward(store, Worktrees(place.home, place.root), need, redact))
 
     def diff(job: str) -> str:
         trees = Worktrees(place.home, place.root)

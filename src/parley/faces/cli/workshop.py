@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -22,7 +21,7 @@ from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
 from parley.adapters.worktrees import Worktrees
 from parley.config import Settings
-from parley.engine.attention import exits_of
+from parley.engine.attention import exits_of, of_question
 from parley.engine.budgets import remedies
 from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
@@ -34,6 +33,7 @@ from parley.faces.cli.delivered import lines
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import deliver, job_document
 from parley.faces.cli.homes import remember
+from parley.faces.cli.need import file_of, put_forward
 from parley.faces.cli.notices import notices_of
 from parley.faces.cli.preparing import Preparing
 from parley.faces.cli.runners import at_home, runners
@@ -105,16 +105,17 @@ def conduct(
     screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
     try:
         if screen:
-            files, paths = JobFiles(place.home), Worktrees(place.home)
+            files, paths, redact = JobFiles(place.home), Worktrees(place.home), looking.secrets.redact
             # a face of its own, imported when it is asked for: the others do without what it draws with
-            with import_module("parley.faces.terminal").TerminalView(
+            face = import_module("parley.faces.terminal")
+            with face.TerminalView(
                 looking,
                 files,
                 jobs[0],
                 me(),
                 lambda asked: file_of(paths, asked),
+                lambda asked: face.Exhibit(*put_forward(looking, paths, of_question(asked), redact)),
                 hands_off=beside is not None,
-                redact=looking.secrets.redact,
             ) as view:
                 ends = drive(engine, jobs, Both(view, beside), stay=True)
         else:
@@ -208,11 +209,6 @@ def put_as_branch(place: Place, job: str) -> None:
 def result_of(place: Place, job: str) -> str:
     """Where a job's work lies."""
     return str(Worktrees(place.home).path(job, f"job:{job}"))
-
-
-def file_of(paths: Worktrees, asked: Asked) -> Path:
-    """Where the artifact lies that a question is about."""
-    return paths.path(asked.job, asked.workspace) / asked.artifact
 
 
 def print_question(asked: Asked, place: Place) -> None:

@@ -198,18 +198,21 @@ def _said(event: Event) -> tuple[str, str]:
 
 
 def question_page(asked: Asked, found: Exhibit) -> Page:
+    """A page with the question."""
+    return Page(f"{asked.asker} asks", question_lines(asked, found, asked.artifact))
+
+
+def question_lines(asked: Asked, found: Exhibit, file: str) -> Iterable[Line]:
     """The question in full, what has changed in the file that it is about, and the file."""
-    lines: list[Line] = [(line, "bold") for line in asked.body.splitlines()]
+    yield from ((line, "bold") for line in asked.body.splitlines())
     if found.since:
-        lines += [("", ""), *_since(asked, found)]
+        yield "", ""
+        yield from _since(asked, found)
     if asked.artifact:
-        lines += [
-            ("", ""),
-            (f"{asked.artifact}:", "dim"),
-            ("", ""),
-            *((line, "") for line in found.content.splitlines()),
-        ]
-    return Page(f"{asked.asker} asks", lines)
+        yield "", ""
+        yield f"{file}:", "dim"
+        yield "", ""
+        yield from ((line, "") for line in found.content.splitlines())
 
 
 def diff_page(job: str, text: str, asked: Asked | None = None, found: Exhibit | None = None) -> Page:

@@ -23,14 +23,15 @@ from parley.engine.projections import Asked, Present, Thread, tree, with_progres
 from parley.engine.session import Closed, give_answer, leave
 from parley.engine.signs import alarms
 from parley.faces.terminal.keys import Keys
+from parley.faces.terminal.pages import question_lines
 from parley.faces.terminal.questions import Choice, about, choices, words_of
 from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, told, wrapped
-from parley.ports import Files, Store
+from parley.faces.terminal.sight import Exhibit
+from parley.ports import Files, Store, WorkspaceError
 
 DRAW_SECONDS = 0.25
 READ_SECONDS = 0.1  # a job that does much is read no more often than people see
 MESSAGES = 200
-READ_LIMIT = 64 * 1024  # characters of a file that is read here
 LINE = 400
 
 LEAVING = "Ctrl-C leaves; the job can be gone on with later"
@@ -53,12 +54,12 @@ class TerminalView:
         job: str,
         by: str,
         place: Callable[[Asked], Path],
+        exhibit: Callable[[Asked], Exhibit],
         *,
         hands_off: bool = False,
-        redact: Callable[[str], str] = str,
     ) -> None:
         self._hands_off = hands_off
-        self._redact = redact
+        self._exhibit = exhibit
         self._store, self._files, self._job, self._by, self._place = store, files, job, by, place
         self._follower = Follower(store, job)
         self._lines: deque[Text] = deque(maxlen=MESSAGES)
@@ -183,17 +184,14 @@ class TerminalView:
         self._offset = max(0, min(self._offset + step, last))
 
     def _text(self, asked: Asked) -> list[str]:
-        """The question in full, and the artifact that it is about."""
-        lines = [*asked.body.splitlines(), ""]
-        if asked.artifact:
-            path = self._place(asked)
-            try:
-                with path.open(encoding="utf-8", errors="replace") as file:
-                    # redacted before it is cut: half a secret is one too
-                    lines += [f"{path}:", "", *self._redact(file.read(2 * READ_LIMIT))[:READ_LIMIT].splitlines()]
-            except OSError as error:
-                lines.append(f"{path}: {error.strerror}")
-        return lines
+        """The question in full, what has changed in the artifact that it is about, and the artifact."""
+        if not asked.artifact:
+            return asked.body.splitlines()
+        try:
+            found = self._exhibit(asked)
+        except WorkspaceError as trouble:
+            return [*asked.body.splitlines(), "", f"{self._place(asked)}: {trouble}"]
+        return [text for text, _ in question_lines(asked, found, str(self._place(asked)))]
 
     # ---- what is asked of the job ------------------------------------------------------------
 
