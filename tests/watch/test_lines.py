@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.text import Text
@@ -191,6 +192,20 @@ def test_of_a_thousand_jobs_only_those_on_the_screen_are_looked_into(tmp_path: P
     overview.press("G")
     assert "job00499" in overview.draw(80, 22)[-1].plain
     assert len(store.looked) <= 11
+    store.close()
+
+
+def test_where_nothing_is_asked_the_key_for_an_answer_says_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, said = SqliteStore(tmp_path), list[str]()
+    store.create(JobRow("job1", "a request", "me", 1.0, 1.0, "PLAN", 1, 0, 0, 0, "scripted", "{}"))
+    watch = Watch(sight_of(store, tmp_path, lambda: glance(tmp_path)))
+    monkeypatch.setattr(watch, "say", said.append)
+    overview = Overview(watch, nothing)
+    overview.read()
+    overview.press("a")
+    assert said == ["job1 asks nothing; go on: parley resume job1"]
     store.close()
 
 

@@ -12,7 +12,7 @@ from parley.engine.attention import BUDGET, STALL, UNATTENDED, Need, needs
 from parley.engine.budgets import PARALLEL, standing
 from parley.engine.chronicle import Follower, concerns
 from parley.engine.projections import TERMINAL, Asked, Present, Thread, tree, with_progress
-from parley.faces.terminal.errands import ERRANDS, confirm
+from parley.faces.terminal.errands import ERRANDS, confirm, settle
 from parley.faces.terminal.overview import ENDS, end_words
 from parley.faces.terminal.pages import Reading, question_page
 from parley.faces.terminal.prompt import Prompt
@@ -99,6 +99,8 @@ class Closeup:
         elif key in ERRANDS:
             name = next((thread.agent for _, thread in self._threads if thread.id == self._thread), "")
             ERRANDS[key](self._watch, self._job, self._thread, name)
+        elif key == "a":
+            settle(self._watch, self._job, self._shown)
         else:
             return False
         return True

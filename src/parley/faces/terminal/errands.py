@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from parley.engine.attention import GATE, needs
+from parley.engine.attention import BUDGET, GATE, Need, needs
 from parley.engine.budgets import remedies, standing
 from parley.engine.projections import TERMINAL, Present
 from parley.faces.terminal.pages import Conversation, Reading, diff_page
@@ -76,6 +76,18 @@ def spend(watch: Watch, job: str, thread: str, name: str) -> None:
     else:
         more = remedies(job, lines[0])[0].rpartition(" ")[2]
         watch.ask(Prompt("raise the budget", lambda text, way: watch.deeds.raise_budget(job, text), typed=more))
+
+
+def settle(watch: Watch, job: str, need: Need | None) -> None:
+    """What `a` does where nothing can be answered: raise the budget that is spent, or say what helps."""
+    if need is None:
+        watch.say(f"{job} asks nothing")
+    elif need.kind == BUDGET:
+        spend(watch, job, "", "")
+    elif need.asked is not None:
+        watch.say(f"only {need.decider}, who started {job}, can answer")
+    else:
+        watch.say(f"{job} asks nothing; {need.exits[0].words}: {need.exits[0].command}")
 
 
 def withdraw(watch: Watch, job: str, thread: str, name: str) -> None:

@@ -16,7 +16,7 @@ from parley.adapters.glance import Glimpse
 from parley.engine.attention import GATE, QUESTION, Need, needs
 from parley.engine.budgets import Tally, total
 from parley.engine.projections import TERMINAL, Present, Thread, with_progress
-from parley.faces.terminal.errands import ERRANDS
+from parley.faces.terminal.errands import ERRANDS, settle
 from parley.faces.terminal.screen import clean, rule, spread, team, turn_words
 from parley.faces.terminal.watch import Screen, Watch
 
@@ -250,10 +250,11 @@ class Overview:
         self._chosen = self._entries[self._at].job if self._entries else ""
 
     def _answer(self) -> None:
-        if any(need.asked for need in self._needs(self._chosen)):
+        found = self._needs(self._chosen)
+        if any(need.asked for need in found):
             self._watch.open(self._open_job(self._chosen))
         else:
-            self._watch.say(f"{self._chosen} asks nothing")
+            settle(self._watch, self._chosen, found[0] if found else None)
 
     def keys(self) -> list[str]:
         """What can be pressed."""

@@ -239,7 +239,7 @@ HELP = """\
 the list
   up down j k        choose a job
   Enter              open it
-  a                  answer what it asks
+  a                  answer what it asks; raise its budget where that is what it waits for
 
 a job, in the list or opened
   c                  read its conversation
