@@ -54,6 +54,15 @@ def test_an_answer_to_somebody_elses_job_is_refused_whatever_the_environment_say
     assert home.question() == question
 
 
+def test_a_yes_to_a_plain_question_is_told_to_approve_nothing(home: Home) -> None:
+    home.start("agents:\n  intent-lead:\n    - {match: 'INTENT', do: [{ask: {text: 'is INTENT.md right?'}}]}\n")
+
+    done = home.here("answer", home.question(), "--approve")
+
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "your yes is the answer to what was asked; it approves no artifact"
+
+
 def test_whoever_stands_in_is_the_deciders_own_only_where_the_decider_said_so() -> None:
     stage = Stage(book(), yes=True).run()
 

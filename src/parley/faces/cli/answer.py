@@ -78,6 +78,8 @@ def _outcome(store: SqliteStore, asked: Asked, key: str, words: argparse.Namespa
         print(f"answered {asked.id}; nobody works on the job now, go on with: parley resume {asked.job}")
     else:
         print(f"{note} {asked.id}")
+    if asked.kind == "question" and words.verdict == "approve" and not words.json:
+        print("your yes is the answer to what was asked; it approves no artifact")
     if asked.superseded and not words.json:
         print(f"{asked.artifact} was put forward anew since: the verdict that counts is the one on {asked.superseded}")
     return FAILED if note.startswith((LATE, REFUSED)) else OK
