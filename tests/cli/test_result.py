@@ -93,6 +93,50 @@ def test_merge_goes_on_top_of_what_the_user_has_done_meanwhile(user: Home) -> No
     assert (user.folder / "PLAN.md").read_text() == "plan"
 
 
+def unnamed(user: Home) -> Home:
+    """The same user, whose git has no name for them, and no host to make one of."""
+    for key in ("user.name", "user.email"):
+        git(user.folder, "config", "--unset", key)
+    git(user.folder, "config", "user.useConfigOnly", "true")
+    user.environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    return user
+
+
+def test_merge_takes_the_name_that_the_users_environment_gives(user: Home) -> None:
+    for who in ("AUTHOR", "COMMITTER"):
+        user.environment |= {f"GIT_{who}_NAME": "grace", f"GIT_{who}_EMAIL": "grace@example.org"}
+
+    done = user.run("merge", job_of(user))
+
+    assert done.code == 0, done
+    assert git(user.folder, "log", "-1", "--format=%an %cn") == "grace grace\n"
+
+
+def test_without_any_name_merge_moves_the_branch_on_as_long_as_no_commit_is_needed(user: Home) -> None:
+    done = unnamed(user).run("merge", job_of(user))
+
+    assert done.code == 0, done
+    assert (user.folder / "hello.txt").read_text() == "hello"
+    assert git(user.folder, "log", "-1", "--format=%an %s") == "parley Say hello\n"
+    assert user.here("merge", job_of(user), "--json").document["before"]
+
+
+def test_without_any_name_a_merge_that_needs_a_commit_says_what_to_do(user: Home) -> None:
+    write(user.folder, {"mine": "mine"})
+    git(user.folder, "add", "-A")
+    git(user.folder, "commit", "-qm", "mine")
+    before = fingerprint(user.folder)
+
+    done = unnamed(user).run("merge", job_of(user))
+
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"parley: {job_of(user)} was not merged: git does not know who you are;"
+        ' tell it with `git config user.name "…"` and user.email\n'
+    )
+    assert {name for name in before if fingerprint(user.folder)[name] != before[name]} == {".git/config"}
+
+
 @pytest.mark.parametrize(
     "how, said",
     [

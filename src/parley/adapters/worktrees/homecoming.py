@@ -17,6 +17,7 @@ from parley.adapters.worktrees.source import Source
 from parley.ports import WorkspaceError
 
 SHOWN = 5
+IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")
 
 
 class WontMerge(WorkspaceError):
@@ -101,15 +102,29 @@ class _User:
 
     def merge(self, found: delivery.Delivered, head: str) -> None:
         """Merge a commit; nothing is changed where that fails."""
-        how = ("--no-ff", "-m", f"Merge {found.branch}") if head else ()
+        named = self._named()
+        if head and not named and not self._leads_on(head, found.commit):
+            raise WontMerge('git does not know who you are; tell it with `git config user.name "…"` and user.email')
+        how = ("--no-ff", "-m", f"Merge {found.branch}") if head and named else ()
         done = self._git("merge", "--quiet", "--no-edit", *how, found.commit)
         if done.returncode:
             if (self._source.git_dir / "MERGE_HEAD").exists():
                 self._git("merge", "--abort")
             raise WontMerge(f"git would not merge {found.branch}: {last_line(done)}; nothing was changed")
 
+    def _named(self) -> bool:
+        """Whether git has a name to make a commit with; without one it can still move a branch on."""
+        return all(self._git("var", f"GIT_{who}_IDENT").returncode == 0 for who in ("AUTHOR", "COMMITTER"))
+
+    def _leads_on(self, head: str, commit: str) -> bool:
+        return self._git("merge-base", "--is-ancestor", head, commit).returncode == 0
+
     def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        # who the user is may stand there, and where their settings are; which repository is meant may not
+        kept = IDENTITY if self._owner else (*IDENTITY, "GIT_CONFIG_")
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(kept)
+        }
         if self._owner is not None:
             with contextlib.suppress(KeyError):
                 environment["HOME"] = pwd.getpwuid(self._owner.st_uid).pw_dir
