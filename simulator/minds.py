@@ -6,24 +6,64 @@ It is drawn by a chance of its own, so that a seed's run is otherwise what it wa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from parley.core.terms import Kind
-from parley.decisions import Decided, Guess
+from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 from parley.engine.names import number_of
 from parley.engine.records import ANSWERED
 from parley.engine.remembering import PLAYBOOK
 from parley.ports import InputRow, MessageRow, Store
 from simulator.scenario import Rule
-from simulator.world import BEGINNING, SimDecisions
+from simulator.world import BEGINNING, Fuse
 
 SHARE = 0.3  # of the runs that have a memory
 HUMAN = "me"
 DAY = 86_400.0
 STATES = ("INTENT", "PLAN", "EXECUTE")
+
+
+class SimDecisions:
+    """What is remembered of the human, in a memory that may fail: it outlives every process."""
+
+    def __init__(self, rng: Random, failing: float = 0.0) -> None:
+        self.kept: dict[tuple[str, str, str], Decided] = {}
+        self.failures = 0
+        self.fuse = Fuse(None, rng)
+        self._rng = rng
+        self._failing = failing
+
+    def remember(self, decided: Sequence[Decided]) -> None:
+        """All or nothing; what is there stays."""
+        self._may_fail()
+
+        def act() -> None:
+            for one in decided:
+                key = one.job, one.question, one.framing
+                self.kept.setdefault(key, replace(one, id="/".join(key)))
+
+        self.fuse.burn("remember", act)
+
+    def recall(self, human: str, state: str, kind: str, text: str, limit: int) -> list[Recalled]:
+        """Those that share most words with the text."""
+        found = self.past(human, state, kind, text)
+        return sorted(found, key=lambda one: (-one.likeness, -one.decided.time))[:limit]
+
+    def past(self, human: str, state: str, kind: str, text: str) -> list[Recalled]:
+        """All, oldest first."""
+        self._may_fail()
+        wanted = set(text.split())
+        heard = [one for one in self.kept.values() if one.human == human and one.verdict is not None]
+        shared = ((one, len(wanted & set(f"{one.asked} {one.excerpt}".split()))) for one in heard)
+        return [Recalled(one, count / max(1, len(wanted))) for one, count in shared]
+
+    def _may_fail(self) -> None:
+        if self._failing and self._rng.random() < self._failing:
+            self.failures += 1
+            raise MemoryTrouble("the memory is damaged; put a copy back")
 
 
 @dataclass(frozen=True)

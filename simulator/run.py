@@ -28,21 +28,11 @@ from parley.engine.stand_in import answer_key
 from parley.engine.world import World
 from parley.ports import Duplicate, JobRow, LostOwnership, Owned
 from simulator import budgets
+from simulator.agents import SimTurns
+from simulator.disk import SimDisk, SimFiles, SimWorkspace
 from simulator.minds import fault, mind
 from simulator.scenario import Scenario, scenario
-from simulator.world import (
-    BEGINNING,
-    Crash,
-    Fuse,
-    Schedule,
-    SimClock,
-    SimDisk,
-    SimFiles,
-    SimIds,
-    SimStore,
-    SimTurns,
-    SimWorkspace,
-)
+from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
 JOB = "sim"
 CRANKS = 20_000

@@ -14,7 +14,9 @@ from parley.engine.engine import Engine
 from parley.engine.roster import charter_of
 from parley.engine.world import World
 from parley.ports import JobRow
-from simulator.world import BEGINNING, Fuse, Schedule, SimClock, SimDisk, SimFiles, SimIds, SimTurns, SimWorkspace
+from simulator.agents import SimTurns
+from simulator.disk import SimDisk, SimFiles, SimWorkspace
+from simulator.world import BEGINNING, Fuse, Schedule, SimClock, SimIds
 from tests.budgets.test_jobs import budget, fan
 from tests.engine.stage import Stage
 

@@ -43,20 +43,10 @@ from parley.ports import (
     StepRow,
     TurnEvent,
 )
-from simulator.world import (
-    BEGINNING,
-    Crash,
-    Fuse,
-    Schedule,
-    SimClock,
-    SimDecisions,
-    SimDisk,
-    SimFiles,
-    SimIds,
-    SimStore,
-    SimTurns,
-    SimWorkspace,
-)
+from simulator.agents import SimTurns
+from simulator.disk import SimDisk, SimFiles, SimWorkspace
+from simulator.minds import SimDecisions
+from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
 SHIPPED = {name: to_json(role) for name, role in shipped().items()}
 

@@ -14,7 +14,7 @@ from parley.engine.holds import STALL
 from parley.engine.liveness import vitals
 from parley.engine.projections import Present, with_progress
 from parley.ports import Progress
-from simulator.world import SimFiles
+from simulator.disk import SimFiles
 from tests.engine.stage import JOB, YES, Stage, always, asserts, book, close, on, say, send, sleep, write
 
 LEAD = "intent-lead"

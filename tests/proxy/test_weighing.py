@@ -19,7 +19,8 @@ from parley.engine.discretion import message_row
 from parley.engine.proxying import draw_of
 from parley.engine.redaction import Secrets
 from parley.engine.stand_in import answer_key
-from simulator.world import BEGINNING, SimDecisions
+from simulator.minds import SimDecisions
+from simulator.world import BEGINNING
 from tests.engine.stage import (
     INTENT,
     YES,

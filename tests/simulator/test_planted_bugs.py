@@ -17,7 +17,7 @@ from parley.engine import budgets, calls, endings, engine, inputs, liveness, orc
 from parley.engine.live import LiveJob
 from parley.engine.turn import Turn
 from parley.ports import Commit, InputRow, Spent
-from simulator import world
+from simulator import agents
 from simulator.run import Failed, simulate
 
 SEEDS = range(300)
@@ -130,7 +130,7 @@ def test_a_late_call_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_process_that_is_not_cancelled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work goes on after a withdrawal."""
-    monkeypatch.setattr(world.SimTurns, "cancel", lambda self, job, turn: None)
+    monkeypatch.setattr(agents.SimTurns, "cancel", lambda self, job, turn: None)
     assert "still running" in found()
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from parley.adapters.worktrees import Worktrees
 from parley.ports import Scope, Workspace
-from simulator.world import Fuse, SimDisk, SimWorkspace
+from simulator.disk import SimDisk, SimWorkspace
+from simulator.world import Fuse
 
 JOB, ROOT, CHILD = "j1", "job:j1", "dispatch:c1"
 OUTPUT = "orchestration/agents/web/task_output/page"

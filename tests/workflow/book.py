@@ -11,7 +11,7 @@ from parley.engine.audit import audit
 from parley.ports import Kept, Scope
 from parley.workflow.flow import Flow
 from parley.workflow.slots import current
-from simulator.world import SimWorkspace
+from simulator.disk import SimWorkspace
 from tests.engine.stage import (
     JOB,
     Action,

@@ -1,0 +1,207 @@
+"""The simulated agents: the scripted agent's own player, stepped in process by the schedule, with faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from parley.adapters import player as scripted
+from parley.adapters.memory import MemoryStore
+from parley.ports import Called, Ended, Order, Progress, TurnEvent
+from parley.workflow.claims import refuse_at
+from simulator.disk import SimDisk
+from simulator.world import Fuse, Schedule
+
+
+@dataclass
+class Actor:
+    """An agent's turn under way."""
+
+    order: Order
+    script: Generator[scripted.Effect, scripted.Reply, scripted.Ending]
+    dies_at: int | None  # after how many steps it is lost
+    stalls: bool
+    steps: int = 0
+    calls: int = 0
+    alive: bool = True
+
+
+class SimTurns:
+    """Turns in process: the scripted agent's own player, stepped by the schedule, with faults."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        disk: SimDisk,
+        rng: Random,
+        fuse: Fuse,
+        faults: Mapping[str, float],
+        outside: MemoryStore,
+    ) -> None:
+        self.schedule = schedule
+        self.outside = outside  # the bus as somebody else sees it
+        self.disk = disk
+        self.rng = rng
+        self.faults = faults
+        self.running: dict[tuple[str, str], Actor] = {}
+        self.over = False  # the process that this belongs to has died
+        self.late_calls_accepted: list[str] = []
+        self.unrecorded: list[str] = []  # turns that were submitted before the bus knew of them
+        self._fuse = fuse
+        self._events: list[TurnEvent] = []
+        self._ghosts: set[tuple[str, str]] = set()
+
+    def hosts(self) -> tuple[str, ...]:
+        """Here."""
+        return ("here",)
+
+    def reclaim(self, job: str) -> None:
+        """What an earlier process left running died with it in this world."""
+
+    def rest(self, job: str) -> None:
+        """Nothing is kept ready."""
+
+    def chance(self, fault: str) -> bool:
+        """Whether a fault strikes now."""
+        return self.rng.random() < self.faults.get(fault, 0.0)
+
+    def submit(self, order: Order) -> None:
+        """Start a turn."""
+        self._fuse.burn("submit", lambda: self._start(order))
+
+    def _start(self, order: Order) -> None:
+        if (order.job, order.turn) in self.running:
+            return
+        if not any(row.turn == order.turn and row.epoch == order.epoch for row in self.outside.load(order.job).turns):
+            self.unrecorded.append(order.turn)
+        script = scripted.play(
+            scripted.Order(
+                order.agent,
+                None if order.rules == "null" else tuple(json.loads(order.rules)),
+                order.message,
+                order.state,
+                order.visit,
+                json.loads(order.handle) if order.handle else {},
+                order.may_ask,
+                "",
+            )
+        )
+        dies = self.rng.randrange(4) if self.chance("agent dies") else None
+        actor = Actor(order, script, dies, self.chance("agent stalls"))
+        self.running[order.job, order.turn] = actor
+        self.schedule.after(order.time_limit_seconds, lambda: self._expire(actor))
+        self.schedule.after(self.rng.random(), lambda: self._step(actor, None))
+
+    def _step(self, actor: Actor, reply: scripted.Reply | None) -> None:
+        if self.over or not actor.alive:
+            return
+        actor.steps += 1
+        if actor.stalls:
+            return
+        if actor.dies_at is not None and actor.steps > actor.dies_at:
+            self._end(actor, fault="it was killed by signal 9")
+            return
+        try:
+            effect = next(actor.script) if reply is None else actor.script.send(reply)
+        except StopIteration as stop:
+            self._end(actor, stop.value)
+            return
+        self._carry_out(actor, effect)
+
+    def _carry_out(self, actor: Actor, effect: scripted.Effect) -> None:
+        order = actor.order
+        delay = self.rng.random() * 0.5
+        if isinstance(effect, scripted.Crash):
+            self._end(actor, fault=f"it was killed by signal {effect.signal}")
+        elif isinstance(effect, scripted.Call):
+            actor.calls += 1
+            self._events.append(Called(order.job, order.turn, order.token, actor.calls, effect.tool, dict(effect.args)))
+        else:
+            ok, text = True, ""
+            if isinstance(effect, scripted.Sleep):
+                delay = effect.seconds
+            elif isinstance(effect, scripted.Write):
+                text = refuse_at(order.site, effect.path)
+                ok = not text and self.disk.write(order.site.workspace, effect.path, effect.text)
+            name = type(effect).__name__.lower()
+            tool = name if isinstance(effect, scripted.Shell) else ""
+            self._events.append(Progress(order.job, order.turn, name, tool, tool))
+            self.schedule.after(delay, lambda: self._go_on(actor, scripted.Reply(ok, text, {}), tool))
+
+    def _go_on(self, actor: Actor, reply: scripted.Reply, tool: str) -> None:
+        if tool and actor.alive and not self.over:
+            self._events.append(Progress(actor.order.job, actor.order.turn, "", tool, tool, over=True))
+        self._step(actor, reply)
+
+    def _end(self, actor: Actor, ending: scripted.Ending | None = None, fault: str = "") -> None:
+        actor.alive = False
+        order = actor.order
+        self.running.pop((order.job, order.turn), None)
+        ended = Ended(
+            order.job,
+            order.turn,
+            order.epoch,
+            ending.text if ending else "",
+            json.dumps(ending.handle, sort_keys=True) if ending else "",
+            {"turns": 1.0, **(ending.usage if ending else {})},
+            fault,
+        )
+        self._events.append(ended)
+        if self.chance("doubled end"):
+            self._events.append(ended)
+        self._haunt(actor)
+
+    def _haunt(self, actor: Actor) -> None:
+        """A process that outlived its turn makes one more call."""
+        if not self.chance("late call"):
+            return
+        order = actor.order
+        self._ghosts.add((order.job, order.turn))
+
+        def late() -> None:
+            self._events.append(
+                Called(order.job, order.turn, order.token, 99, "Send", {"thread": "dispatcher", "text": "late"})
+            )
+
+        self.schedule.after(self.rng.random() * 3, late)
+
+    def _expire(self, actor: Actor) -> None:
+        if actor.alive and not self.over:
+            self._end(actor, fault="it took too long")
+
+    def cancel(self, job: str, turn: str) -> None:
+        """End a turn: nothing of it happens after this."""
+
+        def act() -> None:
+            actor = self.running.pop((job, turn), None)
+            if actor is not None:
+                actor.alive = False
+                self._haunt(actor)
+            self._events = [e for e in self._events if (e.job, e.turn) != (job, turn) or isinstance(e, Called)]
+
+        self._fuse.burn("cancel", act)
+
+    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
+        """Answer a call; a call from beyond its turn must be refused."""
+        actor = self.running.get((job, turn))
+        if actor is None or number != actor.calls:
+            if ok:
+                self.late_calls_accepted.append(f"{job}/{turn}: {text}")
+            return
+        self.schedule.after(self.rng.random() * 0.2, lambda: self._step(actor, scripted.Reply(ok, text, dict(data))))
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        """What happens next, in this world's time."""
+        until = self.schedule.clock.time + timeout_seconds
+        while not self._events and self.schedule.step(until):
+            pass
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        """All turns end with their process."""
+        self.over = True
+        self.running.clear()

@@ -1,0 +1,298 @@
+"""The simulated disk: workspaces, snapshots, records. It outlives every process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from parley.ports import Change, Kept, Merge, Outcome, Scope, Site
+from simulator.world import Fuse
+
+OUTCOME = ".parley/outcome.json"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What a workspace and its parent came to have in common, when, and by a merge into whom."""
+
+    moment: int
+    parent: str  # empty: by a beginning, or a refresh
+    files: dict[str, str]
+
+
+class SimDisk:
+    """The files of all processes: workspaces, snapshots, records. It outlives every process."""
+
+    def __init__(self) -> None:
+        self.work: dict[tuple[str, str], dict[str, str]] = {}
+        self.trees: dict[str, dict[str, str]] = {}
+        self.tips: dict[tuple[str, str], dict[str, str]] = {}  # what each workspace has committed
+        self.shared: dict[tuple[str, str], list[Shared]] = {}  # what each came to have in common with its parent
+        self.moments: dict[tuple[str, str, str], int] = {}  # when each workspace last had each tree
+        self.moment = 0
+        self.lost: dict[str, str] = {}
+        self.records: dict[tuple[str, str], str] = {}
+        self.streams: dict[tuple[str, str], list[str]] = {}
+
+    def share(self, job: str, name: str, parent: str, files: Mapping[str, str]) -> None:
+        """A workspace and its parent have these files in common now; `parent`: it was merged into that one."""
+        self.moment += 1
+        self.shared.setdefault((job, name), []).append(Shared(self.moment, parent, dict(files)))
+
+    def base(self, job: str, name: str) -> dict[str, str]:
+        """What a workspace has in common with its parent."""
+        found = self.shared.get((job, name), [])
+        return found[-1].files if found else {}
+
+    def take_back(self, job: str, parent: str, tree: str) -> None:
+        """A workspace goes back to a tree: what was merged into it since then is not there any more."""
+        since = self.moments.get((job, parent, tree), 0)
+        for (its_job, _), events in self.shared.items():
+            if its_job == job:
+                events[:] = [one for one in events if one.parent != parent or one.moment <= since]
+
+    def write(self, place: str, path: str, text: str) -> bool:
+        """What an agent writes; whether it may."""
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts:
+            return False
+        job, _, name = place.partition("|")
+        self.work.setdefault((job, name), {})[path] = text
+        return True
+
+
+def _put(files: dict[str, str], path: str, text: str | None) -> None:
+    if text is None:
+        files.pop(path, None)
+    else:
+        files[path] = text
+
+
+def _own(path: str, scope: Scope | None) -> bool:
+    """Whether a file is the protocol's own, so that no merge takes it."""
+    if path in ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME):
+        return True
+    return path.startswith("orchestration/") and not (scope is not None and (scope.design or "/task_output/" in path))
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class SimWorkspace:
+    """Workspaces on the simulated disk."""
+
+    def __init__(self, disk: SimDisk, fuse: Fuse) -> None:
+        self.disk = disk
+        self._fuse = fuse
+
+    def reclaim(self, job: str) -> None:
+        """Nothing is ever locked."""
+
+    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
+        """Make a workspace ready."""
+        seed = dict(self.disk.work.get((job, parent), {})) if name.startswith("dispatch:") else {}
+
+        def act() -> None:
+            if (job, name) not in self.disk.work:
+                self.disk.work[job, name] = seed
+                self.disk.trees[f"{job}|{name}"] = dict(seed)
+                self.disk.tips[job, name] = dict(seed)
+                self.disk.share(job, name, "", seed)
+
+        self._fuse.burn("prepare", act)
+        return Site(f"{job}|{name}")
+
+    def clear_outcome(self, job: str, name: str) -> None:
+        """No outcome record is there."""
+        self._fuse.burn("clear outcome", lambda: self.disk.work.get((job, name), {}).pop(OUTCOME, None))
+
+    def read_outcome(self, job: str, name: str) -> Outcome | None:
+        """The outcome record."""
+        text = self.disk.work.get((job, name), {}).get(OUTCOME)
+        if text is None:
+            return None
+        try:
+            said = json.loads(text)
+        except ValueError:
+            return Outcome(problem="the outcome record is not JSON")
+        if not isinstance(said, dict) or not isinstance(said.get("outcome"), str):
+            return Outcome(problem="the outcome record names no outcome")
+        return Outcome(said["outcome"], str(said.get("reason", "")))
+
+    def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
+        """Keep what is there."""
+        files = {path: text for path, text in self.disk.work.get((job, name), {}).items() if path != OUTCOME}
+        left = self._keep_out(job, name, files, scope) if scope is not None else ()
+        tree = _digest(files)
+
+        def act() -> None:
+            self.disk.trees[tree] = files
+            self.disk.tips[job, name] = files
+            self.disk.moments[job, name, tree] = self.disk.moment
+
+        self._fuse.burn("snapshot", act)
+        return Kept(tree, left)
+
+    def _keep_out(self, job: str, name: str, files: dict[str, str], scope: Scope) -> tuple[str, ...]:
+        """Put back what is not allowed."""
+        before = self.disk.tips.get((job, name), {})
+        paths = sorted({*files, *before})
+        found = {path: scope.allowed(path) for path in paths if files.get(path) != before.get(path)}
+        refused = {path: why for path, why in found.items() if why}
+        there = self.disk.work.get((job, name), {})
+
+        def act() -> None:
+            self.disk.lost.setdefault(f"{job}|{name}|left", json.dumps(there, sort_keys=True))
+            for path in refused:
+                _put(there, path, before.get(path))
+
+        if refused:
+            self._fuse.burn("keep out", act)
+            for path in refused:
+                _put(files, path, before.get(path))
+        return tuple(f"{path}: {why}" for path, why in refused.items())
+
+    def read(self, job: str, name: str, path: str, most: int = 1_000_000) -> str | None:
+        """A file."""
+        text = self.disk.work.get((job, name), {}).get(path)
+        return text if text is not None and len(text.encode("utf-8", "replace")) <= most else None
+
+    def write(self, job: str, name: str, files: Mapping[str, str | None]) -> None:
+        """The protocol's own files."""
+        if (job, name) not in self.disk.work:
+            return
+        there = self.disk.work[job, name]
+        if all(there.get(path) == text for path, text in files.items()):
+            return
+        tip = dict(self.disk.tips.get((job, name), {}))
+
+        def put(some: Iterable[str]) -> None:
+            for path in some:
+                _put(there, path, files[path])
+                _put(tip, path, files[path])
+            self.disk.tips[job, name] = tip
+
+        self._fuse.burn("write files", lambda: put(files), lambda: put(list(files)[: len(files) // 2]))
+
+    def listing(self, job: str, name: str, folder: str) -> tuple[str, ...]:
+        """The files below a folder."""
+        prefix = f"{folder}/" if folder else ""
+        return tuple(sorted(path for path in self.disk.work.get((job, name), {}) if path.startswith(prefix)))
+
+    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
+        """Digests of the artifacts."""
+        files = self.disk.work.get((job, name), {})
+        return {a: hashlib.sha256(files[a].encode()).hexdigest()[:16] for a in artifacts if a in files}
+
+    def restore(self, job: str, name: str, tree: str, lost: str) -> None:
+        """Put a tree back."""
+
+        def act() -> None:
+            if (job, name) not in self.disk.work:
+                return
+            self.disk.lost[f"{job}|{name}|{lost}"] = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
+            self.disk.work[job, name] = dict(self.disk.trees[tree or f"{job}|{name}"])
+            self.disk.tips[job, name] = dict(self.disk.work[job, name])
+            self.disk.take_back(job, name, tree)
+
+        self._fuse.burn("restore", act)
+
+    def abandon(self, job: str, name: str, lost: str) -> None:
+        """Keep what is there."""
+        files = json.dumps(self.disk.work.get((job, name), {}), sort_keys=True)
+        self._fuse.burn("abandon", lambda: self.disk.lost.__setitem__(f"{job}|{name}|{lost}", files))
+
+    def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
+        """Bring a subteam's files up."""
+        files = self.disk.work.get((job, name), {})
+        above = self.disk.work.setdefault((job, parent), {})
+        base = self.disk.base(job, name)
+        changed = [
+            path
+            for path in files
+            if not _own(path, scope) and above.get(path) != files[path] and (not scope or base.get(path) != files[path])
+        ]
+        refused = {path: why for path in changed if scope is not None and (why := scope.allowed(path))}
+        brought = {path: files[path] for path in changed if path not in refused}
+
+        def act() -> None:
+            above.update(brought)
+            self.disk.share(job, name, parent, files)
+
+        self._fuse.burn("merge", act)
+        commits = (_digest(files), _digest(above)) if brought else ()
+        return Merge(tuple(brought), (), (), commits, tuple(f"{path}: {why}" for path, why in refused.items()))
+
+    def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
+        """Bring a parent's files down, where the child has not changed them."""
+        above = self.disk.work.get((job, parent), {})
+        files = self.disk.work.setdefault((job, name), {})
+        base = self.disk.base(job, name)
+        newer = {
+            path: text
+            for path, text in above.items()
+            if files.get(path) != text and files.get(path) == base.get(path) and path != OUTCOME
+        }
+
+        def act() -> None:
+            files.update(newer)
+            self.disk.share(job, name, "", base | newer)
+            self.disk.tips[job, name] = self.disk.tips.get((job, name), {}) | newer
+
+        self._fuse.burn("refresh", act)
+        return Merge(tuple(newer), commits=(_digest(above), _digest(files)) if newer else ())
+
+    def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
+        """How an artifact begins."""
+        return self.disk.work.get((job, name), {}).get(artifact, "")[:length]
+
+    def unresolved(self, job: str, name: str) -> list[str]:
+        """No conflict is left: whoever merges last wins."""
+        return []
+
+    def retire(self, job: str, name: str) -> None:
+        """Keep what is there under what it was."""
+        files = self.disk.work.get((job, name), {})
+        self._fuse.burn("retire", lambda: self.disk.lost.__setitem__(f"{job}|{name}", json.dumps(files)))
+
+    def changes(self, job: str) -> list[Change]:
+        """Nobody asks."""
+        return []
+
+
+class SimFiles:
+    """Records and streams on the simulated disk."""
+
+    def __init__(self, disk: SimDisk, fuse: Fuse) -> None:
+        self.disk = disk
+        self._fuse = fuse
+
+    def home(self, job: str) -> Path:
+        """Nowhere real."""
+        return Path("/nowhere") / job
+
+    def write_state(self, job: str, name: str, text: str) -> None:
+        """Whole or not at all."""
+        self._fuse.burn(f"write {name}", lambda: self.disk.records.__setitem__((job, name), text))
+
+    def append(self, job: str, stream: str, lines: Sequence[str]) -> None:
+        """Lines, of which a crash may cut off the end."""
+        there = self.disk.streams.setdefault((job, stream), [])
+
+        def half() -> None:
+            there.extend(lines[:-1])
+            there.append(lines[-1][: len(lines[-1]) // 2])
+
+        self._fuse.burn("append", lambda: there.extend(lines), half)
+
+    def tail(self, job: str, stream: str) -> list[str]:
+        """The last lines."""
+        return self.disk.streams.get((job, stream), [])[-200:]
+
+    def write_outcome(self, job: str, name: str, text: str) -> None:
+        """Keep an outcome record."""
+        self.write_state(job, f"outcomes/{name}", text)
