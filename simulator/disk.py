@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from parley.ports import Change, Kept, Merge, Outcome, Scope, Site
+from parley.ports import Change, Conflict, Kept, Merge, Outcome, Scope, Site
 from simulator.world import Fuse
 
 OUTCOME = ".parley/outcome.json"
+MARKER = "<<<<<<<"
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,19 @@ def _own(path: str, scope: Scope | None) -> bool:
     if path in ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME):
         return True
     return path.startswith("orchestration/") and not (scope is not None and (scope.design or "/task_output/" in path))
+
+
+def _conflicts(base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[Conflict]:
+    """What both sides have made different of what they had in common."""
+    return [
+        Conflict(path, ours[path], text)
+        for path, text in theirs.items()
+        if path in ours and ours[path] not in (base.get(path), text)
+    ]
+
+
+def _marked(conflict: Conflict) -> str:
+    return f"{MARKER} {conflict.ours} | {conflict.theirs}"
 
 
 def _digest(files: Mapping[str, str]) -> str:
@@ -207,17 +221,20 @@ class SimWorkspace:
         self._fuse.burn("abandon", lambda: self.disk.lost.__setitem__(f"{job}|{name}|{lost}", files))
 
     def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
-        """Bring a subteam's files up."""
+        """Bring a subteam's files up; what both sides have changed has both of them in it afterwards."""
         files = self.disk.work.get((job, name), {})
         above = self.disk.work.setdefault((job, parent), {})
         base = self.disk.base(job, name)
         changed = [
             path
-            for path in files
-            if not _own(path, scope) and above.get(path) != files[path] and (not scope or base.get(path) != files[path])
+            for path, text in files.items()
+            if not _own(path, scope) and text not in (above.get(path), base.get(path))
         ]
         refused = {path: why for path in changed if scope is not None and (why := scope.allowed(path))}
         brought = {path: files[path] for path in changed if path not in refused}
+        conflicts = [Conflict(path, above.get(path), text) for path, text in brought.items() if MARKER in text]
+        conflicts += _conflicts(base, above, {path: text for path, text in brought.items() if MARKER not in text})
+        brought |= {conflict.path: _marked(conflict) for conflict in conflicts}
 
         def act() -> None:
             above.update(brought)
@@ -225,34 +242,36 @@ class SimWorkspace:
 
         self._fuse.burn("merge", act)
         commits = (_digest(files), _digest(above)) if brought else ()
-        return Merge(tuple(brought), (), (), commits, tuple(f"{path}: {why}" for path, why in refused.items()))
+        kept_out = tuple(f"{path}: {why}" for path, why in refused.items())
+        return Merge(tuple(brought), tuple(conflicts), (), commits, kept_out)
 
     def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
-        """Bring a parent's files down, where the child has not changed them."""
+        """Bring a parent's files down; with `clean` only where that leaves no conflict."""
         above = self.disk.work.get((job, parent), {})
         files = self.disk.work.setdefault((job, name), {})
         base = self.disk.base(job, name)
-        newer = {
-            path: text
-            for path, text in above.items()
-            if files.get(path) != text and files.get(path) == base.get(path) and path != OUTCOME
-        }
+        changed = {path: text for path, text in above.items() if text != base.get(path) and path != OUTCOME}
+        newer = {path: text for path, text in changed.items() if files.get(path) == base.get(path)}
+        conflicts = _conflicts(base, files, {path: text for path, text in changed.items() if not _own(path, None)})
+        if clean and conflicts:
+            return Merge((), tuple(conflicts))
+        newer |= {conflict.path: _marked(conflict) for conflict in conflicts}
 
         def act() -> None:
             files.update(newer)
-            self.disk.share(job, name, "", base | newer)
+            self.disk.share(job, name, "", base | newer | {one.path: above[one.path] for one in conflicts})
             self.disk.tips[job, name] = self.disk.tips.get((job, name), {}) | newer
 
         self._fuse.burn("refresh", act)
-        return Merge(tuple(newer), commits=(_digest(above), _digest(files)) if newer else ())
+        return Merge(tuple(newer), tuple(conflicts), commits=(_digest(above), _digest(files)) if newer else ())
 
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """How an artifact begins."""
         return self.disk.work.get((job, name), {}).get(artifact, "")[:length]
 
     def unresolved(self, job: str, name: str) -> list[str]:
-        """No conflict is left: whoever merges last wins."""
-        return []
+        """The paths that still have both sides in them."""
+        return sorted(path for path, text in self.disk.work.get((job, name), {}).items() if MARKER in text)
 
     def retire(self, job: str, name: str) -> None:
         """Keep what is there under what it was."""

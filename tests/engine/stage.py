@@ -10,7 +10,7 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -30,11 +30,9 @@ from parley.engine.stand_in import answer_key
 from parley.engine.world import Silence, World
 from parley.ports import (
     Called,
-    Conflict,
     Ended,
     JobRow,
     Kept,
-    Merge,
     MessageRow,
     Notices,
     Order,
@@ -200,11 +198,8 @@ class StageTurns(SimTurns):
         return injected or super().events(timeout_seconds)
 
 
-MARKER = "<<<<<<<"
-
-
 class StageWorkspace(SimWorkspace):
-    """The simulator's workspaces, in which two sides may also get into each other's way, and one may grow too large."""
+    """The simulator's workspaces, of which one may grow too large."""
 
     most_files = 10
 
@@ -212,23 +207,6 @@ class StageWorkspace(SimWorkspace):
         if len(self.disk.work.get((job, name), {})) > self.most_files:
             raise OverQuota(f"there are more than {self.most_files} files in {name}; remove some")
         return super().snapshot(job, name, text, scope)
-
-    def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
-        """What both sides made different since the child began becomes a conflict, with both in the parent's file."""
-        base = self.disk.trees.get(f"{job}|{name}", {})
-        ours, theirs = dict(self.disk.work.get((job, parent), {})), self.disk.work.get((job, name), {})
-        merged = super().merge(job, name, parent, scope)
-        found = []
-        for path in merged.paths:
-            mine, other = ours.get(path), theirs[path]
-            if mine is not None and mine != base.get(path) and other != base.get(path):
-                found.append(Conflict(path, mine, other))
-                self.disk.work[job, parent][path] = f"{MARKER} {mine} | {other}"
-        clean = tuple(path for path in merged.paths if path not in {conflict.path for conflict in found})
-        return replace(merged, paths=clean, conflicts=tuple(found))
-
-    def unresolved(self, job: str, name: str) -> list[str]:
-        return sorted(path for path, text in self.disk.work.get((job, name), {}).items() if MARKER in text)
 
 
 # ---- the stage -------------------------------------------------------------------------------------

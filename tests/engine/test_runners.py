@@ -217,9 +217,10 @@ def test_a_conflict_further_down_reaches_whoever_closes() -> None:
     helper = [on("help", write("same.txt", "of the helper"), say("helped"))]
     stage = Stage(book(execute=execute, human=YES, squad=squad, helper=helper)).run()
     assert stage.state == "DONE"
-    (told,) = [text for text in stage.told("project-lead") if text.startswith("[MERGE conflict]")]
+    told, carried = [text for text in stage.told("project-lead") if text.startswith("[MERGE conflict]")]
     assert "of the squad" in told
     assert "of the helper" in told
+    assert carried.startswith("[MERGE conflict] squad")
     assert stage.files()["same.txt"] == "of both"
 
 

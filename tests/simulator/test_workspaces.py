@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from parley.adapters.worktrees import Worktrees
-from parley.ports import Scope, Workspace
+from parley.ports import Merge, Scope, Workspace
 from simulator.disk import SimDisk, SimWorkspace
 from simulator.world import Fuse
 
@@ -94,3 +94,41 @@ def test_what_another_brought_comes_down_and_is_nobodys_change(pair: Pair) -> No
         merged = world.merge(JOB, CHILD, ROOT, WEB)
         assert (merged.paths, merged.kept_out) == (("web/page",), ())
     pair.same()
+
+
+def test_what_both_sides_have_changed_is_a_conflict_until_somebody_settles_it(pair: Pair) -> None:
+    pair.put(CHILD, {"web/page": "of the child", "web/new": "2"})
+    pair.put(ROOT, {"web/page": "of the root"})
+    for world in pair.worlds:
+        world.snapshot(JOB, CHILD, "turn", WEB)
+        world.snapshot(JOB, ROOT, "theirs")
+        kept_apart = world.refresh(JOB, CHILD, ROOT, clean=True)
+        assert (kept_apart.paths, [one.path for one in kept_apart.conflicts]) == ((), ["web/page"])
+    pair.same()
+    for world in pair.worlds:
+        merged = world.merge(JOB, CHILD, ROOT, WEB)
+        assert sorted(merged.paths) == ["web/new", "web/page"]
+        (conflict,) = merged.conflicts
+        sides = [str(side).strip() for side in (conflict.ours, conflict.theirs)]
+        assert (conflict.path, sides) == ("web/page", ["of the root", "of the child"])
+        assert world.unresolved(JOB, ROOT) == ["web/page"]
+    pair.put(ROOT, {"web/page": "of both"})
+    for world in pair.worlds:
+        world.snapshot(JOB, ROOT, "settled")
+        assert world.unresolved(JOB, ROOT) == []
+        assert world.merge(JOB, CHILD, ROOT, WEB) == Merge()
+    pair.same()
+
+
+def test_a_conflict_that_a_child_is_given_and_leaves_open_is_open_above_as_well(pair: Pair) -> None:
+    pair.put(CHILD, {"web/page": "of the child"})
+    pair.put(ROOT, {"web/page": "of the root"})
+    for world in pair.worlds:
+        world.snapshot(JOB, CHILD, "turn", WEB)
+        world.snapshot(JOB, ROOT, "theirs")
+        assert [one.path for one in world.refresh(JOB, CHILD, ROOT).conflicts] == ["web/page"]
+        assert world.unresolved(JOB, CHILD) == ["web/page"]
+        world.snapshot(JOB, CHILD, "turn", WEB)
+        merged = world.merge(JOB, CHILD, ROOT, WEB)
+        assert [one.path for one in merged.conflicts] == ["web/page"]
+        assert world.unresolved(JOB, ROOT) == ["web/page"]
