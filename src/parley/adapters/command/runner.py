@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from parley.adapters.boundary import Boundary
+from parley.adapters.carrier import Carriers, Tell
 from parley.adapters.command.agents import Agent
 from parley.adapters.command.turn import Turn
-from parley.ports import Ended, Order, TurnEvent
+from parley.ports import Ended, Order
 
 PATIENCE_SECONDS = 60.0  # that a program may wait for its provider inside a turn
 
@@ -33,9 +34,9 @@ class CommandRunner:
     ) -> None:
         self.agents = agents
         self._boundary, self._instruct, self._patience = boundary, instruct, patience_seconds
-        self._turns: dict[tuple[str, str], Turn] = {}
+        self._turns: Carriers[Turn] = Carriers()
 
-    def start(self, order: Order, tell: Callable[[TurnEvent], None]) -> None:
+    def start(self, order: Order, tell: Tell) -> None:
         """Begin a turn."""
         agent = self.agents.get(order.runner)
         if agent is None:
@@ -45,25 +46,20 @@ class CommandRunner:
             )
             tell(Ended(order.job, order.turn, order.epoch, handle=order.handle, fault=fault, hard=True))
             return
-        turn = Turn(order, agent, self._boundary, self._instruct(order), tell, self._patience)
-        self._turns = {key: other for key, other in self._turns.items() if not other.over}
-        self._turns[order.job, order.turn] = turn
-        turn.start()
+        self._turns.start(Turn(order, agent, self._boundary, self._instruct(order), tell, self._patience))
 
     def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
         """Answer a call."""
-        if (job, turn) in self._turns:
-            self._turns[job, turn].reply(number, ok, text, data)
+        if (found := self._turns.get(job, turn)) is not None:
+            found.reply(number, ok, text, data)
 
     def cancel(self, job: str, turn: str) -> None:
         """End a turn and all its processes."""
-        if (found := self._turns.pop((job, turn), None)) is not None:
-            found.cancel()
+        self._turns.cancel(job, turn)
 
     def rest(self, job: str) -> None:
         """Nothing is kept ready between turns."""
 
     def close(self) -> None:
         """End every turn."""
-        for job, turn in list(self._turns):
-            self.cancel(job, turn)
+        self._turns.close()

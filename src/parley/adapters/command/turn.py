@@ -6,22 +6,21 @@ import contextlib
 import json
 import os
 import selectors
-import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, ClassVar, cast
 
 from parley.adapters.boundary import Boundary, Cage, Caged, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
+from parley.adapters.carrier import Carrier, Tell
 from parley.adapters.command import caller, codex, rollout, room
 from parley.adapters.command.agents import Agent, AgentError, filled, program
 from parley.adapters.command.hatch import Hatch
 from parley.adapters.command.output import PARK_SECONDS, SHOWN, CodexJson, Text, parked, seconds_of
-from parley.ports import BoundaryError, Called, Ended, Order, Progress, TurnEvent
+from parley.ports import BoundaryError, Called, Ended, Order, Progress
 
 BIN = Path(__file__).resolve().parent / "bin"
 BRIDGE = "parley.adapters.command.bridge"
@@ -36,8 +35,10 @@ DRAIN_LIMIT = 64 << 20
 _CHUNK = 1 << 16
 
 
-class Turn:
-    """Runs in a thread of its own. Its Ended is the last thing told, unless it was cancelled."""
+class Turn(Carrier):
+    """Starts the program, listens to it, and answers its calls."""
+
+    hopeless: ClassVar[tuple[type[Exception], ...]] = (BoundaryError, AgentError)
 
     def __init__(
         self,
@@ -45,30 +46,18 @@ class Turn:
         agent: Agent,
         boundary: Boundary,
         instructions: str,
-        tell: Callable[[TurnEvent], None],
+        tell: Tell,
         patience_seconds: float,
     ) -> None:
-        self.order, self.agent = order, agent
-        self._boundary, self._instructions, self._told = boundary, instructions, tell
+        super().__init__(order, tell)
+        self.agent = agent
+        self._boundary, self._instructions = boundary, instructions
         self._patience = patience_seconds
-        self._lock = threading.RLock()
-        self._cancelled = False
         self._lines = 0
         self._signed = time.monotonic()
         self._hatch: Hatch | None = None
-        self._wake, self._woken = socket.socketpair()
         self._before = _Handle.read(order.handle, agent.name)
         self._output = CodexJson(self._progress) if agent.output == "codex-json" else Text(agent.handle)
-        self._thread = threading.Thread(target=self._run, name=f"parley-turn-{order.turn}", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    @property
-    def over(self) -> bool:
-        """Whether its end has been told."""
-        return self._thread.ident is not None and not self._thread.is_alive()
 
     def reply(self, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
         """Answer a call."""
@@ -76,20 +65,7 @@ class Turn:
             if self._hatch is not None:
                 self._hatch.reply(number, ok, text, data)
 
-    def cancel(self) -> None:
-        """End it, and wait until it has ended. Nothing of it is told any more."""
-        with self._lock:
-            self._cancelled = True
-        with contextlib.suppress(OSError):
-            self._wake.send(b".")
-        self._thread.join()
-
     # ---- in its own thread -----------------------------------------------------------------------
-
-    def _tell(self, event: TurnEvent) -> None:
-        with self._lock:
-            if not self._cancelled:
-                self._told(event)
 
     def _progress(self, text: str, tool: str = "", use: str = "", over: bool = False) -> None:
         self._lines += 1
@@ -117,23 +93,7 @@ class Turn:
         order = self.order
         self._tell(Called(order.job, order.turn, order.token, number, tool, arguments))
 
-    def _run(self) -> None:
-        order = self.order
-        ended = Ended(order.job, order.turn, order.epoch, handle=order.handle)
-        try:
-            ended = self._play(ended)
-        except (BoundaryError, AgentError) as error:
-            ended = replace(ended, fault=str(error), hard=True)
-        except OSError as error:
-            ended = replace(ended, fault=f"it could not be run: {error}")
-        except Exception as error:  # noqa: BLE001 - whatever it was, whoever waits for this turn has to be told
-            ended = replace(ended, fault=f"its runner failed: {type(error).__name__}: {error}")
-        finally:
-            self._wake.close()
-            self._woken.close()
-        self._tell(ended)
-
-    def _play(self, ended: Ended) -> Ended:
+    def _carry_out(self, ended: Ended) -> Ended:
         order = self.order
         with room.Room(order.home) as folder:
             cage = self._cage()
