@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from parley.engine.discretion import message_row, step_row
+from parley.engine.redaction import Secrets
 from parley.workflow.terms import instructions_of
 from tests.engine.stage import Action, Rule, always, asserts, on, outcome, say, sleep, write
 from tests.workflow.book import LEAD, PLAN_FILE, YES, Workflow, doer, note, output, plan, resolve
@@ -222,6 +224,20 @@ def test_one_approval_covers_the_plan_that_is_run_and_the_work_that_comes_of_it(
     assert "+Mind lib." in asked.body
     assert stage.files()[instructions_of("one")] == mended
     assert dict(stage.record.approved)["PLAN.md"] == json.loads(asked.meta)["digest"]
+
+
+def test_a_secret_in_changed_instructions_is_in_nothing_that_is_shown() -> None:
+    made = f"- `{output('one')}`: text"
+    leaky = write(instructions_of("one"), f"{instructions('one', '- nothing', made)}\nThe key is planted-key-1.\n")
+    stage = changed(on(r"^\[ESCALATION\]", *designed(AFTER, leaky), ANSWER))
+    secrets = Secrets([("A_KEY", "planted-key-1")])
+    shown = [
+        *(message_row(row, secrets) for row in stage.messages()),
+        *(step_row(row, secrets) for row in stage.steps()),
+    ]
+
+    assert "planted-key-1" in repr((stage.messages(), stage.steps()))
+    assert "planted-key-1" not in repr(shown)
 
 
 def test_what_the_architect_changes_after_it_was_put_forward_does_not_come_into_force() -> None:

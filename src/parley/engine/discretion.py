@@ -46,6 +46,9 @@ WORDS = frozenset(
         "gaps",
         "plan",
         "draft",
+        "instructions",
+        "diff",
+        "workflow",
     }
 )
 # Terms that hold such words, and at which place.

@@ -157,7 +157,7 @@ class Executor(CodeAgent):
                 case Restore(tree, why):
                     self.world.workspace.restore(self.live.job, self.workspace, tree, f"{self.turn}-{why}")
                 case Adopt(draft):
-                    files = {PLAN: draft.plan, **dict(draft.told)}
+                    files = {PLAN: draft.plan, **dict(draft.instructions)}
                     self.world.workspace.write(self.live.job, self.workspace, files)
             if not act.works:
                 executor.advance(act)
@@ -190,7 +190,7 @@ class Executor(CodeAgent):
         if not left.plan or left.gaps:
             return left
         try:
-            self.proposal = self.propose(Draft(left.plan, left.told))
+            self.proposal = self.propose(Draft(left.plan, left.instructions))
         except (Refused, WorkspaceError) as refused:
             return replace(left, gaps=(str(refused),))
         return left
@@ -201,7 +201,7 @@ class Executor(CodeAgent):
         So the one approval that lets it come into force is the one that the work's gate asks for. Raises Refused.
         """
         live, workspace = self.live, self.world.workspace
-        drafted = {PLAN: draft.plan, **dict(draft.told)}
+        drafted = {PLAN: draft.plan, **dict(draft.instructions)}
         design = designs.design_in(self.world, live.job, self.workspace, drafted)
         plan = workspace.contents(live.job, self.workspace, (designs.PLAN_MD,)).get(designs.PLAN_MD, "")
         digest = bound(plan, design.blueprint) if design and plan else ""

@@ -268,8 +268,8 @@ def _architect(live: LiveJob, world: World, turn: Turn, flow: Flow, workspace: s
         told = _instructions(live, world, text, workspace, own)
         left["plan"] = text
         if told:
-            left["told"] = [[path, now] for path, _, now in told]
-            left["more"] = texts.fit("\n".join(difference(was, now, path, path) for path, was, now in told))
+            left["instructions"] = [[path, now] for path, _, now in told]
+            left["diff"] = texts.fit("\n".join(difference(was, now, path, path) for path, was, now in told))
         gaps = design_gaps(live, world, workspace)
         gaps += [f"{path}: {LATE_ROLE}" for path in drafts_beyond(world, live.job, workspace, own)]
         if gaps:

@@ -60,7 +60,7 @@ def propose(act: Conduct, draft: Draft, more: str = "") -> None:
         "verifier has seen the change. Approve it, or say what to revise. It holds when you have approved it, and is "
         f"then the plan that the work is held against. All that it changes:\n\n{whole[:MOST_DIFF]}{cut}"
     )
-    ask(act, Pending("plan", "", draft.plan, draft.told), body)
+    ask(act, Pending("plan", "", draft.plan, draft.instructions), body)
 
 
 def difference(before: str, after: str, was: str, now: str) -> str:

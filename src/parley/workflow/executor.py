@@ -29,8 +29,8 @@ class Left:
     resolves: tuple[Mapping[str, Any], ...] = ()
     problems: tuple[str, ...] = ()  # what of its files was not taken
     plan: str = ""  # a plan that it has changed
-    told: tuple[tuple[str, str], ...] = ()  # instructions that it has changed with the plan
-    more: str = ""  # what it has changed beside the plan
+    instructions: tuple[tuple[str, str], ...] = ()  # those that it has changed with the plan
+    diff: str = ""  # of these
     gaps: tuple[str, ...] = ()  # what the design check says of that
 
     @classmethod
@@ -47,8 +47,8 @@ class Left:
             tuple(worker.get("resolves", ())),
             tuple(worker.get("problems", ())),
             worker.get("plan", ""),
-            tuple((str(path), str(text)) for path, text in worker.get("told", ())),
-            worker.get("more", ""),
+            tuple((str(path), str(text)) for path, text in worker.get("instructions", ())),
+            worker.get("diff", ""),
             tuple(worker.get("gaps", ())),
         )
 
@@ -118,7 +118,7 @@ def hear(act: Conduct, thread: str, left: Left) -> None:
         case "integrator":
             checking.integrated(act, talk)
         case _:
-            helping.advised(act, talk, left.resolves, Draft(left.plan, left.told), left.gaps, left.more)
+            helping.advised(act, talk, left.resolves, Draft(left.plan, left.instructions), left.gaps, left.diff)
 
 
 def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:

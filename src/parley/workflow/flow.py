@@ -111,7 +111,7 @@ class Draft:
     """A plan that the architects have changed, with all that is approved with it: nothing else comes into force."""
 
     plan: str
-    told: tuple[tuple[str, str], ...] = ()  # instructions that are changed too: path and text
+    instructions: tuple[tuple[str, str], ...] = ()  # those that are changed too: path and text
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +121,12 @@ class Pending:
     about: str  # plan, failed, unresolved, stalled
     agent: str = ""
     text: str = ""  # the plan that is to come into force
-    told: tuple[tuple[str, str], ...] = ()  # and the instructions, path and text, that change with it
+    instructions: tuple[tuple[str, str], ...] = ()  # those that change with it: path and text
 
     @property
     def draft(self) -> Draft:
         """The plan, with what changes with it."""
-        return Draft(self.text, self.told)
+        return Draft(self.text, self.instructions)
 
 
 @dataclass(slots=True)
