@@ -244,6 +244,8 @@ def test_what_the_architect_changes_after_it_was_put_forward_does_not_come_into_
     stage = waiting(on(r"^\[INTERVENE", write(instructions_of("one"), "Do as you like."), say("so")))
     before = stage.files(stage.thread("workflow-architect"))[instructions_of("one")]
     stage.intervene("mind the time", stage.flow.thread).run()
+    stage.kill()  # and what was put forward is still what comes into force
+    stage.run()
     assert stage.files(stage.thread("workflow-architect"))[instructions_of("one")] == "Do as you like."
     stage.approve(CHANGED)
 
