@@ -476,6 +476,8 @@ class Engine:
         spoilt, live.spoilt = live.spoilt, []
         for workspace, turn in spoilt:
             self.world.workspace.restore(live.job, workspace, live.kept.get(tree_slot(workspace), ""), turn)
+            if workspace == live.thread:  # with what the lost turn wrote went all that was told there meanwhile
+                orchestration.all_again(live)
         abandoned, live.abandoned = live.abandoned, []
         for workspace, turn in abandoned:
             self.world.workspace.abandon(live.job, workspace, turn)
