@@ -126,6 +126,8 @@ class SimTurns:
             elif isinstance(effect, scripted.Write):
                 text = refuse_at(order.site, effect.path)
                 ok = not text and self.disk.write(order.site.workspace, effect.path, effect.text)
+            elif isinstance(effect, scripted.Shell):
+                self.disk.run(order.site.workspace, effect.command)
             name = type(effect).__name__.lower()
             tool = name if isinstance(effect, scripted.Shell) else ""
             self._events.append(Progress(order.job, order.turn, name, tool, tool))

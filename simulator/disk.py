@@ -64,6 +64,12 @@ class SimDisk:
         self.work.setdefault((job, name), {})[path] = text
         return True
 
+    def run(self, place: str, command: str) -> None:
+        """What a shell does there: `put PATH TEXT` writes a file, and asks nobody; all else does nothing."""
+        word, *rest = command.split(" ", 2)
+        if word == "put" and len(rest) == 2:
+            self.write(place, *rest)
+
 
 def _put(files: dict[str, str], path: str, text: str | None) -> None:
     if text is None:
@@ -92,7 +98,8 @@ def _marked(conflict: Conflict) -> str:
     return f"{MARKER} {conflict.ours} | {conflict.theirs}"
 
 
-def _digest(files: Mapping[str, str]) -> str:
+def digest(files: Mapping[str, str]) -> str:
+    """What files are known by."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -108,7 +115,7 @@ class SimWorkspace:
 
     def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
         """Make a workspace ready."""
-        seed = dict(self.disk.work.get((job, parent), {})) if name.startswith("dispatch:") else {}
+        seed = dict(self.disk.tips.get((job, parent), {})) if name.startswith("dispatch:") else {}
 
         def act() -> None:
             if (job, name) not in self.disk.work:
@@ -141,7 +148,7 @@ class SimWorkspace:
         """Keep what is there."""
         files = {path: text for path, text in self.disk.work.get((job, name), {}).items() if path != OUTCOME}
         left = self._keep_out(job, name, files, scope) if scope is not None else ()
-        tree = _digest(files)
+        tree = digest(files)
 
         def act() -> None:
             self.disk.trees[tree] = files
@@ -222,7 +229,7 @@ class SimWorkspace:
 
     def merge(self, job: str, name: str, parent: str, scope: Scope | None = None) -> Merge:
         """Bring a subteam's files up; what both sides have changed has both of them in it afterwards."""
-        files = self.disk.work.get((job, name), {})
+        files = self.disk.tips.get((job, name), {})  # what is not committed stays out
         above = self.disk.work.setdefault((job, parent), {})
         base = self.disk.base(job, name)
         changed = [
@@ -238,16 +245,17 @@ class SimWorkspace:
 
         def act() -> None:
             above.update(brought)
+            self.disk.tips[job, parent] = {path: text for path, text in above.items() if path != OUTCOME}
             self.disk.share(job, name, parent, files)
 
         self._fuse.burn("merge", act)
-        commits = (_digest(files), _digest(above)) if brought else ()
+        commits = (digest(files), digest(above)) if brought else ()
         kept_out = tuple(f"{path}: {why}" for path, why in refused.items())
         return Merge(tuple(brought), tuple(conflicts), (), commits, kept_out)
 
     def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
         """Bring a parent's files down; with `clean` only where that leaves no conflict."""
-        above = self.disk.work.get((job, parent), {})
+        above = self.disk.tips.get((job, parent), {})
         files = self.disk.work.setdefault((job, name), {})
         base = self.disk.base(job, name)
         changed = {path: text for path, text in above.items() if text != base.get(path) and path != OUTCOME}
@@ -263,7 +271,7 @@ class SimWorkspace:
             self.disk.tips[job, name] = self.disk.tips.get((job, name), {}) | newer
 
         self._fuse.burn("refresh", act)
-        return Merge(tuple(newer), tuple(conflicts), commits=(_digest(above), _digest(files)) if newer else ())
+        return Merge(tuple(newer), tuple(conflicts), commits=(digest(above), digest(files)) if newer else ())
 
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """How an artifact begins."""

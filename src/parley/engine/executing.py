@@ -59,7 +59,11 @@ class Executor(CodeAgent):
 
     def conduct(self, flow: Flow) -> Conduct:
         """What this turn decides from."""
-        return Conduct(flow, reports.limits_of(self.live), int(self.now), self.open, self.workspace)
+        return Conduct(flow, reports.limits_of(self.live), int(self.now), self.open, self.workspace, self.kept)
+
+    def kept(self, workspace: str) -> str:
+        """The tree that a worker's last turn left."""
+        return self.live.kept.get(tree_slot(workspace), "")
 
     # ---- what has come -----------------------------------------------------------------------
 

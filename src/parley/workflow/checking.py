@@ -23,8 +23,8 @@ MOST_OUTPUT = 4000  # characters of a command's output that are kept
 def check(act: Conduct, agent: str) -> None:
     """A doer is ready: run its commands in a tree of their own, then let its verifier judge."""
     worker, workspace = act.worker(agent), act.member(agent).workspace
+    act.happen("check", agent=agent, step="proving", tree=act.kept(workspace))
     if worker.acceptance.commands:
-        act.happen("check", agent=agent, step="proving")
         about = f"{agent}, round {len(act.member(agent).standing.rounds) + 1}"
         body = words.commands(worker.acceptance.commands, worker.time_limit_seconds, about)
         act.open("prover", agent, PROVER, body, workspace, "check")
@@ -127,8 +127,13 @@ def failed(act: Conduct, agent: str, body: str, why: str) -> None:
 
 
 def merge_next(act: Conduct) -> None:
-    """Merges are serial: the next one begins when none goes on. Who has not read the newest goes back first."""
+    """Merges are serial: the next one begins when none goes on. Who has not read the newest goes back first.
+
+    So does what was changed since it was looked at: nothing is merged that its verifier has not seen.
+    """
     flow = act.flow
+    for agent in [name for name in flow.mergeable if act.kept(act.member(name).workspace) != act.member(name).tree]:
+        act.happen("check", agent=agent, step="")
     for agent in [name for name in flow.mergeable if act.member(name).stale]:
         moving.sent_back(act, agent)
     if flow.merging is None and flow.mergeable and act.make_room():
@@ -250,6 +255,13 @@ def call_off(act: Conduct, agent: str) -> None:
     for talk in list(act.flow.talks.values()):
         if talk.agent == agent and talk.kind in ("prover", "verifier"):
             act.close(talk.thread)
+
+
+def take_back(act: Conduct, agent: str) -> None:
+    """A doer's output is neither checked nor merged any more."""
+    call_off(act, agent)
+    if act.flow.merging is not None and act.flow.merging.agent == agent:
+        undo_merge(act, f"{agent} has gone on working")
 
 
 def lost(act: Conduct, talk: Talk, fault: str) -> None:

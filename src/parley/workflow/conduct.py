@@ -99,6 +99,7 @@ class Conduct:
     now: int
     new: Callable[[], str]  # a name that nobody has
     tree: str = ""  # the executor's own workspace
+    kept: Callable[[str], str] = lambda _: ""  # the tree of a workspace at its last turn's end
     events: list[Event] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)

@@ -155,7 +155,8 @@ def _check(flow: Flow, event: Event) -> set[str]:
     if member.standing.status is not Status.READY:
         raise Illegal(f"{event['agent']} is not ready for verification")
     proofs = tuple(read(Proof, proof) for proof in event.get("proofs", ()))
-    become(flow, replace(member, checking=event["step"], proofs=proofs or member.proofs))
+    tree = str(event.get("tree", member.tree))
+    become(flow, replace(member, checking=event["step"], proofs=proofs or member.proofs, tree=tree))
     return {f"agent {event['agent']}"}
 
 

@@ -128,6 +128,14 @@ def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:
     if status is Status.STALLED:  # it lives after all
         act.move(agent, Status.WORKING, "it shows life again")
         status = Status.WORKING
+    if status is Status.READY:  # the human has put it to work: what is being checked is not what there is now
+        checking.take_back(act, agent)
+        act.move(agent, Status.WORKING, "it has gone on working")
+        status = Status.WORKING
+    if status is Status.BLOCKED:
+        for note in left.notes:
+            act.put_note(agent, note)
+        moving.hand_up(act, agent)
     if status not in AT_WORK:
         return
     for note in left.notes:

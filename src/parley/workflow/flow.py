@@ -64,6 +64,7 @@ class Member:
     standing: Standing
     workspace: str = ""  # it outlives the conversation
     checking: str = ""  # proving, judging, or waiting to be merged
+    tree: str = ""  # of the workspace, as it is checked
     proofs: tuple[Proof, ...] = ()  # of the round that goes on
     since: int = 0  # the number of the event that last changed its status: first come, first served
     given_up: bool = False  # the workflow goes on without it

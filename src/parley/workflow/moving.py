@@ -81,6 +81,11 @@ def pass_on(act: Conduct, body: str) -> None:
 def block(act: Conduct, agent: str, reason: str) -> None:
     """A doer can't go on by itself."""
     act.move(agent, Status.BLOCKED, reason)
+    hand_up(act, agent)
+
+
+def hand_up(act: Conduct, agent: str) -> None:
+    """What a doer asks of others is kept with its task, so that going in circles is noticed."""
     task = act.worker(agent).task_id
     known = {asked.note_id for asked in act.flow.history.get(task, ())}
     for note in of_status(act.session(agent), NoteStatus.ESCALATED):
