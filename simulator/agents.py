@@ -115,7 +115,7 @@ class SimTurns:
         order = actor.order
         delay = self.rng.random() * 0.5
         if isinstance(effect, scripted.Crash):
-            self._end(actor, fault=f"it was killed by signal {effect.signal}")
+            self._end(actor, fault=f"it was killed by signal {effect.signal}", remembered=effect.handle)
         elif isinstance(effect, scripted.Call):
             actor.calls += 1
             self._events.append(Called(order.job, order.turn, order.token, actor.calls, effect.tool, dict(effect.args)))
@@ -138,7 +138,13 @@ class SimTurns:
             self._events.append(Progress(actor.order.job, actor.order.turn, "", tool, tool, over=True))
         self._step(actor, reply)
 
-    def _end(self, actor: Actor, ending: scripted.Ending | None = None, fault: str = "") -> None:
+    def _end(
+        self,
+        actor: Actor,
+        ending: scripted.Ending | None = None,
+        fault: str = "",
+        remembered: Mapping[str, Any] | None = None,
+    ) -> None:
         actor.alive = False
         order = actor.order
         self.running.pop((order.job, order.turn), None)
@@ -150,6 +156,7 @@ class SimTurns:
             json.dumps(ending.handle, sort_keys=True) if ending else "",
             {"turns": 1.0, **(ending.usage if ending else {})},
             fault,
+            remembered=json.dumps(remembered, sort_keys=True) if remembered else "",
         )
         self._events.append(ended)
         if self.chance("doubled end"):

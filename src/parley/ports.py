@@ -334,6 +334,7 @@ class Ended:
     boundary: Mapping[str, Any] = field(default_factory=dict)  # how the agent's process was confined, for the audit
     hard: bool = False  # trying again would end the same way: a boundary that does not hold
     parked_seconds: float = 0.0  # the turn was lost to a limit of the provider's: it may be tried again after this
+    remembered: str = ""  # by an agent that played its own death: the handle that its next try goes on from
 
 
 TurnEvent = Called | Progress | Ended

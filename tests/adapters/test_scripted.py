@@ -106,6 +106,27 @@ def test_a_rule_acts_once_unless_it_repeats() -> None:
     assert said == ["once", "always", "always"]
 
 
+def test_a_rule_that_died_gives_way_to_the_next_and_acts_again_where_there_is_none() -> None:
+    dies, dies_too = rule("go", {"crash": 9}), rule("go", {"send": {"to": "coder", "text": "x"}}, {"crash": 11})
+    lives, other = rule("go", {"say": "alive"}), rule("stop", {"say": "no"})
+
+    def tries(*rules: dict[str, Any]) -> list[int | str]:
+        handle: dict[str, Any] = {"used": [7]}
+        seen: list[int | str] = []
+        for _ in range(4):
+            effects, ending = run(order(*rules, handle=handle))
+            died = next((effect for effect in effects if isinstance(effect, Crash)), None)
+            seen.append(died.signal if died else ending.text)
+            handle = died.handle if died else ending.handle
+            assert 7 in handle["used"]
+            assert handle["opened"] == {}  # what a lost turn had opened is not there
+        return seen
+
+    assert tries(dies, dies_too, other, lives) == [9, 11, "alive", 9]
+    assert tries(dies, other) == [9, 9, 9, 9]
+    assert tries({**dies, "repeat": True}, lives) == [9, 9, 9, 9]
+
+
 @pytest.mark.parametrize(
     "state, visit, text",
     [("PLAN", 1, "plan"), ("EXECUTE", 1, "rest"), ("EXECUTE", 2, "execute 2"), ("INTENT", 2, "second")],
@@ -134,7 +155,7 @@ def test_a_pattern_that_is_none_is_told() -> None:
         ({"write": {"path": "a", "text": "b"}}, Write("a", "b")),
         ({"shell": "true"}, Shell("true")),
         ({"sleep": 0.2}, Sleep(0.2)),
-        ({"crash": 9}, Crash(9)),
+        ({"crash": 9}, Crash(9, {"used": [], "names": {}, "opened": {}, "fatal": [0]})),
         ({"ask": {"text": "which?"}}, Call("AskQuestion", {"text": "which?", "kind": "question"})),
         (
             {"assert": {"artifact": "PLAN.md", "text": "ok?"}},

@@ -52,6 +52,31 @@ def test_a_worker_has_three_tries_then_its_dispatcher_is_told() -> None:
     assert "killed by signal 9" in told[1]
 
 
+@pytest.mark.parametrize("process_dies", [False, True])
+def test_a_worker_that_dies_once_by_its_playbook_goes_on_by_its_next_rule(process_dies: bool) -> None:
+    intent = [DISPATCH, on("seen", *ASSERT)]
+    stage = Stage(book(intent=intent, writer=[on("look", CRASH), on("look", sleep(5), say("seen"))]))
+    stage.until(lambda s: s.started("writer") == 2 and s.slept("writer"))
+    if process_dies:
+        stage.kill()
+        stage.adopt()
+    stage.run()
+    assert stage.started("writer") == 2 + process_dies
+    assert stage.bodies(to="intent-lead", sender="writer") == ["seen"]
+    assert stage.fired("give-up") == 0
+
+
+def test_a_lead_that_dies_once_by_its_playbook_goes_on_by_its_next_rule() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", CRASH), on(r"^\[INTENT\]", *ASSERT)])).run()
+    assert (stage.started("intent-lead"), stage.fired("strike"), stage.live.asking) == (2, 1, 1)
+
+
+def test_a_proxy_that_dies_once_by_its_playbook_goes_on_by_its_next_rule() -> None:
+    proxy = [on("QUESTION", CRASH), always("QUESTION", {"ask_human": "look"})]
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT)], proxy=proxy)).run()
+    assert (stage.started("proxy"), stage.live.asking) == (2, 1)
+
+
 def test_a_turns_time_limit_counts_as_a_crash() -> None:
     stage = Stage(
         book(intent=[DISPATCH, on(r"^\[FAILED\]", *ASSERT)], writer=[always("look", sleep(100))]),

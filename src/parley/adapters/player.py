@@ -46,9 +46,10 @@ class Sleep(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """Die by a signal."""
+    """Die by a signal, and remember in the next try that this rule did."""
 
     signal: int
+    handle: dict[str, Any]
 
 
 Effect = Write | Shell | Call | Sleep | Crash
@@ -99,33 +100,36 @@ def play(order: Order) -> Generator[Effect, Reply, Ending]:
     if order.rules is None:
         yield from player.pass_on(order)
         return Ending(player.text, order.handle, tuple(player.refusals), player.usage)
-    index = _find(order, order.rules, player.used)
+    index = _find(order, order.rules, player)
     if index is None:
         return Ending(order.default, order.handle, ())
     rule = order.rules[index]
     if not rule.get("repeat", False):
-        player.used.append(index)
+        player.begin(index)
     for action in rule["do"]:
         for name, value in action.items():
             yield from _ACTIONS[name](player, value)
     return Ending(player.text, player.handle(), tuple(player.refusals), player.usage)
 
 
-def _find(order: Order, rules: tuple[dict[str, Any], ...], used: list[int]) -> int | None:
-    """The index of the first rule that fits and is not used up."""
+def _find(order: Order, rules: tuple[dict[str, Any], ...], player: _Player) -> int | None:
+    """The index of the first rule that fits and is not used up; one that died of it comes after all others."""
+    fatal = None
     for index, rule in enumerate(rules):
-        if index in used or rule.get("state") not in (None, order.state):
+        if index in player.used or rule.get("state") not in (None, order.state):
             continue
         if rule.get("visit") not in (None, order.visit):
             continue
         try:
             if re.search(rule["match"], order.message):
-                return index
+                if index not in player.fatal:
+                    return index
+                fatal = index if fatal is None else fatal
         except (re.error, RecursionError, OverflowError) as error:
             raise OrderError(
                 f"rule {index + 1} of {order.agent}: 'match' is not a regular expression ({error})"
             ) from error
-    return None
+    return fatal
 
 
 _QUESTION = "[QUESTION]"
@@ -141,17 +145,25 @@ _HUMAN_MARKS: dict[str, dict[str, Any]] = {
 class _Player:
     """What one turn keeps track of while its actions are played."""
 
-    def __init__(self, handle: Mapping[str, Any]) -> None:
+    def __init__(self, handle: dict[str, Any]) -> None:
         self.used: list[int] = list(handle.get("used", ()))
+        self.fatal: list[int] = list(handle.get("fatal", ()))  # the rules that died of what they did
         self.names: dict[str, str] = dict(handle.get("names", {}))
         self.opened: dict[str, list[str]] = {to: list(ids) for to, ids in handle.get("opened", {}).items()}
         self.text = ""
         self.refusals: list[str] = []
         self.usage: dict[str, float] = {}
+        self.dead: dict[str, Any] = {"used": [], "names": {}, "opened": {}} | handle
+
+    def begin(self, index: int) -> None:
+        """A rule acts, for once. Should that be its death, no more than this is remembered of the turn."""
+        self.used.append(index)
+        self.dead["fatal"] = sorted({*self.fatal, index})
 
     def handle(self) -> dict[str, Any]:
         """What the instance remembers; a closed thread is no longer among the opened ones."""
-        return {"used": self.used, "names": self.names, "opened": self.opened}
+        died = {"fatal": self.fatal} if self.fatal else {}
+        return {"used": self.used, "names": self.names, "opened": self.opened} | died
 
     def perform(self, effect: Effect) -> Generator[Effect, Reply, Reply]:
         """Yield an effect and keep its refusal; a refusal never stops the play."""
@@ -256,7 +268,7 @@ class _Player:
         yield from self.perform(Sleep(value))
 
     def crash(self, value: int) -> Generator[Effect, Reply, None]:
-        yield from self.perform(Crash(value))
+        yield from self.perform(Crash(value, self.dead))
 
     def say(self, value: str) -> Generator[Effect, Reply, None]:
         """Set the final text; the last one counts. A generator like the others, but it asks for nothing."""
@@ -362,11 +374,13 @@ def _field(data: Mapping[str, Any], key: str, types: tuple[type, ...], default: 
 
 def _check_handle(handle: dict[str, Any]) -> dict[str, Any]:
     used, names, opened = handle.get("used", []), handle.get("names", {}), handle.get("opened", {})
+    fatal = handle.get("fatal", [])
     if not (
         isinstance(used, list)
+        and isinstance(fatal, list)
         and isinstance(names, dict)
         and isinstance(opened, dict)
-        and all(isinstance(index, int) for index in used)
+        and all(isinstance(index, int) for index in (*used, *fatal))
         and all(isinstance(thread, str) for thread in names.values())
         and all(isinstance(threads, list) for threads in opened.values())
     ):

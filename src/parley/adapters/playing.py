@@ -9,7 +9,7 @@ import select
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -32,6 +32,7 @@ class _Turn:
     cancelled: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
     broken: str = ""
+    remembered: str = ""
 
 
 class Playing:
@@ -126,7 +127,8 @@ class Playing:
                 with contextlib.suppress(subprocess.TimeoutExpired):  # its output has ended: let it say how
                     caged.process.wait(1.0)
             status = caged.kill()
-            return _lost(fault, turn.broken or _fault(status, said), boundary=summary)
+            lost = _lost(fault, turn.broken or _fault(status, said), boundary=summary)
+            return replace(lost, remembered=turn.remembered)
         told = _ending(order, end, summary)
         return told if told is not None else _lost(fault, "it ended its turn in no way that is known", boundary=summary)
 
@@ -166,6 +168,8 @@ class Playing:
             elif "may" in said:
                 refusal = self._refusal(order, str(said["path"]))
                 _write(turn, {"reply": int(said["may"]), "ok": not refusal, "text": refusal, "data": {}})
+            elif "crash" in said:
+                turn.remembered = json.dumps(dict(said["crash"]), sort_keys=True)
             elif "end" in said:
                 return dict(said["end"])
         except (ValueError, TypeError, KeyError, RecursionError):

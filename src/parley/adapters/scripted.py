@@ -245,6 +245,7 @@ def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str, *, asks:
         return _done()
     if isinstance(effect, Crash):
         wire.progress(f"crash {effect.signal}")
+        wire.send({"crash": effect.handle})
         _crash(effect.signal)
         return _done()
     subject = effect.path if isinstance(effect, Write) else effect.command[:_COMMAND_SHOWN]

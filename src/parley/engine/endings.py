@@ -61,7 +61,11 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
     if event.parked_seconds > 0:
         park(live, world, turn, event)
     elif event.fault:
-        lose(live, world, turn, event.fault, {**confined(turn, event), **spending.left_by(turn)}, hopeless=event.hard)
+        left = {**confined(turn, event), **spending.left_by(turn)}
+        if event.remembered:
+            left["handle"] = event.remembered
+            _keep_handle(live, turn, event.remembered)
+        lose(live, world, turn, event.fault, left, hopeless=event.hard)
     elif turn.agent == PROXY:
         _end_proxy(live, world, turn, event)
     else:

@@ -78,7 +78,9 @@ def handle_after(kept: Mapping[str, str], agent: str, thread: str, handle: str) 
         return handle_slot(agent, thread), handle
     # questions are dealt with side by side: what each turn used up stays used up
     before = json.loads(kept.get(_PLAYED_PROXY) or "{}")
-    played["used"] = sorted({*before.get("used", []), *played.get("used", [])})
+    for name in ("used", "fatal"):
+        if both := {*before.get(name, []), *played.get(name, [])}:
+            played[name] = sorted(both)
     return _PLAYED_PROXY, json.dumps(played)
 
 

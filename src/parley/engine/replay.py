@@ -383,9 +383,10 @@ class Replay:
     def _keep(self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow]) -> None:
         """Sessions, trees and words that are kept beside the molecules: each comes and goes with a step."""
         at = row.at.split(" ")
-        if row.rule in _LOST or row.rule in _ENDED:
+        over = row.rule in _LOST or row.rule in _ENDED
+        if over:
             self._confine(row)
-        if row.rule in _ENDED and row.extra:
+        if over and row.extra:
             self._leave(row, at[0], at[1])
         elif row.rule == "human-reply":
             letter = letters[decode(json.loads(row.choice)).message]
