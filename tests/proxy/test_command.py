@@ -100,6 +100,7 @@ def _put_right(home: Home, refused: str, other: str, job: str) -> None:
     assert home.here("memory", "export", "kept.jsonl").code == 0
     assert (home.folder / "kept.jsonl").read_text(encoding="utf-8").splitlines() == [json.dumps(line) for line in lines]
     assert "there is such a file already; name another" in home.refuses("memory", "export", "kept.jsonl")
+    assert "nowhere/kept.jsonl: it can't be written (" in home.refuses("memory", "export", "nowhere/kept.jsonl")
     assert home.here("memory", "forget", "--job", job).out == "forgot 3 decisions\n"
     assert home.here("memory", "list").out.startswith("nothing is remembered yet (")
     assert "which was forgotten since" in home.here("memory", "why", job).out

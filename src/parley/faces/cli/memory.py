@@ -121,6 +121,8 @@ def _export(memory: SqliteDecisions, words: argparse.Namespace) -> int:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
         raise Trouble(f"{path}: there is such a file already; name another") from error
+    except OSError as error:
+        raise Trouble(f"{path}: it can't be written ({error.strerror}); name another") from error
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         count = sum(bool(file.write(f"{line}\n")) for line in lines)
     print(f"{count} decisions are in {path}", file=sys.stderr)
