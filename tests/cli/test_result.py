@@ -218,6 +218,18 @@ def test_gc_lists_and_frees_what_is_merged_and_keeps_what_is_not(user: Home) -> 
     assert git(user.folder, "fsck", "--no-dangling") == ""
 
 
+def test_what_gc_has_freed_is_offered_to_nobody(user: Home) -> None:
+    job = job_of(user)
+    assert user.here("gc", "--older", "0s", "--unmerged").code == 0
+
+    document, said = user.here("show", job, "--json").document, user.here("show", job).out
+    assert document["exits"] == [f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
+    assert document["delivery"]["commands"] == []
+    assert [word for word in ("parley diff", "parley merge", document["result"]) if word in said] == []
+    assert "`parley gc` has freed them" in user.refuses("diff", job)
+    assert "`parley gc` has freed them" in user.refuses("merge", job, code=1)
+
+
 def test_gc_gives_up_unmerged_work_only_when_told_to_and_live_jobs_never(user: Home) -> None:
     user.write("../wait.yaml", LEADS)
     waiting = user.run("run", "wait", "--playbook", "../wait.yaml", "--json").document["id"]

@@ -375,7 +375,7 @@ class Worktrees:
     def bring_home(self, job: str, *, whole: bool = False) -> Homecoming:
         """Merge the result into what the user has checked out."""
         if self.root is None or not self.history(job).exists:
-            raise WorkspaceError(f"{job} has no files to bring home; see how it stands with `parley show {job}`")
+            raise WorkspaceError(f"{job} has no files to bring home: `parley gc` has freed them; run another job")
         return bring_home(self.history(job), self.root, whole=whole)
 
     def uncommitted(self) -> list[str]:

@@ -9,6 +9,7 @@ from parley.adapters.worktrees import Worktrees
 from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import place_of, print_json, safe
+from parley.faces.cli.listing import FINISHED
 
 
 def run(words: argparse.Namespace) -> int:
@@ -18,7 +19,8 @@ def run(words: argparse.Namespace) -> int:
         row = find_job(store.jobs(), words.job)
     trees = Worktrees(place.home, place.root)
     if not trees.history(row.job).exists:
-        raise Trouble(f"{row.job} has no files yet; see how it stands with `parley show {row.job}`")
+        why = "no files: `parley gc` has freed them, or it never had any" if row.state in FINISHED else "no files yet"
+        raise Trouble(f"{row.job} has {why}; see how it stands with `parley show {row.job}`")
     if words.json:
         changes = [
             {"path": change.path, "added": change.added, "removed": change.removed}

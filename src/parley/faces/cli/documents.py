@@ -101,7 +101,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "delivery": deliver(store, present, files),
         "abandoned": _abandoned(present, behind, files),
         "situations": [situation.document() for situation in situations(present)],
-        "exits": exits(present),
+        "exits": exits(present, files),
     }
 
 
@@ -128,7 +128,13 @@ def deliver(store: Store, present: Present, files: JobFiles) -> dict[str, Any] |
         return None
     home = files.home(present.job)
     redact = store.secrets.redact if isinstance(store, ShownStore) else str
-    return delivered(store, Worktrees(home.parents[1]), present.job, home / "work", redact)
+    document = delivered(store, Worktrees(home.parents[1]), present.job, home / "work", redact)
+    return document if has_files(files, present.job) else {**document, "commands": []}
+
+
+def has_files(files: JobFiles, job: str) -> bool:
+    """Whether there is anything to look at: a job has its files until `parley gc` frees them."""
+    return Worktrees(files.home(job).parents[1]).history(job).exists
 
 
 def everyone(present: Present, behind: Past, files: JobFiles) -> list[tuple[int, Thread]]:
@@ -136,12 +142,13 @@ def everyone(present: Present, behind: Past, files: JobFiles) -> list[tuple[int,
     return tree([with_progress(present, thread, files) for thread in present.threads()], behind.ended)
 
 
-def exits(present: Present) -> list[str]:
+def exits(present: Present, files: JobFiles) -> list[str]:
     """What can be done with the job now, as commands. A live job always has some."""
     job, live = present.job, present.row.state not in FINISHED
     if not live:
-        home = [f"parley diff {job}", f"parley merge {job}"] if present.row.state == "DONE" else [f"parley diff {job}"]
-        return [*home, f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
+        looks = ("diff", "merge") if present.row.state == "DONE" else ("diff",)
+        proofs = ("audit", "export", "log")
+        return [f"parley {name} {job}" for name in (*(looks if has_files(files, job) else ()), *proofs)]
     found = [way.command for asked in present.questions() for way in exits_of(asked)]
     spent = present.spent()
     found += [remedies(job, line)[0] for line in spent]

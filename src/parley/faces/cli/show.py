@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any
 
 from parley.adapters.files import JobFiles
@@ -14,6 +15,7 @@ from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.delivered import cost_words, lines
 from parley.faces.cli.desk import clock, lasting, one_line, place_of, print_json, safe
 from parley.faces.cli.documents import everyone, job_document
+from parley.faces.cli.listing import FINISHED
 from parley.faces.cli.workshop import print_question
 
 ASKED = ("question", "gate", "failure")
@@ -89,7 +91,8 @@ def _print_job(document: dict[str, Any]) -> None:
     print(f"  asks you   {policies}")
     if answers := [f"{count} by the {who}" for who, count in document["answers"].items() if count]:
         print(f"  answers    {', '.join(answers)}")
-    print(f"  result     {document['result']}")
+    if document["state"] not in FINISHED or Path(document["result"]).is_dir():  # else `parley gc` has freed it
+        print(f"  result     {document['result']}")
     if document["history"]:
         print("\nhistory")
     for entry in document["history"]:
