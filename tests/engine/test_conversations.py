@@ -197,7 +197,7 @@ def test_a_message_for_the_dead_is_told_to_its_sender() -> None:
     stage.withdraw(writer).run()
     assert stage.fired("dead-letter") == 1
     told = stage.told("intent-lead")[2:]
-    assert told[0] == f"[WITHDRAW]\n{writer} was withdrawn by the human: enough"
+    assert told[0] == f"[FAILED] writer on {writer} was withdrawn by the human: enough"
     assert f"[FAILED] writer on {writer} is gone; your message was not delivered: go on" in told
     assert stage.told("writer") == ["look"]
 

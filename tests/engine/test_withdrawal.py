@@ -123,7 +123,7 @@ def test_a_withdrawn_subtree_is_told_to_its_dispatcher_in_the_same_transaction()
     stage = team().sleeping("helper").sleeping("coder")
     squad, helper = stage.thread("squad"), stage.thread("helper")
     stage.withdraw(squad, "too dear").until(lambda s: s.started("project-lead") > 3)
-    assert stage.told("project-lead")[3] == f"[WITHDRAW]\n{squad} was withdrawn by the human: too dear"
+    assert stage.told("project-lead")[3] == f"[FAILED] squad on {squad} was withdrawn by the human: too dear"
     (step,) = stage.steps("withdraw")
     together = [s for s in stage.steps() if s.transaction == step.transaction]
     dead = [s.at for s in together if s.rule == "term-final"]

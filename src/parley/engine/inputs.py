@@ -127,7 +127,8 @@ def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) 
     if thread_kind(thread) in ("job", "state"):
         withdraw_job(live, world, reason)
         return "withdrawn"
-    if live.soup.get(Surface, thread) is None:
+    there = live.soup.get(Surface, thread)
+    if there is None:
         raise Disabled(f"there is no {thread} any more")
     parent = live.soup.parent(thread)
     above = live.soup.get(Surface, parent) if parent else None
@@ -136,7 +137,7 @@ def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) 
         notice = live.write(
             (ORCHESTRATOR, live.thread),
             (above.agent, above.thread),
-            texts.withdrawn(f"{thread} was withdrawn by the human{f': {reason}' if reason else ''}"),
+            texts.taken_away(there.agent, thread, reason),
             key=f"input:{row.number}",
             time=now,
             meta={"dead": thread},

@@ -167,6 +167,11 @@ def dead_letter(agent: str, thread: str, body: str) -> str:
     return f"[FAILED] {agent} on {thread} is gone; your message was not delivered: {excerpt(body)}"
 
 
+def taken_away(agent: str, thread: str, reason: str) -> str:
+    """The human has withdrawn an instance, and not the job: whoever dispatched it goes on without it."""
+    return f"[FAILED] {agent} on {thread} was withdrawn by the human{f': {reason}' if reason else ''}"
+
+
 def withdrawn(reason: str) -> str:
     """The marker that whoever gets it understands as a withdrawal."""
     return f"[WITHDRAW]\n{reason}"
