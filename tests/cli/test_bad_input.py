@@ -7,6 +7,7 @@ import resource
 import shutil
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,19 @@ def test_a_bus_that_is_damaged(home: Home) -> None:
 
     assert "damaged" in home.fails("show", job, code=1)
     assert "damaged" in home.refuses("ls", code=1)
+
+
+def test_a_job_whose_row_is_gone_from_the_bus_is_audited_all_the_same(home: Home) -> None:
+    job = home.start()
+    with closing(sqlite3.connect(home.folder / ".parley" / "bus.db")) as bus, bus:
+        bus.execute("DELETE FROM jobs")
+
+    assert home.jobs() == []
+    for name in (job, job[:5]):
+        found = home.here("audit", name)
+        assert (found.code, found.err) == (1, "")
+        assert f"the first row that does not fit: jobs {job}: the row is missing" in found.out
+    assert "there is no job 'nobody'" in home.refuses("audit", "nobody")
 
 
 def test_a_bus_that_somebody_holds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

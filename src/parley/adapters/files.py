@@ -19,6 +19,10 @@ class JobFiles:
         """Where the job's files lie."""
         return self._jobs / job
 
+    def recorded(self) -> set[str]:
+        """The jobs that have a state record."""
+        return {path.parent.name for path in self._jobs.glob("*/state.json")}
+
     def write_state(self, job: str, name: str, text: str) -> None:
         """Replace a state record, whole or not at all."""
         path = self.home(job) / name

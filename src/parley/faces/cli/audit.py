@@ -12,7 +12,7 @@ from parley.adapters.worktrees import Worktrees
 from parley.engine.audit import Report, audit, read_anchor, render
 from parley.engine.export import STATE, export, load_export, write_export
 from parley.faces.cli import FAILED, OK, Trouble
-from parley.faces.cli.bus import bus, find_job, known_secrets
+from parley.faces.cli.bus import bus, find_job, known_secrets, pick
 from parley.faces.cli.desk import Place, place_of, print_json
 from parley.ports import Store
 
@@ -39,7 +39,9 @@ def _audit(words: argparse.Namespace) -> Report:
         raise Trouble(f"{path}: there is no such file; name an export, or a job")
     place = place_of(words.repo)
     with bus(place, true=True) as store:
-        return audited(store, place, find_job(store.jobs(), words.job).job)
+        # a job that has a state record was on the bus: should its row be gone, that is what is to be told
+        known = {row.job for row in store.jobs()} | JobFiles(place.home).recorded()
+        return audited(store, place, pick(words.job.removeprefix("job:"), known, "job", "`parley ls` lists them"))
 
 
 def audited(store: Store, place: Place, job: str) -> Report:
