@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from parley.faces.cli.desk import Place
+from parley.faces.cli.start import own_notes, warn_of_notes
 from parley.faces.cli.trust import widening
 from tests.cli.home import APPROVES, LEADS, Home
 
@@ -81,3 +83,16 @@ def test_a_program_that_a_repository_names_is_not_run_by_looking(cloned: Home) -
 )
 def test_only_what_widens_has_to_be_allowed(text: str, asked: list[str]) -> None:
     assert widening(text.encode()) == asked
+
+
+def test_notes_that_lead_outside_the_folder_are_told_to_nobody(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    home.folder.with_name("secret").write_text("the reader's own", encoding="utf-8")
+    home.write("AGENTS.md", "Tabs.")
+    notes, place = home.folder / "CLAUDE.md", Place(home.folder, home.folder / ".parley")
+
+    for target, text, said in (("AGENTS.md", "Tabs.", ""), ("../secret", "", "parley: CLAUDE.md leads outside")):
+        notes.unlink(missing_ok=True)
+        notes.symlink_to(target)
+        warn_of_notes(place)
+        assert own_notes(home.folder) == text
+        assert capsys.readouterr().err.startswith(said)

@@ -1,6 +1,7 @@
 """Where roles come from, which goes before which, and what an instance gets of them."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,44 @@ def test_a_leads_prompt_names_its_skill_and_lists_its_team() -> None:
 
 
 # ---- the user's own ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["link", "folder", "absolute", "above", "endless"])
+def test_a_repository_names_no_file_of_its_readers_as_a_prompt(tmp_path: Path, how: str) -> None:
+    root, secret = tmp_path / "clone", tmp_path / "secret.md"
+    write(tmp_path, secret.name, "---\nname: coder\n---\nthe reader's own secret")
+    write(root, "README.md", "hello")
+    agents = root / ".claude" / "agents"
+    if how == "folder":
+        agents.parent.mkdir()
+        agents.symlink_to(tmp_path)
+    elif how in ("link", "endless"):
+        agents.mkdir(parents=True)
+        (agents / "coder.md").symlink_to("/dev/zero" if how == "endless" else secret)
+    else:
+        named = secret if how == "absolute" else f"../{secret.name}"
+        write(root, "parley.toml", f'[roles.coder]\nprompt = "{named}"\n')
+
+    with pytest.raises(RoleError, match=r"leads outside .*; put a copy there instead"):
+        gathered(root)
+
+
+def test_a_link_to_another_file_of_the_folder_is_as_good_as_that_file(tmp_path: Path) -> None:
+    write(tmp_path, "prompts/coder.md", "---\nname: coder\n---\nYou code Rust.\n")
+    agents = tmp_path / ".claude" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "coder.md").symlink_to("../../prompts/coder.md")
+
+    assert gathered(tmp_path)["coder"].prompt == "You code Rust."
+
+
+def test_what_is_no_file_is_no_role(tmp_path: Path) -> None:
+    agents = tmp_path / ".claude" / "agents"
+    agents.mkdir(parents=True)
+    os.mkfifo(agents / "x.md")
+
+    with pytest.raises(RoleError, match="this is no ordinary file; remove it"):
+        gathered(tmp_path)
 
 
 def test_a_users_file_goes_before_the_package_and_settings_before_both(tmp_path: Path) -> None:

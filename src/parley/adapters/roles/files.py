@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,10 +57,20 @@ def to_json(role: RoleFile) -> dict[str, Any]:
     }
 
 
-def text_of(path: Path) -> str:
-    """A file's text, if it is of a size that a prompt may have."""
+def lies_in(path: Path, root: Path) -> bool:
+    """Whether a file is the folder's own, wherever links lead: a repository must not name its reader's other files."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
+def text_of(path: Path, root: Path) -> str:
+    """The text of a file of the folder, if it is of a size that a prompt may have."""
+    if not lies_in(path, root):
+        raise RoleError(f"{path}:1: this leads outside {root}; put a copy there instead")
     try:
-        if path.stat().st_size > LIMIT:
+        found = path.stat()
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+            raise RoleError(f"{path}:1: this is no ordinary file; remove it")
+        if found.st_size > LIMIT:
             raise RoleError(f"{path}:1: the file is larger than {LIMIT // 1024} KiB; make it smaller")
         return path.read_text(encoding="utf-8")
     except OSError as error:

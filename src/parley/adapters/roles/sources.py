@@ -27,7 +27,7 @@ def read(root: Path, bases: Mapping[str, RoleFile] | None = None) -> dict[str, R
     """The roles that a folder's own files define, by name."""
     found: dict[str, RoleFile] = {}
     for path in sorted((root / FOLDER).glob("*.md")):
-        role = parse(text_of(path), path, bases)
+        role = parse(text_of(path, root), path, bases)
         if role.name in found:
             raise RoleError(f"{path}:1: the role {role.name!r} is defined twice; rename one of them")
         found[role.name] = role
@@ -71,7 +71,7 @@ def _settled(root: Path, name: str, given: Mapping[str, Any], base: RoleFile | N
     if "limits" in given:
         role = replace(role, limits={**role.limits, **given["limits"]})
     if "prompt" in given:
-        role = replace(role, prompt=text_of(root / given["prompt"]).strip())
+        role = replace(role, prompt=text_of(root / given["prompt"], root).strip())
     return replace(role, source=f"{role.source} + {FILE}" if base else FILE)
 
 
@@ -80,4 +80,4 @@ def _place(root: Path, role: RoleFile, in_settings: str) -> str:
     if in_settings:
         return f"{root / FILE}: [roles.{in_settings}] team"
     path = role.source.removesuffix(f" + {FILE}")
-    return f"{path}:{line_of(text_of(Path(path)).splitlines(), 'team')}" if path.endswith(".md") else path
+    return f"{path}:{line_of(text_of(Path(path), root).splitlines(), 'team')}" if path.endswith(".md") else path

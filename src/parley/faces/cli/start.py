@@ -18,6 +18,7 @@ from parley.adapters.decisions import SqliteDecisions
 from parley.adapters.decisions import place as memory_of
 from parley.adapters.files import JobFiles
 from parley.adapters.playbook import Playbook, load
+from parley.adapters.roles.files import lies_in
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.adapters.worktrees import Worktrees
@@ -55,6 +56,7 @@ def run(words: argparse.Namespace) -> int:
     if said := announced(agent, settings):
         print(f"parley: {said}", file=sys.stderr)
     warn_of_uncommitted(place, settings)
+    warn_of_notes(place)
     warn_of_memory(snapshot, agent)
     if words.detach:
         return detach(place, request, agent, words, snapshot, settings)
@@ -80,6 +82,13 @@ def warn_of_uncommitted(place: Place, settings: config.Settings) -> None:
             f'parley: not committed, so not part of the job: {some} ([workspace] dirty = "include" changes that)',
             file=sys.stderr,
         )
+
+
+def warn_of_notes(place: Place) -> None:
+    """Say that notes are not taken along, where they are a link to what is not this folder's."""
+    path = place.root / NOTES
+    if path.is_file() and not lies_in(path, place.root):
+        print(f"parley: {NOTES} leads outside this folder, so no agent is told of it; put a copy here", file=sys.stderr)
 
 
 def warn_of_memory(snapshot: dict[str, Any], agent: str) -> None:
@@ -135,7 +144,10 @@ def own_notes(root: Path) -> str:
     """The user's CLAUDE.md as it is when a job begins: agents can write one, and are not to instruct each other so."""
     path = root / NOTES
     try:
-        return path.read_text(encoding="utf-8", errors="replace")[:NOTES_LIMIT] if path.is_file() else ""
+        if not path.is_file() or not lies_in(path, root):
+            return ""
+        with path.open(encoding="utf-8", errors="replace") as notes:
+            return notes.read(NOTES_LIMIT)
     except OSError:
         return ""
 
