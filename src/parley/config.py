@@ -157,6 +157,8 @@ def notify_to(words: Iterable[str], where: str) -> tuple[str, ...]:
 
 def _document(path: Path) -> dict[str, Any] | None:
     """What a file of settings says; None if there is none."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # what it holds may never end
+        raise ConfigError(f"{path}: this is no ordinary file; remove it")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -96,3 +96,10 @@ def test_notes_that_lead_outside_the_folder_are_told_to_nobody(home: Home, capsy
         warn_of_notes(place)
         assert own_notes(home.folder) == text
         assert capsys.readouterr().err.startswith(said)
+
+
+def test_settings_that_never_end_are_not_read(home: Home) -> None:
+    (home.folder / "parley.toml").symlink_to("/dev/zero")
+
+    assert "parley.toml: this is no ordinary file; remove it" in home.refuses(*play(home))
+    assert "this is no ordinary file" in home.here("doctor").out

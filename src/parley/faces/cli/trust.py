@@ -84,8 +84,9 @@ def run(words: argparse.Namespace) -> int:
 
 
 def _content(place: Place) -> bytes:
+    path = place.root / config.FILE
     try:
-        return (place.root / config.FILE).read_bytes()
+        return path.read_bytes() if path.is_file() else b""
     except OSError:
         return b""
 
