@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 
 from simulator.run import JOB, Failed, Simulation, simulate
+from simulator.workflows import has_workflow
 
 
 def show(run: Simulation) -> None:
@@ -21,10 +22,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="simulator", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
+    parser.add_argument("--workflows", action="store_true", help="only those that have a workflow")
     parser.add_argument("--trace", action="store_true", help="print every step of the run")
     options = parser.parse_args()
     states: Counter[str] = Counter()
-    for seed in range(options.seed, options.seed + options.seeds):
+    seeds = range(options.seed, options.seed + options.seeds)
+    for seed in filter(has_workflow, seeds) if options.workflows else seeds:
         run = Simulation(seed, trace=print if options.trace else None) if options.trace else None
         try:
             result = run.run() if run is not None else simulate(seed)
@@ -35,7 +38,7 @@ def main() -> int:
             if run is not None:
                 show(run)
         states[result.state] += 1
-    print(f"{options.seeds} seeds: " + ", ".join(f"{state} {count}" for state, count in sorted(states.items())))
+    print(f"{states.total()} seeds: " + ", ".join(f"{state} {count}" for state, count in sorted(states.items())))
     return 0
 
 

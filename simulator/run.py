@@ -21,23 +21,25 @@ from parley.engine.audit import audit
 from parley.engine.budgets import day_of
 from parley.engine.engine import Engine
 from parley.engine.holds import STALL
-from parley.engine.projections import Present
+from parley.engine.projections import Present, soup_of
 from parley.engine.roster import charter_of
 from parley.engine.signs import stalls
 from parley.engine.stand_in import answer_key
 from parley.engine.world import World
 from parley.ports import Duplicate, JobRow, LostOwnership, Owned
-from simulator import budgets
+from simulator import budgets, ledger
 from simulator.agents import SimTurns
 from simulator.disk import SimDisk, SimFiles, SimWorkspace
 from simulator.minds import fault, mind
 from simulator.scenario import Scenario, scenario
+from simulator.workflows import has_workflow, with_workflow
 from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
 JOB = "sim"
-CRANKS = 20_000
+CRANKS = 5_000
 PATIENCE = 50_000.0  # virtual seconds
 STALL_SECONDS = 8.0
+SEEN = ('{"AskHuman"', '{"Hold"', '{"Record"', '{"Surface"')  # how those molecules begin that the human looks at
 
 
 class Failed(Exception):
@@ -71,6 +73,8 @@ class Simulation:
         self.trace = trace or (lambda text: None)
         self.rng = Random(seed)
         self.scenario: Scenario = scenario(self.rng)
+        if has_workflow(seed):
+            self.scenario = with_workflow(seed, self.scenario)
         self.mind = mind(seed)
         self.clock = SimClock()
         self.ids = SimIds()
@@ -115,7 +119,7 @@ class Simulation:
     def open(self) -> None:
         """Start the job, however often the process dies over it."""
         made = self.scenario
-        roles = [{"name": name, "team": made.teams.get(name, [])} for name in made.agents]
+        roles = made.roles or [{"name": name, "team": made.teams.get(name, [])} for name in made.agents]
         settings = {
             "roles": roles,
             "policies": self.mind.policies or list(made.policies),
@@ -184,7 +188,7 @@ class Simulation:
         """Whether only a human who stays silent could go on."""
         if self.scenario.human != "silent" or self.scenario.stand_in is not None:
             return False
-        running = self.turns is not None and self.turns.running
+        running = self.answers(soup) or (self.turns is not None and self.turns.running)
         return bool(soup.of(AskHuman)) and not running and not soup.of(Hold)
 
     def finish(self) -> None:
@@ -237,11 +241,14 @@ class Simulation:
         made = self.scenario
         pause = {"prompt": 3.0, "late": 120.0, "silent": 1000.0}[made.human]
         self.schedule.after(self.rng.random() * pause, self.human)
-        if not any(row.job == JOB for row in self.outside.jobs()) or not self.outside.load(JOB).transaction:
+        if not any(row.job == JOB for row in self.outside.jobs()):
             return
-        soup = self.soup()
+        loaded = self.outside.load(JOB)
+        if not loaded.transaction:
+            return
+        soup = Soup(decode(json.loads(body)) for body in loaded.molecules.values() if body.startswith(SEEN))
         for asked in soup.of(AskHuman):
-            if made.human != "silent" and made.stand_in is None:
+            if self.answers(soup):
                 self.answer(asked)
         if self.rng.random() < made.meddling:
             self.meddle(soup)
@@ -249,6 +256,13 @@ class Simulation:
             self.race(soup)
         if soup.of(Hold) and self.rng.random() < 0.5:
             self.put("resume", {})
+
+    def answers(self, soup: Soup) -> bool:
+        """Whether the human answers; about a workflow nobody is silent before it begins."""
+        if self.scenario.stand_in is not None:
+            return False
+        begins = self.scenario.has_workflow and soup.need(Record, JOB).state != "EXECUTE"
+        return self.scenario.human != "silent" or begins
 
     def patron(self) -> None:
         """Whoever pays raises what is spent, also where nobody answers: so every run comes to its end."""
@@ -261,16 +275,14 @@ class Simulation:
 
     def soup(self) -> Soup:
         """The soup as the bus has it."""
-        molecules = self.outside.load(JOB).molecules
-        return Soup(
-            decode(json.loads(body)) for where, body in molecules.items() if not where.startswith(("handle", "tree"))
-        )
+        return soup_of(self.outside.load(JOB))
 
     def answer(self, asked: AskHuman) -> None:
         """Say something, once or twice."""
         rulings = self.scenario.rulings
         ruling = self.rng.choices(list(rulings), list(rulings.values()))[0]
-        body = {"question": asked.id, "framing": asked.framing, "ruling": ruling or None, "text": "so be it"}
+        text = self.rng.choice(("so be it", *self.scenario.says)) if self.scenario.says else "so be it"
+        body = {"question": asked.id, "framing": asked.framing, "ruling": ruling or None, "text": text}
         if not self.put("answer", body, answer_key(asked)):
             return
         if self.rng.random() < self.scenario.faults.get("double answer", 0.0) and self.put(
@@ -326,6 +338,8 @@ class Simulation:
         broken = budgets.broken(store, SimFiles(self.disk, Fuse(None, self.rng)), JOB)
         if broken:
             raise Failed(self.seed, broken)
+        if law := ledger.broken(store, self.disk, JOB, self.scenario.fan_out):
+            raise Failed(self.seed, law)
         self.judge_inputs()
         self.judge_stalls(soup)
         state = json.loads(self.disk.records[JOB, "state.json"])

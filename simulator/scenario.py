@@ -24,6 +24,9 @@ class Scenario:
     crashes: tuple[int, ...]  # after how many acts on the world each process dies
     meddling: float  # how often somebody intervenes, pauses or withdraws
     fan_out: int
+    says: tuple[str, ...] = ()  # what else the human says now and then
+    roles: list[dict[str, Any]] | None = None  # in full, where they are not just names and teams
+    has_workflow: bool = False
 
 
 def scenario(rng: Random) -> Scenario:

@@ -1,0 +1,417 @@
+"""What must be true of a run's workflows: told from its steps, its messages and its files.
+
+It keeps its own books of what happened, by the tables of the docs, and believes nothing that the executor says of
+itself where somebody else's message, or a file, can be asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parley.ports import MessageRow, Store
+from parley.workflow.structure import check_structure
+from parley.workflow.terms import SHARED_STATUS
+from simulator.disk import SimDisk, digest
+from simulator.workflows import OWN
+
+EXECUTOR = "workflow-executor"
+TABLE = {
+    "pending": "working failed",
+    "working": "completion_drive_review blocked failed stalled",
+    "completion_drive_review": "ready_for_verification blocked working failed stalled",
+    "ready_for_verification": "verified working blocked failed",
+    "verified": "session_complete working",
+    "blocked": "working failed",
+    "session_complete": "working",
+    "failed": "working",
+    "stalled": "working blocked failed",
+}
+MET = ("verified", "session_complete")
+AT_WORK = ("working", "completion_drive_review")
+BEGINS = ("wake", "wake-int", "interrupt")
+
+
+class Broken(Exception):
+    """A law that was broken: the text says which, and where."""
+
+
+@dataclass
+class Account:
+    """What is known of one doer."""
+
+    status: str = "pending"
+    notes: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)  # by session and name
+    session: int = 0
+    verdict: str = ""  # of the last round, unless it has been at work since
+    seen: str = ""  # the thread of whoever gave it
+    merged: bool = False  # since that round
+    version: int = 0
+    versions: int = 0  # merges of its that were taken
+    given_up: bool = False
+    begun: bool = False
+
+    @property
+    def unsettled(self) -> list[str]:
+        """The notes of its present session that keep it from being ready."""
+        return [name for (at, name), note in self.notes.items() if at == self.session and note["status"] != "resolved"]
+
+
+@dataclass
+class Book:
+    """One workflow: what its plan says, and where everybody stands."""
+
+    job: str
+    thread: str
+    visit: int
+    fan_out: int
+    trees: Mapping[str, Mapping[str, str]]  # what each workspace began as
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)  # the plan's, and those who joined
+    stages: list[list[str]] = field(default_factory=list)
+    doers: dict[str, Account] = field(default_factory=dict)
+    talks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    talks_ever: dict[str, dict[str, Any]] = field(default_factory=dict)  # those that have ended as well
+    merging: str = ""
+    merges: int = 0
+    phase: str = "running"
+
+    # ---- what its steps say --------------------------------------------------------------------
+
+    def take(self, events: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
+        """One step of the executor's; `told` is the message that it dealt with."""
+        listed = list(events)
+        talk = self.talks.get(told.sender_thread)
+        for event in listed:
+            self.happen(event, listed, told)
+        if talk is not None and talk["kind"] == "doer":
+            self.heard(talk["agent"], told)
+
+    def happen(self, event: Mapping[str, Any], listed: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
+        """One event, among those of its step."""
+        match event["event"]:
+            case "plan":
+                self.plan(json.loads(event["text"].split("---\n")[1]))
+            case "join":
+                self.join(event["worker"])
+            case "status":
+                self.move(event["agent"], event["to"], listed)
+            case "session":
+                self.doers[event["agent"]].session += 1
+            case "note":
+                self.note(event["agent"], event["note"], told)
+            case "round":
+                self.round(event["agent"], event["round"], told)
+            case "open":
+                self.open(event["talk"])
+            case "close":
+                del self.talks[event["thread"]]
+            case "merge begins":
+                self.begin_merge(event["merging"]["agent"])
+            case "merge ends":
+                self.end_merge(event["merged"])
+            case "given up":
+                self.doers[event["agent"]].given_up = True
+            case "phase":
+                self.phase = event["phase"]
+            case _:
+                pass
+
+    def heard(self, agent: str, told: MessageRow) -> None:
+        """A doer has answered: no note that it was told is taken is lost."""
+        one = self.doers[agent]
+        for note in ((json.loads(told.meta) if told.meta else {}).get("worker") or {}).get("notes", ()):
+            if (one.session, note["note_id"]) not in one.notes:
+                raise Broken(f"{note['note_id']} of {agent} was taken, and is lost")
+
+    def says(self, step: str) -> None:
+        """What the executor sends when its turn ends: a doer is put to work only when it is to work."""
+        for payload in json.loads(step).get("Broadcast", [[]])[0]:
+            talk = self.talks.get(payload["Deliver"][1]) if "Deliver" in payload else None
+            if talk is not None and talk["kind"] == "doer" and self.doers[talk["agent"]].status not in AT_WORK:
+                raise Broken(f"{talk['agent']} is put to work while it is {self.doers[talk['agent']].status}")
+
+    def plan(self, said: Mapping[str, Any]) -> None:
+        """A plan comes into force."""
+        joined = {name: one for name, one in self.agents.items() if one.get("joined")}
+        self.agents = {**said["agents"], **joined}
+        self.stages = said["stages"]
+        for name, one in said["agents"].items():
+            if one.get("task") != "verifier":
+                self.doers.setdefault(name, Account())
+
+    def join(self, worker: Mapping[str, Any]) -> None:
+        """Somebody joins who is not in the plan."""
+        self.agents[worker["name"]] = {**worker, "joined": True}
+        if worker["task"] == "doer":
+            self.doers.setdefault(worker["name"], Account())
+
+    def may_begin(self, agent: str) -> str:
+        """Why a doer may not begin yet; empty: it may."""
+        waits = [name for name in self.agents[agent].get("depends_on", ()) if self.doers[name].status not in MET]
+        if waits:
+            return f"{agent} begins before {waits[0]} is verified"
+        at = next((number for number, stage in enumerate(self.stages) if agent in stage), 0)
+        for name in (name for stage in self.stages[:at] for name in stage):
+            one = self.doers[name]
+            if one.status not in MET and not one.given_up:
+                return f"{agent} begins before {name}, of an earlier stage, is done"
+        return ""
+
+    def move(self, agent: str, to: str, events: Iterable[Mapping[str, Any]]) -> None:
+        """A status changes: along the table, and only if what it stands for is so."""
+        one = self.doers[agent]
+        if to not in TABLE[one.status].split():
+            raise Broken(f"{agent} goes from {one.status} to {to}")
+        if one.status == "pending" and to == "working" and (why := self.may_begin(agent)):
+            raise Broken(why)
+        if to in ("ready_for_verification", *MET) and one.unsettled:
+            raise Broken(f"{agent} is {to} while {one.unsettled[0]} is not settled")
+        if to == "verified":
+            if one.verdict != "verified":
+                raise Broken(f"{agent} is verified, and its verifier says {one.verdict or 'nothing'}")
+            if not one.merged:
+                raise Broken(f"{agent} is verified before its work is merged")
+            one.version += 1
+        if to == "stalled":
+            meant = self.agents[agent].get("on_stall") or "escalate"
+            done = [each["action"]["action"] for each in events if each["event"] == "action"]
+            if meant not in done:
+                raise Broken(f"{agent} has stalled, and {meant} is not what was done: {done}")
+        if to in AT_WORK:
+            one.verdict, one.merged = "", False
+        one.status = to
+        one.given_up = False
+
+    def note(self, agent: str, note: Mapping[str, Any], told: MessageRow) -> None:
+        """A note is made or changed: nobody settles what is not theirs to settle."""
+        one, name = self.doers[agent], note["note_id"]
+        before = one.notes.get((one.session, name))
+        if before is not None and before["status"] == "resolved" and before != note:
+            raise Broken(f"{name} of {agent} was resolved, and is changed")
+        if note["status"] == "resolved" and (before is None or before["status"] != "resolved"):
+            self.settled(agent, note, told)
+        one.notes[one.session, name] = dict(note)
+
+    def settled(self, agent: str, note: Mapping[str, Any], told: MessageRow) -> None:
+        """A note is resolved: by whom is what the message says that led to it."""
+        by, name = note["resolved_by"], f"{note['note_id']} of {agent}"
+        about = json.loads(told.meta) if told.meta else {}
+        if by == "agent_self":
+            if note.get("category", "") not in OWN:
+                raise Broken(f"{name} is of category {note.get('category')!r}, and its maker has settled it")
+            if told.sender != agent:
+                raise Broken(f"{name} is settled by its maker, and {told.sender} has written")
+            return
+        calls = [
+            call
+            for call in (about.get("worker") or {}).get("resolves", ())
+            if (call["agent"], call["note_id"]) == (agent, note["note_id"])
+        ]
+        heard = about.get("heard") or any(call.get("author") == "human" for call in calls)
+        if by == "user" and not heard:
+            raise Broken(f"{name} is settled by the user, and the user has said nothing")
+        sources = {call["source"] for call in calls if "source" in call}
+        if note.get("category") == "requirements" and sources - {"user"}:
+            raise Broken(f"{name} is about requirements, and comes from {sources}")
+
+    def round(self, agent: str, found: Mapping[str, Any], told: MessageRow) -> None:
+        """A round of verification: the verdict is what somebody else said who was asked for it."""
+        talk, verifier = self.talks_ever[told.sender_thread], self.agents[agent]["verifier"]
+        said = ((json.loads(told.meta) if told.meta else {}).get("worker") or {}).get("verdict") or {}
+        if found["verdict"] == "verified":
+            by = (told.sender, talk["kind"], talk["agent"], said.get("verdict"))
+            if by != (found["verifier"], "verifier", agent, "verified") or found["verifier"] == agent:
+                raise Broken(f"{agent} is found good by {found['verifier']}, and {by} was said")
+            if told.sender != verifier:
+                raise Broken(f"{agent} is found good by {told.sender}, and {verifier} verifies it")
+            held = {
+                proof["command"] for proof in found.get("proofs", ()) if not proof["code"] and not proof.get("fault")
+            }
+            wanted = set(self.agents[agent]["acceptance"].get("commands", ()))
+            if wanted - held:
+                raise Broken(f"{agent} is found good while {min(wanted - held)} fails")
+        self.doers[agent].verdict = found["verdict"]
+        self.doers[agent].seen = told.sender_thread
+        self.doers[agent].merged = False
+
+    def open(self, talk: Mapping[str, Any]) -> None:
+        """A conversation begins, under the fan-out."""
+        self.talks[talk["thread"]] = self.talks_ever[talk["thread"]] = dict(talk)
+        if len(self.talks) > self.fan_out:
+            raise Broken(f"{len(self.talks)} conversations are open, of {self.fan_out}")
+        if talk["kind"] == "verifier" and talk["name"] == talk["agent"]:
+            raise Broken(f"{talk['name']} is to verify itself")
+
+    def begin_merge(self, agent: str) -> None:
+        """Merges are serial."""
+        if self.merging not in ("", agent):
+            raise Broken(f"{agent} is merged while {self.merging} is")
+        self.merging = agent
+
+    def end_merge(self, merged: Mapping[str, Any]) -> None:
+        """A merge has ended: taken is what was found good, holds, and belongs to its maker."""
+        self.merging, self.merges = "", self.merges + 1
+        agent = merged["agent"]
+        if merged["number"] != self.merges:
+            raise Broken(f"merge {merged['number']} is number {self.merges}")
+        if not merged["taken"]:
+            return
+        if self.doers[agent].verdict != "verified":
+            raise Broken(f"the work of {agent} is merged, and nobody has found it good")
+        failing = [proof["command"] for proof in merged.get("proofs", ()) if proof["code"] or proof.get("fault")]
+        missing = set(self.agents[agent]["acceptance"].get("commands", ())) - {
+            proof["command"] for proof in merged.get("proofs", ())
+        }
+        if failing or missing:
+            raise Broken(f"merge {merged['number']} is taken, and {(failing or sorted(missing))[0]} does not hold")
+        settled = merged.get("conflicts", ()) if merged.get("resolved_by") else ()
+        if merged.get("conflicts") and not settled:
+            raise Broken(f"merge {merged['number']} is taken with conflicts that nobody has settled")
+        looked_at = digest(self.trees.get(f"{self.job}|{self.doers[agent].seen}", {}))
+        if merged.get("commits") and merged["commits"][0] != looked_at:
+            raise Broken(f"merge {merged['number']} of {agent} is taken, and its verifier has seen something else")
+        for path in merged.get("paths", ()):
+            if path not in settled and not owns(self.agents[agent], agent, path):
+                raise Broken(f"{path} is merged from {agent}, which does not own it")
+        self.doers[agent].merged = True
+        self.doers[agent].versions += 1
+
+    # ---- what others do ------------------------------------------------------------------------
+
+    def begins(self, agent: str, thread: str) -> None:
+        """Somebody's turn begins: a doer's only when its time has come."""
+        talk = self.talks.get(thread)
+        if talk is None or talk["kind"] != "doer":
+            return
+        one = self.doers[agent]
+        if not one.begun and (why := self.may_begin(agent)):
+            raise Broken(why)
+        one.begun = True
+
+    def clear(self) -> str:
+        """Why the gate is not clear; empty: it is."""
+        if self.phase != "complete":
+            return f"the workflow is {self.phase}"
+        undone = [name for name, one in self.doers.items() if one.status != "session_complete" and not one.given_up]
+        if undone:
+            return f"{undone[0]} is {self.doers[undone[0]].status}"
+        for name, one in self.doers.items():
+            for (_, note), found in one.notes.items():
+                if found["status"] != "resolved":
+                    return f"{note} of {name} is {found['status']}"
+        return ""
+
+
+def owns(worker: Mapping[str, Any], agent: str, path: str) -> bool:
+    """Whether a path belongs to a doer, by the patterns that the simulator's plans have."""
+    folders = (
+        f"orchestration/agents/{agent}/task_output/",
+        *(f"{one[:-2]}" for one in worker.get("owns", ()) if "*" in one),
+    )
+    return path in worker.get("owns", ()) or path.startswith(folders)
+
+
+# ---- a run ---------------------------------------------------------------------------------------
+
+
+def broken(store: Store, disk: SimDisk, job: str, fan_out: int) -> str:
+    """Which law of workflows a run has broken; empty: none."""
+    try:
+        books = read(store, disk, job, fan_out)
+        for book in books:
+            _tree(disk, job, book)
+        if store.load(job).row.state == "DONE" and books:
+            _done(disk.work[job, f"job:{job}"], books)
+    except Broken as law:
+        return str(law)
+    return ""
+
+
+def read(store: Store, disk: SimDisk, job: str, fan_out: int) -> list[Book]:
+    """The books of a run's workflows, the oldest first."""
+    messages = {f"m{row.number}": row for row in store.messages(job)}
+    books: dict[str, Book] = {}
+    visit, bound = 0, False
+    for step in store.steps(job):
+        if step.rule == "transition" and step.at == job:
+            visit += 1
+            passage = json.loads(step.choice)["Passage"]
+            if passage[0] == "APPROVED_PLAN":
+                bound = "+" in dict(passage[4]).get("PLAN.md", "")
+            elif passage[0] == "APPROVED_WORK" and bound:
+                _passed(books, visit - 1)
+        elif step.rule in BEGINS:
+            agent, thread, _ = run(step.produced)
+            for book in books.values():
+                book.begins(agent, thread)
+        elif step.who == EXECUTOR and '"flow"' in step.extra:
+            _, thread, name = run(step.consumed)
+            book = books.setdefault(thread, Book(job, thread, visit, fan_out, disk.trees))
+            book.take(json.loads(step.extra)["flow"], messages[name])
+            if step.choice:
+                book.says(step.choice)
+    return list(books.values())
+
+
+def events(store: Store, job: str) -> Iterator[dict[str, Any]]:
+    """All that has happened to a run's workflows."""
+    for step in store.steps(job):
+        if step.who == EXECUTOR and '"flow"' in step.extra:
+            yield from json.loads(step.extra)["flow"]
+
+
+def run(briefs: str) -> tuple[str, str, str]:
+    """Who runs where on which message, by the brief of a Run."""
+    words = next(brief.split(" ") for brief in briefs.split("\n") if brief.startswith("Run "))
+    return words[1], words[2], words[3]
+
+
+def _passed(books: Mapping[str, Book], visit: int) -> None:
+    """The job is done: the newest workflow of this visit has come to its end."""
+    here = [book for book in books.values() if book.visit == visit]
+    if not here:
+        raise Broken("the job is done, and its workflow never began")
+    if why := here[-1].clear():
+        raise Broken(f"the job is done, and its gate is blocked: {why}")
+
+
+def _tree(disk: SimDisk, job: str, book: Book) -> None:
+    """In the job's tree and the executor's is nothing that somebody made who does not own it."""
+    for place in (f"job:{job}", book.thread):
+        for path, text in disk.work.get((job, place), {}).items():
+            for name in book.doers:
+                mine = path.startswith((f"src/{name}/", f"orchestration/agents/{name}/task_output/"))
+                if mine and not text.startswith(f"by {name}"):
+                    raise Broken(f"{path} of {name} says {text[:60]!r} in {place}")
+            if path == "top.txt":
+                raise Broken(f"{path} belongs to nobody, and is in {place}")
+
+
+def _done(files: Mapping[str, str], books: list[Book]) -> None:
+    """What people find when the job is done: every assumption, and files that say what was."""
+    here = [book for book in books if book.visit == books[-1].visit]
+    summary = files["WORK_SUMMARY.md"]
+    for agent, name, note in _noted(here):
+        line = f"- `{agent}` {name}"
+        told = [one for one in summary.split("\n") if one.startswith(line)]
+        if not any(str(note["description"]).split("`")[0] in one for one in told):
+            raise Broken(f"{name} of {agent} is not in WORK_SUMMARY.md")
+    shared = json.loads(files.get(SHARED_STATUS) or '{"agents": {}, "overall_completion_drive_gate": "absent"}')
+    if shared["overall_completion_drive_gate"] != "clear":
+        raise Broken(f"the job is done, and its gate in {SHARED_STATUS} is {shared['overall_completion_drive_gate']}")
+    for name, one in books[-1].doers.items():
+        said = (shared["agents"].get(name) or {}).get("status")
+        if said != one.status:
+            raise Broken(f"{name} is {one.status}, and {SHARED_STATUS} says {said}")
+    orchestration = {path: text for path, text in files.items() if path.startswith("orchestration/")}
+    if found := check_structure(orchestration):
+        raise Broken(f"the files of the workflow are not what they must be: {found[0]}")
+
+
+def _noted(books: Iterable[Book]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for book in books:
+        for agent, one in book.doers.items():
+            for (_, name), note in one.notes.items():
+                yield agent, name, note

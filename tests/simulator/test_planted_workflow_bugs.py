@@ -1,0 +1,60 @@
+"""The simulator finds bugs in workflows: each of these, planted one at a time, makes some seed fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from parley.core.rules import RULES
+from parley.engine import designs, executing
+from parley.ports import Scope
+from parley.workflow import checking, helping, notes
+from parley.workflow.conduct import Conduct
+from parley.workflow.flow import Flow, Talk
+from simulator.workflows import has_workflow, is_disputed
+from tests.simulator.test_planted_bugs import failure
+
+SEEDS = [seed for seed in range(2_000) if has_workflow(seed)]
+DISPUTED = [seed for seed in SEEDS if is_disputed(seed)]
+
+
+def found(seeds: Sequence[int] = SEEDS) -> str:
+    """What the first failing seed says."""
+    why = next(filter(None, (failure(seed, RULES) for seed in seeds)), "")
+    assert not why.startswith(("AttributeError", "TypeError", "NameError")), why
+    return why
+
+
+def test_a_doer_that_does_not_wait_for_what_it_depends_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Flow, "may_start", lambda self, agent: True)
+    assert "begins before" in found()
+
+
+def test_a_verifier_whose_silence_counts_as_approval_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def approve(act: Conduct, talk: Talk, problems: Any) -> None:
+        checking.judged(act, talk, "verified", ())
+
+    monkeypatch.setattr(checking, "_no_verdict", approve)
+    assert "is found good by" in found()
+
+
+def test_a_gate_that_is_never_blocked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(designs, "gate_of", lambda live: "clear")
+    assert found().startswith("the job is done, and its")
+
+
+def test_a_merge_that_does_not_ask_whose_it_is_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executing, "scope_of", lambda plan, agent: Scope(lambda path: ""))
+    assert "does not own it" in found(DISPUTED)
+
+
+def test_assumptions_that_nobody_is_told_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(designs, "render_assumptions", lambda sessions, abandoned=(): "None.")
+    assert "is not in WORK_SUMMARY.md" in found()
+
+
+def test_an_answer_that_is_put_into_the_users_mouth_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(helping, "BY_EXECUTOR", notes.BY_USER)
+    assert "the user has said nothing" in found()
