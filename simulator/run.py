@@ -17,6 +17,7 @@ from parley.core.soup import Soup
 from parley.core.states import Record
 from parley.core.terms import AskHuman, Hold, Idle, Mailbox, Run, Surface
 from parley.core.wire import decode
+from parley.engine.attention import needs
 from parley.engine.audit import audit
 from parley.engine.budgets import day_of
 from parley.engine.engine import Engine
@@ -36,7 +37,7 @@ from simulator.workflows import has_workflow, with_workflow
 from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
 JOB = "sim"
-CRANKS = 5_000
+CRANKS = 4_000
 PATIENCE = 50_000.0  # virtual seconds
 STALL_SECONDS = 8.0
 SEEN = ('{"AskHuman"', '{"Hold"', '{"Record"', '{"Surface"')  # how those molecules begin that the human looks at
@@ -369,6 +370,11 @@ class Simulation:
             raise Failed(self.seed, f"it ended in {record.state} with nobody awaited")
         elif self.scenario.human != "silent" or self.scenario.stand_in is not None:
             raise Failed(self.seed, f"it did not end although the human answers: {record.state}")
+        else:
+            files = SimFiles(self.disk, Fuse(None, self.rng))
+            shown = needs(self.outside, files, [self.outside.load(JOB).row])
+            if not shown or not all(need.exits for need in shown):
+                raise Failed(self.seed, f"the human is awaited, and is not shown what to do: {shown}")
 
     def judge_deliveries(self, soup: Soup) -> None:
         """Every message is begun once for each time it was not given back."""

@@ -24,7 +24,7 @@ from parley.workflow.terms import (
 )
 from simulator.scenario import Rule, Scenario
 
-SHARE = 0.05  # of the runs that have a workflow
+SHARE = 0.04  # of the runs that have a workflow
 DISPUTED = 0.2  # of those in which two have the same file, one after another
 NAMES = ("db", "api", "web", "docs", "ops")
 VERIFIERS = ("judge", "checker")
