@@ -249,7 +249,8 @@ class SimWorkspace:
             self.disk.share(job, name, parent, files)
 
         self._fuse.burn("merge", act)
-        commits = (digest(files), digest(above)) if brought else ()
+        own = {path: text for path, text in files.items() if not (_own(path, scope) or (scope and scope.allowed(path)))}
+        commits = (digest(own), digest(above)) if brought else ()
         kept_out = tuple(f"{path}: {why}" for path, why in refused.items())
         return Merge(tuple(brought), tuple(conflicts), (), commits, kept_out)
 

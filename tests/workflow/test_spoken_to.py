@@ -3,7 +3,7 @@
 import pytest
 
 from tests.engine.stage import JOB, Rule, always, on, say, sleep, write
-from tests.workflow.book import PROVER, Workflow, note, output, plan, proved, resolve, verdict
+from tests.workflow.book import PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 
 SECOND = write("src/one/one.py", "second thoughts")
 ONE: list[Rule] = [
@@ -68,3 +68,27 @@ def test_a_note_that_is_made_while_its_maker_is_blocked_is_not_lost() -> None:
         ("one more", "resolved"),
     ]
     assert next(text for text in stage.told("one") if text.startswith("[ANSWERS]")).count("resolved") == 2
+
+
+def test_nothing_is_taken_while_its_maker_is_at_work_on_what_the_human_said() -> None:
+    """Its conversation would end with its turn, and the human's words with that."""
+    one = [ONE[0], on(r"^\[INTERVENE", sleep(20), SECOND), ONE[-1]]
+    stage = Workflow(plan({"name": "one"}), {"one": one, "prover": SLOW_PROVER})
+    stage.until(lambda s: s.busy("prover") and s.flow.merging).intervene("think again", stage.thread("one"))
+    stage.done()
+
+    assert stage.files()["src/one/one.py"] == "second thoughts"
+    assert (stage.flow.merges[0].taken, stage.flow.merges[0].reason) == (False, "one is at work again")
+
+
+def test_a_doer_that_is_withdrawn_while_its_work_is_merged_leaves_the_others_a_tree_without_it() -> None:
+    text = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
+    human = [{"match": "one has failed", "text": "abandon"}, {"match": ".", "verdict": "approve", "repeat": True}]
+    agents = {"one": [ONE[0], ONE[-1]], "two": doer("two", on(r"^\[TASK\]", sleep(10))), "prover": SLOW_PROVER}
+    stage = Workflow(text, agents, human)
+    stage.until(lambda s: s.busy("prover") and s.flow.merging).withdraw(stage.thread("one"))
+    stage.done()
+
+    assert stage.statuses() == {"one": "failed", "two": "session_complete"}
+    assert [(merge.agent, merge.taken) for merge in stage.flow.merges] == [("one", False), ("two", True)]
+    assert "src/one/one.py" not in stage.files()

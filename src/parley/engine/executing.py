@@ -11,7 +11,7 @@ from typing import Any
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
 from parley.core.gates import refuse_assert
-from parley.core.terms import HUMAN, PROXY, Kind, Payload, Question, Surface
+from parley.core.terms import HUMAN, PROXY, Interrupt, Kind, Mailbox, Payload, Question, Run, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.names import ROLE, tree_slot
@@ -54,16 +54,24 @@ class Executor(CodeAgent):
             self.deal(act)
         except Illegal as problem:  # nobody could go on from here: the next turn would end the same way
             self.halt(act, f"what came does not fit where it stands: {problem}")
-            checking.undo_merge(act, "the workflow was stopped")
+            moving.undo_merge(act, "the workflow was stopped")
         self.carry_out(act)
 
     def conduct(self, flow: Flow) -> Conduct:
         """What this turn decides from."""
-        return Conduct(flow, reports.limits_of(self.live), int(self.now), self.open, self.workspace, self.kept)
+        return Conduct(
+            flow, reports.limits_of(self.live), int(self.now), self.open, self.workspace, self.kept, self.engaged
+        )
 
     def kept(self, workspace: str) -> str:
         """The tree that a worker's last turn left."""
         return self.live.kept.get(tree_slot(workspace), "")
+
+    def engaged(self, thread: str) -> bool:
+        """Whether a worker is at work, or has something to read."""
+        soup = self.live.soup
+        mail = soup.get(Mailbox, thread)
+        return bool(soup.get(Run, thread) or soup.all(Interrupt, thread) or (mail and mail.queue))
 
     # ---- what has come -----------------------------------------------------------------------
 

@@ -136,8 +136,8 @@ def merge_next(act: Conduct) -> None:
         act.happen("check", agent=agent, step="")
     for agent in [name for name in flow.mergeable if act.member(name).stale]:
         moving.sent_back(act, agent)
-    if flow.merging is None and flow.mergeable and act.make_room():
-        agent = next(iter(flow.mergeable))
+    agent = next((name for name in flow.mergeable if not act.engaged(act.member(name).workspace)), "")
+    if flow.merging is None and agent and act.make_room():
         merged = Merged(len(flow.merges) + 1, agent, act.now, taken=False)
         act.happen("merge begins", merging=plain(Merging(agent, "", merged, (agent,))))
         act.do(Merge(agent, act.member(agent).workspace))
@@ -221,6 +221,9 @@ def _merge_proved(act: Conduct, proofs: Sequence[Proof]) -> None:
     if failing:
         _refuse(act, f"on the result this fails: {', '.join(failing)}")
         return
+    if act.engaged(act.member(merging.agent).workspace):
+        moving.undo_merge(act, f"{merging.agent} is at work again")  # what it was told may change what it made
+        return
     act.happen("merge ends", merged=plain(replace(merged, taken=True, time=act.now)))
     moving.verified(act, merging.agent)
     merge_next(act)
@@ -236,32 +239,6 @@ def _refuse(act: Conduct, why: str) -> None:
     act.do(Restore(merging.before, f"merge-{merged.number}"))
     failed(act, merging.agent, words.not_merged(merging.agent, merged), f"its merge was not taken: {why}")
     merge_next(act)
-
-
-def undo_merge(act: Conduct, why: str) -> None:
-    """The merge that goes on is not taken, for no fault of its doer's: it is made again when its turn comes."""
-    merging = act.flow.merging
-    if merging is None:
-        return
-    for talk in list(act.flow.talks.values()):
-        if talk.kind == "integrator" or (talk.kind == "prover" and talk.about == "merge"):
-            act.close(talk.thread)
-    act.happen("merge ends", merged=plain(replace(merging.merged, taken=False, reason=why, time=act.now)))
-    act.do(Restore(merging.before, f"merge-{merging.merged.number}"))
-
-
-def call_off(act: Conduct, agent: str) -> None:
-    """Nobody goes on checking a doer's output: what is said of it now must not be taken for what it will be."""
-    for talk in list(act.flow.talks.values()):
-        if talk.agent == agent and talk.kind in ("prover", "verifier"):
-            act.close(talk.thread)
-
-
-def take_back(act: Conduct, agent: str) -> None:
-    """A doer's output is neither checked nor merged any more."""
-    call_off(act, agent)
-    if act.flow.merging is not None and act.flow.merging.agent == agent:
-        undo_merge(act, f"{agent} has gone on working")
 
 
 def lost(act: Conduct, talk: Talk, fault: str) -> None:

@@ -80,7 +80,7 @@ def _adopt(act: Conduct, draft: Draft, by: str) -> None:
         if architect is not None:
             act.tell(architect.thread, f"[DESIGN gaps] the plan can't come into force: {problem}", PLAN_ABOUT)
         return
-    checking.undo_merge(act, "the plan was changed meanwhile")  # it would put the tree back to the plan before
+    moving.undo_merge(act, "the plan was changed meanwhile")  # it would put the tree back to the plan before
     act.do(Adopt(draft))
     moving.enrol(act, [worker for name, worker in flow.workers.items() if before.get(name) != worker])
     for change in rescopes(before, flow.workers, ARCHITECT, f"{asked}; approved by {by}", act.now):
@@ -92,7 +92,7 @@ def _adopt(act: Conduct, draft: Draft, by: str) -> None:
         if flow.status(name) in AT_WORK:  # it goes on with what it has, and hears of it when its turn ends
             act.happen("stale", agent=name, of=ARCHITECT)
         elif flow.status(name) in (Status.VERIFIED, Status.READY):
-            checking.call_off(act, name)
+            moving.call_off(act, name)
             act.move(name, Status.WORKING, "its contract was changed")
             moving.go_on(act, name, f"[PLAN changed] {name}: your contract is another now.")
 
@@ -160,7 +160,7 @@ def answered(act: Conduct, question: str, ruling: str, text: str, author: str = 
     act.happen("answer", question=question)
     word = text.strip().lower()
     if word == "stop" or ruling in ("withdraw", "backtrack plan", "backtrack intent"):
-        checking.undo_merge(act, "the workflow was stopped")  # nothing that is not proved is left behind
+        moving.undo_merge(act, "the workflow was stopped")  # nothing that is not proved is left behind
         moving.stop(act, f"the {author} says {ruling or word}: {text}")
     elif pending.about == "plan":
         _plan_answered(act, pending, ruling, text, author)

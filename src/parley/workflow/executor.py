@@ -129,7 +129,7 @@ def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:
         act.move(agent, Status.WORKING, "it shows life again")
         status = Status.WORKING
     if status is Status.READY:  # the human has put it to work: what is being checked is not what there is now
-        checking.take_back(act, agent)
+        moving.take_back(act, agent, f"{agent} has gone on working")
         act.move(agent, Status.WORKING, "it has gone on working")
         status = Status.WORKING
     if status is Status.BLOCKED:

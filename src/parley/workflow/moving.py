@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from parley.workflow import words
-from parley.workflow.conduct import Conduct, Enrol, Report
+from parley.workflow.conduct import Conduct, Enrol, Report, Restore
 from parley.workflow.flow import MET, Asked, Member
 from parley.workflow.notes import BY_USER, SELF, of_status, unsettled
 from parley.workflow.plain import plain
@@ -123,8 +123,35 @@ def handed_up(note: Note, reason: str) -> Note:
     return replace(note, status=NoteStatus.ESCALATED, escalation_reason=reason)
 
 
+def undo_merge(act: Conduct, why: str) -> None:
+    """The merge that goes on is not taken, for no fault of its doer's: it is made again when its turn comes."""
+    merging = act.flow.merging
+    if merging is None:
+        return
+    for talk in list(act.flow.talks.values()):
+        if talk.kind == "integrator" or (talk.kind == "prover" and talk.about == "merge"):
+            act.close(talk.thread)
+    act.happen("merge ends", merged=plain(replace(merging.merged, taken=False, reason=why, time=act.now)))
+    act.do(Restore(merging.before, f"merge-{merging.merged.number}"))
+
+
+def call_off(act: Conduct, agent: str) -> None:
+    """Nobody goes on checking a doer's output: what is said of it now must not be taken for what it will be."""
+    for talk in list(act.flow.talks.values()):
+        if talk.agent == agent and talk.kind in ("prover", "verifier"):
+            act.close(talk.thread)
+
+
+def take_back(act: Conduct, agent: str, why: str) -> None:
+    """A doer's output is neither checked nor merged any more."""
+    call_off(act, agent)
+    if act.flow.merging is not None and act.flow.merging.agent == agent:
+        undo_merge(act, why)
+
+
 def fail(act: Conduct, agent: str, why: str) -> None:
     """A doer can't be brought to its end; the human is asked when those beside it have ended their turns."""
+    take_back(act, agent, f"{agent} has failed")
     act.close(act.member(agent).standing.thread)
     if act.flow.status(agent) is not Status.FAILED:
         act.move(agent, Status.FAILED, why)
