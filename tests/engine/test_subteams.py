@@ -196,7 +196,7 @@ def test_work_that_went_on_after_the_assert_is_brought_up_before_the_outcome_cou
         on("was changed after it was approved", asserts("WORK_SUMMARY.md", "with the squad's?")),
         *EXECUTE,
     ]
-    squad = [TEAM, on("^go$", say("ready")), on("^more$", write("s.txt", "s"), sleep(30))]
+    squad = [TEAM, on("^go$", say("ready")), on("^more$", write("s.txt", "s"), say("and this"))]
     stage = Stage(book(execute=execute, squad=squad, helper=[], human=YES)).run()
     assert (stage.state, stage.fired("strike"), stage.fired("human-reply")) == ("DONE", 1, 4)
     assert stage.files()["s.txt"] == "s"
