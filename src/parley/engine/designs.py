@@ -15,7 +15,7 @@ from parley.core.gates import BLOCKED, CLEAR, GATE, has_workflow
 from parley.core.states import PHASES, Record, State
 from parley.core.terms import Ruling, Surface, Verdict
 from parley.engine import texts
-from parley.engine.flows import current_flow, flows_of_visit
+from parley.engine.flows import current_flow, flow_of, flows_of_visit
 from parley.engine.live import LiveJob
 from parley.engine.names import DESIGN
 from parley.engine.world import World
@@ -232,6 +232,12 @@ def gate_of(live: LiveJob) -> str:
     """The overall_completion_drive_gate of the workflow under way; blocked while there is none."""
     flow = current_flow(live)
     return flow.gate if flow is not None else BLOCKED
+
+
+def is_under_way(live: LiveJob, thread: str) -> bool:
+    """Whether a thread is a workflow's whose work is not done: what lies in its tree may not be proved yet."""
+    flow = flow_of(live, thread)
+    return flow is not None and flow.phase == "running"
 
 
 def at_the_gate(live: LiveJob, record: Record) -> dict[str, str]:

@@ -28,7 +28,8 @@ def bring_up(
     leaving = closing = [payload.thread for payload in turn.payloads if isinstance(payload, Close)]
     ends = record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state)
     if ends or any(question.artifact == WORK for question, _ in turn.questions):
-        leaving = list(soup.children(turn.thread))
+        children = soup.children(turn.thread)
+        leaving = [thread for thread in children if thread in closing or not designs.is_under_way(live, thread)]
     if not leaving:
         return []
     closed = set(closing)
@@ -45,7 +46,8 @@ def bring_up(
             merges.append((below, into))
         # nobody's tree is changed under its hands: past one that goes on, what lies below it comes straight here
         through = below.workspace if ending and soup.get(Run, thread) is None else into
-        waiting.extend((child, through, ending) for child in soup.children(thread))
+        if below.agent != EXECUTOR:  # what its doers made comes in by its own merges, verified and proved
+            waiting.extend((child, through, ending) for child in soup.children(thread))
     for below, _ in merges:
         # nobody may be at work in a tree that is written to; should this close not be committed, it is a lost turn
         run = soup.get(Run, below.thread)
