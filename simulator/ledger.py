@@ -7,6 +7,7 @@ itself where somebody else's message, or a file, can be asked.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -324,7 +325,7 @@ def broken(store: Store, disk: SimDisk, job: str, fan_out: int) -> str:
         for book in books:
             _tree(disk, job, book)
         if store.load(job).row.state == "DONE" and books:
-            _done(disk.work[job, f"job:{job}"], books)
+            _done(disk.work[job, f"job:{job}"], disk.work[job, books[-1].thread], books)
     except Broken as law:
         return str(law)
     return ""
@@ -333,6 +334,9 @@ def broken(store: Store, disk: SimDisk, job: str, fan_out: int) -> str:
 def read(store: Store, disk: SimDisk, job: str, fan_out: int) -> list[Book]:
     """The books of a run's workflows, the oldest first."""
     messages = {f"m{row.number}": row for row in store.messages(job)}
+    for row in messages.values():
+        if row.sender == EXECUTOR and re.match(r"\[WORKFLOW stopped\] what (came|follows) does not fit", row.body):
+            raise Broken(f"the executor did not know how to go on: {row.body[:200]}")
     books: dict[str, Book] = {}
     visit, bound = 0, False
     for step in store.steps(job):
@@ -390,8 +394,11 @@ def _tree(disk: SimDisk, job: str, book: Book) -> None:
                 raise Broken(f"{path} belongs to nobody, and is in {place}")
 
 
-def _done(files: Mapping[str, str], books: list[Book]) -> None:
-    """What people find when the job is done: every assumption, and files that say what was."""
+def _done(files: Mapping[str, str], merged: Mapping[str, str], books: list[Book]) -> None:
+    """What people find when the job is done: what was merged, every assumption, and files that say what was."""
+    for path in sorted({*files, *merged}):
+        if (path.startswith("src/") or "/task_output/" in path) and files.get(path) != merged.get(path):
+            raise Broken(f"{path} is {files.get(path)!r} when the job is done, and {merged.get(path)!r} was merged")
     here = [book for book in books if book.visit == books[-1].visit]
     summary = files["WORK_SUMMARY.md"]
     for agent, name, note in _noted(here):

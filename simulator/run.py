@@ -170,6 +170,8 @@ class Simulation:
                 break
             try:
                 self.disturb()
+                if engine is not self.engine:
+                    continue  # it was deposed, and has stopped
                 engine.crank(5.0)
             except Crash as crash:
                 self.died(str(crash))
