@@ -270,13 +270,13 @@ class Book:
         settled = merged.get("conflicts", ()) if merged.get("resolved_by") else ()
         if merged.get("conflicts") and not settled:
             raise Broken(f"merge {merged['number']} is taken with conflicts that nobody has settled")
+        for path in merged.get("paths", ()):
+            if path not in settled and not owns(self.agents[agent], agent, path):
+                raise Broken(f"{path} is merged from {agent}, which does not own it")
         tree = self.trees.get(f"{self.job}|{self.doers[agent].seen}", {})
         looked_at = digest({path: text for path, text in tree.items() if owns(self.agents[agent], agent, path)})
         if merged.get("commits") and merged["commits"][0] != looked_at:
             raise Broken(f"merge {merged['number']} of {agent} is taken, and its verifier has seen something else")
-        for path in merged.get("paths", ()):
-            if path not in settled and not owns(self.agents[agent], agent, path):
-                raise Broken(f"{path} is merged from {agent}, which does not own it")
         self.doers[agent].merged = True
         self.doers[agent].versions += 1
 
