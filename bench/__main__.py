@@ -36,9 +36,12 @@ RULES_GROUPED = "raw SQLite, two rules of four statements a turn, grouped"
 LEAN_TURN = "raw SQLite, four statements a turn, a transaction a turn"
 LEAN_GROUPED = "raw SQLite, four statements a turn, grouped"
 
+SHARED = "parley, two processes on one bus"
+
 # name, module, form, whether it runs in the peers' environment
 PEERS: Sequence[tuple[str, str, str, bool]] = (
     ("parley", "bench.conversations", "", False),
+    (SHARED, "bench.conversations", "shared", False),
     (RULES_TURN, "bench.peers.raw_sqlite", "raw_rules_turn", False),
     (RULES_GROUPED, "bench.peers.raw_sqlite", "raw_rules_grouped", False),
     (LEAN_TURN, "bench.peers.raw_sqlite", "raw_turn", False),
@@ -66,6 +69,9 @@ Raw SQLite is the floor, in two forms; both are durable and neither reads, check
 inserts the one that it produces, inserts a step, and inserts the message or marks it as taken: the soup and the log
 of rules that Parley keeps too. With *four statements a turn* there are no rules: a message, a line in a log of turns,
 and who waits for what. `bench/peers/raw_sqlite.py` has both.
+
+Parley by itself is one process, and one core. The row of two processes is Parley too: two owners share the bus and the
+conversations, each with a job of its own, as two sessions of `parley run` do.
 """
 AIMS = """
 A share of what raw SQLite makes is stated against both floors. The one with rules is what the aim was set with; the
