@@ -11,6 +11,7 @@ from parley.engine.audit import audit
 from parley.ports import Kept, Scope
 from parley.workflow.flow import Flow
 from parley.workflow.slots import current
+from parley.workflow.terms import Note
 from simulator.disk import SimWorkspace
 from tests.engine.stage import (
     JOB,
@@ -167,6 +168,12 @@ class Workflow(Stage):
         found = current(self.outside.load(JOB).molecules)
         assert found is not None
         return found
+
+    def noted(self, agent: str) -> tuple[Note, ...]:
+        """What an agent that has begun has noted."""
+        session = self.flow.members[agent].standing.session
+        assert session is not None
+        return session.notes
 
     def statuses(self) -> dict[str, str]:
         return {name: str(member.standing.status) for name, member in self.flow.members.items()}

@@ -193,7 +193,7 @@ def test_an_answer_of_the_proxys_for_the_user_says_so() -> None:
     agents = {"one": blocked_at_first("one", category="requirements"), "workflow-architect": architect}
     stage = Workflow(ALONE, agents, policies=["always", "always", "never"]).run()
 
-    [settled] = stage.flow.members["one"].standing.session.notes  # type: ignore[union-attr]  # it has begun
+    [settled] = stage.noted("one")
     assert str(settled.resolution).startswith("unique (the proxy, for the user, said: no answer")
     assert settled.resolved_by == "workflow_executor"
 
@@ -399,7 +399,7 @@ def test_what_is_wrong_with_a_file_is_told_and_changes_nothing() -> None:
     told = stage.told("one")[1]
     assert "session_current.json: one: notes[0].status" in told
     assert "shared_status.json" in told
-    assert stage.flow.members["one"].standing.session.notes == ()  # type: ignore[union-attr]  # it has begun
+    assert stage.noted("one") == ()
 
 
 # ---- ownership and merges ------------------------------------------------------------------------

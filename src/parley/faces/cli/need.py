@@ -15,6 +15,7 @@ from parley.engine.merging import WORK
 from parley.engine.projections import Asked
 from parley.engine.seen import Seen, last_seen
 from parley.faces.cli.desk import clock, columns, lasting, safe
+from parley.faces.cli.orchestra import shown
 from parley.ports import Store
 
 BEGINNING = 8  # lines of an artifact in the list
@@ -97,10 +98,11 @@ def _shown(need: Need, found: Exhibit, trees: Worktrees, *, whole: bool) -> Iter
         return
     yield ""
     if found.content is None:
-        yield f"    {need.artifact}: {file_of(trees, need.asked)}"
+        yield f"    {need.artifact}: {shown(file_of(trees, need.asked))}"
     else:
         length = len(found.content.splitlines())
-        yield f"    {need.artifact}, {length} {'line' if length == 1 else 'lines'}: {file_of(trees, need.asked)}"
+        many = "line" if length == 1 else "lines"
+        yield f"    {need.artifact}, {length} {many}: {shown(file_of(trees, need.asked))}"
         yield from _cut(_quoted(found.content), BEGINNING, need, whole=whole)
     if found.changed is not None:
         yield ""
