@@ -298,7 +298,7 @@ class SqliteStore:
         if cursor.rowcount != len(commits):
             lost = [c.job for serial, _, c in group if cursor.execute(_GET_EPOCH, (serial,)).fetchone() != (c.epoch,)]
             raise LostOwnership(f"another owner has taken the job ({_some(lost)}); nothing was written")
-        if steps := [(base + row[0], *row[1:]) for _, base, commit in group for row in commit.steps]:
+        if steps := [_keyed(base, row) for _, base, commit in group for row in commit.steps]:
             many(_ADD_STEP, steps)
         self._write_messages(cursor, group)
         self._write_molecules(many, group)
@@ -313,7 +313,7 @@ class SqliteStore:
 
     @staticmethod
     def _write_messages(cursor: sqlite3.Cursor, group: _Group) -> None:
-        if messages := [(base + row[0], *row[1:]) for _, base, commit in group for row in commit.messages]:
+        if messages := [_keyed(base, row) for _, base, commit in group for row in commit.messages]:
             cursor.executemany(_ADD_MESSAGE, messages)
             delivered = [
                 (serial, row.agent, row.thread, row.seq) for serial, _, commit in group for row in commit.messages
@@ -532,10 +532,16 @@ def _span(serial: int, after: int = -_REACH - 1) -> tuple[int, int]:
 
 def _check_numbers(commit: Commit) -> None:
     """See that no number reaches into another job's keys."""
-    numbers = [commit.transaction.number, *[row.number for row in commit.steps]]
-    numbers += [row.number for row in commit.messages]
-    if min(numbers) < -_REACH or max(numbers) >= _REACH:
-        raise BusError(f"a row of job {commit.job} has a number that the bus can't hold; nothing was written")
+    for rows in ((commit.transaction,), commit.steps, commit.messages):
+        for row in rows:
+            if not -_REACH <= row[0] < _REACH:
+                raise BusError(f"a row of job {commit.job} has a number that the bus can't hold; nothing was written")
+
+
+def _keyed(base: int, row: StepRow | MessageRow) -> tuple[Any, ...]:
+    """A row with its key in the place of its number."""
+    columns: tuple[Any, ...] = row
+    return (base + row[0],) + columns[1:]  # noqa: RUF005 - some rows are written for every turn: this makes no list
 
 
 def _turn_number(turn: str) -> int:

@@ -47,7 +47,8 @@ def link(
     rows = [_step(row, moments) for row in steps]
     rows += [_message(row, moments) for row in messages]
     rows += [_input(row) for row in taken]
-    own = f"{head} {transaction} {time!r} {epoch}".encode()
+    moment = repr(time)
+    own = f"{head} {transaction} {moment} {epoch}".encode()
     if not digested:
         return sha256(own + "".join(rows).encode("utf-8", "surrogatepass")).hexdigest(), ""
     each = [sha256(row.encode("utf-8", "surrogatepass")).digest() for row in rows]

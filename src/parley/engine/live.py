@@ -10,7 +10,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import methodcaller
 from typing import Any
 
 from parley.core.rule import Choice, Enrolment, Firing, Reaction, RuleSet
@@ -50,7 +49,6 @@ ONE_TURN = Spent(turns=1)
 BODIES = 4096  # messages that are remembered beside the bus
 _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends on
 _WATCHED = frozenset((Interrupt, Terminate, AskHuman, Hold, Record))
-_brief = methodcaller("brief")
 
 
 @dataclass(slots=True)
@@ -245,8 +243,8 @@ class LiveJob:
                 time,
                 " ".join(at),
                 "" if choice is None else text(choice),
-                "\n".join(map(_brief, consumed)),
-                "\n".join(map(_brief, produced)),
+                "\n".join([molecule.brief() for molecule in consumed]),
+                "\n".join([molecule.brief() for molecule in produced]),
                 extra,
             )
         )

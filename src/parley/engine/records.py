@@ -85,4 +85,5 @@ def home_of(agent: str, thread: str) -> str:
 
 def line(time: float, turn: str, event: str, rest: str) -> str:
     """One line of a stream. `rest` is what the event has to say, as members of a JSON object."""
-    return f'{{"time":{time!r},"turn":"{turn}","event":"{event}",{rest}}}'
+    moment = repr(time)  # by itself: within the literal, a compiled module calls `format` for it
+    return f'{{"time":{moment},"turn":"{turn}","event":"{event}",{rest}}}'

@@ -13,7 +13,7 @@ from parley.engine.live import LiveJob
 from parley.engine.names import tree_slot
 from parley.engine.world import World
 
-ANCHOR_EVERY = 64  # transactions; besides every transition, and whenever there is nothing else to do
+ANCHOR_EVERY = 256  # transactions; besides every transition, and whenever there is nothing else to do
 
 
 def orphans(live: LiveJob) -> list[Run]:
