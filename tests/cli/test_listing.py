@@ -1,6 +1,7 @@
 """`ls`, `show`, `tree`, `log`, `inbox`, `doctor`: what people and programs read of jobs."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -157,7 +158,9 @@ def test_doctor(several: Home) -> None:
     assert done.code == 0
     assert {"python", "git", "sqlite", "threads", "home", "filesystem", "durability", "terminal"} <= set(checks)
     assert checks["bus"]["found"] == "3 jobs"
-    assert "ok    python" in several.here("doctor").out
+    lines = several.here("doctor").out
+    assert "ok    python" in lines
+    assert re.search(r"^ok    parley +[\d.]+, (interpreted|compiled)$", lines, re.MULTILINE)
 
 
 def test_doctor_finds_what_is_wrong(home: Home) -> None:

@@ -4,11 +4,13 @@ import json
 import resource
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from parley.faces.cli import MODULES, parser
+from parley import ports
+from parley.faces.cli import MODULES, form, parser
 from tests.cli.home import PARLEY, Home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +54,10 @@ def test_every_command_has_its_module() -> None:
         assert parser(command).parse_known_args([command, "a", "b"][: 3 if command == "intervene" else 2])
 
 
+def test_the_form_is_that_of_the_modules_that_run() -> None:
+    assert form() == ("interpreted" if str(ports.__file__).endswith(".py") else "compiled")
+
+
 def test_python_m_parley_is_the_same(waiting: Home) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "parley", "ls", "--json"], cwd=waiting.folder, env=waiting.env(), capture_output=True,
@@ -59,5 +65,5 @@ def test_python_m_parley_is_the_same(waiting: Home) -> None:
     )  # fmt: skip
 
     assert json.loads(done.stdout) == json.loads(waiting.here("ls", "--json").out)  # the text tells ages
-    assert waiting.here("--version").out.startswith("parley ")
+    assert waiting.here("--version").out == f"parley {version('parley')}, {form()}\n"
     assert waiting.here().code == 2

@@ -335,13 +335,21 @@ def _run(argv: Sequence[str]) -> int:
     if words.version:
         from importlib.metadata import version
 
-        print(f"parley {version('parley')}")
+        print(f"parley {version('parley')}, {form()}")
         return OK
     if words.command is None:
         parser().print_help()
         return BAD_USE
     module = import_module(f"parley.faces.cli.{MODULES[words.command]}")
     return int(module.run(words))
+
+
+def form() -> str:
+    """Whether the hot path is compiled: told by the file of one of its modules, which is not loaded for it."""
+    from importlib.util import find_spec
+
+    found = find_spec("parley.ports")
+    return "interpreted" if found is None or str(found.origin).endswith(".py") else "compiled"
 
 
 def _read(argv: Sequence[str]) -> argparse.Namespace:

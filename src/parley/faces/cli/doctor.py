@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from parley.adapters.decisions import place as memory_of
 from parley.adapters.mounts import filesystem, network_filesystem
 from parley.adapters.sqlite import SqliteStore
 from parley.decisions import MemoryTrouble
-from parley.faces.cli import FAILED, OK
+from parley.faces.cli import FAILED, OK, form
 from parley.faces.cli.desk import Place, place_of, print_json
 from parley.faces.cli.notices import addresses, last_problems
 from parley.faces.cli.trial import Trial, hold
@@ -49,6 +50,7 @@ def run(words: argparse.Namespace) -> int:
     fence = Check("boundary", trial.ok, trial.found, trial.remedy)
     checks = [
         _python(),
+        Check("parley", ok=True, found=f"{version('parley')}, {form()}"),
         _git(),
         *_sqlite(),
         *_home(place),
