@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--workflows", action="store_true", help="only those that have a workflow")
     parser.add_argument("--trace", action="store_true", help="print every step of the run")
+    parser.add_argument("--heads", action="store_true", help="print what each seed came to, and its chain's head")
     options = parser.parse_args()
     states: Counter[str] = Counter()
     seeds = range(options.seed, options.seed + options.seeds)
@@ -38,6 +39,8 @@ def main() -> int:
             if run is not None:
                 show(run)
         states[result.state] += 1
+        if options.heads:
+            print(f"{seed} {result.state} {result.steps} {result.head}")
     print(f"{states.total()} seeds: " + ", ".join(f"{state} {count}" for state, count in sorted(states.items())))
     return 0
 
