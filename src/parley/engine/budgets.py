@@ -75,7 +75,7 @@ class Tally:
         """The sum as it stands."""
         return Spent(self.turns, self.tokens, self.micros, self.millis)
 
-    def of(self, what: str) -> float:
+    def of(self, what: str) -> int | float:
         """How much of one thing, in the unit of its budget."""
         if what == "turns":
             return self.turns
@@ -114,7 +114,7 @@ class Line:
 
     what: str  # turns, tokens, money, minutes, parallel
     scope: str  # job, day
-    used: float
+    used: int | float  # a record tells 3 from 3.0, and so does what is compiled
     limit: float
 
     @property
