@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import calibration, dispatches, first_request, machine, memory, report, scale, spawn, startup
 from bench.report import Section
@@ -25,57 +25,94 @@ from bench.report import Section
 ROOT = Path(__file__).parent.parent
 PAGE, PLOTS = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks"
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+COMPILED_FORM = ROOT / ".compiled"
 CONVERSATIONS = (1, 100, 1000)
 ROUNDS = 2
 SECONDS = 2.0
 TIME_LIMIT_SECONDS = 300.0
 
-# The two floors, as bench.peers.raw_sqlite tells: every rule logged, and no more than what the next turn needs.
+# The floors, as bench.peers.raw_sqlite tells: every rule logged, the same by one writer, and only what is needed next.
 RULES_TURN = "raw SQLite, two rules of four statements a turn, a transaction a turn"
 RULES_GROUPED = "raw SQLite, two rules of four statements a turn, grouped"
+WRITER_GROUPED = "raw SQLite, two rules of four statements a turn, one writer thread, grouped"
 LEAN_TURN = "raw SQLite, four statements a turn, a transaction a turn"
 LEAN_GROUPED = "raw SQLite, four statements a turn, grouped"
 
-SHARED = "parley, two processes on one bus"
 
-# name, module, form, whether it runs in the peers' environment
-PEERS: Sequence[tuple[str, str, str, bool]] = (
-    ("parley", "bench.conversations", "", False),
-    (SHARED, "bench.conversations", "shared", False),
-    (RULES_TURN, "bench.peers.raw_sqlite", "raw_rules_turn", False),
-    (RULES_GROUPED, "bench.peers.raw_sqlite", "raw_rules_grouped", False),
-    (LEAN_TURN, "bench.peers.raw_sqlite", "raw_turn", False),
-    (LEAN_GROUPED, "bench.peers.raw_sqlite", "raw_grouped", False),
-    ("LangGraph, SqliteSaver", "bench.peers.langgraph_peer", "langgraph", True),
-    ("DBOS, send and recv", "bench.peers.dbos_peer", "dbos", True),
-    ("DBOS, a step a turn", "bench.peers.dbos_peer", "dbos_steps", True),
-    ("openai-agents, SQLiteSession", "bench.peers.openai_agents_peer", "", True),
-    ("autogen-core, in memory, NOT durable", "bench.peers.autogen_peer", "", True),
+class Peer(NamedTuple):
+    """One row: a form of a module, where it finds its packages, and which Python runs it."""
+
+    name: str
+    module: str
+    form: str = ""
+    paths: tuple[Path, ...] = (ROOT,)
+    python: Path = Path(sys.executable)
+
+
+def ours(form: str, *paths: Path) -> tuple[Peer, Peer]:
+    """The rows of Parley in one form: alone, and in two processes."""
+    return (
+        Peer(f"parley, {form}", "bench.conversations", "alone", (*paths, ROOT)),
+        Peer(f"parley, {form}, two processes on one bus", "bench.conversations", "shared", (*paths, ROOT)),
+    )
+
+
+def other(name: str, module: str, form: str = "") -> Peer:
+    """The row of a system that has the peers' environment."""
+    return Peer(name, module, form, python=PEERS_PYTHON)
+
+
+COMPILED, COMPILED_SHARED = ours("compiled", COMPILED_FORM)
+INTERPRETED, INTERPRETED_SHARED = ours("interpreted")
+FORMS = (COMPILED, INTERPRETED)  # each is measured beside every peer that an aim is about
+PEERS = (
+    COMPILED,
+    COMPILED_SHARED,
+    INTERPRETED,
+    INTERPRETED_SHARED,
+    Peer(RULES_TURN, "bench.peers.raw_sqlite", "raw_rules_turn"),
+    Peer(RULES_GROUPED, "bench.peers.raw_sqlite", "raw_rules_grouped"),
+    Peer(WRITER_GROUPED, "bench.peers.raw_sqlite", "raw_writer_grouped"),
+    Peer(LEAN_TURN, "bench.peers.raw_sqlite", "raw_turn"),
+    Peer(LEAN_GROUPED, "bench.peers.raw_sqlite", "raw_grouped"),
+    other("LangGraph, SqliteSaver", "bench.peers.langgraph_peer", "langgraph"),
+    other("DBOS, send and recv", "bench.peers.dbos_peer", "dbos"),
+    other("DBOS, a step a turn", "bench.peers.dbos_peer", "dbos_steps"),
+    other("openai-agents, SQLiteSession", "bench.peers.openai_agents_peer"),
+    other("autogen-core, in memory, NOT durable", "bench.peers.autogen_peer"),
 )
 TARGETS = (
     (1, RULES_TURN, 0.5),
     (1, LEAN_TURN, 0.5),
     (100, "LangGraph, SqliteSaver", 10.0),
     (1000, "autogen-core, in memory, NOT durable", 1.0),
+    (1000, WRITER_GROUPED, 0.3),
     (1000, RULES_GROUPED, 0.3),
     (1000, LEAN_GROUPED, 0.3),
 )
 AIMED_AT = {name for _, name, _ in TARGETS}  # the others are slow to begin, and are measured once
 
+Ratios = dict[tuple[str, int, str], float]  # of a form of Parley, by how many conversations, to a peer
+
 
 FLOORS = """
-Raw SQLite is the floor, in two forms; both are durable and neither reads, checks, serialises or runs anything. With
+Raw SQLite is the floor, in three forms; all are durable and none reads, checks, serialises or runs anything. With
 *two rules of four statements a turn*, each of a round trip's four rules deletes the molecule that it consumes,
 inserts the one that it produces, inserts a step, and inserts the message or marks it as taken: the soup and the log
-of rules that Parley keeps too. With *four statements a turn* there are no rules: a message, a line in a log of turns,
-and who waits for what. `bench/peers/raw_sqlite.py` has both.
+of rules that Parley keeps too. With *one writer thread* conversations that are tasks of their own fire the same rules:
+each hands a rule to the thread, which commits all that wait, and goes on when it is on the disk. With *four statements
+a turn* there are no rules: a message, a line in a log of turns, and who waits for what. `bench/peers/raw_sqlite.py` has
+all three.
 
-Parley by itself is one process, and one core. The row of two processes is Parley too: two owners share the bus and the
-conversations, each with a job of its own, as two sessions of `parley run` do.
+Parley is measured in both its forms, [compiled](cli.md#the-compiled-form) and interpreted; where no C compiler is,
+the rows of the compiled form are left out. By itself it is one process, and one core. The rows of two processes are
+Parley too: two owners share the bus and the conversations, each with a job of its own, as two sessions of `parley run`
+do. All tables below the aims are of the interpreted form.
 """
 AIMS = """
-A share of what raw SQLite makes is stated against both floors. The one with rules is what the aim was set with; the
-lean one is the least that any durable round trip can do.
+The aims are stated for the compiled form, with the interpreted one beside it. A share of what raw SQLite makes is
+stated against each floor. Those with rules are what the aims were set with: a transaction a turn for one conversation,
+one writer thread for a thousand. The lean one is the least that any durable round trip can do.
 """
 
 
@@ -90,57 +127,54 @@ A recall in a memory of a hundred thousand decisions may take {memory.MOST_MS:g}
 """
 
 
-def run_peer(module: str, form: str, peers: bool, conversations: int, where: Path) -> dict[str, Any] | None:
+def run_peer(peer: Peer, where: Path, *options: str) -> dict[str, Any] | None:
     """One measurement in a process of its own."""
-    python = str(PEERS_PYTHON) if peers else sys.executable
-    words = [
-        python,
-        "-m",
-        module,
-        "--conversations",
-        str(conversations),
-        "--seconds",
-        str(SECONDS),
-        "--dir",
-        str(where),
-    ]
-    if form:
-        words += ["--form", form]
-    where.mkdir(parents=True, exist_ok=True)
+    words = [str(peer.python), "-m", peer.module, "--dir", str(where), *options]
+    if peer.form:
+        words += ["--form", peer.form]
     done = subprocess.run(
         words, cwd=ROOT, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, peer.paths))},
     )  # fmt: skip
     if done.returncode:
-        print(f"  {module} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        print(f"  {peer.module} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 
 
-def round_trips(where: Path, say: Callable[[str], None]) -> tuple[list[dict[str, Any]], dict[tuple[int, str], float]]:
+def round_trips(peers: Sequence[Peer], where: Path, say: Callable[[str], None]) -> tuple[list[dict[str, Any]], Ratios]:
     """Every peer at every number of conversations, in rounds; medians, and medians of Parley's ratios."""
     rates: dict[tuple[int, str], list[float]] = {}
-    ratios: dict[tuple[int, str], list[float]] = {}
+    ratios: dict[tuple[str, int, str], list[float]] = {}
+    forms = [form for form in FORMS if form in peers]
+
+    def measured(peer: Peer, conversations: int) -> float | None:
+        found = run_peer(peer, where, "--conversations", str(conversations), "--seconds", str(SECONDS))
+        if found is None:
+            return None
+        rates.setdefault((conversations, peer.name), []).append(found["per_second"])
+        return float(found["per_second"])
+
     for conversations in CONVERSATIONS:
         for number in range(ROUNDS):
-            for name, module, form, peers in PEERS:
-                if number and name not in AIMED_AT:
+            for peer in peers:
+                aimed_at = peer.name in AIMED_AT
+                if peer in FORMS or (number and not aimed_at):
                     continue
-                ours = run_peer("bench.conversations", "", False, conversations, where) if name != "parley" else None
-                result = run_peer(module, form, peers, conversations, where)
-                if result is None:
+                beside = [(form, measured(form, conversations)) for form in (forms if aimed_at else forms[:1])]
+                rate = measured(peer, conversations)
+                if rate is None:
                     continue
-                rates.setdefault((conversations, name), []).append(result["per_second"])
-                if ours is not None:
-                    rates.setdefault((conversations, "parley"), []).append(ours["per_second"])
-                    ratios.setdefault((conversations, name), []).append(ours["per_second"] / result["per_second"])
-                say(f"  {conversations:5} conversations, round {number + 1}: {name}: {result['per_second']:.0f}/s")
+                for form, own in beside:
+                    if own is not None:
+                        ratios.setdefault((form.name, conversations, peer.name), []).append(own / rate)
+                say(f"  {conversations:5} conversations, round {number + 1}: {peer.name}: {rate:.0f}/s")
     rows = [
-        {"peer": name, "conversations": conversations, "per_second": statistics.median(found)}
-        for name, *_ in PEERS
+        {"peer": peer.name, "conversations": conversations, "per_second": statistics.median(found)}
+        for peer in peers
         for conversations in CONVERSATIONS
-        if (found := rates.get((conversations, name)))
+        if (found := rates.get((conversations, peer.name)))
     ]
     return rows, {key: statistics.median(found) for key, found in ratios.items()}
 
@@ -148,16 +182,12 @@ def round_trips(where: Path, say: Callable[[str], None]) -> tuple[list[dict[str,
 def late_peers(where: Path) -> list[dict[str, Any]]:
     """The cost of a turn late in a conversation, for those peers that keep one."""
     found = []
-    for name, module, _, peers in PEERS:
-        if module not in ("bench.peers.langgraph_peer", "bench.peers.openai_agents_peer"):
+    for peer in PEERS:
+        if peer.module not in ("bench.peers.langgraph_peer", "bench.peers.openai_agents_peer"):
             continue
-        where.mkdir(parents=True, exist_ok=True)
-        words = [str(PEERS_PYTHON) if peers else sys.executable, "-m", module, "--late", "--dir", str(where)]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False)
-        if done.returncode == 0:
-            said = json.loads(done.stdout.strip().splitlines()[-1])
+        if (said := run_peer(peer, where, "--late")) is not None:
             at, ms = said["at"], [said["early_ms"], said["late_ms"]]
-            found.append({"what": f"{name}: a turn", "at": at, "ms": ms, "ratio": ms[1] / ms[0]})
+            found.append({"what": f"{peer.name}: a turn", "at": at, "ms": ms, "ratio": ms[1] / ms[0]})
     return found
 
 
@@ -166,7 +196,7 @@ class Results:
     """All that was measured."""
 
     rates: list[dict[str, Any]]
-    ratios: dict[tuple[int, str], float]
+    ratios: Ratios
     growth: list[dict[str, Any]]
     others: list[dict[str, Any]]
     job: dict[str, Any]
@@ -178,26 +208,25 @@ class Results:
 
 def sections(found: Results) -> list[Section]:
     """The page's tables."""
-    ratios = found.ratios
+    ratios, forms = found.ratios, [form.name for form in FORMS]
     claims = [
         [
             f"{n} conversations, against {name}",
-            _two(ratios[n, name]),
+            *(_share(ratios, form, n, name) for form in forms),
             f"{least:g}",
-            _reached(ratios[n, name] >= least),
+            _reached(ratios.get((COMPILED.name, n, name)), least),
         ]
         for n, name, least in TARGETS
-        if (n, name) in ratios
     ]
+    first = next(form for form in forms if any(form == own for own, _, _ in ratios))
     compared = [
-        [name, *(_two(ratios[n, name]) if (n, name) in ratios else None for n in CONVERSATIONS)]
-        for name, *_ in PEERS
-        if name != "parley"
+        [name, *(_share(ratios, first, n, name) for n in CONVERSATIONS)]
+        for name in dict.fromkeys(name for _, _, name in ratios)
     ]
     costs = [[g["what"], *map(str, g["at"]), *g["ms"], _two(g["ratio"])] for g in found.growth]
     heads = ["", "early", "late", "ms early", "ms late", "ratio"]
     told = "A sends 1 KiB to B, B wakes, runs a no-op, replies 1 KiB. Medians of the rounds."
-    side = "Parley's rate over each peer's, the two measured next to each other"
+    side = f"The rate of {first} over each peer's, the two measured next to each other"
     return [
         report.pivot(
             "Round trips a second",
@@ -208,7 +237,7 @@ def sections(found: Results) -> list[Section]:
             text=told,
         ),
         Section(side, ["peer", *map(str, CONVERSATIONS)], compared, FLOORS),
-        Section("What is aimed at", ["", "measured", "at least", "reached"], claims, AIMS),
+        Section("What is aimed at", ["", "compiled", "interpreted", "at least", "reached"], claims, AIMS),
         Section("What must not grow (CPU time for Parley, wall time for the others)", heads, costs),
         Section("Memory and recovery", ["", "measured"], _facts(*found.others)),
         Section("A job of three levels", ["", "measured"], _facts(found.job)),
@@ -229,12 +258,19 @@ def _asked(found: Results) -> list[list[Any]]:
     ]
 
 
+def _share(ratios: Ratios, form: str, conversations: int, name: str) -> str | None:
+    found = ratios.get((form, conversations, name))
+    return None if found is None else _two(found)
+
+
 def _two(number: float) -> str:
     return f"{number:.2f}"
 
 
-def _reached(yes: bool) -> str:
-    return "yes" if yes else "no"
+def _reached(found: float | None, least: float) -> str | None:
+    if found is None:
+        return None
+    return "yes" if found >= least else "no"
 
 
 def _facts(*documents: dict[str, Any]) -> list[list[Any]]:
@@ -287,14 +323,14 @@ def main() -> int:
     parser.add_argument("--no-write", action="store_true", help="print only, leave the docs alone")
     options = parser.parse_args()
     where: Path = options.dir
+    compiled = (COMPILED_FORM / "installed").is_file()
+    peers = [peer for peer in PEERS if compiled or peer not in (COMPILED, COMPILED_SHARED)]
+    print("round trips…" if compiled else "round trips, without the compiled form, which is not built…", flush=True)
     where.mkdir(parents=True, exist_ok=True)
-    print("round trips…", flush=True)
-    rates, ratios = round_trips(where, lambda text: print(text, flush=True))
+    rates, ratios = round_trips(peers, where, lambda text: print(text, flush=True))
     print("growth, recovery, memory…", flush=True)
-    where.mkdir(parents=True, exist_ok=True)
     spark, *others = scale.sparks(where)
     growth = [scale.late_turns(where), spark, *late_peers(where)]
-    where.mkdir(parents=True, exist_ok=True)
     found = Results(
         rates,
         ratios,

@@ -12,21 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from bench.machine import sync_ms
+from bench.machine import home, sync_ms
 from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
-from parley.engine.engine import Engine, collect_seldom
+from parley.engine.engine import LINES_A_STREAM, Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.roster import charter_of
 from parley.engine.world import World
+from parley.faces.cli import form
 from parley.ports import Called, Change, Ended, JobRow, Kept, Merge, Order, Outcome, Scope, Site, TurnEvent
 
 TEXT = "x" * 1024
@@ -204,13 +204,13 @@ def settings(roles: Mapping[str, list[str]], fan_out: int) -> dict[str, Any]:
     }
 
 
-def start(home: Path, turns: Inline, given: dict[str, Any], durability: str = "full") -> tuple[Engine, LiveJob]:
+def start(place: Path, turns: Inline, given: dict[str, Any], durability: str = "full") -> tuple[Engine, LiveJob]:
     """An engine with a new job."""
     world = World(
-        SqliteStore(home, durability=durability),
+        SqliteStore(place, durability=durability),
         turns,
         NoWorkspace(),
-        JobFiles(home),
+        JobFiles(place),
         SystemClock(),
         RandomIds(),
     )
@@ -222,13 +222,16 @@ def start(home: Path, turns: Inline, given: dict[str, Any], durability: str = "f
     return engine, engine.start(row, charter_of(job, given))
 
 
-def converse(home: Path, conversations: int, seconds: float, ready: Callable[[], None]) -> tuple[int, float]:
-    """The round trips of one process and the time they took, after a warm-up in which every conversation has begun."""
+def converse(place: Path, conversations: int, seconds: float, ready: Callable[[], None]) -> tuple[int, float]:
+    """The round trips of one process and the time they took.
+
+    A warm-up goes before, in which every conversation has begun and every instance has the file of its stream.
+    """
     talk = Talk(conversations)
     given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations))
-    engine, live = start(home, talk, given)
+    engine, live = start(place, talk, given)
     warm = time.perf_counter() + 1.0
-    while time.perf_counter() < warm or talk.round_trips < conversations:
+    while time.perf_counter() < warm or talk.turns < 2 * conversations * LINES_A_STREAM:
         engine.crank(0.0)
     ready()
     begun, first = time.perf_counter(), talk.round_trips
@@ -239,24 +242,24 @@ def converse(home: Path, conversations: int, seconds: float, ready: Callable[[],
     return made, taken
 
 
-def share(end: Connection, home: Path, conversations: int, seconds: float) -> None:
+def share(end: Connection, place: Path, conversations: int, seconds: float) -> None:
     """One process of those that share a bus: it begins when it is told, and says what it made."""
 
     def ready() -> None:
         end.send(None)
         end.recv()
 
-    end.send(converse(home, conversations, seconds, ready))
+    end.send(converse(place, conversations, seconds, ready))
 
 
-def converse_together(home: Path, conversations: int, seconds: float) -> tuple[int, float]:
+def converse_together(place: Path, conversations: int, seconds: float) -> tuple[int, float]:
     """The same work in several processes at once."""
-    SqliteStore(home).close()  # whoever comes first makes the bus, and that is no part of it
+    SqliteStore(place).close()  # whoever comes first makes the bus, and that is no part of it
     spawn = multiprocessing.get_context("spawn")
     pipes = [spawn.Pipe() for _ in range(SHARERS)]
     parts = [conversations // SHARERS + (number < conversations % SHARERS) for number in range(SHARERS)]
     sharers = [
-        spawn.Process(target=share, args=(theirs, home, part, seconds))
+        spawn.Process(target=share, args=(theirs, place, part, seconds))
         for (_, theirs), part in zip(pipes, parts, strict=True)
     ]
     for process in sharers:
@@ -274,24 +277,22 @@ def converse_together(home: Path, conversations: int, seconds: float) -> tuple[i
 
 def measure(conversations: int, seconds: float, where: Path, *, shared: bool = False) -> dict[str, Any]:
     """Round trips a second."""
-    where.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=where) as folder:
-        home = Path(folder)
-        before = sync_ms(home)
-        if shared:
-            made, taken = converse_together(home, conversations, seconds)
-        else:
-            made, taken = converse(home, conversations, seconds, lambda: None)
-        return {
-            "peer": "parley",
-            "conversations": conversations,
-            "round_trips": made,
-            "seconds": taken,
-            "per_second": made / taken,
-            "durable": True,
-            "sync_ms": [before, sync_ms(home)],
-            "notes": "the whole engine, every rule recorded and chained",
-        }
+    place = home(where)
+    before = sync_ms(place)
+    if shared:
+        made, taken = converse_together(place, conversations, seconds)
+    else:
+        made, taken = converse(place, conversations, seconds, lambda: None)
+    return {
+        "peer": f"parley, {form()}",
+        "conversations": conversations,
+        "round_trips": made,
+        "seconds": taken,
+        "per_second": made / taken,
+        "durable": True,
+        "sync_ms": [before, sync_ms(place)],
+        "notes": "the whole engine, every rule recorded and chained",
+    }
 
 
 def main() -> None:
@@ -299,7 +300,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--conversations", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--dir", type=Path, default=Path())
+    parser.add_argument("--dir", type=Path, default=Path(".bench"), help="where the databases are made, and stay")
     parser.add_argument("--form", choices=("alone", "shared"), default="alone", help="in one process, or in two")
     options = parser.parse_args()
     shared = options.form == "shared"

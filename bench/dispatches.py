@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.conversations import NoWorkspace
+from bench.machine import home
 from parley.adapters import player
 from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
@@ -187,22 +187,21 @@ def measure(where: Path) -> dict[str, Any]:
         "yes": True,
         "agents": agents,
     }
-    with tempfile.TemporaryDirectory(dir=where) as folder:
-        home, files = Path(folder), dict[str, str]()
-        played = Played(files)
-        world = World(SqliteStore(home), played, Notebook(files), JobFiles(home), SystemClock(), RandomIds())
-        engine = Engine(world)
-        job, now = world.ids.new(), time.time()
-        row = JobRow(job, "build it", "bench", now, now, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(given))
-        begun, cpu = time.perf_counter(), time.process_time()
-        live = engine.start(row, charter_of(job, given))
-        while live.record.live:
-            engine.crank(0.0)
-        wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
-        engine.release(job)
-        steps = [step.rule for step in world.store.steps(job)]
-        dispatches = steps.count("spark") - live.record.visit + 1
-        world.store.close()
+    place, files = home(where), dict[str, str]()
+    played = Played(files)
+    world = World(SqliteStore(place), played, Notebook(files), JobFiles(place), SystemClock(), RandomIds())
+    engine = Engine(world)
+    job, now = world.ids.new(), time.time()
+    row = JobRow(job, "build it", "bench", now, now, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(given))
+    begun, cpu = time.perf_counter(), time.process_time()
+    live = engine.start(row, charter_of(job, given))
+    while live.record.live:
+        engine.crank(0.0)
+    wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    engine.release(job)
+    steps = [step.rule for step in world.store.steps(job)]
+    dispatches = steps.count("spark") - live.record.visit + 1
+    world.store.close()
     return {
         "what": "a job of three levels",
         "state": str(live.record.state),

@@ -15,6 +15,15 @@ _SYNCS = 50
 _GIB = 1 << 30
 
 
+def home(where: Path) -> Path:
+    """A new folder for one measurement, kept until all are done.
+
+    A file system that has just deleted thousands of files makes new ones slowly: the next measurement would pay for it.
+    """
+    where.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(dir=where)).resolve()
+
+
 def facts(where: Path) -> dict[str, str | int | float]:
     """Describe the machine, its disk as seen from `where`."""
     return {

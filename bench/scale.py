@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import resource
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.conversations import TEXT, Inline, NoWorkspace, Talk, settings, start
+from bench.machine import home
 from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
@@ -30,23 +30,22 @@ def cost(what: str, at: tuple[int, int], seconds: tuple[float, float]) -> dict[s
 
 def late_turns(where: Path, early: int = 100, late: int = 10_000) -> dict[str, Any]:
     """CPU time of a turn around the 100th and around the 10,000th of one conversation."""
-    with tempfile.TemporaryDirectory(dir=where) as folder:
-        talk = Talk(1)
-        engine, live = start(
-            Path(folder), talk, settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, 1)
-        )
+    talk = Talk(1)
+    engine, live = start(
+        home(where), talk, settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, 1)
+    )
 
-        def window(begin: int) -> float:
-            while talk.turns < begin:
-                engine.crank(0.0)
-            first, cpu = talk.turns, time.process_time()
-            while talk.turns < first + 2 * WINDOW:
-                engine.crank(0.0)
-            return (time.process_time() - cpu) / (talk.turns - first)
+    def window(begin: int) -> float:
+        while talk.turns < begin:
+            engine.crank(0.0)
+        first, cpu = talk.turns, time.process_time()
+        while talk.turns < first + 2 * WINDOW:
+            engine.crank(0.0)
+        return (time.process_time() - cpu) / (talk.turns - first)
 
-        early_cost, late_cost = window(early), window(late)
-        engine.release(live.job)
-        return cost("a turn", (early, late), (early_cost, late_cost))
+    early_cost, late_cost = window(early), window(late)
+    engine.release(live.job)
+    return cost("a turn", (early, late), (early_cost, late_cost))
 
 
 class Growth(Inline):
@@ -89,34 +88,33 @@ def rss_kib() -> int:
 
 def sparks(where: Path, few: int = 100, many: int = 10_000, messages: int = 100_000) -> list[dict[str, Any]]:
     """CPU time of a spark with few and with many instances open; memory for each; coming back to all."""
-    with tempfile.TemporaryDirectory(dir=where) as folder:
-        home = Path(folder)
-        growth = Growth()
-        given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, many * 2)
-        engine, live = start(home, growth, given)
+    place = home(where)
+    growth = Growth()
+    given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, many * 2)
+    engine, live = start(place, growth, given)
 
-        def window(begin: int) -> float:
-            while growth.opened < begin:
-                engine.crank(0.0)
-            first, cpu = growth.opened, time.process_time()
-            while growth.opened < first + WINDOW:
-                engine.crank(0.0)
-            return (time.process_time() - cpu) / (growth.opened - first)
+    def window(begin: int) -> float:
+        while growth.opened < begin:
+            engine.crank(0.0)
+        first, cpu = growth.opened, time.process_time()
+        while growth.opened < first + WINDOW:
+            engine.crank(0.0)
+        return (time.process_time() - cpu) / (growth.opened - first)
 
-        few_cost = window(few)
-        gc.collect()
-        before, opened = rss_kib(), growth.opened
-        many_cost = window(many)
-        gc.collect()
-        memory = (rss_kib() - before) / (growth.opened - opened)
-        fill(engine, live, growth, messages)
-        engine.release(live.job)
-        engine.world.store.close()
-        return [
-            cost("a spark", (few, many), (few_cost, many_cost)),
-            {"what": "memory for an idle instance", "kib": memory},
-            recovery(home, live.job, growth.opened),
-        ]
+    few_cost = window(few)
+    gc.collect()
+    before, opened = rss_kib(), growth.opened
+    many_cost = window(many)
+    gc.collect()
+    memory = (rss_kib() - before) / (growth.opened - opened)
+    fill(engine, live, growth, messages)
+    engine.release(live.job)
+    engine.world.store.close()
+    return [
+        cost("a spark", (few, many), (few_cost, many_cost)),
+        {"what": "memory for an idle instance", "kib": memory},
+        recovery(place, live.job, growth.opened),
+    ]
 
 
 def fill(engine: Engine, live: LiveJob, growth: Growth, want: int) -> None:
@@ -126,10 +124,10 @@ def fill(engine: Engine, live: LiveJob, growth: Growth, want: int) -> None:
         engine.crank(0.0)
 
 
-def recovery(home: Path, job: str, instances: int) -> dict[str, Any]:
+def recovery(place: Path, job: str, instances: int) -> dict[str, Any]:
     """A new process takes the job: from opening the bus to ready."""
     begun = time.perf_counter()
-    world = World(SqliteStore(home), Growth(), NoWorkspace(), JobFiles(home), SystemClock(), RandomIds())
+    world = World(SqliteStore(place), Growth(), NoWorkspace(), JobFiles(place), SystemClock(), RandomIds())
     engine = Engine(world)
     live = engine.adopt(job)
     taken = time.perf_counter() - begun

@@ -1,4 +1,4 @@
-"""What the peers share: arguments, a scratch directory, the clock, and the line of JSON.
+"""What the peers share: arguments, a folder, the clock, and the line of JSON.
 
 A peer is one or more `Form`s of the same work: agent A sends `PAYLOAD` to B, B wakes, does nothing, and
 replies with `PAYLOAD`. A form only has to make round trips and say when each is done; how long to go on,
@@ -11,16 +11,15 @@ import argparse
 import asyncio
 import json
 import statistics
-import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
-from bench.machine import sync_ms
+from bench.machine import home, sync_ms
 
 PAYLOAD = "x" * 1024
 """A message: 1 KiB."""
@@ -144,22 +143,22 @@ def main(version: str, forms: Sequence[Form]) -> None:
     """
     options = _options([form.peer for form in forms])
     form = next(form for form in forms if form.peer == options.form)
-    with _scratch(options.dir) as where:
-        before = sync_ms(where)
-        if options.late:
-            result = _late(form, where)
-        else:
-            meter = Meter(options.conversations, options.warmup, options.seconds, options.limit)
-            form.drive(Run(options.conversations, where, meter))
-            result = {
-                "conversations": options.conversations,
-                "round_trips": meter.round_trips,
-                "seconds": round(meter.elapsed, 3),
-                "per_second": round(meter.per_second, 1),
-                "durable": form.durable,
-                "notes": form.notes,
-            }
-        result["sync_ms"] = [before, sync_ms(where)]
+    where = home(options.dir)
+    before = sync_ms(where)
+    if options.late:
+        result = _late(form, where)
+    else:
+        meter = Meter(options.conversations, options.warmup, options.seconds, options.limit)
+        form.drive(Run(options.conversations, where, meter))
+        result = {
+            "conversations": options.conversations,
+            "round_trips": meter.round_trips,
+            "seconds": round(meter.elapsed, 3),
+            "per_second": round(meter.per_second, 1),
+            "durable": form.durable,
+            "notes": form.notes,
+        }
+    result["sync_ms"] = [before, sync_ms(where)]
     print(json.dumps({"peer": form.peer, "version": version} | result), flush=True)
 
 
@@ -193,16 +192,6 @@ def _options(forms: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to measure")
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds left out at the start")
     parser.add_argument("--limit", type=int, default=1_000_000, help="round trips at most")
-    parser.add_argument("--dir", type=Path, default=Path(".bench"), help="where databases are made")
+    parser.add_argument("--dir", type=Path, default=Path(".bench"), help="where databases are made, and stay")
     parser.add_argument("--late", action="store_true", help="a turn's cost early and late instead")
     return parser.parse_args()
-
-
-@contextmanager
-def _scratch(parent: Path) -> Iterator[Path]:
-    """Give a fresh directory, gone afterwards, and its parent too if nothing else is there."""
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as made:
-        yield Path(made).resolve()
-    with suppress(OSError):
-        parent.rmdir()

@@ -1,4 +1,4 @@
-"""Raw SQLite: the least durable work that makes the round trip, as two floors for all others.
+"""Raw SQLite: the least durable work that makes the round trip, as three floors for all others.
 
 The databases are in WAL mode with ``synchronous=FULL``: a commit returns once it is on the disk. A round trip is
 two turns: A's, which wakes B, and B's, which wakes A. Nothing is read, because one process knows who is ready;
@@ -22,22 +22,30 @@ is four statements:
 3. insert the firing into `steps`: which rule, whose, what was consumed and produced;
 4. insert the message of 1 KiB into `messages`, or mark it there as taken.
 
+The floor of a writer (`raw_writer_grouped`) fires the same rules, as a program of many conversations would with raw
+SQLite: each conversation is a task of its own, which hands one rule after the other to one writer thread and goes on
+when that rule is on the disk. The writer takes all that wait into one transaction.
+
 In `raw_turn` and `raw_rules_turn` each turn is a transaction, so a round trip syncs twice. In `raw_grouped` and
 `raw_rules_grouped` one transaction takes the ready turn of every conversation, so a sync is shared by as many turns
-as there are conversations: the difference is the grouping and nothing else.
+as there are conversations: the difference is the grouping and nothing else. In `raw_writer_grouped` a round trip waits
+for four syncs, and shares each with all that wait for it.
 
 This module needs nothing but the standard library.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
-from bench.peers.harness import PAYLOAD, Form, Run, Trip, main, take_turns
+from bench.peers.harness import PAYLOAD, Form, Run, Trip, converse, main, take_turns
 
 _LEAN = """
 CREATE TABLE agents (id INTEGER PRIMARY KEY, turns INTEGER NOT NULL, waiting INTEGER);
@@ -72,7 +80,7 @@ class _Floor:
     schema = ""
 
     def __init__(self, where: Path, conversations: int) -> None:
-        self.connection = sqlite3.connect(where / "floor.db", isolation_level=None)
+        self.connection = sqlite3.connect(where / "floor.db", isolation_level=None, check_same_thread=False)
         self.connection.execute("PRAGMA journal_mode=WAL")
         self.connection.execute("PRAGMA synchronous=FULL")
         self.connection.executescript(self.schema)
@@ -140,18 +148,87 @@ class _Rules(_Floor):
         self.connection.executemany("INSERT INTO molecules VALUES (?, ?, ?, ?)", (*runs, *idles))
 
     def turn(self, sender: int) -> None:
-        execute = self.connection.execute
-        recipient = sender ^ 1
         message = next(self._ids)
-        for rule, agent, gone, come in (("send", sender, "run", "idle"), ("wake", recipient, "idle", "run")):
-            woken = come == "run"
-            execute("DELETE FROM molecules WHERE id = ?", (2 * agent + (not woken),))
-            execute("INSERT INTO molecules VALUES (?, ?, ?, ?)", (2 * agent + woken, agent, come, message))
-            execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", (next(self._steps), rule, agent, gone, come))
-            if woken:
-                execute("UPDATE messages SET taken = 1 WHERE id = ?", (message,))
-            else:
-                execute("INSERT INTO messages VALUES (?, ?, ?, ?, 0)", (message, sender, recipient, PAYLOAD))
+        self.send(sender, message)
+        self.wake(sender ^ 1, message)
+
+    def send(self, agent: int, message: int) -> None:
+        """Fire [send]: an agent's run sends a message to its partner and is over."""
+        self._fire("send", agent, "run", "idle", message)
+        self.connection.execute("INSERT INTO messages VALUES (?, ?, ?, ?, 0)", (message, agent, agent ^ 1, PAYLOAD))
+
+    def wake(self, agent: int, message: int) -> None:
+        """Fire [wake]: an idle agent runs, for a message that it takes."""
+        self._fire("wake", agent, "idle", "run", message)
+        self.connection.execute("UPDATE messages SET taken = 1 WHERE id = ?", (message,))
+
+    def _fire(self, rule: str, agent: int, gone: str, come: str, message: int) -> None:
+        execute = self.connection.execute
+        woken = come == "run"
+        execute("DELETE FROM molecules WHERE id = ?", (2 * agent + (not woken),))
+        execute("INSERT INTO molecules VALUES (?, ?, ?, ?)", (2 * agent + woken, agent, come, message))
+        execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", (next(self._steps), rule, agent, gone, come))
+
+
+class _Writer(Thread):
+    """The one thread that writes for all conversations: what waits goes into one transaction, and then they go on."""
+
+    def __init__(self, floor: _Rules, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._floor = floor
+        self._loop = loop
+        self._waiting: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._ids = count(1)
+
+    async def round_trip(self, conversation: int) -> None:
+        """Make a round trip, each of its four rules on the disk before the next is handed over."""
+        for sender in (2 * conversation, 2 * conversation + 1):
+            message = next(self._ids)
+            await self._written(self._floor.send, sender, message)
+            await self._written(self._floor.wake, sender ^ 1, message)
+
+    def _written(self, rule: Callable[[int, int], None], agent: int, message: int) -> asyncio.Future[None]:
+        done = self._loop.create_future()
+        self._waiting.put((rule, agent, message, done))
+        return done
+
+    def run(self) -> None:
+        """Write until there is no more."""
+        execute = self._floor.connection.execute
+        while (first := self._waiting.get()) is not None:
+            more = (self._waiting.get() for _ in range(self._waiting.qsize()))
+            together = [first, *(asked for asked in more if asked is not None)]
+            execute("BEGIN IMMEDIATE")
+            for rule, agent, message, _ in together:
+                rule(agent, message)
+            execute("COMMIT")
+            self._loop.call_soon_threadsafe(_go_on, together)
+
+    def stop(self) -> None:
+        """Nothing comes after this."""
+        self._waiting.put(None)
+        self.join()
+
+
+_Asked = tuple[Callable[[int, int], None], int, int, "asyncio.Future[None]"]
+"""A rule that waits for the writer, with whom it is about, and who waits for it."""
+
+
+def _go_on(written: Sequence[_Asked]) -> None:
+    for *_, done in written:
+        done.set_result(None)
+
+
+def _by_writer(run: Run) -> None:
+    async def drive() -> None:
+        floor = _Rules(run.where, run.conversations)
+        writer = _Writer(floor, asyncio.get_running_loop())
+        writer.start()
+        with closing(floor.connection):
+            await converse(run, writer.round_trip)
+            writer.stop()
+
+    asyncio.run(drive())
 
 
 def _by_turns(floor: type[_Floor]) -> Callable[[Run], None]:
@@ -212,6 +289,12 @@ if __name__ == "__main__":
                 durable=True,
                 notes="WAL, synchronous=FULL; two rules of four statements a turn, all ready turns in one transaction",
                 drive=_grouped(_Rules),
+            ),
+            Form(
+                peer="raw_writer_grouped",
+                durable=True,
+                notes="WAL, synchronous=FULL; two rules of four statements a turn, all that wait in one transaction",
+                drive=_by_writer,
             ),
         ],
     )
