@@ -27,9 +27,13 @@ def sources(root: Path, patterns: Sequence[str]) -> list[str]:
     return [str(path.relative_to(root)) for pattern in patterns for path in sorted(root.glob(pattern))]
 
 
-def told(files: Sequence[str]) -> list[str]:
-    """What mypyc is told: the project's own settings of mypy; no word on other modules; no cache but mypy's own."""
-    return ["--config-file", "pyproject.toml", "--follow-imports", "silent", "--cache-dir", os.devnull, *files]
+def translate(files: Sequence[str], where: Path) -> list[Any]:
+    """Write the modules as C, which needs no compiler; tell what is to be made of it; SystemExit if one can't be."""
+    from mypyc.build import mypycify
+
+    # With the project's own settings of mypy; no word on other modules, and nothing kept between runs.
+    settings = ["--config-file", "pyproject.toml", "--follow-imports", "silent", "--cache-dir", os.devnull]
+    return mypycify([*settings, *files], opt_level="3", debug_level="0", target_dir=str(where), group_name=GROUP)
 
 
 def missing() -> Iterator[str]:
@@ -54,12 +58,10 @@ def check() -> None:
 
 def build(files: Sequence[str], where: Path) -> dict[str, str]:
     """Compile the modules in a folder, and tell where in the wheel each library belongs."""
-    from mypyc.build import mypycify
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
-    extensions = mypycify(told(files), opt_level="3", debug_level="0", target_dir=str(where), group_name=GROUP)
-    command = build_ext(Distribution({"name": GROUP, "ext_modules": extensions}))
+    command = build_ext(Distribution({"name": GROUP, "ext_modules": translate(files, where)}))
     made = where / "lib"
     command.build_lib, command.build_temp = str(made), str(where)
     command.ensure_finalized()
