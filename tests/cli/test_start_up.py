@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parley import ports
+from parley.engine import engine
 from parley.faces.cli import MODULES, form, parser
 from tests.cli.home import PARLEY, Home
 
@@ -55,7 +55,7 @@ def test_every_command_has_its_module() -> None:
 
 
 def test_the_form_is_that_of_the_modules_that_run() -> None:
-    assert form() == ("interpreted" if str(ports.__file__).endswith(".py") else "compiled")
+    assert form() == ("interpreted" if str(engine.__file__).endswith(".py") else "compiled")
 
 
 def test_python_m_parley_is_the_same(waiting: Home) -> None:

@@ -1,5 +1,6 @@
 """The compiled form stays possible: what would break its build is found here, without a C compiler."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -43,6 +44,22 @@ def test_mypyc_takes_every_module(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "__native_parley.c").is_file()
+
+
+def test_no_other_class_inherits_from_one_that_is_compiled() -> None:
+    """It would be refused when its module is imported."""
+    compiled = {name.removeprefix("src/").removesuffix(".py").replace("/", "."): name for name in HOOK["compiled"]}
+    found = []
+    for path in (ROOT / "src").rglob("*.py"):
+        if str(path.relative_to(ROOT)) in compiled.values():
+            continue
+        tree = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        froms = (node for node in tree if isinstance(node, ast.ImportFrom) and node.module in compiled)
+        names = {alias.asname or alias.name for node in froms for alias in node.names}
+        classes = (node for node in tree if isinstance(node, ast.ClassDef))
+        found += [f"{path.name}: {node.name}" for node in classes if names & {ast.unparse(base) for base in node.bases}]
+
+    assert found == []
 
 
 def test_it_is_built_with_what_is_locked() -> None:

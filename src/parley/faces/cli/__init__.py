@@ -348,7 +348,7 @@ def form() -> str:
     """Whether the hot path is compiled: told by the file of one of its modules, which is not loaded for it."""
     from importlib.util import find_spec
 
-    found = find_spec("parley.ports")
+    found = find_spec("parley.engine.engine")
     return "interpreted" if found is None or str(found.origin).endswith(".py") else "compiled"
 
 
