@@ -82,7 +82,7 @@ format: setup ## mend what can be mended by a program
 
 compiled: .compiled/installed ## the faster form, in .compiled (for PYTHONPATH) and as a wheel beside it; needs a C compiler
 
-# Built of what git would take, outside the checkout; what is here has been played beside the plain form.
+# Compiled outside the checkout, and played beside the plain form before it stays.
 .compiled/installed: .venv/installed hatch_build.py $(shell find src -name '*.py')
 	@rm -rf .compiled
 	@PARLEY_COMPILE=1 $(BIN)/python -m hatchling build --target wheel --directory .compiled && \

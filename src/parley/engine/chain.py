@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
+from typing import Any
 
 from parley.ports import InputRow, JobRow, MessageRow, StepRow
 
@@ -26,7 +27,7 @@ Sealed = Mapping[tuple[str, int], str]
 def link(
     head: str,
     transaction: int,
-    time: float,
+    time: object,
     epoch: int,
     steps: Sequence[StepRow],
     messages: Sequence[MessageRow],
@@ -75,10 +76,11 @@ def digest_of(row: StepRow | MessageRow | InputRow) -> str:
 
 # Texts that somebody else chose go in with their lengths: nothing moves from one column to the next unseen.
 # A turn's rows share one time, and to write it out takes as long as to hash a row: `moments` has it by its identity,
-# since numbers that are equal may be written differently.
+# since numbers that are equal may be written differently. Compiled, a float that is declared has no identity and an int
+# becomes one: so no time is declared here.
 
 
-def _step(row: StepRow, moments: dict[int, str]) -> str:
+def _step(row: tuple[Any, ...], moments: dict[int, str]) -> str:
     number, transaction, rule, who, time, at, choice, consumed, produced, extra = row
     moment = moments.get(id(time)) or moments.setdefault(id(time), repr(time))
     return (
@@ -88,7 +90,7 @@ def _step(row: StepRow, moments: dict[int, str]) -> str:
     )
 
 
-def _message(row: MessageRow, moments: dict[int, str]) -> str:
+def _message(row: tuple[Any, ...], moments: dict[int, str]) -> str:
     number, transaction, sender, sender_thread, agent, thread, seq, key, time, body, meta = row
     moment = moments.get(id(time)) or moments.setdefault(id(time), repr(time))
     return (
@@ -98,7 +100,7 @@ def _message(row: MessageRow, moments: dict[int, str]) -> str:
     )
 
 
-def _input(i: InputRow) -> str:
+def _input(i: Any) -> str:
     return (
         f"\ni {i.number} {i.taken} {i.time!r} {len(i.kind)} {len(i.key)} {len(i.by)} {len(i.body)} {len(i.note)}"
         f" {i.kind}{i.key}{i.by}{i.body}{i.note}"
