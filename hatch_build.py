@@ -7,12 +7,14 @@ is written into the checkout.
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 import shutil
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,13 +29,109 @@ def sources(root: Path, patterns: Sequence[str]) -> list[str]:
     return [str(path.relative_to(root)) for pattern in patterns for path in sorted(root.glob(pattern))]
 
 
-def translate(files: Sequence[str], where: Path) -> list[Any]:
+# ---- the source as it is compiled ----------------------------------------------------------------
+
+
+def spell_out(source: str, inherited: Sequence[str] = ()) -> str:
+    """Write out what `dataclass` would make of each class at run time: mypyc goes through the interpreter for that.
+
+    A class gets its constructor, which is then compiled too, and its annotations, of which a compiled class would tell
+    the outer type alone. That it is frozen has been checked by then, and is not enforced again. What can't be written
+    out this way stays as it is. Of a class that is `inherited`, plain ones may be made.
+    """
+    lines = source.splitlines()
+    body = ast.parse(source).body
+    for node in reversed(body):
+        if isinstance(node, ast.ClassDef):
+            _spell_out(node, lines)
+            if node.name in inherited:
+                lines.insert(node.lineno - 1, "@mypyc_attr(allow_interpreted_subclasses=True)")
+    imports = [node.end_lineno or 0 for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    if any(isinstance(node, ast.ClassDef) and node.name in inherited for node in body):
+        lines[imports[-1] : imports[-1]] = _MARKING
+    return "\n".join([*lines, ""])
+
+
+# Nothing of it is there when the module runs.
+_MARKING = ("import typing", "if typing.TYPE_CHECKING:", "    from mypy_extensions import mypyc_attr")
+
+
+def _spell_out(node: ast.ClassDef, lines: list[str]) -> None:
+    marks = {ast.unparse(mark).partition("(")[0]: mark for mark in node.decorator_list}
+    made = marks.get("dataclass")
+    fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+    methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+    if made is None or node.bases or not fields or "__init__" in methods:
+        return
+    options = {word.arg: ast.unparse(word.value) for word in made.keywords} if isinstance(made, ast.Call) else {}
+    constructor = _constructor(fields, after="__post_init__" in methods)
+    if constructor is None or options.keys() - {"frozen", "slots", "eq"}:
+        return
+    kinds = ", ".join(f"{ast.unparse(each.target)!r}: {ast.unparse(each.annotation)!r}" for each in fields)
+    lines.insert(node.end_lineno or 0, f"setattr({node.name}, '__annotations__', {{{kinds}}})")
+    end = fields[-1].end_lineno or 0
+    lines[end:end] = ["", *(f"    {line}" for line in constructor)]
+    for each in reversed(fields):
+        _leave_out_default(each, lines)
+    hashed = ["unsafe_hash=True"] if options.get("frozen") == "True" and "eq" not in options else []
+    eq = [f"eq={options['eq']}"] if "eq" in options else []
+    lines[made.lineno - 1] = f"@dataclass({', '.join(['init=False', *hashed, *eq])})"
+    if "quick" in marks:  # it makes a constructor too
+        lines[marks["quick"].lineno - 1] = ""
+
+
+def _constructor(fields: Sequence[ast.AnnAssign], *, after: bool) -> list[str] | None:
+    takes, sets = ["self"], []
+    for each in fields:
+        name, kind, default = ast.unparse(each.target), ast.unparse(each.annotation), each.value
+        words = _words(default)
+        if words is None:
+            takes.append(f"{name}: {kind} = {ast.unparse(default)}" if default else f"{name}: {kind}")
+            sets.append(f"self.{name} = {name}")
+        elif words.keys() == {"default_factory"} and not kind.endswith("None"):
+            takes.append(f"{name}: {kind} | None = None")
+            sets.append(f"self.{name} = {words['default_factory']}() if {name} is None else {name}")
+        elif words != {"init": "False"}:
+            return None
+    calls = ["self.__post_init__()"] if after else []
+    return [f"def __init__({', '.join(takes)}) -> None:", *(f"    {line}" for line in (*sets, *calls))]
+
+
+def _words(default: ast.expr | None) -> dict[str | None, str] | None:
+    """What `field` is told, if that is what a field is set to."""
+    if isinstance(default, ast.Call) and ast.unparse(default.func) == "field":
+        return {word.arg: ast.unparse(word.value) for word in default.keywords}
+    return None
+
+
+def _leave_out_default(field: ast.AnnAssign, lines: list[str]) -> None:
+    """What follows it, a comment that silences something perhaps, stays."""
+    kind, default = field.annotation, field.value
+    if default is not None and kind.end_lineno and default.end_lineno:
+        before = lines[kind.end_lineno - 1].encode()[: kind.end_col_offset].decode()
+        behind = lines[default.end_lineno - 1].encode()[default.end_col_offset :].decode()
+        lines[kind.end_lineno - 1 : default.end_lineno] = [before + behind]
+
+
+# ---- the build -----------------------------------------------------------------------------------
+
+
+def translate(root: Path, settings: Mapping[str, Any], where: Path) -> list[Any]:
     """Write the modules as C, which needs no compiler; tell what is to be made of it; SystemExit if one can't be."""
     from mypyc.build import mypycify
 
+    files = sources(root, settings["compiled"])
+    shutil.copytree(root / "src", where / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in files:
+        path = where / name
+        path.write_text(spell_out(path.read_text(encoding="utf-8"), settings["inherited"]), encoding="utf-8")
     # With the project's own settings of mypy; no word on other modules, and nothing kept between runs.
-    settings = ["--config-file", "pyproject.toml", "--follow-imports", "silent", "--cache-dir", os.devnull]
-    return mypycify([*settings, *files], opt_level="3", debug_level="0", target_dir=str(where), group_name=GROUP)
+    words = ["--config-file", str(root / "pyproject.toml"), "--follow-imports", "silent", "--cache-dir", os.devnull]
+    with chdir(where):  # O2: O3 is no faster, and takes longer
+        made = mypycify([*words, *files], opt_level="2", debug_level="0", target_dir=str(where), group_name=GROUP)
+    for library in made:
+        library.extra_compile_args += ["-fno-plt", "-fno-semantic-interposition"]  # calls within it, and to Python's
+    return made
 
 
 def missing() -> Iterator[str]:
@@ -56,12 +154,12 @@ def check() -> None:
         )
 
 
-def build(files: Sequence[str], where: Path) -> dict[str, str]:
+def build(root: Path, settings: Mapping[str, Any], where: Path) -> dict[str, str]:
     """Compile the modules in a folder, and tell where in the wheel each library belongs."""
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
-    command = build_ext(Distribution({"name": GROUP, "ext_modules": translate(files, where)}))
+    command = build_ext(Distribution({"name": GROUP, "ext_modules": translate(root, settings, where)}))
     made = where / "lib"
     command.build_lib, command.build_temp = str(made), str(where)
     command.ensure_finalized()
@@ -84,7 +182,7 @@ class CompiledWheel(BuildHookInterface[Any]):
             return
         check()
         self._where = tempfile.TemporaryDirectory(prefix="parley-")
-        build_data["force_include"] |= build(sources(Path(self.root), self.config["compiled"]), Path(self._where.name))
+        build_data["force_include"] |= build(Path(self.root), self.config, Path(self._where.name))
         build_data["pure_python"], build_data["infer_tag"] = False, True
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

@@ -26,8 +26,7 @@ ROOT = Path(__file__).parent.parent
 PAGE, PLOTS = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks"
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 COMPILED_FORM = ROOT / ".compiled"
-CONVERSATIONS = (1, 100, 1000)
-ROUNDS = 2
+ROUNDS = {1: 5, 100: 2, 1000: 2}  # by how many conversations: one hangs most on the disk's mood
 SECONDS = 2.0
 TIME_LIMIT_SECONDS = 300.0
 
@@ -64,11 +63,9 @@ def other(name: str, module: str, form: str = "") -> Peer:
 
 COMPILED, COMPILED_SHARED = ours("compiled", COMPILED_FORM)
 INTERPRETED, INTERPRETED_SHARED = ours("interpreted")
-FORMS = (COMPILED, INTERPRETED)  # each is measured beside every peer that an aim is about
+FORMS = (COMPILED, COMPILED_SHARED, INTERPRETED)  # each is measured beside every peer that an aim is about
 PEERS = (
-    COMPILED,
-    COMPILED_SHARED,
-    INTERPRETED,
+    *FORMS,
     INTERPRETED_SHARED,
     Peer(RULES_TURN, "bench.peers.raw_sqlite", "raw_rules_turn"),
     Peer(RULES_GROUPED, "bench.peers.raw_sqlite", "raw_rules_grouped"),
@@ -90,7 +87,7 @@ TARGETS = (
     (1000, RULES_GROUPED, 0.3),
     (1000, LEAN_GROUPED, 0.3),
 )
-AIMED_AT = {name for _, name, _ in TARGETS}  # the others are slow to begin, and are measured once
+AIMED_AT = {(conversations, name) for conversations, name, _ in TARGETS}  # what no aim is about is measured once
 
 Ratios = dict[tuple[str, int, str], float]  # of a form of Parley, by how many conversations, to a peer
 
@@ -109,10 +106,11 @@ the rows of the compiled form are left out. By itself it is one process, and one
 Parley too: two owners share the bus and the conversations, each with a job of its own, as two sessions of `parley run`
 do. All tables below the aims are of the interpreted form.
 """
+AIMED = ["", "compiled", "compiled, two processes", "interpreted", "at least", "reached"]
 AIMS = """
-The aims are stated for the compiled form, with the interpreted one beside it. A share of what raw SQLite makes is
-stated against each floor. Those with rules are what the aims were set with: a transaction a turn for one conversation,
-one writer thread for a thousand. The lean one is the least that any durable round trip can do.
+The aims are stated for the compiled form, in one process or two, with the interpreted one beside it. A share of what
+raw SQLite makes is stated against each floor. Those with rules are what the aims were set with: a transaction a turn
+for one conversation, one writer thread for a thousand. The lean one is the least that any durable round trip can do.
 """
 
 
@@ -156,10 +154,10 @@ def round_trips(peers: Sequence[Peer], where: Path, say: Callable[[str], None]) 
         rates.setdefault((conversations, peer.name), []).append(found["per_second"])
         return float(found["per_second"])
 
-    for conversations in CONVERSATIONS:
-        for number in range(ROUNDS):
+    for conversations, rounds in ROUNDS.items():
+        for number in range(rounds):
             for peer in peers:
-                aimed_at = peer.name in AIMED_AT
+                aimed_at = (conversations, peer.name) in AIMED_AT
                 if peer in FORMS or (number and not aimed_at):
                     continue
                 beside = [(form, measured(form, conversations)) for form in (forms if aimed_at else forms[:1])]
@@ -173,7 +171,7 @@ def round_trips(peers: Sequence[Peer], where: Path, say: Callable[[str], None]) 
     rows = [
         {"peer": peer.name, "conversations": conversations, "per_second": statistics.median(found)}
         for peer in peers
-        for conversations in CONVERSATIONS
+        for conversations in ROUNDS
         if (found := rates.get((conversations, peer.name)))
     ]
     return rows, {key: statistics.median(found) for key, found in ratios.items()}
@@ -214,13 +212,13 @@ def sections(found: Results) -> list[Section]:
             f"{n} conversations, against {name}",
             *(_share(ratios, form, n, name) for form in forms),
             f"{least:g}",
-            _reached(ratios.get((COMPILED.name, n, name)), least),
+            _reached([ratios.get((form.name, n, name)) for form in (COMPILED, COMPILED_SHARED)], least),
         ]
         for n, name, least in TARGETS
     ]
     first = next(form for form in forms if any(form == own for own, _, _ in ratios))
     compared = [
-        [name, *(_share(ratios, first, n, name) for n in CONVERSATIONS)]
+        [name, *(_share(ratios, first, n, name) for n in ROUNDS)]
         for name in dict.fromkeys(name for _, _, name in ratios)
     ]
     costs = [[g["what"], *map(str, g["at"]), *g["ms"], _two(g["ratio"])] for g in found.growth]
@@ -236,8 +234,8 @@ def sections(found: Results) -> list[Section]:
             value="per_second",
             text=told,
         ),
-        Section(side, ["peer", *map(str, CONVERSATIONS)], compared, FLOORS),
-        Section("What is aimed at", ["", "compiled", "interpreted", "at least", "reached"], claims, AIMS),
+        Section(side, ["peer", *map(str, ROUNDS)], compared, FLOORS),
+        Section("What is aimed at", AIMED, claims, AIMS),
         Section("What must not grow (CPU time for Parley, wall time for the others)", heads, costs),
         Section("Memory and recovery", ["", "measured"], _facts(*found.others)),
         Section("A job of three levels", ["", "measured"], _facts(found.job)),
@@ -267,10 +265,11 @@ def _two(number: float) -> str:
     return f"{number:.2f}"
 
 
-def _reached(found: float | None, least: float) -> str | None:
-    if found is None:
+def _reached(found: Sequence[float | None], least: float) -> str | None:
+    best = max((ratio for ratio in found if ratio is not None), default=None)
+    if best is None:
         return None
-    return "yes" if found >= least else "no"
+    return "yes" if best >= least else "no"
 
 
 def _facts(*documents: dict[str, Any]) -> list[list[Any]]:

@@ -1,6 +1,7 @@
 """The compiled form stays possible: what would break its build is found here, without a C compiler."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -9,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from hatch_build import sources
+from hatch_build import sources, spell_out
 from tests.repo.test_hygiene import pins
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 HOOK = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
 TRANSLATE = """
-import sys
+import json, sys
 from pathlib import Path
 from hatch_build import translate
-translate(sys.argv[2:], Path(sys.argv[1]))
+translate(Path().resolve(), json.loads(sys.argv[2]), Path(sys.argv[1]))
 """
 
 
@@ -40,13 +41,61 @@ def test_a_module_that_is_compiled_exists(module: str) -> None:
 
 
 def test_mypyc_takes_every_module(tmp_path: Path) -> None:
-    done = python("-c", TRANSLATE, str(tmp_path), *HOOK["compiled"])
+    done = python("-c", TRANSLATE, str(tmp_path), json.dumps(HOOK))
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "__native_parley.c").is_file()
 
 
-def test_no_other_class_inherits_from_one_that_is_compiled() -> None:
+def test_a_dataclass_is_compiled_with_its_constructor_and_its_annotations_written_out() -> None:
+    source = """
+@quick
+@dataclass(frozen=True, slots=True)
+class Run:
+    '''A turn.'''
+
+    agent: str  # whose
+    queue: tuple[str, ...] = ()  # type: ignore[misc] # stays
+    seen: list[str] = field(default_factory=list)
+
+    def brief(self) -> str:
+        return self.agent
+
+
+class Plain:
+    pass
+"""
+
+    assert (
+        spell_out(source, ["Plain"])
+        == """
+
+@dataclass(init=False, unsafe_hash=True)
+class Run:
+    '''A turn.'''
+
+    agent: str  # whose
+    queue: tuple[str, ...]  # type: ignore[misc] # stays
+    seen: list[str]
+
+    def __init__(self, agent: str, queue: tuple[str, ...] = (), seen: list[str] | None = None) -> None:
+        self.agent = agent
+        self.queue = queue
+        self.seen = list() if seen is None else seen
+
+    def brief(self) -> str:
+        return self.agent
+setattr(Run, '__annotations__', {'agent': 'str', 'queue': 'tuple[str, ...]', 'seen': 'list[str]'})
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Plain:
+    pass
+"""
+    )
+
+
+def test_no_plain_class_inherits_from_one_that_is_compiled_unless_that_is_marked() -> None:
     """It would be refused when its module is imported."""
     compiled = {name.removeprefix("src/").removesuffix(".py").replace("/", "."): name for name in HOOK["compiled"]}
     found = []
@@ -55,7 +104,7 @@ def test_no_other_class_inherits_from_one_that_is_compiled() -> None:
             continue
         tree = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         froms = (node for node in tree if isinstance(node, ast.ImportFrom) and node.module in compiled)
-        names = {alias.asname or alias.name for node in froms for alias in node.names}
+        names = {alias.asname or alias.name for node in froms for alias in node.names} - set(HOOK["inherited"])
         classes = (node for node in tree if isinstance(node, ast.ClassDef))
         found += [f"{path.name}: {node.name}" for node in classes if names & {ast.unparse(base) for base in node.bases}]
 
