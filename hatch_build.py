@@ -41,14 +41,16 @@ def spell_out(source: str, inherited: Sequence[str] = ()) -> str:
     """
     lines = source.splitlines()
     body = ast.parse(source).body
+    marked = False
     for node in reversed(body):
         if isinstance(node, ast.ClassDef):
             _spell_out(node, lines)
             if node.name in inherited:
                 lines.insert(node.lineno - 1, "@mypyc_attr(allow_interpreted_subclasses=True)")
-    imports = [node.end_lineno or 0 for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
-    if any(isinstance(node, ast.ClassDef) and node.name in inherited for node in body):
-        lines[imports[-1] : imports[-1]] = _MARKING
+                marked = True
+        elif marked and isinstance(node, ast.Import | ast.ImportFrom):
+            lines[node.end_lineno : node.end_lineno] = _MARKING
+            break
     return "\n".join([*lines, ""])
 
 

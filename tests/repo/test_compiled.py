@@ -49,6 +49,8 @@ def test_mypyc_takes_every_module(tmp_path: Path) -> None:
 
 def test_a_dataclass_is_compiled_with_its_constructor_and_its_annotations_written_out() -> None:
     source = """
+import os
+
 @quick
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -69,6 +71,11 @@ class Plain:
     assert (
         spell_out(source, ["Plain"])
         == """
+import os
+import typing
+if typing.TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr
+
 
 @dataclass(init=False, unsafe_hash=True)
 class Run:
