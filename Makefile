@@ -83,7 +83,7 @@ format: setup ## mend what can be mended by a program
 compiled: .compiled/installed ## the faster form, in .compiled (for PYTHONPATH) and as a wheel beside it; needs a C compiler
 
 # Compiled outside the checkout, and played beside the plain form before it stays.
-.compiled/installed: .venv/installed hatch_build.py $(shell find src -name '*.py')
+.compiled/installed: .venv/installed hatch_build.py $(shell find src -type f -not -name '*.pyc')
 	@rm -rf .compiled
 	@PARLEY_COMPILE=1 $(BIN)/python -m hatchling build --target wheel --directory .compiled && \
 	$(BIN)/python -m zipfile -e .compiled/*.whl .compiled && \

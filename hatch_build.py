@@ -120,7 +120,7 @@ def _leave_out_default(field: ast.AnnAssign, lines: list[str]) -> None:
 
 def translate(root: Path, settings: Mapping[str, Any], where: Path) -> list[Any]:
     """Write the modules as C, which needs no compiler; tell what is to be made of it; SystemExit if one can't be."""
-    from mypyc.build import mypycify
+    from mypyc.build import mypycify  # here, since a pure wheel is built without it
 
     files = sources(root, settings["compiled"])
     shutil.copytree(root / "src", where / "src", ignore=shutil.ignore_patterns("__pycache__"))
@@ -158,7 +158,7 @@ def check() -> None:
 
 def build(root: Path, settings: Mapping[str, Any], where: Path) -> dict[str, str]:
     """Compile the modules in a folder, and tell where in the wheel each library belongs."""
-    from setuptools import Distribution
+    from setuptools import Distribution  # as above
     from setuptools.command.build_ext import build_ext
 
     command = build_ext(Distribution({"name": GROUP, "ext_modules": translate(root, settings, where)}))

@@ -57,7 +57,7 @@ class Run:
     '''A turn.'''
 
     agent: str  # whose
-    queue: tuple[str, ...] = ()  # type: ignore[misc] # stays
+    queue: tuple[str, ...] = ()  # a comment stays
     seen: list[str] = field(default_factory=list)
 
     def brief(self) -> str:
@@ -82,7 +82,7 @@ class Run:
     '''A turn.'''
 
     agent: str  # whose
-    queue: tuple[str, ...]  # type: ignore[misc] # stays
+    queue: tuple[str, ...]  # a comment stays
     seen: list[str]
 
     def __init__(self, agent: str, queue: tuple[str, ...] = (), seen: list[str] | None = None) -> None:

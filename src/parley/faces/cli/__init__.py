@@ -346,7 +346,7 @@ def _run(argv: Sequence[str]) -> int:
 
 def form() -> str:
     """Whether the hot path is compiled: told by the file of one of its modules, which is not loaded for it."""
-    from importlib.util import find_spec
+    from importlib.util import find_spec  # for start-up: two commands need it
 
     found = find_spec("parley.engine.engine")
     return "interpreted" if found is None or str(found.origin).endswith(".py") else "compiled"
