@@ -21,25 +21,33 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
-setup: .venv/installed ## .venv with the locked packages and Parley itself, editable
+setup: .venv/installed ## .venv with the locked packages, the developers' too, and Parley itself, editable
 
-.venv/installed: requirements.lock requirements-dev.lock pyproject.toml
+# What it takes to run Parley: `make demo` needs no more. The recipes use nothing but the shell, Python and git.
+.venv/runtime: requirements.lock requirements-build.lock pyproject.toml
 	$(call make-venv,.venv)
-	$(BIN)/python $(PINNED) requirements-dev.lock
-	$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
-	@touch $@
+	@echo "installing what Parley needs, from requirements.lock and requirements-build.lock"
+	@$(BIN)/python $(PINNED) requirements.lock --requirement requirements-build.lock
+	@echo "installing Parley itself, from this folder"
+	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
+	@: > $@
+
+.venv/installed: .venv/runtime requirements-dev.lock
+	@echo "installing what the tests and checks need, from requirements-dev.lock (some hundred megabytes)"
+	@$(BIN)/python $(PINNED) requirements-dev.lock
+	@: > $@
 
 # The systems that bench compares with, and what draws its plots, in an environment of their own.
 .venv-peers/installed: bench/peers/requirements-peers.lock
 	$(call make-venv,.venv-peers)
 	.venv-peers/bin/python $(PINNED) bench/peers/requirements-peers.lock
-	@touch $@
+	@: > $@
 
 # $(1): the environment's folder. Made anew only where its Python does not start.
 define make-venv
 @$(1)/bin/python -c '' 2>/dev/null || { \
 	test -n "$(PYTHON)" || { echo "Python 3.11 or newer, with venv, is not on the PATH; name it: make PYTHON=..." >&2; exit 1; }; \
-	echo "$(PYTHON) -m venv $(1)"; "$(PYTHON)" -m venv --clear $(1); }
+	echo "making $(1) with $(PYTHON)"; "$(PYTHON)" -m venv --clear $(1); }
 endef
 
 system: ## the programs that the tests need besides: git, strace, bubblewrap, npm
@@ -64,8 +72,8 @@ system: ## the programs that the tests need besides: git, strace, bubblewrap, np
 		&& npm ci --ignore-scripts --no-audit --no-fund --loglevel error && touch installed; \
 	fi
 
-demo: setup ## a whole job, played by scripted agents; WORKFLOW=1: with a workflow of several
-	$(BIN)/parley demo $(if $(filter-out 0,$(WORKFLOW)),--workflow)
+demo: .venv/runtime ## a whole job, played by scripted agents; WORKFLOW=1: with a workflow of several
+	@$(BIN)/parley demo $(if $(filter-out 0,$(WORKFLOW)),--workflow)
 
 test: setup system .codex/installed check ## checks and all suites, within their budgets
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -82,8 +90,10 @@ format: setup ## mend what can be mended by a program
 
 compiled: .compiled/installed ## the faster form, in .compiled (for PYTHONPATH) and as a wheel beside it; needs a C compiler
 
-# Compiled outside the checkout, and played beside the plain form before it stays.
-.compiled/installed: .venv/installed hatch_build.py $(shell find src -type f -not -name '*.pyc')
+# Compiled outside the checkout, and played beside the plain form before it stays. Its sources are listed only when it is
+# asked for: the other targets do without `find`.
+.SECONDEXPANSION:
+.compiled/installed: .venv/installed hatch_build.py $$(shell find src -type f -not -name '*.pyc')
 	@rm -rf .compiled
 	@PARLEY_COMPILE=1 $(BIN)/python -m hatchling build --target wheel --directory .compiled && \
 	$(BIN)/python -m zipfile -e .compiled/*.whl .compiled && \
@@ -105,6 +115,7 @@ soak: setup system ## the tests that run for long
 
 lock: ## pins the requirements anew (needs uv)
 	$(COMPILE) --upgrade requirements.in --output-file requirements.lock
+	$(COMPILE) --upgrade requirements-build.in --output-file requirements-build.lock
 	$(COMPILE) --upgrade requirements-dev.in --output-file requirements-dev.lock
 	$(COMPILE) --upgrade bench/peers/requirements-peers.in --output-file bench/peers/requirements-peers.lock
 
