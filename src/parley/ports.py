@@ -302,6 +302,7 @@ class Called:
     number: int
     tool: str
     arguments: Mapping[str, Any]
+    batch: int = 0  # the calls of one message of the agent's have the same; 0 where the runner can't tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar
@@ -37,6 +37,7 @@ from tests.apis.script import (
 _AGENT = re.compile(r"^You are (?!an? |the )`?([A-Za-z0-9_-]+)", re.MULTILINE)
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 _INTERRUPTED = re.compile(r"\[Request interrupted by user")
+_ENDING = ("AskQuestion", "Answer", "AskHuman")  # a tool that was used well ends the turn
 _ids = count(1)
 
 
@@ -180,19 +181,39 @@ class _Talk:
     results: list[str] = field(default_factory=list)
 
 
+def _ended(message: Mapping[str, Any], ending: Collection[str]) -> bool:
+    """Whether the turn was over with these results: what stands beside them is the next message."""
+    content = message.get("content")
+    return any(
+        block.get("type") == "tool_result" and block.get("tool_use_id") in ending and not block.get("is_error")
+        for block in (content if isinstance(content, list) else ())
+    )
+
+
+def _ending_uses(message: Mapping[str, Any]) -> set[str]:
+    content = message.get("content")
+    return {
+        block["id"]
+        for block in (content if isinstance(content, list) else ())
+        if block.get("type") == "tool_use" and block["name"].rpartition("__")[2] in _ENDING
+    }
+
+
 def _talks(messages: Sequence[Mapping[str, Any]]) -> list[_Talk]:
     talks: list[_Talk] = []
     over = True  # what comes next is another message, and not more of the same
+    ending: set[str] = set()
     for message in messages:
         if message.get("role") == "assistant":
             over = True
+            ending = _ending_uses(message)
             if talks:
                 talks[-1].answers += 1
         elif message.get("role") == "user":
             results = list(_results_of(message))
             if results and talks:
                 talks[-1].results += results
-            remarks = bool(results)
+            remarks = bool(results) and not _ended(message, ending)
             for text in _texts_of(message):
                 if _INTERRUPTED.search(text):
                     over, remarks = True, False

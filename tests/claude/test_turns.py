@@ -184,3 +184,67 @@ def test_it_works_without_a_boundary_where_the_user_accepts_that(tmp_path: Path)
         assert stage.results() == [str(stage.home)]
         assert (stage.home / "scratch.md").read_text() == "kept\n"
     boundary.close()
+
+
+def test_a_question_ends_the_turn_without_another_request(perform: Perform) -> None:
+    stage = perform(
+        Turn("hello", [Say("I need to know."), Use("AskQuestion", {"text": "which?"}), Say("never asked for")]),
+        Turn("ANSWER", [Say("thanks")]),
+    )
+    first = stage.play("hello")
+    asked = len(stage.api.requests)
+    before = stage.processes(f"--session-id={session(stage)}")
+
+    second = stage.play("[ANSWER] this one")
+
+    assert (first.fault, asked, len(stage.api.requests)) == ("", 1, 2)
+    assert (second.fault, second.text) == ("", "thanks")
+    assert stage.processes(f"--session-id={session(stage)}") == before
+    assert stage.results() == ["taken"]
+    assert "interrupted" not in stage.api.requests[-1].body.decode().lower()
+
+
+def test_the_other_calls_of_the_message_that_asks_still_run(perform: Perform) -> None:
+    stage = perform(
+        Turn(
+            "hello",
+            [
+                Use("Bash", {"command": "true"}),
+                Together(
+                    Use("AskQuestion", {"text": "one?"}),
+                    Use("Write", lambda _: {"file_path": f"{stage.workspace}/a.txt", "content": "one\n"}),
+                    Use("Bash", {"command": "sleep 0.2; echo two > b.txt"}),
+                    Use("AskQuestion", {"text": "two?"}),
+                    Use("Send", {"to": "tester", "text": "look"}),
+                ),
+                Say("never asked for"),
+            ],
+        )
+    )
+
+    ended = stage.play("hello")
+
+    assert (ended.fault, len(stage.api.requests)) == ("", 2)
+    assert [(stage.workspace / name).read_text() for name in ("a.txt", "b.txt")] == ["one\n", "two\n"]
+    assert [(call.tool, call.batch) for call in stage.calls] == [("AskQuestion", 2), ("AskQuestion", 2), ("Send", 2)]
+
+
+def test_a_new_process_goes_on_behind_the_question_with_its_result(perform: Perform) -> None:
+    stage = perform(Turn("hello", [Use("AskQuestion", {"text": "which?"})]), Turn("ANSWER", [Say("thanks")]))
+    stage.play("hello")
+    stage.runner.close()
+    stage.runner = stage.new_runner()
+
+    ended = stage.play("[ANSWER] this one")
+
+    assert (ended.fault, ended.text) == ("", "thanks")
+    assert stage.results() == ["taken"]
+    assert stage.api.prompts() == ["hello", "[ANSWER] this one"]
+
+
+def test_a_question_that_was_refused_does_not_end_the_turn(perform: Perform) -> None:
+    stage = perform(Turn("hello", [Use("AskQuestion", {"text": "which?"}), Say("then not")]))
+
+    ended = stage.play("hello", lambda _: (False, "you have open questions"))
+
+    assert (ended.fault, ended.text, len(stage.api.requests)) == ("", "then not", 2)

@@ -391,7 +391,11 @@ class Stage:
 
     def call(self, order: Order, tool: str, **args: Any) -> Stage:
         """A call that bears an order's token, from whatever process."""
-        self.turns.injected.append(Called(JOB, order.turn, order.token, 99, tool, args))
+        return self.call_in(0, order, tool, args)
+
+    def call_in(self, batch: int, order: Order, tool: str, args: Mapping[str, Any]) -> Stage:
+        """The same, in the agent's message of that number."""
+        self.turns.injected.append(Called(JOB, order.turn, order.token, 99, tool, args, batch))
         return self
 
     def end(self, order: Order, text: str = "late", epoch: int | None = None) -> Stage:

@@ -257,6 +257,19 @@ def test_whoever_has_asked_may_only_ask_on() -> None:
     assert len(stage.soup.of(Proxy)) == 2
 
 
+def test_the_calls_that_stand_in_one_message_with_a_question_are_taken() -> None:
+    stage = opening(sleep(30)).sleeping("intent-lead")
+    order = stage.order("intent-lead")
+    stage.call_in(2, order, "AskQuestion", {"text": "which?"}).crank()
+    stage.call_in(2, order, "Send", {"to": "writer", "text": "look"}).crank()
+    assert stage.refusals == []
+    stage.call_in(3, order, "Send", {"to": "writer", "text": "again"}).crank()
+    assert stage.refusals == ["you have asked, so your turn ends; the answer comes as your next message"]
+    stage.until(lambda s: not s.busy("intent-lead"))
+    assert len(stage.soup.of(Proxy)) == 1
+    assert stage.bodies(to="writer") == ["look"]
+
+
 def test_several_questions_of_one_turn_make_several_escalations_and_one_idle() -> None:
     stage = said(opening(ask("which?"), ask("when?")))
     (step,) = stage.steps("ask")

@@ -41,16 +41,22 @@ NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
 
 
 def call(
-    live: LiveJob, world: World, turn: Turn, tool: str, arguments: Mapping[str, Any]
+    live: LiveJob, world: World, turn: Turn, tool: str, arguments: Mapping[str, Any], batch: int = 0
 ) -> tuple[str, dict[str, Any]]:
-    """Take a call into the turn: what the agent is told, with data. Raises Refused."""
+    """Take a call into the turn: what the agent is told, with data. Raises Refused.
+
+    A question ends the turn, but calls in the same message of the agent's (`batch`) are still taken.
+    """
     surface = live.soup.need(Surface, turn.thread, turn.agent)
     tools = live.tools(surface)
     if tool not in tools and tool != "Note":
         raise Refused(f"{turn.agent} has no tool {tool!r}; it has: {', '.join(tools)}")
-    if turn.questions and tool not in ("AskQuestion", "Note"):
+    if turn.questions and tool not in ("AskQuestion", "Note") and not (batch and batch == turn.asked_in):
         raise Refused("you have asked, so your turn ends; the answer comes as your next message")
-    return _CALLS.get(tool, _note)(live, world, turn, arguments)
+    reply = _CALLS.get(tool, _note)(live, world, turn, arguments)
+    if tool == "AskQuestion":
+        turn.asked_in = batch
+    return reply
 
 
 def _note(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

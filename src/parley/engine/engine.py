@@ -263,7 +263,7 @@ class Engine:
         if live is not None and turn is not None and event.token == turn.token:
             liveness.hear(live, self.world, turn, event, self._pulse)
             try:
-                text, data = call(live, self.world, turn, event.tool, event.arguments)
+                text, data = call(live, self.world, turn, event.tool, event.arguments, event.batch)
                 ok = True
                 said = f'"tool":{quote(event.tool)},"call":{quote(turn.calls[-1])}'
                 self._log(live, turn, "call", self._clean(said))

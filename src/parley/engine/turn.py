@@ -24,6 +24,7 @@ class Turn:
     payloads: list[Payload] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # provisional message id -> text
     questions: list[tuple[Question, str]] = field(default_factory=list)
+    asked_in: int = 0  # the batch of calls that the last question came with
     said: dict[str, Any] | None = None  # the proxy's answer, or its question to the human
     predicted: dict[str, Any] | None = None  # what the proxy expected before it looked
     recalled: tuple[str, ...] = ()  # the human's decisions that it was reminded of

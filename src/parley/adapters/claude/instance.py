@@ -41,6 +41,7 @@ WIND_DOWN_SECONDS = 0.35
 WRITTEN_SECONDS = 2.0
 
 CHECK_FAILED = "the check of this call failed, so the answer is no"
+TURN_ENDED = "your turn ended with that call, as it should; go on with the message that you got since"  # to the model
 
 
 class Means:
@@ -237,6 +238,18 @@ class Instance:
             }
         }
 
+    def _hooks(self) -> Any:
+        """What the CLI asks back. The SDK's types do not know PostToolBatch yet; the CLI does."""
+        return {
+            "PreToolUse": [HookMatcher(hooks=[self._check], timeout=CHECK_SECONDS, on_failure="block")],
+            "PostToolBatch": [HookMatcher(hooks=[self._batch_over], timeout=CHECK_SECONDS)],
+        }
+
+    async def _batch_over(self, _given: HookInput, _use: str | None, _context: HookContext) -> HookJSONOutput:
+        """All calls of a message have run. Where one of them ends the turn, the API is not asked again."""
+        ends = self._turn is not None and self._turn.batch_is_over()
+        return {"continue_": False, "stopReason": TURN_ENDED} if ends else {}
+
     def _refusal(self, given: Mapping[str, Any], turn: Turn | None) -> str:
         if turn is None or turn.over or self._ground is None:
             return OVER
@@ -314,7 +327,7 @@ class Instance:
         caged = await launch(means.boundary, cage)
         options = ClaudeAgentOptions(
             system_prompt={"type": "custom", "prompt": prompt, "snapshot": False},
-            hooks={"PreToolUse": [HookMatcher(hooks=[self._check], timeout=CHECK_SECONDS, on_failure="block")]},
+            hooks=self._hooks(),
             mcp_servers={SERVER: create_sdk_mcp_server(SERVER, tools=[self._tool(name) for name in order.tools])},
             verbatim_prompts=True,
         )

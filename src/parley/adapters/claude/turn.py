@@ -28,6 +28,7 @@ REFUSALS = 20
 SIGN_SECONDS = 15.0  # between two signs of life while a response is being written
 SYNTHETIC = "<synthetic>"  # the model of what the CLI says in its own name
 OVER = "your turn is over; nothing that you do now counts"
+ENDING = frozenset(("AskQuestion", "Answer", "AskHuman"))  # one of these that was taken ends the turn
 
 
 class Turn:
@@ -40,6 +41,8 @@ class Turn:
         self._silent = False
         self._calls: dict[int, asyncio.Future[tuple[bool, str]]] = {}
         self._count = 0
+        self._batch = 1  # of the agent's messages with tool calls: the one whose calls run now
+        self._ending = False
         self.over = False
         self.results: list[Mapping[str, Any]] = []
         self.refusals: list[str] = []
@@ -83,11 +86,18 @@ class Turn:
         waiting: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
         self._calls[number] = waiting
         order = self.order
-        self.tell(Called(order.job, order.turn, order.token, number, tool, dict(arguments)))
+        self.tell(Called(order.job, order.turn, order.token, number, tool, dict(arguments), self._batch))
         try:
-            return await waiting
+            ok, text = await waiting
         finally:
             self._calls.pop(number, None)
+        self._ending |= ok and tool in ENDING
+        return ok, text
+
+    def batch_is_over(self) -> bool:
+        """All tool calls of one message have run; whether one of them ends the turn."""
+        self._batch += 1
+        return self._ending
 
     def answer(self, number: int, ok: bool, text: str) -> None:
         """A call's reply has come."""
@@ -125,6 +135,8 @@ class Turn:
                         self._uses[block.id] = name = block.name.rpartition("__")[2]
                         self.progress(_doing(block), name, block.id)
             case UserMessage(content=list(blocks), parent_tool_use_id=None):
+                if any(isinstance(block, ToolResultBlock) for block in blocks):
+                    self.last = message.uuid or self.last  # where the turn ends, if one of these calls ends it
                 for block in blocks:
                     if isinstance(block, ToolResultBlock) and (name := self._uses.pop(block.tool_use_id, "")):
                         self.progress("", name, block.tool_use_id, over=True)
