@@ -29,6 +29,7 @@ setup: .venv/installed ## .venv with the locked packages, the developers' too, a
 	@echo "installing what Parley needs, from requirements.lock and requirements-build.lock"
 	@$(BIN)/python $(PINNED) requirements.lock --requirement requirements-build.lock
 	@echo "installing Parley itself, from this folder"
+	@$(BIN)/python -m pip -qq uninstall --yes parley  # another project's, or ours under its former name
 	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
 	@: > $@
 

@@ -37,8 +37,7 @@ def fill_help(text: str) -> str:
         if start not in text:
             text = f"{text.rstrip()}\n\n### {command}\n\n```\n{start}```\n"
         before, _, rest = text.partition(start)
-        shown = said.getvalue().replace("-o FILE, --output FILE", "-o, --output FILE")  # newer Pythons: once
-        text = f"{before}{start}{shown}```{rest.partition('```')[2]}"
+        text = f"{before}{start}{said.getvalue()}```{rest.partition('```')[2]}"
     return text
 
 

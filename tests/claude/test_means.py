@@ -24,6 +24,7 @@ from parley.adapters.claude.results import fault_of, limit_of, usage_of, wait_of
 from parley.adapters.claude.turn import Turn
 from parley.config import ClaudeSettings, ConfigError, read
 from parley.ports import Order, Progress, Site, TurnEvent
+from parley_cfa import installation
 
 NONE = ClaudeSettings()
 SUBSCRIPTION = ClaudeSettings(subscription=True)
@@ -107,7 +108,8 @@ def test_a_missing_extra_is_one_clear_line() -> None:
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.splitlines() == ['Claude Code needs the extra `claude`: pip install "parley[claude]"'] * 2
+    wanted = f"Claude Code needs the extra `claude`; install it: {installation.read().command('claude')}"
+    assert done.stdout.splitlines() == [wanted] * 2
 
 
 # ---- the program ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from parley.config import Settings
 from parley.faces.cli import runners
 from parley.faces.cli.desk import Place
 from parley.ports import Ended, Order, Site, TurnEvent
+from parley_cfa import installation
 from tests.cli.home import LEADS, Home
 
 LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY")
@@ -41,7 +42,9 @@ def test_without_a_login_nothing_starts(home: Home, words: tuple[str, ...]) -> N
 def test_without_the_extra_it_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parley.adapters.claude.login.find_spec", lambda _: None)
 
-    assert 'Claude Code needs the extra `claude`: pip install "parley[claude]"' in home.refuses("run", "x")
+    said = home.refuses("run", "x")
+
+    assert f"the extra `claude`; install it: {installation.read().command('claude')}" in said
 
 
 def test_an_agent_that_is_not_known_is_told_with_those_that_are(home: Home) -> None:

@@ -20,6 +20,7 @@ from parley.engine.engine import Engine
 from parley.engine.herald import WORDS, Herald
 from parley.engine.redaction import Secrets
 from parley.ports import Notice
+from parley_cfa import installation
 from tests.cli.home import LEADS, Home, wait_for
 from tests.engine.stage import JOB, Stage, always, asserts, book, on, write
 from tests.inbox.receiver import http, smtp
@@ -255,7 +256,7 @@ def test_without_the_library_it_is_said_how_to_get_it(tmp_path: Path) -> None:
     )
 
     assert json.loads(done.stdout)["problem"] == (
-        "apprise is not installed; install it with: pip install 'parley[notify]'"
+        f"apprise is not installed; install it: {installation.read().command('notify')}"
     )
 
 

@@ -16,6 +16,11 @@ LARGEST_FILE_BYTES = 1 << 20
 # One letter of each is in brackets, so that this file keeps the rules that it checks.
 OPEN_ENDS = re.compile(r"\b([T]ODO|[F]IXME)\b")
 HOMES = re.compile(r"(?<![\w.])/([r]oot/|[h]ome/(?!agent\b)\w|[U]sers/\w)")
+# Installing by the name alone: `parley` is another project's on the registry, and `parley-cfa` is not there yet.
+BARE_NAMES = re.compile(
+    r"(?:\b(?:install|inject|upgrade|add)|uvx)\s+(?:-\S+\s+(?:[\w./]+\s+)?)*['\"]?parley(?:-cfa)?(?![\w./[-]|\s+@)"
+    r"|\bparley(?:-cfa)?\[[\w,.-]+\](?!\s+@)"
+)
 REGISTRIES = re.compile(r"(pypi|pythonhosted|npmjs|debian|crates)[.](org|com|io)\b")
 
 
@@ -118,6 +123,28 @@ def test_no_file_mentions_a_place_on_one_machine() -> None:
 
 def test_no_file_mentions_a_package_registry() -> None:
     assert matches(REGISTRIES) == []
+
+
+@pytest.mark.parametrize(
+    "line, bare",
+    [
+        ("pip install {}", True),
+        ("pipx install --force --python 3.13 '{}[claude]'", True),
+        ("uv tool install {}-cfa", True),
+        ('needs "{}-cfa[notify]"', True),
+        ("uvx {} demo", True),
+        ("pip install '{}-cfa[claude] @ https://example.org/p.whl'", False),
+        ("pip install ./{}_cfa-0.1.0-py3-none-any.whl", False),
+        ("pip install '.[claude]', then {} doctor", False),
+        ("pip uninstall {}", False),
+    ],
+)
+def test_an_install_by_the_bare_name_is_recognized(line: str, bare: bool) -> None:
+    assert bool(BARE_NAMES.search(line.format("parley"))) is bare
+
+
+def test_no_file_installs_by_the_bare_name() -> None:
+    assert matches(BARE_NAMES) == []
 
 
 def test_nothing_is_left_open() -> None:

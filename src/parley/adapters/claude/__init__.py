@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
 from parley.adapters.boundary import Boundary
-from parley.adapters.claude.login import NO_EXTRA, Login, available, find_login, lacking
+from parley.adapters.claude.login import Login, available, find_login, lacking, no_extra
 from parley.adapters.claude.program import ClaudeError, Program, find_program
 from parley.adapters.claude.prompt import RolePrompt, bare_prompt
 from parley.config import ClaudeSettings
@@ -35,7 +35,7 @@ def claude_runner(
     besides, such as its `.claude` folder; `judge` says whose a path is, where paths have owners.
     """
     if find_spec("claude_agent_sdk") is None:
-        raise ClaudeError(NO_EXTRA)
+        raise ClaudeError(no_extra())
     from parley.adapters.claude.runner import ClaudeRunner  # noqa: PLC0415 - the base install has no SDK
 
     given = os.environ if environment is None else environment

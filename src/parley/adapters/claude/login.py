@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from parley.config import ClaudeSettings
+from parley_cfa import installation
 
 UPSTREAM = "https://api.anthropic.com"
 PATHS = ("/v1/messages", "/v1/messages/count_tokens")
@@ -18,7 +19,6 @@ CREDENTIALS = ".credentials.json"
 CREDENTIALS_LIMIT = 1 << 20
 STAND_IN = "outside"  # what the CLI is given in place of a key, so that it asks at all
 
-NO_EXTRA = 'Claude Code needs the extra `claude`: pip install "parley[claude]"'
 NO_LOGIN = (
     "Claude Code has no login: set ANTHROPIC_API_KEY, or let your subscription be used "
     "(`claude setup-token`, and [claude] subscription = true in parley.toml)"
@@ -35,6 +35,11 @@ class Login:
     inside: Mapping[str, str] = field(default_factory=dict)  # environment of the CLI: no secret in it
 
 
+def no_extra() -> str:
+    """What to do where the SDK is not installed, in one line."""
+    return f"Claude Code needs the extra `claude`; install it: {installation.read().command('claude')}"
+
+
 def available(settings: ClaudeSettings, environment: Mapping[str, str]) -> Login | None:
     """The login, where Claude Code can be used: it is cheap to ask, and loads nothing."""
     return find_login(settings, environment) if find_spec("claude_agent_sdk") is not None else None
@@ -43,7 +48,7 @@ def available(settings: ClaudeSettings, environment: Mapping[str, str]) -> Login
 def lacking(settings: ClaudeSettings, environment: Mapping[str, str]) -> str:
     """What keeps Claude Code from being used, and what to do, in one line; empty if nothing does."""
     if find_spec("claude_agent_sdk") is None:
-        return NO_EXTRA
+        return no_extra()
     return "" if find_login(settings, environment) else NO_LOGIN
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from parley.adapters.claude.login import NO_EXTRA
+from parley.adapters.claude.login import no_extra
 from parley.config import ClaudeSettings
 from parley.ports import Bind
 
@@ -61,7 +61,7 @@ def find_program(settings: ClaudeSettings, environment: Mapping[str, str]) -> Pr
 def _bundled() -> Program:
     spec = find_spec("claude_agent_sdk")
     if spec is None or not spec.submodule_search_locations:
-        raise ClaudeError(NO_EXTRA)
+        raise ClaudeError(no_extra())
     path = Path(spec.submodule_search_locations[0]) / "_bundled/claude"
     if not os.access(path, os.X_OK):
         raise ClaudeError(

@@ -20,10 +20,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from parley_cfa import installation
+
 GRACE_SECONDS = 5
 DESKTOP = "desktop"
 LATE = "it did not answer within "
-MISSING = "apprise is not installed; install it with: pip install 'parley[notify]'"
 _SHORT = 4  # characters of an address's part that are no secret by themselves
 _PROBLEM = 200  # characters
 
@@ -107,7 +108,7 @@ def _to_service(address: str, title: str, text: str) -> str:
     try:
         apprise = import_module("apprise")  # here, in this process alone: it takes most of a second
     except ModuleNotFoundError:
-        return MISSING
+        return f"apprise is not installed; install it: {installation.read().command('notify')}"
     heard = _Heard()
     logger = logging.getLogger("apprise")
     logger.addHandler(heard)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
+
+from parley import __version__
 
 OK, FAILED, BAD_USE, WITHDRAWN, WAITING, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -54,13 +56,60 @@ class Trouble(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, formatter_class=_Formatter)
+        self.color = False  # since Python 3.14 help is coloured
+
     def error(self, message: str) -> NoReturn:
         """Say it like every other error."""
         raise Trouble(f"{message}; see `{self.prog} --help`")
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.HelpFormatter(prog, max_help_position=26, width=80)
+class _Formatter(argparse.HelpFormatter):
+    """Help that reads the same on every Python: what argparse does differently in some is done here."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=80)
+
+    def _format_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None,
+    ) -> str:
+        """The command, its options, and its arguments, which begin a new line where not all fit into one."""
+        start = f"{'usage: ' if prefix is None else prefix}{self._prog}"
+        shown = [action for action in actions if action.help is not argparse.SUPPRESS]
+        options = list(self._options([action for action in shown if action.option_strings], groups))
+        arguments = [self._format_args(action, action.dest) for action in shown if not action.option_strings]
+        if len(line := " ".join([start, *options, *arguments])) <= self._width:
+            return f"{line}\n\n"
+        lines = [start]
+        for parts in (options, arguments):
+            for number, part in enumerate(parts):
+                if (number == 0 and parts is arguments) or len(f"{lines[-1]} {part}") > self._width:
+                    lines.append(" " * len(start))
+                lines[-1] += f" {part}"
+        return "\n".join(lines) + "\n\n"
+
+    def _options(
+        self, actions: Iterable[argparse.Action], groups: Iterable[argparse._MutuallyExclusiveGroup]
+    ) -> Iterator[str]:
+        exclusive = [group._group_actions for group in groups]  # noqa: SLF001 - a group tells its options nowhere else
+        for action in actions:
+            group = next((group for group in exclusive if action in group), [action])
+            text = action.option_strings[0]
+            if action.nargs != 0:
+                text += f" {self._format_args(action, action.dest.upper())}"
+            text = f"[{text}" if action is group[0] else text
+            yield f"{text}]" if action is group[-1] else f"{text} |"
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """The option's forms, and after them, once, what it takes."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        return f"{', '.join(action.option_strings)} {self._format_args(action, action.dest.upper())}"
 
 
 class _Commands:
@@ -76,9 +125,7 @@ class _Commands:
         """One more command; those that list have `--json`."""
         if self._only not in (None, name):
             return
-        made = self._commands.add_parser(
-            name, help=text, description=f"{text[0].upper()}{text[1:]}.", formatter_class=_formatter
-        )
+        made = self._commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         fill(made)
         made.add_argument("--repo", metavar="DIR", help="the folder to work in (default: the current one)")
         if json:
@@ -92,7 +139,6 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
         description="Turns one request into finished, reviewed work, and keeps a record that proves it.",
         epilog="Ids may be shortened as long as they are unique. "
         "Exit codes: 0 done, 1 failed, 2 bad use, 3 withdrawn, 4 waiting for you.",
-        formatter_class=_formatter,
     )
     top.add_argument("-V", "--version", action="store_true", help="print the version and stop")
     add = _Commands(top, only).add
@@ -333,9 +379,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str]) -> int:
     words = _read(argv)
     if words.version:
-        from importlib.metadata import version
-
-        print(f"parley {version('parley')}, {form()}")
+        print(f"parley {__version__}, {form()}")
         return OK
     if words.command is None:
         parser().print_help()

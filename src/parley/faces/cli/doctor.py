@@ -10,11 +10,10 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from parley import config
+from parley import __version__, config
 from parley.adapters.claude import ClaudeError, available, find_program, lacking
 from parley.adapters.decisions import SqliteDecisions
 from parley.adapters.decisions import place as memory_of
@@ -28,6 +27,7 @@ from parley.faces.cli.trial import Trial, hold
 from parley.faces.cli.trust import unallowed
 from parley.faces.cli.workshop import on_terminal
 from parley.ports import BusError
+from parley_cfa import installation
 
 NEWEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 38)  # it can merge without a work tree
@@ -50,7 +50,7 @@ def run(words: argparse.Namespace) -> int:
     fence = Check("boundary", trial.ok, trial.found, trial.remedy)
     checks = [
         _python(),
-        Check("parley", ok=True, found=f"{version('parley')}, {form()}"),
+        _parley(),
         _git(),
         *_sqlite(),
         *_home(place),
@@ -80,6 +80,14 @@ def _python() -> Check:
         f"{platform.python_version()} ({sys.executable})",
         "install Python 3.11 or newer",
     )
+
+
+def _parley() -> Check:
+    found = installation.read()
+    told = f"{__version__}, {form()}, {found}"
+    if stranger := installation.find_stranger():
+        return Check("parley", ok=False, found=f"{told}; {stranger}", remedy=found.without_stranger())
+    return Check("parley", ok=True, found=told)
 
 
 def _git() -> Check:
