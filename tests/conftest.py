@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Nothing of whoever runs the tests: neither where they are notified, nor what they have trusted, nor their homes.
+# Nothing of who runs the tests: neither their settings, nor what they have trusted, nor their homes, nor their login.
 _OWN = tempfile.TemporaryDirectory(prefix="parley-own-")
-for _name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+for _name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR"):
     os.environ[_name] = f"{_OWN.name}/{_name.lower()}"
 
 SOAK = os.environ.get("PARLEY_SOAK") == "1"

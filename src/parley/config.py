@@ -1,7 +1,8 @@
-"""Settings: `parley.toml` in the repository's root, read once and frozen."""
+"""Settings: `parley.toml` in the repository's root, over the user's own; read once and frozen."""
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,26 @@ DESKTOP = "desktop"
 JOB_BUDGETS = ("turns", "tokens", "money", "minutes", "parallel")
 DAY_BUDGETS = ("turns", "tokens", "money")
 MOST_OF_A_BUDGET = 1e12
+NO_LIMIT = "none"
+# What a job may use where no settings say it: several times what a common job takes, so that only a runaway meets it.
+DEFAULT_TURNS = 200.0
+DEFAULT_MONEY = 20.0  # US dollars; for agents that report what a turn costs
+# What a user may settle for all repositories. The rest is about one repository.
+OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget")
+TABLES = (
+    "policy",
+    "limits",
+    "bus",
+    "boundary",
+    "workspace",
+    "claude",
+    "proxy",
+    "agents",
+    "roles",
+    "notify",
+    "budget",
+    "workflow",
+)
 COPYABLE = "name files and folders of the repository"
 
 
@@ -90,10 +111,19 @@ class Personal:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSettings:
-    """What may be used up before the human is asked; what is not named is not limited."""
+    """What may be used up before the human is asked. `inf` is no limit; what is absent has its default, if any."""
 
     job: Mapping[str, float] = field(default_factory=dict)
     day: Mapping[str, float] = field(default_factory=dict)  # of all jobs of the home together
+
+    def of_job(self, *, costs: bool) -> dict[str, float]:
+        """The limits of a job. `costs`: some agent of it reports what its turns cost."""
+        default = {"turns": DEFAULT_TURNS, **({"money": DEFAULT_MONEY} if costs else {})}
+        return {what: limit for what, limit in {**default, **self.job}.items() if limit != math.inf}
+
+    def of_day(self) -> dict[str, float]:
+        """The limits of a day."""
+        return {what: limit for what, limit in self.day.items() if limit != math.inf}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +159,51 @@ class Settings:
     workflow: WorkflowSettings = field(default_factory=WorkflowSettings)
 
 
-def read(root: Path) -> Settings:
-    """The settings of a folder; the defaults if it has none of its own."""
+def read(root: Path, own: Path | None = None) -> Settings:
+    """The settings of a folder, over the user's own where that file is named; the defaults where neither is there.
+
+    Each file is read by itself first, so that an error names the file that has it. Addresses for notices stay out of
+    it: of those the user's own go first.
+    """
+    settled = {name: table for name, table in _own_document(own).items() if name != "notify"} if own else {}
     document = _document(root / FILE)
-    return Settings() if document is None else _Reader(root / FILE).settings(document)
+    if document is None and not settled:
+        return Settings()
+    alone = _Reader(root / FILE).settings(document or {})
+    if own is None or not settled:
+        return alone
+    _Reader(own).settings(settled)
+    return _Reader(root / FILE).settings(_over(settled, document or {}))
 
 
 def read_personal(path: Path) -> Personal:
-    """A person's own settings: what in a repository would be somebody else's to decide."""
-    document = _document(path)
-    if document is None:
-        return Personal()
+    """Where a user wants to be told of what needs them: for a repository that is not to decide."""
+    return Personal(_Reader(path).notify(_own_document(path)))
+
+
+def read_own(path: Path) -> Settings:
+    """What a user has settled for all repositories."""
+    return _Reader(path).settings(_own_document(path))
+
+
+def _own_document(path: Path) -> dict[str, Any]:
+    """The user's own settings, with the tables that belong there."""
+    document = _document(path) or {}
     reader = _Reader(path)
-    reader.check("", document, ("notify",))
-    return Personal(reader.notify(document))
+    for name in document:
+        if name in TABLES and name not in OWN_TABLES:
+            raise reader.fail(name, "this is about one repository", f"move it to that repository's {FILE}")
+    reader.check("", document, OWN_TABLES)
+    return document
+
+
+def _over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Two documents as one: what `more` says goes before what `base` says, key by key."""
+    found = dict(base)
+    for key, value in more.items():
+        before = found.get(key)
+        found[key] = _over(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return found
 
 
 def notify_to(words: Iterable[str], where: str) -> tuple[str, ...]:
@@ -229,10 +290,13 @@ def budget_words(text: str) -> dict[tuple[str, str], str]:
 
 
 def budget_amount(what: str, value: object, where: str) -> float:
-    """How much: a number above zero, whole where only whole ones make sense; `2M` is two million."""
+    """How much: a number above zero, whole where only whole ones make sense; `2M` is two million, `none` no limit."""
     wanted = "it must be a number above 0" if what in ("money", "minutes") else "it must be a whole number above 0"
     example = {"turns": "40", "tokens": "2000000", "money": "5", "minutes": "90", "parallel": "4"}[what]
-    problem = ConfigError(f"{where}: {wanted}; write {what}={example}")
+    unlimited = "" if what == "parallel" else f", or {what}={NO_LIMIT} for no limit"
+    problem = ConfigError(f"{where}: {wanted}; write {what}={example}{unlimited}")
+    if value == NO_LIMIT and unlimited:
+        return math.inf
     if isinstance(value, str):
         factor = {"k": 1e3, "m": 1e6}.get(value[-1:].lower())
         number = value[:-1] if factor else value
@@ -270,21 +334,7 @@ class _Reader:
                 raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
-        known = (
-            "policy",
-            "limits",
-            "bus",
-            "boundary",
-            "workspace",
-            "claude",
-            "proxy",
-            "agents",
-            "roles",
-            "notify",
-            "budget",
-            "workflow",
-        )
-        self.check("", document, known)
+        self.check("", document, TABLES)
         default = Settings()
         policy = self.table(document, "policy", STATES)
         limits = self.table(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import APPROVES, LEADS, Home, wait_for
+from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
+from tests.cli.terminal import terminal
 
 PLAY = LEADS + APPROVES
 NEEDED = 12  # turns of this job
@@ -22,11 +23,11 @@ def test_a_spent_budget_waits_for_the_human_and_is_raised(home: Home) -> None:
     done = home.run("run", "a request", "--playbook", home.write("p.yaml", PLAY), "--budget", "turns=5")
     (job,) = (job["id"] for job in home.jobs())
     assert done.code == 4
-    assert done.out.splitlines()[-3:] == [
-        f"{job} waits for you, a budget is spent: 5 of 5 turns",
-        f"  parley resume {job} --budget turns=+40",
-        f"  parley withdraw {job}",
-    ]
+    held = (
+        f"{job} is held, its budget is spent: 5 of 5 turns; "
+        f"raise it: parley resume {job} --budget turns=+40, or give the job up: parley withdraw {job}"
+    )
+    assert done.out.splitlines()[-1] == held
     assert "the budget is nearly spent: 4 of 5 turns, with this turn" in done.out
     assert home.here("ls").out.splitlines()[0] == "needs you (parley inbox)"
     shown = home.here("show", job, "--json").document
@@ -37,10 +38,7 @@ def test_a_spent_budget_waits_for_the_human_and_is_raised(home: Home) -> None:
     (need,) = home.here("inbox", "--json").document["needs"]
     assert (need["kind"], need["exits"][0]["command"]) == ("budget", f"parley resume {job} --budget turns=+40")
 
-    assert home.refuses("resume", job) == (
-        f"parley: {job} is held, its budget is spent: 5 of 5 turns; "
-        f"raise it: parley resume {job} --budget turns=+40, or give the job up: parley withdraw {job}"
-    )
+    assert home.refuses("resume", job, code=4) == f"parley: {held}"
     assert "there is no budget tokens that could be raised; set one: tokens=5" in home.refuses(
         "resume", job, "--budget", "tokens=+5"
     )
@@ -78,7 +76,7 @@ def test_a_days_budget_is_shared_by_all_jobs_of_a_home(home: Home) -> None:
     assert found[second]["status"] == "needs you"
     shown = home.here("show", second, "--json").document
     assert {"what": "turns", "scope": "day", "used": 14, "limit": 14.0} in shown["budget"]
-    assert "14 of 14 turns today, in all jobs" in home.refuses("resume", second)
+    assert "14 of 14 turns today, in all jobs" in home.refuses("resume", second, code=4)
     assert home.run("resume", second, "--budget", "day.turns=+40").code == 0
 
 
@@ -92,3 +90,24 @@ def test_usage_is_counted(home: Home) -> None:
     assert [(line["what"], line["used"]) for line in shown["budget"]][:2] == [("money", 0.5), ("tokens", 900)]
     assert shown["status"] == "needs you"
     assert shown["cost"] == {"turns": 1, "cost_usd": 0.5, "input_tokens": 900}
+
+
+def test_a_job_has_a_budget_from_the_start_and_its_limit_can_be_taken_away(home: Home) -> None:
+    job = home.start(PLAY.replace(APPROVES, ""))
+    assert {"what": "turns", "scope": "job", "used": 2, "limit": 200.0} in home.here("show", job, "--json").document[
+        "budget"
+    ]
+
+    assert home.run("resume", job, "--budget", "turns=none").code == 4
+    assert [line["what"] for line in home.here("show", job, "--json").document["budget"]] == ["parallel"]
+    assert home.here("audit", job).code == 0
+
+
+def test_in_the_live_view_a_key_raises_a_budget_that_is_spent(home: Home) -> None:
+    words = ["run", "a request", "--playbook", home.write("p.yaml", PLAY), "--budget", "turns=5"]
+    with terminal([str(PARLEY), *words], home.folder, home.env()) as screen:
+        screen.wait_for("the budget is spent: 5 of 5 turns: b raises it")
+        screen.type("b")
+        screen.wait_for("turns=+40")
+        screen.type("\n")
+        assert screen.end() == 0

@@ -155,3 +155,32 @@ def test_an_order_that_can_not_have_used_that(value: object) -> None:
 
     with pytest.raises(OrderError, match="'usage' has a wrong or missing value"):
         read_order(order)
+
+
+# ---- what a job may use where no settings say it
+
+
+def test_a_job_has_a_budget_unless_it_is_taken_away(tmp_path: Path) -> None:
+    assert read(tmp_path, "").of_job(costs=False) == {"turns": 200}
+    assert read(tmp_path, "").of_job(costs=True) == {"turns": 200, "money": 20}
+    assert read(tmp_path, "[budget.job]\nturns = 7\ntokens = 9\n").of_job(costs=True) == {
+        "turns": 7,
+        "money": 20,
+        "tokens": 9,
+    }
+    free = read(tmp_path, '[budget.job]\nturns = "none"\n[budget.day]\nturns = "none"\n')
+    assert free.of_job(costs=False) == free.of_day() == {}
+    assert with_budget(Settings(), "turns=none,money=3").budget.of_job(costs=True) == {"money": 3}
+    with pytest.raises(ConfigError, match=r"parallel: it must be a whole number above 0; write parallel=4$"):
+        read(tmp_path, '[budget.job]\nparallel = "none"\n')
+
+
+def test_the_users_own_budget_lies_under_the_repositorys(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text("[budget.job]\nturns = 50\nmoney = 3\n[policy]\nplan = 'never'\n", encoding="utf-8")
+    (tmp_path / "parley.toml").write_text("[budget.job]\nmoney = 1\n[policy]\nintent = 'never'\n", encoding="utf-8")
+
+    settings = config.read(tmp_path, own)
+
+    assert settings.budget.of_job(costs=True) == {"turns": 50, "money": 1}
+    assert settings.policies == ("never", "never", "always")

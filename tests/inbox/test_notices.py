@@ -286,7 +286,11 @@ def test_bad_settings_are_one_clear_line_and_no_job_waits_for_them(home: Home, t
         ('[notify]\nto = ["nonsense-token"]', "[notify] to: address 1 is none; write it as service://…, or `desktop`"),
         ("[notify]\nto = 3", "[notify] to: it must be a list of texts"),
         ('[notify]\non = ["never"]', "[notify] on: 'never' is not known; use of: needs, done"),
-        ("[policy]\nplan = 'never'", "policy: there is no such setting; use one of: notify"),
+        (
+            "[agents.x]\ncommand = ['x']",
+            "agents: this is about one repository; move it to that repository's parley.toml",
+        ),
+        ("[policies]\nplan = 'never'", "policies: there is no such setting; use one of: policy, limits"),
         ("[notify", "this is not valid TOML"),
     ):
         personal(tmp_path, text)
@@ -294,6 +298,8 @@ def test_bad_settings_are_one_clear_line_and_no_job_waits_for_them(home: Home, t
         assert f"{path}: {said}" in line
         assert "nonsense-token" not in line
     home.write("leads.yaml", LEADS)
+    assert "this is not valid TOML" in home.refuses("run", "a till", "--playbook", "leads.yaml")
+    personal(tmp_path, "[notify]\nto = 3")
     done = home.run("run", "a till", "--playbook", "leads.yaml")
     assert done.code == 4
     assert "until then nobody is notified" in done.err
@@ -318,8 +324,8 @@ def test_a_repositorys_own_addresses_have_to_be_allowed(home: Home) -> None:
     for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
         subprocess.run(["git", *words], cwd=home.folder, check=True)
 
-    assert "asks for [notify] to; read it, then allow it with `parley trust`" in home.refuses("notify")
-    assert home.here("trust").out == "allowed: [notify] to\n"
+    assert "asks for [notify] to; see what it asks for, and allow it, with `parley trust`" in home.refuses("notify")
+    assert home.here("trust", "--yes").out.endswith('  [notify] to = ["ntfy://elsewhere"]\nallowed: [notify] to\n')
     assert home.here("notify").code == 0
 
 

@@ -24,7 +24,7 @@ SLOT = "handle budget"  # where it is kept what was raised, and told of
 NOTICE_SHARE = 0.8
 PARALLEL = "parallel"
 DAY, JOB = "day", "job"
-MOST = 1e15  # of anything that a turn says it used
+MOST = 1e15  # of anything that a turn says it used; a limit of that much is none
 _QUARTER_SECONDS = 900  # no zone's day begins in the middle of a quarter of an hour
 _UNBOUNDED = 1 << 30
 
@@ -204,7 +204,7 @@ class Purse:
         found = []
         for what, scope in self.names():
             limit = self.limit(what, scope, day)
-            if limit is not None:
+            if limit is not None and limit < MOST:
                 used = running if what == PARALLEL else (own if scope == JOB else today).of(what)
                 found.append(Line(what, scope, used, limit))
         return found
@@ -226,7 +226,10 @@ class Purse:
         return new
 
     def lift(self, words: Mapping[str, str], day: str) -> None:
-        """Raise budgets: `+40` by that much, `80` to that much. ValueError, and nothing changed, if that can't be."""
+        """Raise budgets: `+40` by that much, `80` to that much, `none` for no limit.
+
+        ValueError, and nothing changed, if that can't be.
+        """
         named = budget_words(",".join(f"{name}={word}" for name, word in words.items()))
         raised = dict(self.raised)
         for (what, scope), word in named.items():
@@ -237,7 +240,7 @@ class Purse:
                     option = what if scope == JOB else f"{scope}.{what}"
                     raise ValueError(f"there is no budget {option} that could be raised; set one: {option}={word[1:]}")
                 amount += before
-            raised[what, scope] = (amount, day if scope == DAY else "")
+            raised[what, scope] = (min(amount, MOST), day if scope == DAY else "")
         self.raised = raised
         self.__post_init__()
 
@@ -272,6 +275,7 @@ def standing(store: Store, loaded: Loaded, now: float) -> list[Line]:
 
 
 def remedies(job: str, line: Line) -> list[str]:
-    """What can be done about a budget that is spent."""
-    more = {"turns": "40", "tokens": "1M", "money": "5", "minutes": "60"}.get(line.what, "1")
+    """What can be done about a budget that is spent: half as much again, or at least what a small job takes."""
+    least = {"turns": 40, "tokens": 1_000_000, "money": 5, "minutes": 60}.get(line.what, 1)
+    more = max(least, int(line.limit / 2))
     return [f"parley resume {job} --budget {line.option}=+{more}", f"parley withdraw {job}"]

@@ -150,7 +150,9 @@ def lift(live: LiveJob, world: World, words: dict[str, str], day: str) -> str:
     if left:
         return f"raised; still spent: {'; '.join(line.words() for line in left)}"
     lines = _lines(live, day, lambda day: today_of(world, [live], day))
-    return f"the budget is now {', '.join(line.words() for line in lines if line.option in words)}"
+    said = [line.words() for line in lines if line.option in words]
+    said += [f"{option} without a limit" for option in words if option not in {line.option for line in lines}]
+    return f"the budget is now {', '.join(said)}"
 
 
 __all__ = ["DAY", "JOB", "allows", "clock", "count", "left_by", "lift", "news", "of_step", "refuse_spark", "release"]

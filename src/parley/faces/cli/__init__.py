@@ -165,7 +165,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     add("roles", "list the roles of a new job, or show what one is told", _add_roles)
     add("workflow", "begin, check and show the files of a workflow of several agents", _add_workflow)
     add("doctor", "check this machine and this home", _add_nothing)
-    add("trust", "allow what this repository's parley.toml asks for", _add_nothing)
+    add("trust", "show what this repository's parley.toml asks for, and allow it", _add_trust)
     add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
     return top
 
@@ -267,7 +267,8 @@ def _add_run(run: argparse.ArgumentParser) -> None:
         metavar="B",
         action="append",
         default=[],
-        help="how much before you are asked: turns=40,money=5; also tokens, minutes, parallel, day.turns, …",
+        help="how much before you are asked: turns=40,money=5; also tokens, minutes, parallel, day.turns, …"
+        " (default: 200 turns, and 20 dollars where the agent tells what a turn costs; none: no limit)",
     )
     run.add_argument("--yes", action="store_true", help="approve whatever would wait for you")
     run.add_argument("--detach", action="store_true", help="go on in the background, and print the job's id")
@@ -318,7 +319,8 @@ def _add_resume(resume: argparse.ArgumentParser) -> None:
         metavar="B",
         action="append",
         default=[],
-        help="raise a budget: turns=+40 by that much, turns=80 to that much; day.turns=… for today",
+        help="raise a budget: turns=+40 by that much, turns=80 to that much, turns=none: no limit;"
+        " day.turns=… for today",
     )
     resume.add_argument("--background", action="store_true", help=argparse.SUPPRESS)  # what --detach leaves running
 
@@ -327,6 +329,10 @@ def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:
     _add_job(withdraw)
     withdraw.add_argument("text", metavar="TEXT", nargs="?", default="", help="the reason")
     withdraw.add_argument("--thread", metavar="T", help="this thread only (default: the whole job)")
+
+
+def _add_trust(trust: argparse.ArgumentParser) -> None:
+    trust.add_argument("--yes", action="store_true", help="allow it without being asked")
 
 
 def _add_tool(tool: argparse.ArgumentParser) -> None:

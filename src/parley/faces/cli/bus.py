@@ -59,7 +59,7 @@ class ShownStore(SqliteStore):
 def known_secrets(place: Place) -> Secrets:
     """What must not be shown of this machine and this repository."""
     try:
-        copied = config.read(place.root).workspace.copy
+        copied = config.read(place.root).workspace.copy  # which the user's own settings do not say
     except config.ConfigError:
         copied = ()  # whoever needs the settings says what is wrong with them
     return secrets_of(place.root, os.environ, copied)

@@ -37,6 +37,35 @@ def users_folder(variable: str, default: str) -> Path | None:
         return None
 
 
+def own_settings() -> Path:
+    """The user's own settings, for all repositories. An account without a home has none, wherever it is."""
+    base = users_folder("XDG_CONFIG_HOME", "~/.config") or Path(os.devnull)
+    return base / "parley" / "parley.toml"
+
+
+# ---- asking --------------------------------------------------------------------------------------
+
+
+def can_ask() -> bool:
+    """Whether the user sits at a terminal that shows a question and takes an answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask(question: str) -> str:
+    """A line of the user's; empty where they just press Enter, or end the input."""
+    try:
+        return input(question).strip()
+    except EOFError:
+        print()
+        return ""
+
+
+def agrees(question: str, *, default: bool = False) -> bool:
+    """Whether the user says yes. What is neither yes nor no counts as no."""
+    said = ask(f"{question} [{'Y/n' if default else 'y/N'}] ").lower()
+    return said in ("y", "yes") if said else default
+
+
 # ---- the home ------------------------------------------------------------------------------------
 
 

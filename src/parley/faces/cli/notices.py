@@ -17,7 +17,7 @@ from parley.adapters.notices.post import kind_of
 from parley.config import NotifySettings, Settings
 from parley.engine.world import Silence
 from parley.faces.cli import BAD_USE, FAILED, OK, Trouble
-from parley.faces.cli.desk import Place, place_of, print_json, safe, users_folder
+from parley.faces.cli.desk import Place, own_settings, place_of, print_json, safe
 from parley.faces.cli.trust import settings_of
 from parley.ports import Notices
 
@@ -25,21 +25,15 @@ VARIABLE = "PARLEY_NOTIFY"
 NOWHERE = 'nobody is notified; say where to in {path}: [notify] to = ["ntfy://…", "mailto://…", "desktop"]'
 
 
-def personal_file() -> Path:
-    """The user's own settings. An account without a home has none, wherever it is."""
-    base = users_folder("XDG_CONFIG_HOME", "~/.config") or Path(os.devnull)
-    return base / "parley" / config.FILE
-
-
 def addresses(place: Place, settings: Settings) -> tuple[NotifySettings, str]:
     """Where notices go, and who says so: the variable, else the user's own settings, else the repository's."""
-    own = config.read_personal(personal_file()).notify
+    own = config.read_personal(own_settings()).notify
     named = os.environ.get(VARIABLE)
     if named is not None:
         occasions = (own or settings.notify or NotifySettings()).on
         return NotifySettings(config.notify_to(named.split(), VARIABLE), occasions), VARIABLE
     if own is not None:
-        return own, str(personal_file())
+        return own, str(own_settings())
     return settings.notify or NotifySettings(), str(place.root / config.FILE)
 
 
@@ -66,14 +60,14 @@ def run(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     found, origin = addresses(place, settings_of(place))
     if not found.to and words.test:
-        raise Trouble(NOWHERE.format(path=personal_file()), BAD_USE)
+        raise Trouble(NOWHERE.format(path=own_settings()), BAD_USE)
     if words.test:
         return _test(found, place, words)
     services = [f"{number}. {kind_of(address)}" for number, address in enumerate(found.to, 1)]
     if words.json:
         print_json({"from": origin if found.to else None, "on": list(found.on), "services": services})
     elif not found.to:
-        print(NOWHERE.format(path=personal_file()))
+        print(NOWHERE.format(path=own_settings()))
     else:
         print(f"from {origin}, on {', '.join(found.on)}:")
         for service in services:

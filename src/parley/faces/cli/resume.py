@@ -12,17 +12,17 @@ from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.config import Settings, budget_amount, budget_words
 from parley.engine.audit import read_anchor
-from parley.engine.budgets import SLOT, Line, Purse, day_of, remedies, standing
+from parley.engine.budgets import SLOT, Purse, day_of, standing
 from parley.engine.projections import TERMINAL, Present
 from parley.engine.records import LATE, REFUSED
 from parley.engine.session import leave
-from parley.faces.cli import FAILED, OK, Trouble
+from parley.faces.cli import FAILED, OK, WAITING, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
 from parley.faces.cli.runners import check
 from parley.faces.cli.trust import settings_of
-from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of, put_as_branch
+from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of, put_as_branch, spent_words
 from parley.ports import JobRow
 
 
@@ -47,7 +47,7 @@ def run(words: argparse.Namespace) -> int:
             if raised:
                 _check_raise(present, raised)
             elif spent := present.spent():
-                raise Trouble(_spent_words(row.job, spent))
+                raise Trouble(spent_words(row.job, spent), WAITING)
             if (present.paused or raised) and (note := _release(store, row, raised)):
                 _say(words, row, f"{row.job} goes on" if note == "resumed" else f"{row.job}: {note}")
                 return OK
@@ -98,14 +98,6 @@ def can_go_on(store: SqliteStore, row: JobRow) -> bool:
 
 
 # ---- budgets -------------------------------------------------------------------------------------
-
-
-def _spent_words(job: str, spent: list[Line]) -> str:
-    raising, giving_up = remedies(job, spent[0])
-    return (
-        f"{job} is held, its budget is spent: {'; '.join(line.words() for line in spent)}; "
-        f"raise it: {raising}, or give the job up: {giving_up}"
-    )
 
 
 def _raised(words: argparse.Namespace) -> dict[str, str]:

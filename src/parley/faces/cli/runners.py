@@ -154,6 +154,11 @@ def check(roles: Iterable[Mapping[str, Any]], settings: Settings, place: Place) 
             raise Trouble(f"the role {role['name']}: {problem}")
 
 
+def reports_cost(roles: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether some role's agent tells what its turns cost in money."""
+    return any(role["runner"] == CLAUDE for role in roles)
+
+
 def announced(agent: str, settings: Settings) -> str:
     """Who does the work, for people."""
     login = available(settings.claude, os.environ) if agent == CLAUDE else None

@@ -30,7 +30,7 @@ from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json
 from parley.faces.cli.documents import listed
-from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose
+from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose, reports_cost
 from parley.faces.cli.trust import settings_of
 from parley.faces.cli.workshop import conduct, engine_of
 from parley.ports import JobRow
@@ -122,7 +122,10 @@ def snapshot_of(
         "retry_budget": settings.retry_budget,
         "time_limit_seconds": settings.time_limit_seconds,
         "stall_seconds": settings.stall_seconds,
-        "budget": {"job": {"parallel": settings.parallel, **settings.budget.job}, "day": dict(settings.budget.day)},
+        "budget": {
+            "job": {"parallel": settings.parallel, **settings.budget.of_job(costs=reports_cost(crew))},
+            "day": settings.budget.of_day(),
+        },
         "human": document.get("human"),
         "proxy": document.get("proxy"),
         "agents": document["agents"],

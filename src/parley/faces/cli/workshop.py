@@ -22,7 +22,7 @@ from parley.adapters.turns import LocalTurns
 from parley.adapters.worktrees import Worktrees
 from parley.config import Settings
 from parley.engine.attention import exits_of, of_question
-from parley.engine.budgets import remedies
+from parley.engine.budgets import Line, remedies
 from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
 from parley.engine.session import Pause, View, drive
@@ -191,11 +191,16 @@ def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> Non
 
 
 def print_spent(present: Present) -> None:
-    """The budgets that hold a job, and what can be done about each."""
-    for line in present.spent():
-        print(f"{present.job} waits for you, a budget is spent: {line.words()}")
-        for command in remedies(present.job, line):
-            print(f"  {command}")
+    """The budgets that hold a job, and what can be done about it."""
+    if spent := present.spent():
+        print(spent_words(present.job, spent))
+
+
+def spent_words(job: str, spent: Sequence[Line]) -> str:
+    """That a job is held, by which budgets, and the command that goes on with it."""
+    raising, giving_up = remedies(job, spent[0])
+    said = "; ".join(line.words() for line in spent)
+    return f"{job} is held, its budget is spent: {said}; raise it: {raising}, or give the job up: {giving_up}"
 
 
 def put_as_branch(place: Place, job: str) -> None:

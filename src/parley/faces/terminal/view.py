@@ -17,7 +17,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from parley.engine.budgets import remedies
+from parley.config import ConfigError, budget_amount, budget_words
+from parley.engine.budgets import day_of, remedies
 from parley.engine.chronicle import Follower, concerns
 from parley.engine.projections import Asked, Present, Thread, tree, with_progress
 from parley.engine.session import Closed, give_answer, leave
@@ -143,6 +144,9 @@ class TerminalView:
             self._prompt = Prompt("tell the team", self._intervene)
         elif key == "z":
             self._hold()
+        elif key == "b" and (spent := self._present.spent()):
+            self._prompt = Prompt("raise the budget", self._raise)
+            self._typed = remedies(self._job, spent[0])[0].rpartition(" ")[2]
         elif key == "x":
             self._prompt = Prompt("withdraw the whole job, because", self._withdraw)
 
@@ -225,6 +229,18 @@ class TerminalView:
         self._leave("resume" if paused else "pause", {})
         self._note = "goes on" if paused else "pauses when the turns under way have ended"
 
+    def _raise(self, text: str) -> str:
+        """Allow more, as `--budget` says it: `turns=+40`."""
+        try:
+            named = budget_words(text)
+            for (what, _), word in named.items():
+                budget_amount(what, word.removeprefix("+"), f"{what}={word}")
+        except ConfigError as error:
+            return str(error)
+        raised = {what if scope == "job" else f"{scope}.{what}": word for (what, scope), word in named.items()}
+        self._leave("resume", {"budget": raised, "day": day_of(time.time())})
+        return f"raised: {text}"
+
     # ---- how it looks ------------------------------------------------------------------------
 
     def _draw(self) -> None:
@@ -258,10 +274,9 @@ class TerminalView:
         )
 
     def _spent(self) -> str:
-        """Which budget holds the job, and what raises it: from another terminal, since this one has no command line."""
-        return next(
-            (f"{line.words()} are used up: {remedies(self._job, line)[0]}" for line in self._present.spent()), ""
-        )
+        """Which budget holds the job, and what raises it."""
+        spent = [line.words() for line in self._present.spent()]
+        return f"the budget is spent: {'; '.join(spent)}: b raises it" if spent else ""
 
     def _which(self, asked: Asked) -> str:
         several = len(self._questions)
@@ -292,4 +307,5 @@ class TerminalView:
         if asked is not None:
             several = ["Tab next"] if len(self._questions) > 1 else []
             return [*(f"{key} {choice.label}" for key, choice in choices(asked).items()), "v read", *several]
-        return ["s tell the team", "z go on" if self._present.paused else "z pause", "x withdraw"]
+        more = ["b raise the budget"] if self._present.unpaid else []
+        return [*more, "s tell the team", "z go on" if self._present.paused else "z pause", "x withdraw"]
