@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from parley.wording import advice
+
 FILE = "parley.toml"
 POLICIES = ("never", "when_unsure", "always")
 STATES = ("intent", "plan", "execute")
@@ -247,11 +249,9 @@ def with_policy(settings: Settings, text: str) -> Settings:
         if not equals:
             name, policy = "", name
         if policy not in POLICIES:
-            raise ConfigError(
-                f"--policy {part.strip()}: there is no policy {policy!r}; use one of: {', '.join(POLICIES)}"
-            )
+            raise ConfigError(f"--policy {part.strip()}: there is no policy {policy!r}; {advice(policy, POLICIES)}")
         if name and name not in STATES:
-            raise ConfigError(f"--policy {part.strip()}: there is no state {name!r}; use one of: {', '.join(STATES)}")
+            raise ConfigError(f"--policy {part.strip()}: there is no state {name!r}; {advice(name, STATES)}")
         if name in given:
             raise ConfigError(f"--policy {part.strip()}: {name or 'all states'} is given twice; leave one of them out")
         given.add(name)
@@ -280,7 +280,7 @@ def budget_words(text: str) -> dict[tuple[str, str], str]:
         known = DAY_BUDGETS if dot else JOB_BUDGETS
         if (dot and scope != "day") or what not in known:
             names = (*JOB_BUDGETS, *(f"day.{each}" for each in DAY_BUDGETS))
-            raise ConfigError(f"--budget {part.strip()}: there is no budget {name!r}; use one of: {', '.join(names)}")
+            raise ConfigError(f"--budget {part.strip()}: there is no budget {name!r}; {advice(name, names)}")
         if not equals or not word:
             raise ConfigError(f"--budget {part.strip()}: it does not say how much; write {name}=40")
         if (what, scope or "job") in found:
@@ -331,7 +331,7 @@ class _Reader:
     def check(self, where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
-                raise self.fail(f"{where}{key}", "there is no such setting", f"use one of: {', '.join(known)}")
+                raise self.fail(f"{where}{key}", "there is no such setting", advice(key, known))
 
     def settings(self, document: Mapping[str, Any]) -> Settings:
         self.check("", document, TABLES)
@@ -415,7 +415,7 @@ class _Reader:
             found[key] = tuple(value)
         for word in found["on"]:
             if word not in OCCASIONS:
-                raise self.fail("[notify] on", f"{word!r} is not known", f"use of: {', '.join(OCCASIONS)}")
+                raise self.fail("[notify] on", f"{word!r} is not known", advice(str(word), OCCASIONS))
         return NotifySettings(notify_to(found["to"], f"{self.path}: [notify] to"), found["on"])
 
     def budget(self, document: Mapping[str, Any]) -> BudgetSettings:
@@ -506,8 +506,9 @@ class _Reader:
     def word(self, table: Mapping[str, Any], name: str, key: str, known: tuple[str, ...], default: str) -> str:
         value = table.get(key, default)
         if value not in known:
-            words = ", ".join(word or "nothing at all" for word in known)
-            raise self.fail(f"[{name}] {key}", f"{value!r} is not known", f"use one of: {words}")
+            empty = "leave it out, or " if "" in known else ""
+            instead = advice(str(value), [word for word in known if word])
+            raise self.fail(f"[{name}] {key}", f"{value!r} is not known", f"{empty}{instead}")
         return str(value)
 
     def count(self, table: Mapping[str, Any], key: str, default: int, name: str = "limits", most: int = 1000) -> int:

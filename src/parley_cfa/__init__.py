@@ -12,6 +12,9 @@ import sys
 def main() -> int:
     """Run the command line; the exit code."""
     try:
+        from parley.faces import interrupt
+
+        interrupt.watch()  # before the rest is imported, which takes a while
         from parley.faces.cli import main as run
     except Exception:
         from parley_cfa.installation import find_stranger, read
@@ -21,4 +24,4 @@ def main() -> int:
             raise
         print(f"parley: {stranger}: {read().without_stranger()}", file=sys.stderr)
         return 1
-    return run()
+    return interrupt.run(run)

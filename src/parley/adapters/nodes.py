@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -99,13 +98,6 @@ def node_of(value: Any) -> yaml.Node:
 def quoted(text: str) -> str:
     """A text as an error shows it: quoted, and not too long."""
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
-
-
-def advice(word: str, known: Iterable[str]) -> str:
-    """What to write instead of an unknown word."""
-    words = list(known)
-    near = difflib.get_close_matches(word, words, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"use one of: {', '.join(words)}"
 
 
 def is_number(node: yaml.Node) -> bool:

@@ -22,13 +22,13 @@ from parley.adapters.nodes import (
     NULL,
     TAG,
     PlaybookError,
-    advice,
     compose,
     is_number,
     node_of,
     position,
     quoted,
 )
+from parley.wording import advice
 
 __all__ = ["Action", "HumanRule", "Playbook", "PlaybookError", "Rule", "load", "parse"]
 

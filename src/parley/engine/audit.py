@@ -30,6 +30,7 @@ from parley.engine.replay import Replay, Rows
 from parley.engine.signs import alarms
 from parley.engine.stand_in import STAND_INS
 from parley.ports import BusError, InputRow, JobRow, Loaded, Store, TransactionRow, TurnRow
+from parley.wording import count
 
 SETTINGS = ("jobs", 0)  # what stands for the settings in a job's row where an export shows them without secrets
 BEFORE_ALL = -(1 << 63)  # a row may bear any number: none is left out because its number is not positive
@@ -83,8 +84,8 @@ class Report:
 def render(report: Report) -> list[str]:
     """The report as people read it."""
     counts = (
-        f"{report.steps} steps, {report.messages} messages, {report.transactions} transactions"
-        f" and {report.transitions} transitions"
+        f"{count(report.steps, 'step')}, {count(report.messages, 'message')},"
+        f" {count(report.transactions, 'transaction')} and {count(report.transitions, 'transition')}"
     )
     if not report.ok:
         first = report.findings[0]
@@ -112,11 +113,11 @@ def render(report: Report) -> list[str]:
 
 
 def _counted(answers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} by {by}" for by, count in answers.items())
+    return ", ".join(f"{number} by {by}" for by, number in answers.items())
 
 
-def _redacted(count: int) -> str:
-    rows = "1 row is" if count == 1 else f"{count} rows are"
+def _redacted(number: int) -> str:
+    rows = count(number, "row is", "rows are")
     return f"{rows} redacted: covered by the chain as they were, shown without the secrets in them"
 
 

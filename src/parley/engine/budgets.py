@@ -19,6 +19,7 @@ from parley.core.soup import Soup
 from parley.core.terms import Hold, thread_kind
 from parley.engine.holds import BUDGET, kind_of, rest_of
 from parley.ports import Loaded, Spent, Store
+from parley.wording import count
 
 SLOT = "handle budget"  # where it is kept what was raised, and told of
 NOTICE_SHARE = 0.8
@@ -140,10 +141,11 @@ class Line:
         """The line as people read it."""
         today = " today, in all jobs" if self.scope == DAY else ""
         if self.what == PARALLEL:
-            return f"{self.used:g} of {self.limit:g} agents at once"
+            return f"{self.used:g} of {count(self.limit, 'agent')} at once"
         if self.what == "money":
             return f"{self.used:.2f} of {self.limit:.2f} USD{today}"
-        return f"{_short(self.used)} of {_short(self.limit)} {self.what}{today}"
+        what = self.what.removesuffix("s") if self.limit == 1 else self.what
+        return f"{_short(self.used)} of {_short(self.limit)} {what}{today}"
 
 
 def _short(number: float) -> str:

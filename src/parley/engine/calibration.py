@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from parley.wording import count
+
 APPROVE, WITHDRAW = "approve", "withdraw"
 REFUSALS = frozenset({"revise", "backtrack intent", "backtrack plan", WITHDRAW})
 VERDICTS = REFUSALS | {APPROVE, ""}
@@ -129,14 +131,14 @@ def _doubt(record: _Record, agreement: float) -> str:
     if record.newest == math.inf:
         return "too little evidence: no decision like it"
     if record.newest > record.fresh:
-        return f"stale evidence: the last decision like it is {record.newest / DAY:.0f} days old"
+        return f"stale evidence: the last decision like it is {count(round(record.newest / DAY), 'day')} old"
     run = record.runs.get(record.key, 0.0)
     if record.calm < CALM and record.surprised:
-        return f"surprised lately: {record.calm:.0f} agreements since"
+        return f"surprised lately: {count(round(record.calm), 'agreement')} since"
     if record.calm < CALM or not record.lasts(record.key, record.needed):
         if record.disagreed and run < record.agreed:
-            return f"disagreed lately: {run:.0f} agreements since"
-        return f"too little evidence: {_count(record.agreed)}"
+            return f"disagreed lately: {count(round(run), 'agreement')} since"
+        return f"too little evidence: {count(round(record.agreed), 'decision')}"
     if record.weights.false_approval * (1.0 - agreement) > agreement:
         return f"agreed too seldom: in {record.agreed:.0f} of {record.agreed + record.disagreed:.0f} like it"
     return ""
@@ -152,11 +154,7 @@ def _unproven(record: _Record) -> str:
     refused = record.missed_anywhere + record.caught_anywhere
     if refused < 1.0:
         return "too little evidence: it has not seen enough refusals to know that it foresees them"
-    return f"too little evidence: of about {_count(refused, 'refusal')} it foresaw {record.caught_anywhere:.0f}"
-
-
-def _count(number: float, what: str = "decision") -> str:
-    return f"{number:.0f} {what}{'' if round(number) == 1 else 's'}"
+    return f"too little evidence: of about {count(round(refused), 'refusal')} it foresaw {record.caught_anywhere:.0f}"
 
 
 class _Record:

@@ -32,6 +32,7 @@ from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import WorkspaceError
+from parley.wording import advice
 
 BRIEF_OF = 2000  # characters of a text that its beginning is made from
 NOTES = 100  # of one turn
@@ -252,7 +253,7 @@ def _ruling(arguments: Mapping[str, Any]) -> str | None:
 
 
 def _no_verdict(given: Any) -> str:
-    return f"{given!r:.60} is not a verdict; use one of: {', '.join(Ruling)}"
+    return f"{given!r:.60} is not a verdict; {advice(str(given), Ruling)}"
 
 
 def _confidence(arguments: Mapping[str, Any]) -> float | None:

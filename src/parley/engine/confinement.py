@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parley.wording import count
+
 
 @dataclass(slots=True)
 class Confinement:
@@ -53,5 +55,5 @@ class Confinement:
         return told
 
 
-def _turns(count: int) -> str:
-    return f"{count} turn was" if count == 1 else f"{count} turns were"
+def _turns(number: int) -> str:
+    return count(number, "turn was", "turns were")

@@ -20,6 +20,7 @@ from parley.engine.designs import VERIFIED, Design, design_in, design_slot, find
 from parley.engine.records import dumps
 from parley.engine.roster import BUS, TOOLS
 from parley.ports import WorkspaceError
+from parley.wording import count
 from parley.workflow.drafts import read_drafts
 from parley.workflow.outline import is_complex, levels, outline
 from parley.workflow.plan import read_plan
@@ -172,7 +173,8 @@ class Group(CodeAgent):
         self.joined(HELPERS, self.standing.architect, ARCHITECT)
         self.standing = replace(self.standing, delegated=True)
         return self.to_architect(
-            f"[DELEGATE] The workflow is complex: {len(plan.workers)} agents, {levels(plan)} levels of dependency."
+            f"[DELEGATE] The workflow is complex: {count(len(plan.workers), 'agent')},"
+            f" {count(levels(plan), 'level')} of dependency."
             f" Your team has {', '.join(HELPERS)} now. Let them write what each is there for, close their"
             " conversations, make one design of it, and hand it in again."
         )
@@ -182,7 +184,9 @@ class Group(CodeAgent):
         listed = _listed(gaps)
         self.standing = replace(self.standing, checks=self.standing.checks + 1)
         if self.standing.checks > int(self.settings["rounds"]):
-            return self.up(f"the design check still finds gaps after {self.standing.checks - 1} rounds", listed)
+            return self.up(
+                f"the design check still finds gaps after {count(self.standing.checks - 1, 'round')}", listed
+            )
         mark = f"[CHECK {self.standing.checks} of {self.settings['rounds']}]"
         return self.to_architect(f"{mark} The design has gaps. Mend each, and hand it in again.\n{listed}")
 
@@ -212,7 +216,7 @@ class Group(CodeAgent):
         self.standing = replace(self.standing, rounds=self.standing.rounds + 1)
         listed = _listed(found or [f"the design verifier gave no verdict that counts: {texts.excerpt(self.row.body)}"])
         if self.standing.rounds > int(self.settings["rounds"]):
-            why = f"the design verifier still finds gaps after {self.standing.rounds - 1} rounds"
+            why = f"the design verifier still finds gaps after {count(self.standing.rounds - 1, 'round')}"
             return [*ended, *self.up(why, listed)]
         mark = f"[GAPS {self.standing.rounds} of {self.settings['rounds']}]"
         body = (

@@ -20,6 +20,7 @@ from parley.engine.live import LiveJob
 from parley.engine.names import DESIGN
 from parley.engine.world import World
 from parley.ports import Scope, WorkspaceError
+from parley.wording import count
 from parley.workflow.assumptions import render_assumptions, with_assumptions
 from parley.workflow.binding import bound, digest_of, is_covered
 from parley.workflow.design import check_design
@@ -83,7 +84,7 @@ def findings(live: LiveJob, design: Design) -> list[Finding]:
     _, wrong = read_drafts(design.files, live.settings["roles"])
     known = {role["name"] for role in live.settings["roles"]}
     if design.count > MOST_FILES:
-        many = f"there are {design.count} files below it, and {MOST_FILES} are looked at"
+        many = f"there are {count(design.count, 'file')} below it, and {MOST_FILES} are looked at"
         wrong.append(Finding(FOLDER, 0, "", "too-many-files", many, "remove what does not belong to the workflow"))
     for path in design.covered:
         if "\ufffd" in design.files[path]:

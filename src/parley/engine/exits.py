@@ -30,6 +30,7 @@ from parley.engine.holds import DIALOG, LIMIT, PAUSE, kind_of, rest_of
 from parley.engine.names import number_of
 from parley.engine.projections import TERMINAL, Present, moment
 from parley.engine.signs import is_stall, since, stall_of
+from parley.wording import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ def _redirect(present: Present, surface: Surface) -> tuple[Exit, ...]:
 
 def _with_mail(present: Present, surface: Surface, mail: int) -> Situation:
     name = f"{surface.agent} on {surface.thread}"
-    messages = "a message" if mail == 1 else f"{mail} messages"
+    messages = "a message" if mail == 1 else count(mail, "message")
     if present.paused or present.unpaid:
         words = f"{name} has {messages}, and is held"
         return Situation("mail", surface.thread, words, (_resume(present), _end(present, surface.thread)))

@@ -37,6 +37,7 @@ from parley.ports import (
     TransactionRow,
     TurnRow,
 )
+from parley.wording import count
 
 FORMAT = 3
 WITHOUT_SPENDING = 2  # the format before: what was used up was not counted
@@ -222,7 +223,7 @@ class Exported:
         """The job as it was when it was exported."""
         found = self._of(job, self.rows["jobs"])
         if len(found) != 1:
-            raise BusError(f"this export of job {self.job} has {len(found)} rows for job {job!r:.100}")
+            raise BusError(f"this export of job {self.job} has {count(len(found), 'row')} for job {job!r:.100}")
         row: JobRow = found[0]
         sequences: dict[tuple[str, str], int] = {}
         for message in self.rows["messages"]:

@@ -42,6 +42,7 @@ from parley.engine.signs import heard, is_stall, since, stall_of
 from parley.engine.stand_in import STAND_INS, answer_key, plain_key
 from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, Loaded, StepRow, Store
+from parley.wording import count
 
 TERMINAL = ("DONE", "WITHDRAWN", "FAILURE")
 GAUGES = ("context_used",)  # of what a turn reports: how full something was, which does not add up
@@ -239,14 +240,14 @@ class Present:
             return replace(base, state="asking", doing="waits for you") if waits else replace(base, doing="has mail")
         asked = [*soup.all(Proxy, thread), *soup.all(AskHuman, thread)]
         if asked and agent != PROXY:
-            words = "waits for an answer" if len(asked) == 1 else f"waits for {len(asked)} answers"
+            words = "waits for an answer" if len(asked) == 1 else f"waits for {count(len(asked), 'answer')}"
             return replace(base, state="asking", doing=words)
         below = [child for child in soup.children(thread) if soup.get(Surface, child) and not soup.dying(child)]
         if below and agent != ORCHESTRATOR:
             return replace(
                 base,
                 state="waiting",
-                doing=f"waits for {len(below)} {'thread' if len(below) == 1 else 'threads'}",
+                doing=f"waits for {count(len(below), 'thread')}",
             )
         if mail or soup.all(Interrupt, thread):
             return replace(base, doing="has mail")

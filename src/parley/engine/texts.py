@@ -10,6 +10,7 @@ from typing import Any
 from parley.core.states import PHASES, Record, State, skill_outcomes
 from parley.core.terms import Kind, Policy, Question, Ruling
 from parley.ports import Conflict, Merge
+from parley.wording import count
 from parley.workflow.persona import SKILL as PERSONA
 from parley.workflow.persona import calls_for
 from parley.workflow.terms import Finding
@@ -57,7 +58,7 @@ def violation(reason: str) -> str:
 def failed(agent: str, thread: str, fault: str, tries: int) -> str:
     """An instance could not go on."""
     return (
-        f"[FAILED] {agent} on {thread} could not go on after {tries} {'try' if tries == 1 else 'tries'}: {fault}."
+        f"[FAILED] {agent} on {thread} could not go on after {count(tries, 'try', 'tries')}: {fault}."
         " Send to it again, dispatch another, or close it."
     )
 
@@ -127,7 +128,7 @@ def gaps(findings: Sequence[Finding]) -> str:
     many = len(findings)
     listed = "\n".join(f"- {excerpt(str(finding), 600)}" for finding in findings[:FINDINGS])
     more = f"\n(and {many - FINDINGS} more)" if many > FINDINGS else ""
-    return f"the design of the workflow has {many} {'gap' if many == 1 else 'gaps'}:\n{listed}{more}"
+    return f"the design of the workflow has {count(many, 'gap')}:\n{listed}{more}"
 
 
 def verified(said: bool) -> str:
@@ -141,7 +142,7 @@ def verified(said: bool) -> str:
 def used(turns: int, micros: int) -> str:
     """What a job has used up so far, for somebody who is to let it use more."""
     money = f" and ${micros / 1e6:.2f}" if micros else ""
-    return f"So far the job has used {turns} turns{money}."
+    return f"So far the job has used {count(turns, 'turn')}{money}."
 
 
 def unclear() -> str:
@@ -237,14 +238,14 @@ def artifact(name: str, digest: str) -> str:
     return f"Put forward: {name}, as it lies in this folder (sha256 {digest})."
 
 
-def work(name: str, digest: str, against: Sequence[str], changed: Sequence[str], count: int) -> str:
+def work(name: str, digest: str, against: Sequence[str], changed: Sequence[str], files: int) -> str:
     """The same for the work: what it is to be held against, and what was changed."""
-    more = f"\n(and {count - len(changed)} more)" if count > len(changed) else ""
+    more = f"\n(and {files - len(changed)} more)" if files > len(changed) else ""
     listed = "\n".join(json.dumps(line, ensure_ascii=False) for line in changed)
     return (
         f"Put forward: the work, with {name} (tree {digest}). Hold it against {' and '.join(against)} in this folder,"
         " and name the phase that was wrong: `backtrack intent` where the idea was, `backtrack plan` where the plan"
-        f" was, `revise` where both are right and the work is not.\nChanged, {count} files:"
+        f" was, `revise` where both are right and the work is not.\nChanged, {count(files, 'file')}:"
         f"{chr(10) + listed + more if changed else ' none'}"
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from parley.wording import count
 from parley.workflow import moving, words
 from parley.workflow.conduct import Conduct, Merge, Restore
 from parley.workflow.flow import Merging, Talk
@@ -107,7 +108,7 @@ def _no_verdict(act: Conduct, talk: Talk, problems: Sequence[str]) -> None:
         body = f"[VERIFY] {talk.agent}: your turn ended without a verdict. Call Verdict.{words.told(problems)}"
         act.tell(talk.thread, body)
     else:
-        judged(act, talk, "blocked", (f"{talk.name} ended {nudges + 1} turns without a verdict",))
+        judged(act, talk, "blocked", (f"{talk.name} ended {count(nudges + 1, 'turn')} without a verdict",))
 
 
 def failed(act: Conduct, agent: str, body: str, why: str) -> None:
@@ -115,7 +116,7 @@ def failed(act: Conduct, agent: str, body: str, why: str) -> None:
     rejections = act.member(agent).rejections + 1
     act.happen("count", agent=agent, rejections=rejections)
     if rejections >= act.limits.rounds:
-        said = f"{rejections} rounds did not end well; the last: {why}"
+        said = f"{count(rejections, 'round')} did not end well; the last: {why}"
         act.escalate(agent, said, "it would go round in circles")
         moving.block(act, agent, said)
     else:

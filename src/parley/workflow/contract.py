@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from parley.wording import count
 from parley.workflow.cells import code, quoted
 from parley.workflow.terms import Plan, Worker, instructions_of, output_of, session_of
 
@@ -48,8 +49,8 @@ def _verification(worker: Worker) -> list[str]:
 
 
 def _liveness(worker: Worker) -> list[str]:
-    stall = f"{worker.stall_seconds:g} seconds" if worker.stall_seconds else "the job's limit"
-    turn = f"{worker.time_limit_seconds:g} seconds" if worker.time_limit_seconds else "the job's limit"
+    stall = count(worker.stall_seconds, "second") if worker.stall_seconds else "the job's limit"
+    turn = count(worker.time_limit_seconds, "second") if worker.time_limit_seconds else "the job's limit"
     return [
         "",
         "### Liveness",

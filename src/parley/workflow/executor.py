@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from parley.wording import count
 from parley.workflow import checking, deciding, helping, moving, words
 from parley.workflow.conduct import Conduct, Report
 from parley.workflow.flow import AT_WORK, Draft, Talk
@@ -190,8 +191,8 @@ def _summary(act: Conduct) -> str:
     flow = act.flow
     without = [name for name, member in flow.members.items() if member.given_up]
     gone = f" Abandoned: {', '.join(without)}." if without else ""
-    goal = flow.plan.goal if flow.plan else ""
+    goal, verified = flow.plan.goal if flow.plan else "", len(flow.members) - len(without)
     return (
-        f"[WORKFLOW complete] {goal}\n{len(flow.members) - len(without)} agents verified, {len(flow.merges)} merges."
+        f"[WORKFLOW complete] {goal}\n{count(verified, 'agent')} verified, {count(len(flow.merges), 'merge')}."
         f"{gone} The result is in this conversation's tree; close it to take it over.\n\n{moving.table(act)}"
     )

@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from parley.adapters.nodes import NULL, TAG, PlaybookError, advice, compose, is_number, quoted
+from parley.adapters.nodes import NULL, TAG, PlaybookError, compose, is_number, quoted
+from parley.wording import advice
 from parley.workflow.strictly import MOST_FINDINGS
 from parley.workflow.terms import Finding
 
@@ -164,7 +165,7 @@ class Reader:
         word = self.text(node, what, agent)
         if word not in known:
             if isinstance(node, yaml.ScalarNode):
-                self.find(node, agent, "wrong-value", f"{what} is {quoted(word)}", f"use one of: {', '.join(known)}")
+                self.find(node, agent, "wrong-value", f"{what} is {quoted(word)}", advice(word, known))
             return default
         return word
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from parley.wording import count
 from parley.workflow import words
 from parley.workflow.conduct import Conduct, Enrol, Report, Restore
 from parley.workflow.flow import MET, Asked, Member
@@ -194,7 +195,8 @@ def table(act: Conduct) -> str:
         one = member.standing
         notes = len(one.session.notes) if one.session else 0
         reason = f" ({one.reason})" if one.reason else ""
-        lines.append(f"- {name}: {one.status}{reason}, version {one.version}, {notes} notes, {len(one.rounds)} rounds")
+        done = f"{count(notes, 'note')}, {count(len(one.rounds), 'round')}"
+        lines.append(f"- {name}: {one.status}{reason}, version {one.version}, {done}")
     return "\n".join(lines)
 
 

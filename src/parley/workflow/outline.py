@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from parley.wording import count
 from parley.workflow.terms import ROLES, Plan, Task
 
 LISTED = 40  # lines of one kind
@@ -41,9 +42,9 @@ def outline(plan: Plan, drafts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     doers = plan.doers
     verifiers = len(plan.workers) - len(doers)
     head = (
-        f"A workflow of {_count(len(doers), 'doer')} and {_count(verifiers, 'verifier')} in"
-        f" {_count(len(plan.stages), 'stage')}, {_count(levels(plan), 'level')} of dependency;"
-        f" {TURNS * len(doers)} turns of agents at least."
+        f"A workflow of {count(len(doers), 'doer')} and {count(verifiers, 'verifier')} in"
+        f" {count(len(plan.stages), 'stage')}, {count(levels(plan), 'level')} of dependency;"
+        f" {count(TURNS * len(doers), 'turn')} of agents at least."
     )
     stages = [
         f"{number}. {'; '.join(_worker(plan, name) for name in stage)}" for number, stage in enumerate(plan.stages, 1)
@@ -68,10 +69,6 @@ def _worker(plan: Plan, name: str) -> str:
     if worker is None or worker.task is not Task.DOER:
         return _words(name)
     return f"{name} ({_words(worker.role)}, verified by {_words(worker.verifier)})"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _words(text: str) -> str:

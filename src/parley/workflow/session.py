@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from parley.wording import count
 from parley.workflow.notes import (
     CATEGORIES,
     MOST_NOTES,
@@ -130,7 +131,7 @@ def _notes(fields: Fields, *, dated: bool) -> tuple[Note, ...]:
         fields.wrong("notes", expected)
         return ()
     if len(listed) > MOST_NOTES:
-        fields.find("too-long", "notes", f"has {len(listed)} notes", f"keep it within {MOST_NOTES}")
+        fields.find("too-long", "notes", f"has {count(len(listed), 'note')}", f"keep it within {MOST_NOTES}")
         return ()
     notes: list[Note] = []
     seen: dict[str, int] = {}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parley.wording import count
 from parley.workflow.notes import unsettled
 from parley.workflow.plan import LONGEST_SLUG, NAME
 from parley.workflow.strictly import Fields, read_json, shown, write_json
@@ -261,10 +262,10 @@ def _agree(top: Fields, shared: Shared) -> None:
     for name, entry in shared.agents.items():
         at = f"agents.{name}"
         if entry.unresolved > entry.notes:
-            text = f"is {entry.unresolved}, but there are {entry.notes} notes"
+            text = f"is {entry.unresolved}, but the number of notes is {entry.notes}"
             top.find("disagrees", f"{at}.unresolved_notes", text, "count again")
         if entry.unresolved and entry.status in SETTLED:
-            text = f"is {entry.status} with {entry.unresolved} notes unresolved"
+            text = f"is {entry.status} with {count(entry.unresolved, 'note')} unresolved"
             top.find("unsettled", f"{at}.status", text, "settle the notes first")
         for other in entry.dependencies:
             if other == name or other not in shared.agents:
@@ -282,5 +283,5 @@ def _agree(top: Fields, shared: Shared) -> None:
         top.find("disagrees", "status", text, "it must be in_progress until every agent has come to its end")
     open_notes = sum(entry.unresolved for entry in shared.agents.values())
     if shared.gate == CLEAR and open_notes:
-        text = f"is {CLEAR}, but {open_notes} notes are unresolved"
+        text = f"is {CLEAR}, but {count(open_notes, 'note')} unresolved"
         top.find("disagrees", "overall_completion_drive_gate", text, f"it must be {BLOCKED} until all are resolved")

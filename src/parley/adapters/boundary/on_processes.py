@@ -17,7 +17,7 @@ def other_processes(scene: Scene) -> str:
     """List the processes: only the cage's own may be there."""
     own = {"1", str(posix.getpid())}
     others = [name for name in posix.listdir("/proc") if name.isdecimal() and name not in own]
-    return f"{len(others)} processes of others are there" if others else ""
+    return f"processes of others are there: {len(others)}" if others else ""
 
 
 def environment(scene: Scene) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from parley.adapters.command import codex
 from parley.config import FILE, ConfigError
 from parley.ports import Bind
+from parley.wording import advice
 
 METHODS = ("POST",)
 OUTPUTS = ("text", "codex-json")
@@ -67,7 +68,7 @@ def read(tables: Mapping[str, Any], root: Path) -> dict[str, Agent]:
             raise ConfigError(f"{where}: it must be a table; write [agents.{name}] on a line of its own")
         for key in table:
             if key not in _KEYS:
-                raise ConfigError(f"{where} {key}: there is no such setting; use one of: {', '.join(_KEYS)}")
+                raise ConfigError(f"{where} {key}: there is no such setting; {advice(key, _KEYS)}")
         preset = name == codex.NAME and "command" not in table
         found[name] = _codex(table, root, where) if preset else _agent(name, table, root, where)
     return found
@@ -86,7 +87,7 @@ def _agent(name: str, table: Mapping[str, Any], root: Path, where: str) -> Agent
         raise ConfigError(f"{where} handle: this is no regular expression ({error}); correct it there") from error
     output = _text(table, "output", where) or "text"
     if output not in OUTPUTS:
-        raise ConfigError(f"{where} output: {output!r} is not known; use one of: {', '.join(OUTPUTS)}")
+        raise ConfigError(f"{where} output: {output!r} is not known; {advice(str(output), OUTPUTS)}")
     return Agent(
         name,
         command,
@@ -153,7 +154,7 @@ def _way(given: object, where: str) -> Way:
         raise ConfigError(f'{where}: it must be a table; write route = {{ upstream = "https://…", paths = ["/v1"] }}')
     for key in given:
         if key not in _ROUTE_KEYS:
-            raise ConfigError(f"{where} {key}: there is no such setting; use one of: {', '.join(_ROUTE_KEYS)}")
+            raise ConfigError(f"{where} {key}: there is no such setting; {advice(key, _ROUTE_KEYS)}")
     upstream, paths = _text(given, "upstream", where), _texts(given, "paths", where)
     if upstream and not _UPSTREAM.fullmatch(upstream):
         raise ConfigError(f'{where} upstream: {upstream!r} is no safe address; write upstream = "https://…"')

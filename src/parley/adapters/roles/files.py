@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from parley.wording import advice
+
 FOLDER = Path(".claude/agents")
 LIMIT = 256 * 1024  # bytes
 BUS_TOOLS = ("Send", "CloseConversation", "AskQuestion")
@@ -188,7 +190,7 @@ def limits_problem(given: Any) -> tuple[str, str] | None:
         return "it must be a table", f"use the keys: {', '.join(LIMITS)}"
     for key, value in given.items():
         if key not in LIMITS:
-            return f"there is no limit {key!r:.40}", f"use one of: {', '.join(LIMITS)}"
+            return f"there is no limit {key!r:.40}", advice(str(key), LIMITS)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LONGEST_SECONDS:
             return f"{key} must be a number of seconds", "write one above 0"
     return None

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
 from parley import __version__
+from parley.faces import interrupt
+from parley.wording import advice, near
 
-OK, FAILED, BAD_USE, WITHDRAWN, WAITING, INTERRUPTED = 0, 1, 2, 3, 4, 130
+OK, FAILED, BAD_USE, WITHDRAWN, WAITING = 0, 1, 2, 3, 4
 
 # Each command's module in this package. Its `run` takes the words and gives the exit code.
 MODULES = {
@@ -56,9 +59,15 @@ class Trouble(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
+    commands: Mapping[str, argparse.ArgumentParser] = {}
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, formatter_class=_Formatter)
         self.color = False  # since Python 3.14 help is coloured
+
+    def help_of(self, command: str) -> str:
+        """The help of one of its commands."""
+        return self.commands[command].format_help()
 
     def error(self, message: str) -> NoReturn:
         """Say it like every other error."""
@@ -115,9 +124,10 @@ class _Formatter(argparse.HelpFormatter):
 class _Commands:
     """The commands' parsers. Where one is asked for, the others are left out: each takes time to make."""
 
-    def __init__(self, top: argparse.ArgumentParser, only: str | None) -> None:
+    def __init__(self, top: _Parser, only: str | None) -> None:
         self._commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
         self._only = only
+        self._made = top.commands = dict[str, argparse.ArgumentParser]()
 
     def add(
         self, name: str, text: str, fill: Callable[[argparse.ArgumentParser], object], *, json: bool = True
@@ -126,13 +136,14 @@ class _Commands:
         if self._only not in (None, name):
             return
         made = self._commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        self._made[name] = made
         fill(made)
         made.add_argument("--repo", metavar="DIR", help="the folder to work in (default: the current one)")
         if json:
             made.add_argument("--json", action="store_true", help="one JSON document instead of text")
 
 
-def parser(only: str | None = None) -> argparse.ArgumentParser:
+def parser(only: str | None = None) -> _Parser:
     """All commands with their options, or only one."""
     top = _Parser(
         prog="parley",
@@ -299,7 +310,16 @@ def _add_answer(answer: argparse.ArgumentParser) -> None:
         ("withdraw", "give it up"),
     ):
         verdict.add_argument(f"--{name}", action="store_const", dest="verdict", const=name, help=text)
-    verdict.add_argument("--backtrack", choices=("intent", "plan"), help="go back to an earlier state")
+    verdict.add_argument(
+        "--backtrack", metavar="STATE", type=_earlier, help="go back to an earlier state: intent or plan"
+    )
+
+
+def _earlier(word: str) -> str:
+    states = ("intent", "plan")
+    if word not in states:
+        raise argparse.ArgumentTypeError(f"{word!r} is no earlier state; {advice(word, states)}")
+    return word
 
 
 def _add_intervene(intervene: argparse.ArgumentParser) -> None:
@@ -356,11 +376,22 @@ def _add_tool(tool: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Whatever happens, the user reads a line and no traceback."""
+    try:
+        interrupt.command_begins()
+        return _main(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt as stop:
+        _say(interrupt.told())
+        return int(getattr(stop, "code", interrupt.CODE))
+    finally:
+        interrupt.command_ended()
+
+
+def _main(argv: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows fewer characters shows a question mark
     try:
-        code = _run(sys.argv[1:] if argv is None else argv)
+        code = _run(argv)
         sys.stdout.flush()
         return code
     except SystemExit as stop:  # argparse has printed its help
@@ -369,13 +400,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone: no error of ours, but Python would complain at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return OK
-    except KeyboardInterrupt:
-        _say("interrupted")
-        return INTERRUPTED
-    except Trouble as trouble:
-        _say(str(trouble))
-        return trouble.code
-    except Exception as error:  # noqa: BLE001 - the last resort; the words depend on what it is
+    except Exception as error:
+        if interrupt.pressed():  # Python and libraries make other errors of a Ctrl-C, as where a class is defined
+            raise KeyboardInterrupt from error
+        if isinstance(error, Trouble):
+            _say(str(error))
+            return error.code
         explain = import_module("parley.faces.cli.troubles").explain
         text, code = explain(error)
         _say(text)
@@ -404,7 +434,10 @@ def form() -> str:
 
 def _read(argv: Sequence[str]) -> argparse.Namespace:
     """The words by their names. argparse itself takes no TEXT that stands after an option."""
-    known = parser(argv[0] if argv and argv[0] in MODULES else None)
+    first = argv[0] if argv else ""
+    if first and first not in MODULES and first not in ("-h", "--help", "-V", "--version"):
+        raise Trouble(_no_command(first))
+    known = parser(first if first in MODULES else None)
     words, rest = known.parse_known_args(argv)
     if (
         len(rest) == 1
@@ -414,8 +447,18 @@ def _read(argv: Sequence[str]) -> argparse.Namespace:
         words.text = rest[0]
     elif rest:
         command = f" {words.command}" if words.command else ""
-        raise Trouble(f"unrecognized arguments: {' '.join(rest)}; see `parley{command} --help`")
+        flag = next((word.partition("=")[0] for word in rest if word.startswith("--")), "")
+        meant = near(flag, re.findall(r"--[a-z-]+", known.help_of(words.command))) if flag else ""
+        hint = f"did you mean {meant}? " if meant else ""
+        raise Trouble(f"unrecognized arguments: {' '.join(rest)}; {hint}see `parley{command} --help`")
     return words
+
+
+def _no_command(word: str) -> str:
+    if word.startswith("-"):
+        return f"{word!r} stands before the command; write `parley COMMAND {word}`, and see `parley --help`"
+    meant = near(word, MODULES)
+    return f"there is no command {word!r}; {f'did you mean `parley {meant}`? ' if meant else ''}see `parley --help`"
 
 
 def _say(text: str) -> None:

@@ -9,6 +9,7 @@ from parley.engine import fate
 from parley.engine.projections import Asked, inbox
 from parley.engine.records import LATE, REFUSED
 from parley.engine.session import Closed, NotDecider, give_answer
+from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, pick
 from parley.faces.cli.desk import check_text, clock, me, place_of, print_json
@@ -32,6 +33,7 @@ def run(words: argparse.Namespace) -> int:
             )
             raise Trouble(f"{asked.state} can't go back to {words.backtrack}: {where}; choose another verdict")
         key = _given(store, asked, ruling, words.text)
+        interrupt.tell(lambda: f"the answer to {asked.id} is kept; see how {asked.job} stands: parley show {asked.job}")
         return _outcome(store, asked, key, words)
 
 

@@ -12,9 +12,11 @@ from parley.adapters.sqlite import SqliteStore
 from parley.engine import discretion
 from parley.engine.redaction import Secrets
 from parley.engine.vault import secrets_of
+from parley.faces import interrupt
 from parley.faces.cli import BAD_USE, Trouble
 from parley.faces.cli.desk import Place, shield
 from parley.ports import InputRow, JobRow, Loaded, MessageRow, StepRow
+from parley.wording import near
 
 _SHOWN = 8  # candidates for an ambiguous id
 
@@ -84,16 +86,20 @@ def bus(place: Place, durability: str = "full", *, true: bool = False) -> Iterat
 def find_job(rows: Iterable[JobRow], given: str) -> JobRow:
     """The job that an id, or the beginning of one, names."""
     by_id = {row.job: row for row in rows}
-    return by_id[pick(given.removeprefix("job:"), by_id, "job", "`parley ls` lists them")]
+    found = by_id[pick(given.removeprefix("job:"), by_id, "job", "`parley ls` lists them")]
+    interrupt.tell(lambda: f"see how {found.job} stands with: parley show {found.job}")
+    return found
 
 
 def pick(given: str, known: Iterable[str], what: str, remedy: str) -> str:
     """The one known id that begins so."""
-    found = sorted({name for name in known if name.startswith(given)}) if given else []
+    names = set(known)
+    found = sorted(name for name in names if name.startswith(given)) if given else []
     if given in found:
         return given
     if not found:
-        raise Trouble(f"there is no {what} {given!r}; {remedy}", BAD_USE)
+        meant = near(given, names)
+        raise Trouble(f"there is no {what} {given!r}; {f'did you mean {meant}? ' if meant else ''}{remedy}", BAD_USE)
     if len(found) > 1:
         some = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
         raise Trouble(f"{given!r} may be any of several {what}s: {some}; give more of its id", BAD_USE)
@@ -108,13 +114,10 @@ def pick_thread(given: str, known: Iterable[str], job: str) -> str:
     short = {name.partition(":")[2]: name for name in names}
     candidates = {name for name in names if name.startswith(given)}
     candidates |= {name for rest, name in short.items() if rest.startswith(given)}
-    return pick_one(given, candidates, job)
-
-
-def pick_one(given: str, candidates: set[str], job: str) -> str:
-    """The only candidate."""
     if not given or not candidates:
-        raise Trouble(f"there is no thread {given!r}; `parley tree {job}` lists them")
+        meant = near(given, [*names, *short])
+        hint = f"did you mean {meant}? " if meant else ""
+        raise Trouble(f"there is no thread {given!r}; {hint}`parley tree {job}` lists them")
     if len(candidates) > 1:
         raise Trouble(f"{given!r} may be any of: {', '.join(sorted(candidates)[:_SHOWN])}; give more of its id")
     return next(iter(candidates))

@@ -10,6 +10,7 @@ from parley.engine.delivery import delivery
 from parley.faces.cli import MODULES
 from parley.faces.cli.desk import one_line
 from parley.ports import Store, Workspace
+from parley.wording import count
 
 SHOWN = 20  # files that are named
 COMMANDS = {"diff": "look at it", "merge": "take it home"}
@@ -36,8 +37,9 @@ def lines(document: dict[str, Any]) -> list[str]:
         found += [f"  {one_line(change['path'], 60):<60} {_count(change)}" for change in changes[:SHOWN]]
         if len(changes) > SHOWN:
             found.append(f"  … and {len(changes) - SHOWN} more")
-        files = "1 file" if len(changes) == 1 else f"{len(changes)} files"
-        found.append(f"  {files}, {document['added']} lines added, {document['removed']} removed")
+        found.append(
+            f"  {count(len(changes), 'file')}, {count(document['added'], 'line')} added, {document['removed']} removed"
+        )
     found += ["what it cost", f"  {cost_words(document['cost'])}"]
     if document["assumptions"]:
         found.append("what was assumed")
@@ -59,7 +61,7 @@ def cost_words(cost: dict[str, float]) -> str:
     turns, money = left.pop("turns", 0), left.pop("cost_usd", None)
     left.pop("context_used", None)  # how full it was, not what it took
     tokens = {words: left.pop(name) for name, words in _TOKENS.items() if name in left}
-    parts = [f"{turns:g} {'turn' if turns == 1 else 'turns'}"]
+    parts = [count(turns, "turn")]
     if any(tokens.values()):
         parts.append(f"tokens {', '.join(f'{value:,.0f} {words}' for words, value in tokens.items() if value)}")
     if money is not None:

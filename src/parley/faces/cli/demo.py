@@ -73,7 +73,7 @@ def run(words: argparse.Namespace) -> int:
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
     settings = Settings(fan_out=play.fan_out)
     snapshot = paced(snapshot_of(folder, settings, playbook), pace)
-    words.json, words.command = False, "run"
+    words.json, words.command, words.repo = False, "run", str(folder)
     with engine_of(place, settings) as engine:
         # who plays the human has also started the job: only they are heard
         row = new_row(engine.world.ids.new(), play.request, "scripted", snapshot)._replace(decider=HUMAN)

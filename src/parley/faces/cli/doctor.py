@@ -27,6 +27,7 @@ from parley.faces.cli.trial import Trial, hold
 from parley.faces.cli.trust import unallowed
 from parley.faces.cli.workshop import on_terminal
 from parley.ports import BusError
+from parley.wording import count
 from parley_cfa import installation
 
 NEWEST_PYTHON = (3, 11)
@@ -143,7 +144,7 @@ def _memory() -> Check:
     if not memory.exists:
         return Check("memory", ok=True, found=f"none yet ({memory.path})")
     try:
-        return Check("memory", ok=True, found=f"{memory.count()} decisions ({memory.path})")
+        return Check("memory", ok=True, found=f"{count(memory.count(), 'decision')} ({memory.path})")
     except MemoryTrouble as trouble:
         return Check("memory", ok=False, found=str(trouble), remedy="until then jobs ask you instead")
     finally:
@@ -158,7 +159,7 @@ def _bus(home: Path) -> Check:
     except BusError as error:
         return Check("bus", ok=False, found=str(error), remedy="see above")
     try:
-        return Check("bus", ok=True, found=f"{len(store.jobs())} jobs")
+        return Check("bus", ok=True, found=count(len(store.jobs()), "job"))
     except BusError as error:
         return Check("bus", ok=False, found=str(error), remedy="see above")
     finally:

@@ -20,6 +20,7 @@ from parley.engine.reasons import Reason, reasons
 from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import bus, pick
 from parley.faces.cli.desk import check_text, clock, one_line, place_of, print_json, safe
+from parley.wording import advice, count
 
 STATES = ("INTENT", "PLAN", "EXECUTE")
 HOW = {
@@ -35,7 +36,7 @@ LONGEST = 100_000  # decisions in a listing
 def run(words: argparse.Namespace) -> int:
     """Do what is asked."""
     if words.action not in ACTIONS:
-        raise Trouble(f"there is no `parley memory {words.action}`; use one of: {', '.join(ACTIONS)}")
+        raise Trouble(f"there is no `parley memory {words.action}`; {advice(words.action, ACTIONS)}")
     memory = SqliteDecisions(place(os.environ))
     try:
         return ACTIONS[words.action](memory, words)
@@ -50,7 +51,7 @@ def _list(memory: SqliteDecisions, words: argparse.Namespace) -> int:
     _takes(words, "state", "limit")
     state = (words.state or "").upper()
     if state and state not in STATES:
-        raise Trouble(f"there is no state {words.state!r}; use one of: {', '.join(STATES).lower()}")
+        raise Trouble(f"there is no state {words.state!r}; {advice(words.state, [state.lower() for state in STATES])}")
     return _listing(memory.last(_limit(words), state), memory, words)
 
 
@@ -124,8 +125,8 @@ def _export(memory: SqliteDecisions, words: argparse.Namespace) -> int:
     except OSError as error:
         raise Trouble(f"{path}: it can't be written ({error.strerror}); name another") from error
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        count = sum(bool(file.write(f"{line}\n")) for line in lines)
-    print(f"{count} decisions are in {path}", file=sys.stderr)
+        written = sum(bool(file.write(f"{line}\n")) for line in lines)
+    print(f"{path} holds {count(written, 'decision')}", file=sys.stderr)
     return OK
 
 
@@ -177,7 +178,7 @@ def _tell(reason: Reason, remembered: Mapping[str, Decided]) -> None:
     if reason.weighed is not None:
         weighed = reason.weighed
         outcome = "its answer stands" if weighed["answer"] else "you were asked"
-        numbers = f"agreement {weighed['agreement']:.2f} from {weighed['evidence']:g} decisions"
+        numbers = f"agreement {weighed['agreement']:.2f} from {count(weighed['evidence'], 'decision')}"
         print(f"  weighed: {outcome}; {safe(str(weighed['why']))} ({numbers})")
     if reason.human is not None:
         print(f"  {safe(str(reason.human['by']))} said: {_word(reason.human)}")
@@ -236,11 +237,11 @@ def _forget(memory: SqliteDecisions, words: argparse.Namespace) -> int:
         names = [one.id for one in memory.of_job(words.job)]
         if not names:
             raise Trouble(f"nothing is remembered of a job {words.job!r}; `parley memory list --json` names the jobs")
-    count = memory.forget(names) if names else 0
+    forgotten = memory.forget(names) if names else 0
     if words.json:
-        print_json({"forgotten": count})
+        print_json({"forgotten": forgotten})
     else:
-        print(f"forgot {count} {'decision' if count == 1 else 'decisions'}")
+        print(f"forgot {count(forgotten, 'decision')}")
     return OK
 
 

@@ -9,6 +9,7 @@ from parley.adapters.worktrees.homecoming import WontMerge
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import place_of, print_json
+from parley.wording import count
 
 REMEDIES = {
     "WITHDRAWN": "it was withdrawn; see what there is with `parley diff {job}`",
@@ -43,6 +44,6 @@ def run(words: argparse.Namespace) -> int:
     if home.before:
         print(f"{what} is in what you have checked out already")
     else:
-        files = f"{len(home.paths)} file{'' if len(home.paths) == 1 else 's'}"
+        files = count(len(home.paths), "file")
         print(f"{what} is merged: {files}" if home.branch else f"{files} of {row.job} copied into {place.root}")
     return OK

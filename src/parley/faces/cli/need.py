@@ -17,6 +17,7 @@ from parley.engine.seen import Seen, last_seen
 from parley.faces.cli.desk import clock, columns, lasting, safe
 from parley.faces.cli.orchestra import shown
 from parley.ports import Store
+from parley.wording import count
 
 BEGINNING = 8  # lines of an artifact in the list
 CHANGED = 16  # lines of what has changed since, there
@@ -101,8 +102,7 @@ def _shown(need: Need, found: Exhibit, trees: Worktrees, *, whole: bool) -> Iter
         yield f"    {need.artifact}: {shown(file_of(trees, need.asked))}"
     else:
         length = len(found.content.splitlines())
-        many = "line" if length == 1 else "lines"
-        yield f"    {need.artifact}, {length} {many}: {shown(file_of(trees, need.asked))}"
+        yield f"    {need.artifact}, {count(length, 'line')}: {shown(file_of(trees, need.asked))}"
         yield from _cut(_quoted(found.content), BEGINNING, need, whole=whole)
     if found.changed is not None:
         yield ""
@@ -143,4 +143,4 @@ def _cut(told: list[str], most: int, need: Need, *, whole: bool) -> Iterator[str
     for line in told[:most]:
         yield line if len(line) <= width else f"{line[: width - 1]}…"
     if len(told) > most:
-        yield f"    … {len(told) - most} more lines: parley inbox {need.id}"
+        yield f"    … {count(len(told) - most, 'more line')}: parley inbox {need.id}"

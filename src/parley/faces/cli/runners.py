@@ -21,6 +21,7 @@ from parley.config import Settings
 from parley.faces.cli import Trouble
 from parley.faces.cli.desk import Place
 from parley.ports import Bind, Ended, Order, Runner, TurnEvent
+from parley.wording import advice
 from parley.workflow.claims import refuse_at
 
 SCRIPTED, CLAUDE, PROOF = "scripted", "claude", "proof"
@@ -120,7 +121,7 @@ def choose(wanted: str | None, settings: Settings, place: Place, *, playbook: bo
     """The agent of a new job: the one that was named, else a playbook's, else Claude Code where it is logged in."""
     names = (SCRIPTED, CLAUDE, *programs.read(settings.agents, place.root))
     if wanted is not None and wanted not in names:
-        raise Trouble(f"there is no agent {wanted!r}; use one of: {', '.join(names)}")
+        raise Trouble(f"there is no agent {wanted!r}; {advice(wanted, names)}")
     agent = wanted or (SCRIPTED if playbook else CLAUDE)
     if agent == SCRIPTED and not playbook:
         raise Trouble("the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`")
@@ -149,7 +150,7 @@ def check(roles: Iterable[Mapping[str, Any]], settings: Settings, place: Place) 
         elif runner in known:
             problem = programs.problem(known[runner])
         else:
-            problem = f"there is no runner {runner!r}; use one of: {', '.join((SCRIPTED, CLAUDE, *known))}"
+            problem = f"there is no runner {runner!r}; {advice(runner, (SCRIPTED, CLAUDE, *known))}"
         if problem:
             raise Trouble(f"the role {role['name']}: {problem}")
 

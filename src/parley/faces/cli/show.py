@@ -17,6 +17,7 @@ from parley.faces.cli.desk import clock, lasting, one_line, place_of, print_json
 from parley.faces.cli.documents import everyone, job_document
 from parley.faces.cli.listing import FINISHED
 from parley.faces.cli.workshop import print_question
+from parley.wording import count
 
 ASKED = ("question", "gate", "failure")
 ANSWER = "parley answer "
@@ -80,13 +81,13 @@ def _print_job(document: dict[str, Any]) -> None:
     print(f"  started    {clock(document['created'])} by {document['decider']}, took {took}")
     cost = cost_words(document["cost"])
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
-    print(f"  cost       {cost}{lost}; {document['messages']} messages, {document['steps']} steps")
+    print(f"  cost       {cost}{lost}; {count(document['messages'], 'message')}, {count(document['steps'], 'step')}")
     for number, line in enumerate(document["budget"]):
         said = Line(**line)
         spent = "  spent" if said.spent else ""
         print(f"  {'' if number else 'budget':<11}{said.words()}{spent}")
     if document["refused"]:
-        print(f"  refused    {document['refused']} times; see what with: parley log {document['id']}")
+        print(f"  refused    {count(document['refused'], 'time')}; see what with: parley log {document['id']}")
     policies = ", ".join(f"{state} {policy}" for state, policy in document["policies"].items())
     print(f"  asks you   {policies}")
     if answers := [f"{count} by the {who}" for who, count in document["answers"].items() if count]:

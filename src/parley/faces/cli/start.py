@@ -17,6 +17,7 @@ from parley.adapters import roles as role_files
 from parley.adapters.decisions import SqliteDecisions
 from parley.adapters.decisions import place as memory_of
 from parley.adapters.files import JobFiles
+from parley.adapters.glance import is_owned
 from parley.adapters.playbook import Playbook, load
 from parley.adapters.roles.files import lies_in
 from parley.adapters.sqlite import SqliteStore
@@ -26,13 +27,14 @@ from parley.core.terms import PROXY
 from parley.decisions import MemoryTrouble
 from parley.engine.remembering import will_be_used
 from parley.engine.roster import charter_of, roles
+from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json
 from parley.faces.cli.documents import listed
 from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose, reports_cost
 from parley.faces.cli.trust import settings_of
-from parley.faces.cli.workshop import conduct, engine_of
+from parley.faces.cli.workshop import conduct, engine_of, under_way
 from parley.ports import JobRow
 
 NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
@@ -62,6 +64,7 @@ def run(words: argparse.Namespace) -> int:
         return detach(place, request, agent, words, snapshot, settings)
     with engine_of(place, settings) as engine:
         row = new_row(engine.world.ids.new(), request, agent, snapshot)
+        interrupt.tell(lambda: under_way(place, [row.job], words.repo))
         engine.start(row, charter_of(row.job, snapshot))
         return conduct(engine, place, [row.job], words)
 
@@ -178,6 +181,7 @@ def detach(
     store = ShownStore(place, settings.durability)
     try:
         row = new_row(RandomIds().new(), request, agent, snapshot)
+        interrupt.tell(lambda: _left(place, row.job, words.repo))
         store.create(row)
         folder = place.home / "jobs" / row.job
         folder.mkdir(parents=True, exist_ok=True)
@@ -191,6 +195,13 @@ def detach(
         return OK
     finally:
         store.close()
+
+
+def _left(place: Place, job: str, repo: str | None) -> str:
+    """What Ctrl-C leaves of a job that was to go on in the background."""
+    if is_owned(place.home, job):
+        return f"job {job} goes on in the background: parley show {job}"
+    return under_way(place, [job], repo)
 
 
 def _begins(store: SqliteStore, process: subprocess.Popen[bytes], job: str) -> bool:

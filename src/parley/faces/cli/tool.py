@@ -9,12 +9,13 @@ from typing import Any
 from parley.adapters.command.caller import LINE_LIMIT, CallRefused, call
 from parley.adapters.command.tools import TOOLS
 from parley.faces.cli import FAILED, OK, Trouble
+from parley.wording import advice
 
 
 def run(words: argparse.Namespace) -> int:
     """Call the tool and print its answer."""
     if words.tool not in TOOLS:
-        raise Trouble(f"there is no tool {words.tool!r}; use one of: {', '.join(TOOLS)}")
+        raise Trouble(f"there is no tool {words.tool!r}; {advice(words.tool, TOOLS)}")
     arguments: dict[str, Any] = {
         name: value
         for name in ("to", "thread", "kind", "artifact", "verdict", "found", "would", "reason", "confidence")

@@ -14,6 +14,7 @@ from parley.adapters.boundary.attempts import ATTEMPTS
 from parley.adapters.boundary.launcher import CONTROLS
 from parley.config import BoundarySettings
 from parley.ports import BoundaryError, Site
+from parley.wording import count
 
 SENTENCES = {step.__name__: step.__doc__ or "" for step in (*ATTEMPTS, *CONTROLS.values())}
 SENTENCES["landlock"] = "Draw a second wall with Landlock."
@@ -92,7 +93,7 @@ def _tried(boundary: Boundary, folder: Path) -> Trial:
         return Trial(ok=True, found=f"accepted: {verdict.accepted}: agents run without any boundary", verdict=verdict)
     held = sum(attempt.result == "held" for attempt in verdict.attempts)
     found = (
-        f"{held} of {len(verdict.attempts)} escapes held, as user {verdict.uid}, "
+        f"{held} of {count(len(verdict.attempts), 'escape')} held, as user {verdict.uid}, "
         f"{verdict.milliseconds:.0f} ms (a plain start: {plain:.0f} ms)"
     )
     return Trial(ok=True, found=found, verdict=verdict)

@@ -20,6 +20,7 @@ from parley.faces.cli.orchestra import make, read_tree, root_of, shown, summary_
 from parley.faces.cli.restore import run_restore
 from parley.faces.cli.standings import from_files, on_the_bus, show
 from parley.ports import JobRow
+from parley.wording import advice, count
 from parley.workflow.beginning import begin
 from parley.workflow.design import check_design
 from parley.workflow.drafts import read_drafts
@@ -40,7 +41,7 @@ def run(words: argparse.Namespace) -> int:
         "restore": (3, _restore),
     }
     if words.action not in actions:
-        raise Trouble(f"there is no `parley workflow {words.action}`; use one of: {', '.join(actions)}")
+        raise Trouble(f"there is no `parley workflow {words.action}`; {advice(words.action, actions)}")
     most, act = actions[words.action]
     if len(words.what) > most:
         raise Trouble(f"{words.what[most]!r} is one word too many; see `parley workflow --help`")
@@ -114,10 +115,8 @@ def _tell(findings: list[Finding], where: str, words: argparse.Namespace, files:
     else:
         for finding in findings:
             print(one_line(str(finding), LONGEST_LINE))
-        checked = f"{files} file{'' if files == 1 else 's'} of {where}"
-        print(
-            f"{len(findings) or 'no'} finding{'' if len(findings) == 1 else 's'} in {one_line(checked, LONGEST_LINE)}"
-        )
+        checked = f"{count(files, 'file')} of {where}"
+        print(f"{count(len(findings), 'finding') if findings else 'no findings'} in {one_line(checked, LONGEST_LINE)}")
     return FAILED if findings else OK
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from parley.adapters.boundary import Boundary
 from parley.adapters.decisions import SqliteDecisions
 from parley.adapters.decisions import place as memory_of
 from parley.adapters.files import JobFiles
+from parley.adapters.glance import glance
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
@@ -27,7 +29,8 @@ from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
 from parley.engine.session import Pause, View, drive
 from parley.engine.world import World
-from parley.faces.cli import FAILED, INTERRUPTED, OK, WAITING, WITHDRAWN
+from parley.faces import interrupt
+from parley.faces.cli import FAILED, OK, WAITING, WITHDRAWN
 from parley.faces.cli.bus import ShownStore, known_secrets
 from parley.faces.cli.delivered import lines
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
@@ -40,6 +43,7 @@ from parley.faces.cli.runners import at_home, runners
 from parley.faces.plain import PlainView, SilentView
 from parley.ports import WorkspaceError
 
+SHOWN = 4  # jobs that are named
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
 
@@ -101,6 +105,7 @@ def conduct(
     beside: View | None = None,
 ) -> int:
     """See jobs through, with the view that fits; the exit code. `beside` is called along with the view."""
+    interrupt.tell(lambda: under_way(place, jobs, words.repo))
     looking = ShownStore(place)  # of its own: what it writes is seen by the engine as another process's
     screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
     try:
@@ -123,8 +128,8 @@ def conduct(
             ends = drive(engine, jobs, Both(quiet, beside), stay=stay or beside is not None)
         return report(looking, place, ends, words)
     except KeyboardInterrupt as stop:
-        print(f"parley: interrupted; go on with: {again(jobs)}", file=sys.stderr)
-        return stop.code if isinstance(stop, Stopped) else INTERRUPTED
+        print(f"parley: {interrupt.told()}", file=sys.stderr)
+        return stop.code if isinstance(stop, Stopped) else interrupt.CODE
     finally:
         looking.close()
 
@@ -141,9 +146,16 @@ class Both:
             view.show()
 
 
-def again(jobs: Sequence[str]) -> str:
-    """How to go on with jobs."""
-    return f"parley resume {jobs[0]}" if len(jobs) == 1 else "parley resume"
+def under_way(place: Place, jobs: Sequence[str], repo: str | None = None) -> str:
+    """How to go on with jobs that this process leaves. A job that is not on the bus has not begun."""
+    states = {seen.job: seen.state for seen in glance(place.home) if seen.job in jobs}
+    live = [job for job, state in states.items() if state not in STATE_CODES]
+    there = f" --repo {shlex.quote(repo)}" if repo else ""
+    if not live:
+        return f"{jobs[0]} has ended: parley show {jobs[0]}{there}" if len(jobs) == 1 and states else ""
+    if len(live) == 1:
+        return f"go on with: parley resume {live[0]}{there}"
+    return f"go on with {', '.join(live[:SHOWN])}{', …' if len(live) > SHOWN else ''}: parley resume{there}"
 
 
 def on_terminal() -> bool:

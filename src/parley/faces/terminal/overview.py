@@ -19,6 +19,7 @@ from parley.engine.projections import TERMINAL, Present, Thread, with_progress
 from parley.faces.terminal.errands import ERRANDS, settle
 from parley.faces.terminal.screen import clean, rule, spread, team, turn_words
 from parley.faces.terminal.watch import Screen, Watch
+from parley.wording import count
 
 NEEDS, PAUSED, FAILED, WORKING, DONE = "needs you", "paused", "failed", "working", "done"
 GROUPS = (NEEDS, PAUSED, FAILED, WORKING, DONE)
@@ -311,5 +312,5 @@ def cost_words(turns: int, used: Tally) -> str:
     if used.micros:
         found.append(f"{used.of('money'):.2f} USD")
     elif used.tokens:
-        found.append(f"{used.tokens:,} tokens")
+        found.append(count(used.tokens, "token"))
     return ", ".join(found)

@@ -15,6 +15,7 @@ from parley.core.terms import HUMAN, ORCHESTRATOR
 from parley.engine.chronicle import Event, headline
 from parley.engine.projections import Present, Thread
 from parley.engine.texts import excerpt
+from parley.wording import count
 
 PANEL_LINES = 7
 MARKS = {
@@ -120,7 +121,7 @@ def _bar(scene: Scene, width: int) -> Text:
 
 def turn_words(turns: int) -> str:
     """How many turns."""
-    return f"{turns} {'turn' if turns == 1 else 'turns'}"
+    return count(turns, "turn")
 
 
 def rule(title: str, width: int, style: str = "dim") -> Text:

@@ -1,0 +1,31 @@
+"""Words that every layer puts into its sentences: numbers with their noun, and what a mistyped name may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_MOST = 24  # names that an error lists
+_LONGEST = 100  # characters of a word that is compared
+
+
+def count(number: float, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 turn`, `2 turns`, `1,200 files`."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """The known name that a mistyped one comes closest to; empty if none is close."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for start-up: only errors need it
+
+    names = {name.casefold(): name for name in known}
+    found = get_close_matches(word.casefold()[:_LONGEST], names, n=1)
+    return names[found[0]] if found else ""
+
+
+def advice(word: str, known: Iterable[str]) -> str:
+    """What to write instead of an unknown name: the nearest one, else one of the known."""
+    names = list(known)
+    if meant := near(word, names):
+        return f"did you mean {meant!r}?"
+    return f"use one of: {', '.join(names[:_MOST])}{', …' if len(names) > _MOST else ''}" if names else "leave it out"
