@@ -22,6 +22,7 @@ from parley.adapters.turns import LocalTurns
 from parley.adapters.worktrees import Worktrees
 from parley.engine.audit import audit
 from parley.engine.engine import Engine
+from parley.engine.riders import own_words
 from parley.engine.roster import charter_of
 from parley.engine.world import World
 from parley.ports import JobRow
@@ -75,15 +76,10 @@ def test_a_job_with_codex_and_a_script_among_its_workers_reaches_done(
         tables = {"codex": {"folder": str(FOLDER), "route": route}, "notes": {"command": ["./notes.sh"]}}
         store, files, trees = _play(tmp_path, tables)
 
-    bodies = [row.body for row in store.messages("j1")]
-    assert store.load("j1").row.state == "DONE", bodies
-    assert [row.body for row in store.messages("j1") if row.sender == "coder"] == [
-        "double.py is written",
-        "I am Codex.",
-    ]
-    assert [row.body for row in store.messages("j1") if row.sender == "counter"] == [
-        "I counted 3 words; see counts.txt."
-    ]
+    said = [(row.sender, own_words(row.body, json.loads(row.meta or "{}"))) for row in store.messages("j1")]
+    assert store.load("j1").row.state == "DONE", said
+    assert [words for sender, words in said if sender == "coder"] == ["double.py is written", "I am Codex."]
+    assert [words for sender, words in said if sender == "counter"] == ["I counted 3 words; see counts.txt."]
     assert any("refused: " in request.body.decode() for request in api.of("coder"))
     assert audit(store, "j1", json.loads((files.home("j1") / "state.json").read_text())["head"]).ok
     assert {change.path: change.added for change in trees.changes("j1")} == {"counts.txt": 1, "double.py": 2}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from functools import cache
 
 import pytest
 
+from parley.engine.riders import own_words
 from parley.ports import Ended, LostOwnership
 from tests.engine.stage import (
     EXECUTE,
@@ -49,8 +51,15 @@ def outline(stage: Stage) -> Counter[tuple[str, str, str]]:
     """Who was told what by whom: the same however often the process died.
 
     Left out is a lead's empty report: it makes one if the other worker has ended before it, which is a matter of time.
+    So is on which message a clean merge rides: each counts by itself.
     """
-    return Counter((row.sender, row.agent, NEW.sub("", row.body)) for row in stage.messages() if row.body)
+    told: Counter[tuple[str, str, str]] = Counter()
+    for row in stage.messages():
+        meta = json.loads(row.meta or "{}")
+        if words := own_words(row.body, meta):
+            told[row.sender, row.agent, NEW.sub("", words)] += 1
+        told.update(("orchestrator", row.agent, NEW.sub("", one["text"])) for one in meta.get("riders", ()))
+    return told
 
 
 @cache

@@ -181,11 +181,12 @@ ENDS = (write("WORK_SUMMARY.md", "all"), asserts("WORK_SUMMARY.md"))
 def test_a_conflict_reaches_whoever_closed_and_is_settled_there() -> None:
     stage = conflicted(on(r"^\[MERGE conflict\]", write("same.txt", "of both"), *ENDS)).run()
     assert stage.state == "DONE"
-    told = [text for text in stage.told("project-lead") if text.startswith("[MERGE")]
-    assert [text.split("]")[0] for text in told] == ["[MERGE clean", "[MERGE conflict"]
-    assert "from one" in told[1]
-    assert "from two" in told[1]
-    assert "Merged cleanly" not in told[1]
+    (told,) = [text for text in stage.told("project-lead") if text.startswith("[MERGE")]
+    assert told.startswith("[MERGE conflict] tester")
+    assert "\n\n[MERGE clean] coder on dispatch:" in told
+    assert "from one" in told
+    assert "from two" in told
+    assert "Merged cleanly" not in told
     assert stage.files()["same.txt"] == "of both"
     assert not any(text.startswith("[VIOLATION]") for text in stage.told("project-lead"))
 

@@ -82,7 +82,9 @@ class CodeAgent(ABC):
         """Fire a rule in the agent's name."""
         self.live.fire(rule, *at, choice=choice, who=who or self.agent, time=self.now, extra=extra)
 
-    def letter(self, agent: str, thread: str, body: str, meta: Mapping[str, Any] | None = None) -> Deliver:
+    def letter(
+        self, agent: str, thread: str, body: str, meta: Mapping[str, Any] | None = None, *, alone: bool = False
+    ) -> Deliver:
         """A message, written and ready to be sent."""
         self.letters += 1
         name = self.live.write(
@@ -92,6 +94,7 @@ class CodeAgent(ABC):
             key=f"{self.turn}/{self.letters}",
             time=self.now,
             meta=dict(meta) if meta else None,
+            alone=alone,
         )
         return Deliver(agent, thread, name)
 

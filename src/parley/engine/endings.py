@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,12 +32,13 @@ from parley.core.terms import (
 from parley.engine import designs, reports, spending, texts
 from parley.engine.live import LiveJob, payload_message
 from parley.engine.losing import confined, lose, park
-from parley.engine.merging import WORK, bring_up, tell_merges
+from parley.engine.merging import WORK, bring_up, clean, tell_conflicts
 from parley.engine.names import handle_after, tree_slot
 from parley.engine.proxying import settle
 from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message
 from parley.engine.remembering import EXCERPT, in_use
+from parley.engine.riders import Rider
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Ended, Kept, Outcome, WorkspaceError
@@ -164,7 +165,10 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     _keep_handle(live, turn, event.handle)
     if tree:
         live.keep(tree_slot(surface.workspace), tree)
-    extra = _left_behind(turn, event, kept)
+    merged = clean(merges)
+    extra = _left_behind(turn, event, kept, merged)
+    if merged:
+        live.let_ride(turn.agent, turn.thread, merged)
     who = turn.agent
     if payloads:
         chosen = Broadcast(tuple(payloads), tuple(questions))
@@ -176,9 +180,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         live.fire("ask", turn.agent, turn.thread, who=who, time=now)
     else:
         live.fire("nosend-step", turn.agent, turn.thread, who=who, time=now, extra=extra)
-    if merges:
-        spoke = any(isinstance(payload, Deliver) and payload.thread != live.thread for payload in payloads)
-        tell_merges(live, world, turn, merges, quiet=spoke or bool(questions) or outcome is not None)
+    tell_conflicts(live, world, turn, merges)
     if kept.left_out:
         live.remarks[turn.agent, turn.thread] = texts.left_out(kept.left_out)
     if record is not None and record.live:
@@ -210,9 +212,9 @@ def anchored(live: LiveJob, turn: Turn) -> str:
     return f"{said}\n\n{live.witness()}"
 
 
-def _left_behind(turn: Turn, event: Ended, kept: Kept) -> str:
+def _left_behind(turn: Turn, event: Ended, kept: Kept, merged: Sequence[Rider] = ()) -> str:
     tree, seen = kept.tree, confined(turn, event)
-    if not (event.handle or turn.usage or seen or tree or turn.notes or turn.worked):
+    if not (event.handle or turn.usage or seen or tree or turn.notes or turn.worked or merged):
         return f'{{"turn":"{turn.turn}"}}'
     left: dict[str, Any] = {"turn": turn.turn}
     if event.handle:
@@ -226,6 +228,8 @@ def _left_behind(turn: Turn, event: Ended, kept: Kept) -> str:
     if kept.left_out:
         left["left_out"] = list(kept.left_out)
     left.update(seen)
+    if merged:
+        left["merged"] = list(merged)
     if turn.notes:
         left["notes"] = turn.notes
         return json.dumps(left)  # in ASCII: a note may hold what is no character

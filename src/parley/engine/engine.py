@@ -33,6 +33,7 @@ from parley.engine import (
     records,
     recovery,
     remembering,
+    rest,
     spending,
     stand_in,
     texts,
@@ -420,22 +421,8 @@ class Engine:
         self._started.append((live, begun))
 
     def _judge_pending(self, live: LiveJob) -> bool:
-        """PENDING: nothing is under way, and the state has not ended."""
-        if live.soup.stirring or live.held or live.parked or live.asleep or not live.record.live:
-            return False
-        if live.purse.capped and not spending.allows(live, self.world, self._today):
-            return True  # nobody could be woken for it, so nobody is blamed
-        now = self.world.clock.now()
-        seen = live.write(
-            (ORCHESTRATOR, live.thread),
-            (ORCHESTRATOR, live.thread),
-            "PENDING",
-            key=f"pending:{live.step}",
-            time=now,
-            meta={"pending": True},
-        )
-        live.fire("pending", live.job, choice=seen, who=ORCHESTRATOR, time=now)
-        return True
+        """Wake the lead of a job that has come to rest; whether anything was done."""
+        return rest.judge(live, self.world, self._today)
 
     # ---- effects: only after their commit, and harmless when done again --------------------------
 

@@ -113,6 +113,7 @@ def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any])
         key=f"input:{row.number}",
         time=now,
         meta={"intervene": {"now": bool(body.get("now")), "authoritative": authoritative, "by": row.by}},
+        alone=True,
     )
     interrupt = Interrupt(thread, name, bool(body.get("now")), authoritative)
     live.fire("intervene", thread, choice=interrupt, who=HUMAN, time=now)

@@ -36,7 +36,7 @@ from parley.core.terms import (
 )
 from parley.core.wire import decode, text
 from parley.decisions import Decided
-from parley.engine import budgets
+from parley.engine import budgets, riders
 from parley.engine.chain import link
 from parley.engine.names import BESIDE, ROLE, slot
 from parley.engine.records import dumps
@@ -109,6 +109,7 @@ class LiveJob:
         self.homes = ""  # where its instances have their homes, once a turn was submitted
         self.flows: dict[str, Flow] = {}  # its workflows, by their executors' threads
         self.unwritten: dict[str, set[str]] = {}  # of its workflows: the entities that their files do not tell yet
+        self.riders: dict[tuple[str, str], list[riders.Rider]] = {}  # clean merges that an instance is yet to be told
         self._rules: dict[str, str] = {}
         self._role_texts: dict[tuple[str, bool], str] = {}
         self._roles: dict[str, dict[str, Any]] = {}
@@ -132,6 +133,7 @@ class LiveJob:
                 live.kept[where] = body
             else:
                 live.soup.react((), (decode(json.loads(body)),))
+        live.riders = riders.waiting(live.kept)
         live.changed = {record.id: record for record in live.soup.of(Record)}
         live.asking, live.held = len(live.soup.of(AskHuman)), len(live.soup.all(Hold, live.thread))
         live.parked = len(live.soup.of(Hold)) - live.held
@@ -346,8 +348,16 @@ class LiveJob:
         key: str,
         time: float,
         meta: dict[str, Any] | None = None,
+        alone: bool = False,
     ) -> str:
-        """Put a message on the bus; its id. A rule delivers it."""
+        """Put a message on the bus; its id. A rule delivers it.
+
+        Clean merges that its recipient is yet to be told ride on it, unless it is to go `alone`: what an interrupt
+        brings may never be delivered.
+        """
+        if self.riders and not alone and (riding := self.riders.pop(to, None)):
+            self.drop(riders.slot(*to))
+            body, meta = riders.carrying(body, riding), {**(meta or {}), "riders": riding}
         self.message_count += 1
         seq = self.sequences.get(to, 0) + 1
         self.sequences[to] = seq
@@ -377,6 +387,16 @@ class LiveJob:
         """Forget a handle or a tree."""
         if self.kept.pop(where, None) is not None:
             self._pending.kept[where] = None
+
+    def let_ride(self, agent: str, thread: str, merged: list[riders.Rider]) -> None:
+        """Tell an instance of clean merges with its next message."""
+        waiting = self.riders[agent, thread] = [*self.riders.get((agent, thread), ()), *merged]
+        self.keep(riders.slot(agent, thread), dumps(waiting))
+
+    def forget_riders(self, agent: str, thread: str) -> None:
+        """The instance is gone, and what it was yet to be told with it."""
+        if self.riders.pop((agent, thread), None) is not None:
+            self.drop(riders.slot(agent, thread))
 
     def take(self, row: InputRow, note: str) -> None:
         """An input was dealt with."""

@@ -122,6 +122,7 @@ def _stall(live: LiveJob, world: World, turn: Turn, silent: float) -> None:
         key=f"stalled:{live.step}",
         time=now,
         meta={"stalled": turn.thread, "turn": turn.turn, "since": turn.heard_at},
+        alone=True,
     )
     live.fire("intervene", above.thread, choice=Interrupt(above.thread, name), who=ORCHESTRATOR, time=now)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, PHASES, Record, State
 from parley.core.terms import ORCHESTRATOR, Close, Run, Surface
 from parley.engine import designs, texts
 from parley.engine.live import LiveJob
+from parley.engine.riders import Rider
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Merge, Outcome, Scope
@@ -82,17 +83,37 @@ def _ends_with(soup: Soup, thread: str, closed: Collection[str]) -> bool:
     return here is not None
 
 
-def tell_merges(live: LiveJob, world: World, turn: Turn, merges: list[tuple[str, str, Merge]], *, quiet: bool) -> None:
-    """[merge]: whoever closed a conversation hears what its tree brought; who went on at once, of conflicts only."""
+def clean(merges: Sequence[tuple[str, str, Merge]]) -> list[Rider]:
+    """The merges without a conflict, as they are told with the next message of the one who closed them."""
+    return [
+        {"thread": thread, "text": texts.fit(texts.merged(agent, thread, merge))}
+        for agent, thread, merge in merges
+        if not merge.conflicts
+    ]
+
+
+def tell_conflicts(live: LiveJob, world: World, turn: Turn, merges: Sequence[tuple[str, str, Merge]]) -> None:
+    """[merge]: the one who closed a conversation has conflicts to settle, and is woken for each."""
     for agent, thread, merge in merges:
-        if quiet and not merge.conflicts:
-            continue
-        name = live.write(
-            (ORCHESTRATOR, live.thread),
-            (turn.agent, turn.thread),
-            texts.fit(texts.merged(agent, thread, merge)),
-            key=f"{turn.turn}/merge/{thread}",
-            time=world.clock.now(),
-            meta={"merged": thread, "paths": len(merge.paths), "conflicts": [c.path for c in merge.conflicts]},
-        )
-        live.fire("merge", turn.agent, turn.thread, choice=name, who=ORCHESTRATOR, time=world.clock.now())
+        if merge.conflicts:
+            name = live.write(
+                (ORCHESTRATOR, live.thread),
+                (turn.agent, turn.thread),
+                texts.fit(texts.merged(agent, thread, merge)),
+                key=f"{turn.turn}/merge/{thread}",
+                time=world.clock.now(),
+                meta={"merged": thread, "paths": len(merge.paths), "conflicts": [c.path for c in merge.conflicts]},
+            )
+            live.fire("merge", turn.agent, turn.thread, choice=name, who=ORCHESTRATOR, time=world.clock.now())
+
+
+def tell_clean(live: LiveJob, world: World) -> bool:
+    """[merge]: nothing else would wake the lead, so the clean merges that it is yet to be told do; False: none are."""
+    record, now = live.record, world.clock.now()
+    if (record.actor, record.thread) not in live.riders:
+        return False
+    name = live.write(
+        (ORCHESTRATOR, live.thread), (record.actor, record.thread), "", key=f"merges:{live.step}", time=now
+    )
+    live.fire("merge", record.actor, record.thread, choice=name, who=ORCHESTRATOR, time=now)
+    return True

@@ -31,7 +31,8 @@ TREE = "tree"
 ROLE = "role "
 FLOW = "flow "
 DESIGN = "design "
-BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN)  # how the slots begin that hold no molecule
+RIDERS = "riders "
+BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN, RIDERS)  # how the slots begin that hold no molecule
 _PLAYED_PROXY = f"{HANDLE} {PROXY} *"
 
 

@@ -295,7 +295,7 @@ class Orchestrator(CodeAgent):
     def interrupt(self, record: Record, body: str, *, now: bool, authoritative: bool, for_job: bool = True) -> None:
         """Redirect a state's lead; the next state's gets what is meant for the job and this one did not take."""
         how = {"now": now, "authoritative": authoritative}
-        letter = self.letter(record.actor, record.thread, body, {"intervened": how, "job": for_job})
+        letter = self.letter(record.actor, record.thread, body, {"intervened": how, "job": for_job}, alone=True)
         moved = Interrupt(record.thread, letter.message, now, authoritative)
         self.fire("intervene", record.thread, choice=moved)
 

@@ -134,6 +134,7 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
             live.fire("term-again", here, who=who, time=now)
         for surface in soup.all(Surface, here):
             live.drop(handle_slot(surface.agent, here))
+            live.forget_riders(surface.agent, here)
             if surface.workspace == here:
                 live.retired.append(here)
         live.drop(said_slot(here))

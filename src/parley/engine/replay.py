@@ -28,7 +28,7 @@ from parley.core.terms import (
     escalation_thread,
 )
 from parley.core.wire import decode
-from parley.engine import budgets, spending
+from parley.engine import budgets, riders, spending
 from parley.engine.chain import Sealed, link, parts
 from parley.engine.confinement import Confinement
 from parley.engine.evidence import (
@@ -318,8 +318,19 @@ class Replay:
             )
         if (row.agent, row.thread) != to:
             wrong("messages", row.number, f"step {step.number} does not send it to {row.agent} on {row.thread}")
+        self._ride(row, to, alone=step.rule == "intervene")
         if step.rule == "open":
             self.request = row.body
+
+    def _ride(self, row: MessageRow, to: Who, *, alone: bool) -> None:
+        """The clean merges that waited for an instance are told with its next message, and no others."""
+        told = meta_of(row).get("riders", [])
+        waiting = [] if alone else json.loads(self.kept.pop(riders.slot(*to), "[]"))
+        if told != waiting:
+            there = f"those that waited are {_threads(waiting)}"
+            wrong("messages", row.number, f"it tells that {_threads(told)} was merged, and {there}")
+        if told and not row.body.endswith(riders.told(told)):
+            wrong("messages", row.number, "it does not say what it tells of merges")
 
     # ---- what follows from a step in the derived tables
 
@@ -408,6 +419,7 @@ class Replay:
             for surface in reaction.consumed:
                 if isinstance(surface, Surface):
                     self.kept.pop(handle_slot(surface.agent, surface.thread), None)
+                    self.kept.pop(riders.slot(surface.agent, surface.thread), None)
             self.kept.pop(said_slot(at[0]), None)
 
     def _confine(self, row: StepRow) -> None:
@@ -449,6 +461,10 @@ class Replay:
                 self.kept[where] = handle
             if tree:
                 self.kept[tree_slot(self.soup.need(Surface, thread, agent).workspace)] = tree
+            if "merged" in left:
+                where = riders.slot(agent, thread)
+                merged = [{"thread": str(one["thread"]), "text": str(one["text"])} for one in left["merged"]]
+                self.kept[where] = dumps([*json.loads(self.kept.get(where, "[]")), *merged])
             if "flow" in left:
                 self._flow(thread, left["flow"])
             if agent == GROUP and "design" in left:
@@ -513,6 +529,13 @@ def _rows(part: Part) -> str:
 
 def _left(row: StepRow) -> dict[str, Any]:
     return read_object("steps", row.number, row.extra)
+
+
+def _threads(told: Any) -> str:
+    """The conversations that riders tell of; they may be anything."""
+    if not isinstance(told, list):
+        return repr(told)[:80]
+    return ", ".join(str(one.get("thread")) if isinstance(one, dict) else "?" for one in told) or "none"
 
 
 def _retry_slot(question: str) -> str:
