@@ -73,8 +73,9 @@ system: ## the programs that the tests need besides: git, strace, bubblewrap, np
 		&& npm ci --ignore-scripts --no-audit --no-fund --loglevel error && touch installed; \
 	fi
 
-demo: .venv/runtime ## a whole job, played by scripted agents; WORKFLOW=1: with a workflow of several
-	@$(BIN)/parley demo $(if $(filter-out 0,$(WORKFLOW)),--workflow)
+demo: .venv/runtime ## a whole job, played by scripted agents; WORKFLOW=1, PLAY=1 (you answer), FAST=1 choose which
+	@$(BIN)/parley demo $(if $(filter-out 0,$(WORKFLOW)),--workflow) $(if $(filter-out 0,$(PLAY)),--play) \
+		$(if $(filter-out 0,$(FAST)),--fast)
 
 test: setup system .codex/installed check ## checks and all suites, within their budgets
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -91,10 +92,11 @@ format: setup ## mend what can be mended by a program
 
 compiled: .compiled/installed ## the faster form, in .compiled (for PYTHONPATH) and as a wheel beside it; needs a C compiler
 
-# Compiled outside the checkout, and played beside the plain form before it stays. Its sources are listed only when it is
-# asked for: the other targets do without `find`.
-.SECONDEXPANSION:
-.compiled/installed: .venv/installed hatch_build.py $$(shell find src -type f -not -name '*.pyc')
+# $(1): a folder; all files below it, found without another program.
+tree = $(foreach path,$(wildcard $(1)/*),$(if $(wildcard $(path)/.),$(call tree,$(path)),$(path)))
+
+# Compiled outside the checkout, and played beside the plain form before it stays.
+.compiled/installed: .venv/installed hatch_build.py $(filter-out %.pyc,$(call tree,src))
 	@rm -rf .compiled
 	@PARLEY_COMPILE=1 $(BIN)/python -m hatchling build --target wheel --directory .compiled && \
 	$(BIN)/python -m zipfile -e .compiled/*.whl .compiled && \

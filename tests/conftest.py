@@ -7,6 +7,7 @@ suite over its budget is named in red; one that took several times as long, or t
 
 import os
 import signal
+import sys
 import tempfile
 import tomllib
 from collections import defaultdict
@@ -20,6 +21,9 @@ from hypothesis import HealthCheck, settings
 _OWN = tempfile.TemporaryDirectory(prefix="parley-own-")
 for _name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR"):
     os.environ[_name] = f"{_OWN.name}/{_name.lower()}"
+
+# As users have it: the shell finds the Parley that is tested.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 SOAK = os.environ.get("PARLEY_SOAK") == "1"
 CI = os.environ.get("CI") == "true"

@@ -333,7 +333,8 @@ class Ended:
     fault: str = ""
     refusals: tuple[str, ...] = ()
     boundary: Mapping[str, Any] = field(default_factory=dict)  # how the agent's process was confined, for the audit
-    hard: bool = False  # trying again would end the same way: a boundary that does not hold
+    hard: bool = False  # trying again would end the same way: it is given up at once
+    unconfined: bool = False  # the agent could not be confined and was not started: the job is interrupted
     parked_seconds: float = 0.0  # the turn was lost to a limit of the provider's: it may be tried again after this
     remembered: str = ""  # by an agent that played its own death: the handle that its next try goes on from
 
@@ -451,6 +452,14 @@ class WorkspaceError(Exception):
 
 class SetUpFailed(WorkspaceError):
     """The user's set-up command did not do its work in a fresh workspace: no turn can begin there."""
+
+    unconfined = False
+
+
+class SetUpUnconfined(SetUpFailed):
+    """The set-up command could not be confined, and was not started."""
+
+    unconfined = True
 
 
 class OverQuota(WorkspaceError):

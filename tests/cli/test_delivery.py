@@ -9,6 +9,7 @@ from parley.adapters.sqlite import SqliteStore
 from parley.adapters.worktrees import Worktrees
 from parley.engine.delivery import assumptions, delivery
 from parley.faces.cli.delivered import cost_words, delivered, lines
+from parley.faces.cli.desk import Place
 from parley.ports import Change
 from tests.cli.home import APPROVES, LEADS, Home
 
@@ -52,7 +53,7 @@ def test_changes_are_counted_and_the_longest_list_is_cut(home: Home, tmp_path: P
         document = delivered(store, Changed(tmp_path), job, tmp_path, str)
     finally:
         store.close()
-    text = lines(document)
+    text = lines(document, Place(home.folder, home.folder / ".parley"))
 
     assert (document["added"], document["removed"], len(document["changes"])) == (435, 30, 31)
     assert text[0] == "what changed"

@@ -66,7 +66,7 @@ class Carrier(ABC):
         try:
             ended = self._carry_out(ended)
         except self.hopeless as error:
-            ended = replace(ended, fault=str(error), hard=True)
+            ended = replace(ended, fault=str(error), hard=True, unconfined=isinstance(error, BoundaryError))
         except OSError as error:
             ended = replace(ended, fault=f"it could not be run: {error}")
         except Exception as error:  # noqa: BLE001 - whatever it was, whoever waits for this turn has to be told

@@ -114,7 +114,7 @@ class Playing:
         try:
             caged = self._boundary.launch(cage)
         except BoundaryError as error:
-            return _lost(fault, f"no boundary: {error}", hard=True)
+            return replace(fault, fault=str(error), hard=True, unconfined=True)
         summary = caged.verdict.summary()
         with turn.lock:
             turn.caged = caged
@@ -127,10 +127,10 @@ class Playing:
                 with contextlib.suppress(subprocess.TimeoutExpired):  # its output has ended: let it say how
                     caged.process.wait(1.0)
             status = caged.kill()
-            lost = _lost(fault, turn.broken or _fault(status, said), boundary=summary)
+            lost = _lost(fault, turn.broken or _fault(status, said), summary)
             return replace(lost, remembered=turn.remembered)
         told = _ending(order, end, summary)
-        return told if told is not None else _lost(fault, "it ended its turn in no way that is known", boundary=summary)
+        return told if told is not None else _lost(fault, "it ended its turn in no way that is known", summary)
 
     def _listen(self, turn: _Turn, caged: Caged) -> tuple[dict[str, Any] | None, bytes]:
         """Take lines until the turn says that it ends, or can't any more; what it complained of last."""
@@ -217,8 +217,8 @@ def _wire(order: Order) -> dict[str, Any]:
     }
 
 
-def _lost(ended: Ended, fault: str, *, hard: bool = False, boundary: Mapping[str, Any] | None = None) -> Ended:
-    return Ended(ended.job, ended.turn, ended.epoch, fault=fault, hard=hard, boundary=boundary or {})
+def _lost(ended: Ended, fault: str, boundary: Mapping[str, Any]) -> Ended:
+    return replace(ended, fault=fault, boundary=boundary)
 
 
 def _ending(order: Order, end: dict[str, Any], boundary: Mapping[str, Any]) -> Ended | None:

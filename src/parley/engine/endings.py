@@ -31,7 +31,7 @@ from parley.core.terms import (
 )
 from parley.engine import designs, reports, spending, texts
 from parley.engine.live import LiveJob, payload_message
-from parley.engine.losing import confined, lose, park
+from parley.engine.losing import confined, interrupt, lose, park
 from parley.engine.merging import WORK, bring_up, clean, tell_conflicts
 from parley.engine.names import handle_after, tree_slot
 from parley.engine.proxying import settle
@@ -61,6 +61,8 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
         live.finish(event.turn, "lost")
     if event.parked_seconds > 0:
         park(live, world, turn, event)
+    elif event.unconfined:
+        interrupt(live, world, turn, event)
     elif event.fault:
         left = {**confined(turn, event), **spending.left_by(turn)}
         if event.remembered:

@@ -48,7 +48,7 @@ from parley.engine.executing import Executor
 from parley.engine.flows import at_work
 from parley.engine.herald import Herald
 from parley.engine.live import LiveJob
-from parley.engine.losing import unpark
+from parley.engine.losing import stillborn, unpark
 from parley.engine.names import handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.proxying import briefing
@@ -449,8 +449,7 @@ class Engine:
                 try:
                     self._submit(live, turn)
                 except SetUpFailed as failed:
-                    fault = Ended(live.job, turn.turn, live.epoch, fault=str(failed), hard=True)
-                    self._stillborn.append(fault)
+                    self._stillborn.append(stillborn(live, turn, failed))
         if self._logged > self._room:
             self._write_lines()
         for live in self.jobs.values():

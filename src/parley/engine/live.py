@@ -89,6 +89,7 @@ class LiveJob:
         self.spoilt: list[tuple[str, str]] = []  # workspaces that a lost turn may have written to, with that turn
         self.retired: list[str] = []  # workspaces that nobody works in any more
         self.unparking: dict[str, float] = {}  # when whoever is parked may go on, by a clock that nobody sets
+        self.unconfined = ""  # why an agent could not be confined: the job is to be let go of
         self.asleep = False  # whether it was taken over only to be asked something: no agent is woken
         self.told = False  # whether somebody outside waits to read that all of this was carried out
         self.abandoned: list[tuple[str, str]] = []  # workspaces of turns that were cut short, with that turn

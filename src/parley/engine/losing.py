@@ -14,7 +14,7 @@ from parley.engine.records import dumps
 from parley.engine.reduce import fall_back
 from parley.engine.turn import Turn
 from parley.engine.world import World
-from parley.ports import Ended
+from parley.ports import Ended, SetUpFailed
 
 LONGEST_PARKING_SECONDS = 24 * 3600.0
 
@@ -28,6 +28,12 @@ def confined(turn: Turn, event: Ended) -> dict[str, Any]:
     if refused := [*turn.refused, *told]:
         found["refused"] = refused
     return found
+
+
+def stillborn(live: LiveJob, turn: Turn, failed: SetUpFailed) -> Ended:
+    """The end of a turn whose workspace could not be set up."""
+    fault, unconfined = str(failed), failed.unconfined
+    return Ended(live.job, turn.turn, live.epoch, fault=fault, hard=True, unconfined=unconfined)
 
 
 def lose(
@@ -46,6 +52,23 @@ def lose(
         else:
             return
     _give_up(live, world, turn, fault, extra, (HOPELESS,) if hopeless else ())
+
+
+def interrupt(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
+    """The agent could not be confined: give the message back, wake nobody, and let the owner stop.
+
+    It is a hard error (000 §10) and no question: no dispatcher and no human decides in mid-job to do without one.
+    What the settings accept is decided before a job begins.
+    """
+    live.lost[turn.agent, turn.thread] = turn.calls
+    live.put_back(turn)
+    left = {**confined(turn, event), **spending.left_by(turn)}
+    extra = dumps({"turn": turn.turn, "fault": texts.fit(event.fault), **left})
+    live.fire(
+        "recover", turn.agent, turn.thread, choice="engine", who=ORCHESTRATOR, time=world.clock.now(), extra=extra
+    )
+    live.asleep = True
+    live.unconfined = event.fault
 
 
 def park(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:

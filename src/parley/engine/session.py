@@ -9,9 +9,9 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from parley.core.terms import AskHuman, Hold, escalation_thread
+from parley.core.terms import AskHuman, Hold, Run, escalation_thread
 from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.losing import is_parked
@@ -30,6 +30,14 @@ class Pause(StrEnum):
     ENDED = "ended"  # it has reached a terminal
     WAITING = "waiting"  # for the human, and nobody can be asked here
     PAUSED = "paused"  # by the human
+    UNCONFINED = "unconfined"  # an agent could not be confined: the job is interrupted, and asks nobody
+
+
+class Rest(NamedTuple):
+    """How a session leaves a job, and why, where the job's record does not say."""
+
+    how: Pause
+    why: str = ""
 
 
 class View(Protocol):
@@ -39,18 +47,21 @@ class View(Protocol):
         """Something may have changed."""
 
 
-def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dict[str, Pause]:
+def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dict[str, Rest]:
     """Run jobs until each has ended, or can't go on here; how each stands then.
 
-    `stay`: wait for the human's answers and for the end of a pause, however long that takes.
+    `stay`: wait for the human's answers and for the end of a pause, however long that takes. Without it, a job that
+    only the human can bring on is not waited for, also where another process owns it.
     """
-    ended: dict[str, Pause] = {}
+    ended: dict[str, Rest] = {}
     collect_seldom()
     while True:
         watched = [job for job in jobs if job not in engine.jobs and job not in ended]
         for job in watched:
             if not _taken_over(engine, job):
-                ended[job] = Pause.ENDED
+                ended[job] = Rest(Pause.ENDED)
+            elif not stay and job not in engine.jobs and (how := _rest_elsewhere(engine.world.store, job)):
+                ended[job] = Rest(how)
         happened = engine.crank(CRANK_SECONDS if engine.jobs else 0.0)
         if not engine.jobs and watched:
             time.sleep(WATCH_SECONDS)
@@ -58,7 +69,10 @@ def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dic
         for job, live in list(engine.jobs.items()):
             if not live.record.live:
                 engine.release(job)
-                ended[job] = Pause.ENDED
+                ended[job] = Rest(Pause.ENDED)
+            elif live.unconfined:
+                engine.release(job)
+                ended[job] = Rest(Pause.UNCONFINED, live.unconfined)
         if len(ended) == len(jobs):
             return ended
         resting = {} if happened or stay else {job: _rest(live) for job, live in engine.jobs.items()}
@@ -66,7 +80,7 @@ def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dic
             for job, how in resting.items():
                 if how is not None:
                     engine.release(job)
-                    ended[job] = how
+                    ended[job] = Rest(how)
             return ended
 
 
@@ -97,6 +111,17 @@ def _rest(live: LiveJob) -> Pause | None:
     if any(is_parked(hold) for hold in live.soup.of(Hold)):
         return None  # it goes on by itself when the provider lets it
     return Pause.WAITING if live.asking else None
+
+
+def _rest_elsewhere(store: Store, job: str) -> Pause | None:
+    """The same of a job that another process owns, as the bus has it."""
+    present = Present(store, job)
+    soup = present.soup
+    if any(soup.of(Run)) or store.inputs(job) or any(is_parked(hold) for hold in soup.of(Hold)):
+        return None
+    if present.row.held:
+        return Pause.WAITING if present.unpaid else Pause.PAUSED
+    return Pause.WAITING if present.questions() else None
 
 
 # ---- what people ask of a job, left on the bus for whoever owns it -------------------------------

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 PREFIX = "parley-canary-"
+BIRD = ("/bin/sh", "-c", "read line")  # every machine has it
 LONGEST = 50  # bytes of the path of a folder for temporary files
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
@@ -51,7 +52,7 @@ class Canary:
     def _bird(self) -> subprocess.Popen[bytes]:
         # it ends by itself when its input does: with this process, whatever becomes of it
         who = {"user": self._uid, "group": self._uid, "extra_groups": []} if self._uid is not None else {}
-        return subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd="/", env={}, **who)  # type: ignore[call-overload,no-any-return] # the keywords are as Popen has them
+        return subprocess.Popen(BIRD, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd="/", env={}, **who)  # type: ignore[call-overload,no-any-return] # the keywords are as Popen has them
 
     def words(self) -> dict[str, Any]:
         """What the attempts have to know."""

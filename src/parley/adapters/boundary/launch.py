@@ -6,7 +6,6 @@ import contextlib
 import os
 import pwd
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, cast
 
-from parley.adapters.boundary import attempts, bundle, family, launcher, links, places, profile, report, seccomp
+from parley.adapters.boundary import (
+    attempts,
+    bubblewrap,
+    bundle,
+    family,
+    launcher,
+    links,
+    places,
+    profile,
+    report,
+    seccomp,
+)
 from parley.adapters.boundary.cage import GATEWAY, HOME, Cage, Route, Verdict
 from parley.adapters.boundary.caged import Caged
 from parley.adapters.boundary.calls import MACHINE
@@ -28,8 +38,13 @@ from parley.ports import Bind, BoundaryError
 
 MARK = "PARLEY_TURN"
 CAGE = "PARLEY_CAGE"  # where there is no boundary: no other process has this one's
+TRIED = "tried"
+TRIAL_SECONDS = 5.0
 UID = 64417  # an ordinary user that no machine has, where Parley itself is root
 INSIDE = ("calls", "landlock", "scene", "on_files", "on_processes", "on_network", "on_kernel", "attempts", "launcher")
+
+# The bubblewrap that worked, by the user that cages run as and by what there was to choose from.
+_CHOSEN: dict[tuple[int, tuple[str, ...]], bubblewrap.Choice] = {}
 
 
 class Boundary:
@@ -86,7 +101,7 @@ class Boundary:
             return self._plain(cage)
         cage = replace(cage, binds=(*cage.binds, *self._given))
         self._check_exemptions()
-        program = self._program()
+        program = self.choice().program
         grounds = (Bind(cage.site.workspace, cage.site.workspace), Bind(str(cage.home), HOME))
         try:
             unlinked, nested = links.part(self._known, cage.site.workspace, self.uid)
@@ -104,7 +119,8 @@ class Boundary:
         try:
             words = self._words(cage, drawn, canary, token)
             shown = spawner.show(list(dict.fromkeys(bind.source for bind in drawn.binds)))
-            command = self._command(program, drawn, theirs.fileno(), shown, files)
+            inner = [profile.INTERPRETER, "-I", "-S", "-c", bundle.BOOT, str(theirs.fileno())]
+            command = self._command(spawner.reach(program), drawn, inner, shown, files)
             process = spawner.start(command, drawn.environment, (theirs.fileno(), *files, *drawn.descriptors))
             theirs.close()
             ours.settimeout(report.VERIFY_SECONDS)
@@ -156,15 +172,40 @@ class Boundary:
             if name not in known:
                 raise BoundaryError(f"[boundary] exempt: there is no attempt {name!r}; `parley doctor` lists them")
 
-    def _program(self) -> str:
+    def choice(self) -> bubblewrap.Choice:
+        """The bubblewrap that works here, tried once in a process; a BoundaryError where there is none."""
         if sys.platform != "linux":
-            raise BoundaryError(f"there is no boundary for {sys.platform}: run Parley on Linux, {report.ACCEPT}")
+            raise BoundaryError(f"there is no boundary for {sys.platform}: run Parley on Linux, {bubblewrap.ACCEPT}")
         if MACHINE not in seccomp.ARCHITECTURES:
-            raise BoundaryError(f"there is no boundary for {MACHINE}: use x86_64 or aarch64, {report.ACCEPT}")
-        program = shutil.which("bwrap")
-        if program is None:
-            raise BoundaryError(f"bubblewrap is not installed: install it (package bubblewrap), {report.ACCEPT}")
-        return program
+            raise BoundaryError(f"there is no boundary for {MACHINE}: use x86_64 or aarch64, {bubblewrap.ACCEPT}")
+        known = (self.uid, bubblewrap.candidates())
+        if known not in _CHOSEN:
+            _CHOSEN[known] = bubblewrap.choose(self._problem)
+        return _CHOSEN[known]
+
+    def _problem(self, program: bubblewrap.Program) -> str:
+        """Have a bubblewrap draw an empty cage, as the user that cages run as; what is wrong with it, or nothing."""
+        _, spawner = self._company()
+        files: list[int] = []
+        try:
+            inner = ["/bin/sh", "-c", f"echo {TRIED}"]
+            command = self._command(spawner.reach(program), profile.empty(), inner, {}, files)
+            process = spawner.start(command, {}, tuple(files))
+            with process:
+                try:
+                    said, complaint = process.communicate(timeout=TRIAL_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    return f"it did not end within {TRIAL_SECONDS:g} s"
+        except OSError as error:
+            return f"it can't be started: {error.strerror}"
+        finally:
+            for place in files:
+                os.close(place)
+        if said.decode("utf-8", "replace").strip() == TRIED:
+            return ""
+        words = complaint.decode("utf-8", "replace").strip().splitlines()
+        return words[-1].removeprefix("bwrap: ") if words else f"it ran nothing and ended with {process.returncode}"
 
     def _company(self) -> tuple[Canary, Spawner]:
         with self._lock:
@@ -207,8 +248,13 @@ class Boundary:
             "limits": limits,
         }
 
+    @staticmethod
     def _command(
-        self, program: str, drawn: profile.Profile, control: int, shown: dict[str, str], files: list[int]
+        program: str,
+        drawn: profile.Profile,
+        inner: list[str],
+        shown: dict[str, str],
+        files: list[int],
     ) -> list[str]:
         """The command to spawn. What it is to do lies in memory files: a command line can be seen inside."""
 
@@ -220,7 +266,6 @@ class Boundary:
         if drawn.filter:
             words += ["--seccomp", str(data(drawn.filter))]
         listed = data("".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape"))
-        inner = [profile.INTERPRETER, "-I", "-S", "-c", bundle.BOOT, str(control)]
         return [program, "--args", str(listed), "--", *inner]
 
     def _plain(self, cage: Cage) -> Caged:

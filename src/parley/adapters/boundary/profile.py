@@ -71,12 +71,14 @@ def draw(cage: Cage, uid: int, readable: Iterable[str]) -> Profile:
         "/etc/group": f"root:x:0:\nagent:x:{uid}:\n".encode(),
         "/etc/hosts": b"127.0.0.1 localhost cage\n::1 localhost\n",
     }
-    opaque = [target for target, solid in targets.items() if solid] + [bind.target for bind in binds]
-    visible = _around([*targets, *data, *(bind.target for bind in binds)], opaque)
+    placed = [_without_link(bind.target) for bind in binds]
+    opaque = [target for target, solid in targets.items() if solid] + placed
+    visible = _around([*targets, *data, *placed], opaque)
     for empty in (TMP, RUN):
         visible.setdefault(empty, [])
+    visible |= {VAR_TMP + path[len(TMP) :]: names for path, names in visible.items() if _within(path, [TMP])}
     # what leads to a bind below /tmp is no place to write to: a file left there would seem to lie beside the workspace
-    ways = sorted({way for bind in binds if (way := _way(bind.target)) and way not in shown})
+    ways = sorted({way for target in placed if (way := _way(target)) and way not in map(_without_link, shown)})
     for way in ways:
         system += ["--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", way]
     # in /proc lies the memory of every process: one that writes there plants code in the agent's own program
@@ -90,6 +92,13 @@ def draw(cage: Cage, uid: int, readable: Iterable[str]) -> Profile:
         visible,
         [*shown, *(bind.target for bind in extra)],
     )
+
+
+def empty() -> Profile:
+    """The profile of a cage with nobody in it: to find out whether cages can be drawn at all."""
+    system, _ = _system()
+    data = {"/etc/hosts": b""}
+    return Profile(list(_WALLS), system, [], ["--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/"], data)
 
 
 def hidden(profile: Profile, paths: Iterable[str]) -> list[str]:
@@ -132,6 +141,11 @@ def _etc() -> Iterator[str]:
     for path in (*(folder / name for name in _ETC), *folder.glob("java-*"), *folder.glob("python3*")):
         if path.exists():
             yield str(path)
+
+
+def _without_link(target: str) -> str:
+    """Where a target lies: in a cage /var/tmp is a link to /tmp."""
+    return TMP + target[len(VAR_TMP) :] if _within(target, [VAR_TMP]) else target
 
 
 def _way(target: str) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import socket
 import time
 
-from parley.adapters.boundary import attempts, launcher
+from parley.adapters.boundary import attempts, bubblewrap, launcher
 from parley.adapters.boundary.cage import BROKEN, ESCAPED, EXEMPT, HELD, Attempt, NotHeld, Verdict
 from parley.config import BoundarySettings
 
 VERIFY_SECONDS = 15.0
 REPORT_LIMIT = 1 << 20
 TOLD = 3
-ACCEPT = 'or accept running without one: [boundary] accept = "none" in parley.toml'
 
 
 def read(control: socket.socket) -> list[list[str]]:
@@ -54,8 +53,8 @@ def judge(report: list[list[str]], seen: dict[str, str], settings: BoundarySetti
 
 def no_report(said: str, error: Exception) -> str:
     """Why nothing was reported, in one line with what to do."""
-    if "creating new namespace" in said or "No permissions to" in said or "setting up uid map" in said:
-        return f"user namespaces are not allowed here ({said}): allow them for ordinary users, {ACCEPT}"
+    if bubblewrap.is_refused(said):
+        return bubblewrap.forbidden(said)
     late = f"it did not report within {VERIFY_SECONDS:g} s" if isinstance(error, TimeoutError) else str(error)
     return f"the boundary could not be verified: {said or late}; see `parley doctor`"
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any, cast
 
+from parley.adapters.boundary.bubblewrap import Program
 from parley.adapters.boundary.stage import Stage
 
 
@@ -18,6 +19,7 @@ class Spawner:
     def __init__(self, uid: int | None) -> None:
         self._uid = uid
         self._stage: Stage | None = None
+        self._reached: dict[str, str] = {}  # programs that were copied onto the stage
         self._wanted: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="parley-spawner", daemon=True).start()
 
@@ -45,14 +47,21 @@ class Spawner:
         """How each source can be reached by whoever a process is started as."""
         if self._uid is None:
             return {source: source for source in sources}
-
-        def work() -> dict[str, str]:
-            if self._stage is None:
-                self._stage = Stage()
-            return self._stage.show(sources)
-
-        shown: dict[str, str] = self._do(work)
+        shown: dict[str, str] = self._do(lambda: self._own_stage().show(sources))
         return shown
+
+    def reach(self, program: Program) -> str:
+        """The path by which the user that a process is started as can run a program."""
+        if self._uid is None or not program.parts:
+            return program.path
+        if program.path not in self._reached:
+            self._reached[program.path] = self._do(lambda: self._own_stage().copy(program.path, program.parts))
+        return self._reached[program.path]
+
+    def _own_stage(self) -> Stage:
+        if self._stage is None:
+            self._stage = Stage()
+        return self._stage
 
     def hide(self, shown: dict[str, str]) -> None:
         """End what was shown."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -41,14 +42,32 @@ class Stage:
 
     def show(self, sources: Iterable[str]) -> dict[str, str]:
         """Bind each source where an ordinary user can reach it; where."""
-        self._count += 1
-        folder = STAGE / str(self._count)
-        folder.mkdir()
+        folder = self._folder()
         try:
             return {source: _bind(source, folder / str(number)) for number, source in enumerate(sources)}
         except OSError:
             _clear(folder)
             raise
+
+    def copy(self, program: str, parts: Iterable[str]) -> str:
+        """Copy a program's files, so that an ordinary user can run it whatever their modes are; where it lies then."""
+        folder = self._folder()
+        top = os.path.commonpath([*parts, str(Path(program).parents[1])])
+        for part in parts:
+            target = folder / Path(part).relative_to(top)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(part, target)
+        for path in folder.rglob("*"):
+            path.chmod(0o755)
+        return str(folder / Path(program).relative_to(top))
+
+    def _folder(self) -> Path:
+        """A new folder that everybody can enter, whatever the umask is."""
+        self._count += 1
+        folder = STAGE / str(self._count)
+        folder.mkdir()
+        folder.chmod(0o755)
+        return folder
 
     def clear(self, shown: dict[str, str]) -> None:
         """Take it all away again: whoever was built of it has it in a namespace of their own."""

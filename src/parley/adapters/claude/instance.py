@@ -104,7 +104,7 @@ class Instance:
         except Lost as lost:
             fault = lost.fault
         except BoundaryError as error:
-            fault = Fault(str(error), hard=True)
+            fault = Fault(str(error), hard=True, unconfined=True)
         except (ClaudeSDKError, OSError) as error:
             fault = Fault(f"Claude Code could not go on: {self._why(str(error))}")
         else:

@@ -36,6 +36,7 @@ class Fault:
     hard: bool = False
     parked_seconds: float = 0.0
     too_long: bool = False
+    unconfined: bool = False
 
 
 class Lost(Exception):

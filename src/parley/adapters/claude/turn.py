@@ -187,6 +187,7 @@ class Turn:
             refusals=tuple(self.refusals),
             boundary=boundary,
             hard=fault.hard if fault else False,
+            unconfined=fault.unconfined if fault else False,
             parked_seconds=fault.parked_seconds if fault else 0.0,
         )
 

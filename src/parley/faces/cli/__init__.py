@@ -191,6 +191,7 @@ def _add_job(made: argparse.ArgumentParser) -> None:
 
 def _add_demo(demo: argparse.ArgumentParser) -> None:
     demo.add_argument("--fast", action="store_true", help="without the pauses that let people follow")
+    demo.add_argument("--play", action="store_true", help="you answer the questions, in the terminal")
     demo.add_argument("--workflow", action="store_true", help="the one with a workflow: a service built by agents")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from parley.engine.delivery import delivery
 from parley.faces.cli import MODULES
-from parley.faces.cli.desk import one_line
+from parley.faces.cli.desk import Place, one_line
+from parley.faces.cli.typed import typed
 from parley.ports import Store, Workspace
 from parley.wording import count
 
@@ -28,7 +29,7 @@ def delivered(store: Store, workspace: Workspace, job: str, work: Path, redact: 
     return {**delivery(store, workspace, job, work, redact).document(), "commands": commands}
 
 
-def lines(document: dict[str, Any]) -> list[str]:
+def lines(document: dict[str, Any], place: Place) -> list[str]:
     """The delivery as people read it."""
     found: list[str] = []
     changes = document["changes"]
@@ -45,7 +46,7 @@ def lines(document: dict[str, Any]) -> list[str]:
         found.append("what was assumed")
         found += [f"  - {one_line(text, 300)}" for text in document["assumptions"]]
     words = list(COMMANDS.values())
-    found += [f"{words[at]}: {command}" for at, command in enumerate(document["commands"])]
+    found += [f"{words[at]}: {typed(command, place)}" for at, command in enumerate(document["commands"])]
     return found
 
 

@@ -59,6 +59,7 @@ def run(words: argparse.Namespace) -> int:
         _claude(place),
         _notices(place),
         _terminal(),
+        *([Check("bubblewrap", ok=True, found=trial.program)] if trial.program else []),
         fence,
     ]
     good = all(check.ok for check in checks)

@@ -13,7 +13,7 @@ from typing import IO
 from parley.adapters.boundary import Boundary, Cage, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
 from parley.config import Settings
-from parley.ports import BoundaryError, SetUpFailed, Site
+from parley.ports import BoundaryError, SetUpFailed, SetUpUnconfined, Site
 
 PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 KEPT = 64 << 10  # bytes of what a set-up command says
@@ -72,7 +72,7 @@ class Preparing:
         try:
             caged = self._boundary.launch(cage)
         except BoundaryError as error:
-            raise SetUpFailed(f"the set-up command can't be run: {error}") from error
+            raise SetUpUnconfined(f"the set-up command can't be run: {error}") from error
         process = caged.process
         if process.stdin is not None:
             process.stdin.close()

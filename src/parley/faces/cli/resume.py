@@ -21,6 +21,7 @@ from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
 from parley.faces.cli.runners import check
+from parley.faces.cli.trial import preflight
 from parley.faces.cli.trust import settings_of
 from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of, put_as_branch, spent_words
 from parley.ports import JobRow
@@ -37,6 +38,7 @@ def run(words: argparse.Namespace) -> int:
             jobs = [row.job for row in rows if can_go_on(store, row)]
             if not jobs:
                 return _nothing(words, [row.job for row in rows if row.held and row.state not in TERMINAL])
+            ready(place, [row for row in rows if row.job in jobs])
         else:
             row = find_job(rows, words.job)
             if row.state in TERMINAL:
@@ -47,18 +49,27 @@ def run(words: argparse.Namespace) -> int:
             if raised:
                 _check_raise(present, raised)
             elif spent := present.spent():
-                raise Trouble(spent_words(row.job, spent), WAITING)
+                raise Trouble(spent_words(row.job, spent, place), WAITING)
+            lives = store.owner_lives(row.job)
+            if not lives:  # before a pause ends or a budget is raised
+                ready(place, [row])
             if (present.paused or raised) and (note := _release(store, row, raised)):
                 _say(words, row, f"{row.job} goes on" if note == "resumed" else f"{row.job}: {note}")
                 return OK
-            if store.owner_lives(row.job) and not words.json:
-                print(f"another process works on {row.job}; it is taken over should that process end")
+            if lives:
+                ready(place, [row])
+                if not words.json:
+                    print(f"another process works on {row.job}; it is taken over should that process end")
+    with engine_of(place, settings_of(place)) as engine:
+        return conduct(engine, place, jobs, words, stay=words.background)
+
+
+def ready(place: Place, rows: Iterable[JobRow]) -> None:
+    """Refuse in one line what the jobs lack here, before anything of them changes."""
     settings = settings_of(place)
     for row in rows:
-        if row.job in jobs:
-            check(cast_of(row), settings, place)
-    with engine_of(place, settings) as engine:
-        return conduct(engine, place, jobs, words, stay=words.background)
+        check(cast_of(row), settings, place)
+    preflight(settings.boundary)
 
 
 def make_good(store: SqliteStore, place: Place, rows: Iterable[JobRow]) -> None:

@@ -49,7 +49,7 @@ def run(words: argparse.Namespace) -> int:
             print_question(asked, place)
     if document["delivery"]:
         print()
-        for line in lines(document["delivery"]):
+        for line in lines(document["delivery"], place):
             print(line)
     _print_exits(document)
     return OK

@@ -33,8 +33,10 @@ from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json
 from parley.faces.cli.documents import listed
 from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose, reports_cost
+from parley.faces.cli.trial import preflight
 from parley.faces.cli.trust import settings_of
-from parley.faces.cli.workshop import conduct, engine_of, under_way
+from parley.faces.cli.typed import typed
+from parley.faces.cli.workshop import again, conduct, engine_of, under_way
 from parley.ports import JobRow
 
 NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
@@ -55,6 +57,7 @@ def run(words: argparse.Namespace) -> int:
     playbook = load(Path(words.playbook)) if words.playbook is not None else Playbook()
     snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes)
     check(snapshot["roles"], settings, place)
+    preflight(settings.boundary)
     if said := announced(agent, settings):
         print(f"parley: {said}", file=sys.stderr)
     warn_of_uncommitted(place, settings)
@@ -64,7 +67,7 @@ def run(words: argparse.Namespace) -> int:
         return detach(place, request, agent, words, snapshot, settings)
     with engine_of(place, settings) as engine:
         row = new_row(engine.world.ids.new(), request, agent, snapshot)
-        interrupt.tell(lambda: under_way(place, [row.job], words.repo))
+        interrupt.tell(lambda: under_way(place, [row.job]))
         engine.start(row, charter_of(row.job, snapshot))
         return conduct(engine, place, [row.job], words)
 
@@ -181,12 +184,12 @@ def detach(
     store = ShownStore(place, settings.durability)
     try:
         row = new_row(RandomIds().new(), request, agent, snapshot)
-        interrupt.tell(lambda: _left(place, row.job, words.repo))
+        interrupt.tell(lambda: _left(place, row.job))
         store.create(row)
         folder = place.home / "jobs" / row.job
         folder.mkdir(parents=True, exist_ok=True)
         if not _begins(store, spawn(place, row.job, folder / "run.log"), row.job):
-            remedy = f"see {folder}/run.log, then go on with `parley resume {row.job}`"
+            remedy = f"see {folder}/run.log, then go on with `{again(row.job, place)}`"
             raise Trouble(f"job {row.job} did not start in the background; {remedy}", FAILED)
         if words.json:
             print_json(listed(store, row, JobFiles(place.home)))
@@ -197,11 +200,11 @@ def detach(
         store.close()
 
 
-def _left(place: Place, job: str, repo: str | None) -> str:
+def _left(place: Place, job: str) -> str:
     """What Ctrl-C leaves of a job that was to go on in the background."""
     if is_owned(place.home, job):
-        return f"job {job} goes on in the background: parley show {job}"
-    return under_way(place, [job], repo)
+        return f"job {job} goes on in the background: {typed(f'parley show {job}', place)}"
+    return under_way(place, [job])
 
 
 def _begins(store: SqliteStore, process: subprocess.Popen[bytes], job: str) -> bool:

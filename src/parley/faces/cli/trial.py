@@ -1,4 +1,4 @@
-"""The boundary's part of `parley doctor`: a real cage is started, and what was tried in it is shown."""
+"""Trying the boundary: for `parley doctor`, which shows what was tried, and before a job begins."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from parley.adapters.boundary import Boundary, Cage, NotHeld, Route, Verdict
 from parley.adapters.boundary.attempts import ATTEMPTS
 from parley.adapters.boundary.launcher import CONTROLS
 from parley.config import BoundarySettings
+from parley.faces.cli import Trouble
 from parley.ports import BoundaryError, Site
 from parley.wording import count
 
+NOTHING = ("/bin/sh", "-c", ":")
 SENTENCES = {step.__name__: step.__doc__ or "" for step in (*ATTEMPTS, *CONTROLS.values())}
 SENTENCES["landlock"] = "Draw a second wall with Landlock."
 
@@ -27,6 +29,7 @@ class Trial(NamedTuple):
     found: str
     verdict: Verdict
     remedy: str = ""
+    program: str = ""  # the bubblewrap in use, and why no other is
 
     def document(self) -> dict[str, Any]:
         """For programs."""
@@ -34,6 +37,7 @@ class Trial(NamedTuple):
         return {
             "ok": self.ok,
             "found": self.found,
+            "program": self.program,
             "accepted": self.verdict.accepted,
             "uid": self.verdict.uid,
             "milliseconds": round(self.verdict.milliseconds, 1),
@@ -62,44 +66,58 @@ def _told(name: str, result: str, detail: str) -> dict[str, str]:
     return {"name": name, "result": result, "what": SENTENCES[name], "detail": detail}
 
 
+def preflight(settings: BoundarySettings) -> None:
+    """Refuse to begin where no agent could be confined: before a job is made, in one line with what to do."""
+    if settings.accept:
+        return
+    boundary = Boundary(settings)
+    try:
+        _tried(boundary)
+    except BoundaryError as error:
+        raise Trouble(f"no job can run here: {error}") from error
+    finally:
+        boundary.close()
+
+
 def hold(settings: BoundarySettings) -> Trial:
     """Start a cage and have it tried."""
     boundary = Boundary(settings)
     try:
-        with tempfile.TemporaryDirectory(prefix="parley-doctor-") as folder:
-            return _tried(boundary, Path(folder))
+        verdict = _tried(boundary)
+        if verdict.accepted:
+            found = f"accepted: {verdict.accepted}: agents run without any boundary"
+            return Trial(ok=True, found=found, verdict=verdict)
+        held = sum(attempt.result == "held" for attempt in verdict.attempts)
+        found = (
+            f"{held} of {count(len(verdict.attempts), 'escape')} held, as user {verdict.uid}, "
+            f"{verdict.milliseconds:.0f} ms (a plain start: {_plain_milliseconds():.0f} ms)"
+        )
+        return Trial(ok=True, found=found, verdict=verdict, program=boundary.choice().words())
     except NotHeld as error:
-        return Trial(ok=False, found="it did not hold", verdict=error.verdict, remedy=str(error))
+        remedy, program = str(error), boundary.choice().words()
+        return Trial(ok=False, found="it did not hold", verdict=error.verdict, remedy=remedy, program=program)
     except BoundaryError as error:
         return Trial(ok=False, found="there is none", verdict=Verdict(), remedy=str(error))
     finally:
         boundary.close()
 
 
-def _tried(boundary: Boundary, folder: Path) -> Trial:
-    places = [folder / name for name in ("workspace", "home")]
-    for place in places:
-        place.mkdir()
-        boundary.hand_over(place)
-    cage = Cage(Site(str(places[0])), places[1], ("true",), {"PATH": os.defpath}, route=Route())
-    caged = boundary.launch(cage)
-    caged.kill()
-    plain = _plain_milliseconds()
-    for stream in (caged.process.stdin, caged.process.stdout, caged.process.stderr):
-        if stream is not None:
-            stream.close()
-    verdict = caged.verdict
-    if verdict.accepted:
-        return Trial(ok=True, found=f"accepted: {verdict.accepted}: agents run without any boundary", verdict=verdict)
-    held = sum(attempt.result == "held" for attempt in verdict.attempts)
-    found = (
-        f"{held} of {count(len(verdict.attempts), 'escape')} held, as user {verdict.uid}, "
-        f"{verdict.milliseconds:.0f} ms (a plain start: {plain:.0f} ms)"
-    )
-    return Trial(ok=True, found=found, verdict=verdict)
+def _tried(boundary: Boundary) -> Verdict:
+    """What was found in a cage of its own; a BoundaryError where there can be none."""
+    with tempfile.TemporaryDirectory(prefix="parley-trial-") as folder:
+        places = [Path(folder) / name for name in ("workspace", "home")]
+        for place in places:
+            place.mkdir()
+            boundary.hand_over(place)
+        caged = boundary.launch(Cage(Site(str(places[0])), places[1], NOTHING, {"PATH": os.defpath}, route=Route()))
+        caged.kill()
+        for stream in (caged.process.stdin, caged.process.stdout, caged.process.stderr):
+            if stream is not None:
+                stream.close()
+        return caged.verdict
 
 
 def _plain_milliseconds() -> float:
     begun = time.monotonic()
-    subprocess.run(["true"], check=False)
+    subprocess.run(NOTHING, check=False)
     return (time.monotonic() - begun) * 1e3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from parley.engine.attention import exits_of, of_question
 from parley.engine.budgets import Line, remedies
 from parley.engine.engine import Engine
 from parley.engine.projections import Asked, Present
-from parley.engine.session import Pause, View, drive
+from parley.engine.session import Pause, Rest, View, drive
 from parley.engine.world import World
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, WAITING, WITHDRAWN
@@ -40,6 +39,7 @@ from parley.faces.cli.need import file_of, put_forward
 from parley.faces.cli.notices import notices_of
 from parley.faces.cli.preparing import Preparing
 from parley.faces.cli.runners import at_home, runners
+from parley.faces.cli.typed import typed
 from parley.faces.plain import PlainView, SilentView
 from parley.ports import WorkspaceError
 
@@ -105,7 +105,7 @@ def conduct(
     beside: View | None = None,
 ) -> int:
     """See jobs through, with the view that fits; the exit code. `beside` is called along with the view."""
-    interrupt.tell(lambda: under_way(place, jobs, words.repo))
+    interrupt.tell(lambda: under_way(place, jobs))
     looking = ShownStore(place)  # of its own: what it writes is seen by the engine as another process's
     screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
     try:
@@ -146,16 +146,22 @@ class Both:
             view.show()
 
 
-def under_way(place: Place, jobs: Sequence[str], repo: str | None = None) -> str:
+def under_way(place: Place, jobs: Sequence[str]) -> str:
     """How to go on with jobs that this process leaves. A job that is not on the bus has not begun."""
     states = {seen.job: seen.state for seen in glance(place.home) if seen.job in jobs}
     live = [job for job, state in states.items() if state not in STATE_CODES]
-    there = f" --repo {shlex.quote(repo)}" if repo else ""
     if not live:
-        return f"{jobs[0]} has ended: parley show {jobs[0]}{there}" if len(jobs) == 1 and states else ""
+        ended = len(jobs) == 1 and states
+        return f"{jobs[0]} has ended: {typed(f'parley show {jobs[0]}', place)}" if ended else ""
     if len(live) == 1:
-        return f"go on with: parley resume {live[0]}{there}"
-    return f"go on with {', '.join(live[:SHOWN])}{', …' if len(live) > SHOWN else ''}: parley resume{there}"
+        return f"go on with: {again(live[0], place)}"
+    some = f"{', '.join(live[:SHOWN])}{', …' if len(live) > SHOWN else ''}"
+    return f"go on with {some}: {typed('parley resume', place)}"
+
+
+def again(job: str, place: Place) -> str:
+    """How to go on with a job."""
+    return typed(f"parley resume {job}", place)
 
 
 def on_terminal() -> bool:
@@ -166,7 +172,7 @@ def on_terminal() -> bool:
 # ---- how it ended --------------------------------------------------------------------------------
 
 
-def report(store: SqliteStore, place: Place, ends: dict[str, Pause], words: argparse.Namespace) -> int:
+def report(store: SqliteStore, place: Place, ends: dict[str, Rest], words: argparse.Namespace) -> int:
     """Say how the jobs stand; the exit code of the worst."""
     presents = [Present(store, job) for job in ends]
     files = JobFiles(place.home)
@@ -178,39 +184,48 @@ def report(store: SqliteStore, place: Place, ends: dict[str, Pause], words: argp
         print_json(documents[0] if len(documents) == 1 else {"jobs": documents})
     else:
         for present in presents:
-            _tell(store, present, ends[present.job], place)
-    codes = [STATE_CODES.get(present.row.state, WAITING) for present in presents]
+            _tell(store, present, ends[present.job].how, place)
+    for job, rest in ends.items():
+        if rest.how is Pause.UNCONFINED:
+            print(f"parley: {job} is interrupted: {rest.why}; then go on with: {again(job, place)}", file=sys.stderr)
+    codes = [_code(present.row.state, ends[present.job].how) for present in presents]
     return max(codes, key=(OK, WITHDRAWN, WAITING, FAILED).index)
+
+
+def _code(state: str, how: Pause) -> int:
+    return FAILED if how is Pause.UNCONFINED else STATE_CODES.get(state, WAITING)
 
 
 def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> None:
     job, row = present.job, present.row
     if how is Pause.PAUSED:
-        print(f"{job} is paused; go on with: parley resume {job}")
+        print(f"{job} is paused; go on with: {again(job, place)}")
+    elif how is Pause.UNCONFINED:
+        return  # it is told as an error
     elif how is Pause.WAITING:
         for asked in present.questions():
             print_question(asked, place)
-        print_spent(present)
+        print_spent(present, place)
         if not present.unpaid:
-            print(f"then go on with: parley resume {job}")
+            print(f"then go on with: {again(job, place)}")
     else:
         reason = present.record.history[-1].reason if present.record and present.record.history else ""
         print(f"{job} {row.state}{f': {safe(reason)}' if reason else ''}")
         if row.state == "DONE":
             print(f"the result: {result_of(place, job)}")
-            for line in lines(deliver(store, present, JobFiles(place.home)) or {}):
+            for line in lines(deliver(store, present, JobFiles(place.home)) or {}, place):
                 print(line)
 
 
-def print_spent(present: Present) -> None:
+def print_spent(present: Present, place: Place) -> None:
     """The budgets that hold a job, and what can be done about it."""
     if spent := present.spent():
-        print(spent_words(present.job, spent))
+        print(spent_words(present.job, spent, place))
 
 
-def spent_words(job: str, spent: Sequence[Line]) -> str:
+def spent_words(job: str, spent: Sequence[Line], place: Place) -> str:
     """That a job is held, by which budgets, and the command that goes on with it."""
-    raising, giving_up = remedies(job, spent[0])
+    raising, giving_up = (typed(command, place) for command in remedies(job, spent[0]))
     said = "; ".join(line.words() for line in spent)
     return f"{job} is held, its budget is spent: {said}; raise it: {raising}, or give the job up: {giving_up}"
 
@@ -236,4 +251,4 @@ def print_question(asked: Asked, place: Place) -> None:
     if asked.artifact:
         print(f"  file: {file_of(Worktrees(place.home), asked)}")
     for way in exits_of(asked):
-        print(f"  {way.command}")
+        print(f"  {typed(way.command, place)}")

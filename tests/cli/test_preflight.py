@@ -1,0 +1,138 @@
+"""Where no agent can be confined, no job begins or goes on: one line with what to do, and nobody is asked."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parley.adapters.sqlite import SqliteStore
+from tests.boundary.yard import FORBIDDEN, fake_bubblewrap, no_package
+from tests.cli.home import APPROVES, LEADS, Home, wait_for
+
+SAID = "parley: no job can run here: user namespaces are not allowed here "
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every user can reach: where Parley is root, bubblewrap is run by another."""
+    with tempfile.TemporaryDirectory(prefix="parley-preflight-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def broken(folder: Path, tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine on which bubblewrap may not do anything."""
+    path = fake_bubblewrap(folder / "bin", FORBIDDEN)
+    return {"PATH": f"{path}:{os.environ['PATH']}", "PYTHONPATH": str(no_package(tmp_path / "packages"))}
+
+
+@pytest.mark.parametrize("more", [(), ("--detach",), ("--json",)])
+def test_no_job_begins_where_no_agent_can_be_confined(
+    home: Home, broken: dict[str, str], more: tuple[str, ...]
+) -> None:
+    playbook = home.write("p.yaml", LEADS)
+    home.environment |= broken
+    said = home.fails("run", "x", "--playbook", playbook, *more)
+
+    assert said.startswith(SAID)
+    assert 'accept = "none"' in said
+    assert [path.name for path in home.folder.iterdir()] == ["p.yaml"]  # no home, and so no job
+
+
+def test_no_demo_begins_where_no_agent_can_be_confined(home: Home, broken: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    home.environment |= {**broken, "TMPDIR": str(tmp_path / "tmp")}
+
+    assert home.fails("demo").startswith(SAID)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_no_job_goes_on_where_no_agent_can_be_confined(home: Home, broken: dict[str, str], named: bool) -> None:
+    job = home.start()
+    home.here("answer", home.question(), "--approve")
+    before = _rows(home, job)
+    home.environment |= broken
+
+    assert home.fails("resume", *([job] if named else [])).startswith(SAID)
+    assert _rows(home, job) == before
+
+
+def test_a_pause_does_not_end_where_no_agent_can_be_confined(home: Home, broken: dict[str, str]) -> None:
+    job = home.start()
+    home.here("pause", job)
+    before = _rows(home, job)
+    home.environment |= broken
+
+    assert home.fails("resume", job).startswith(SAID)
+    assert _rows(home, job) == before
+
+
+def _rows(home: Home, job: str) -> tuple[int, int]:
+    store = SqliteStore(home.folder / ".parley")
+    try:
+        return len(list(store.steps(job))), len(store.inputs(job, waiting=False))
+    finally:
+        store.close()
+
+
+def test_a_job_that_accepts_no_boundary_begins(home: Home, broken: dict[str, str]) -> None:
+    home.write("parley.toml", '[boundary]\naccept = "none"\n')
+    home.here("trust")
+    home.environment |= broken
+    assert home.run("run", "x", "--playbook", home.write("p.yaml", LEADS + APPROVES)).code == 0
+
+
+DISPATCHES = r"""
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      do:
+        - {write: {path: begun.txt, text: "1"}}
+        - {shell: "until [ -e go.txt ]; do sleep 0.02; done"}
+        - {send: {to: researcher, text: "look"}}
+    - {match: 'found', do: [{ask: {text: "what now?"}}]}
+  researcher:
+    - {match: 'look', do: [{say: "found"}]}
+"""
+
+
+def test_a_boundary_that_breaks_in_mid_job_interrupts_it_and_asks_nobody(home: Home, folder: Path) -> None:
+    flag = folder / "broken"
+    path = fake_bubblewrap(folder / "bin", f'[ -e {flag} ] && {{ {FORBIDDEN}; }}; exec {shutil.which("bwrap")} "$@"')
+    home.environment["PATH"] = f"{path}:{os.environ['PATH']}"
+    with home.started("run", "x", "--playbook", home.write("p.yaml", DISPATCHES)) as process:
+        (begun,) = wait_for(lambda: list(home.folder.glob(".parley/jobs/*/work/begun.txt")))
+        flag.touch()
+        begun.with_name("go.txt").touch()
+        _, said = process.communicate(timeout=30)
+    (row,) = home.jobs()
+
+    assert process.returncode == 1
+    last = said.splitlines()[-1]
+    assert last.startswith(f"parley: {row['id']} is interrupted: user namespaces are not allowed here ")
+    assert last.endswith(f"; then go on with: parley resume {row['id']}")
+    assert row["state"] == "INTENT"
+    assert home.here("inbox", "--json").document["questions"] == []
+
+    flag.unlink()
+    done = home.run("resume", row["id"])
+    assert done.code == 4
+    assert "what now?" in done.out
+    assert home.here("audit", row["id"]).code == 0
+
+
+def test_a_job_of_another_process_that_waits_for_the_human_is_not_waited_for(home: Home) -> None:
+    job = home.run("run", "x", "--playbook", home.write("p.yaml", LEADS), "--detach").out.strip()
+    try:
+        wait_for(lambda: home.here("inbox", "--json").document["questions"])
+        done = home.run("resume", job)
+    finally:
+        home.run("withdraw", job)
+
+    assert done.code == 4
+    assert f"parley answer {done.out.split('question ')[1][:8]}" in done.out
