@@ -466,7 +466,7 @@ def test_settings_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text,problem",
     [
-        ("accept = 'all'", "use one of: nothing at all, none"),
+        ("accept = 'all'", "leave it out, or use one of: none"),
         ("readable = '~/x'", "it must be a list of texts"),
         ("readable = ['x']", "'x' is no whole path"),
         ("readable = ['/a/../b']", "is no whole path"),

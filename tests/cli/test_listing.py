@@ -160,7 +160,7 @@ def test_doctor(several: Home) -> None:
     assert checks["bus"]["found"] == "3 jobs"
     lines = several.here("doctor").out
     assert "ok    python" in lines
-    assert re.search(r"^ok    parley +[\d.]+, (interpreted|compiled)$", lines, re.MULTILINE)
+    assert re.search(r"^ok    parley +[\d.]+, (interpreted|compiled), installed by ", lines, re.MULTILINE)
 
 
 def test_doctor_finds_what_is_wrong(home: Home) -> None:

@@ -30,7 +30,7 @@ from parley.engine.roster import charter_of, roles
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import ShownStore
-from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json
+from parley.faces.cli.desk import Place, check_home, check_text, make_home, me, one_line, place_of, print_json
 from parley.faces.cli.documents import listed
 from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose, reports_cost
 from parley.faces.cli.trial import preflight
@@ -57,6 +57,7 @@ def run(words: argparse.Namespace) -> int:
     playbook = load(Path(words.playbook)) if words.playbook is not None else Playbook()
     snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes)
     check(snapshot["roles"], settings, place)
+    check_home(place)
     preflight(settings.boundary)
     if said := announced(agent, settings):
         print(f"parley: {said}", file=sys.stderr)

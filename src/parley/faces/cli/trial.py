@@ -75,6 +75,10 @@ def preflight(settings: BoundarySettings) -> None:
         _tried(boundary)
     except BoundaryError as error:
         raise Trouble(f"no job can run here: {error}") from error
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        remedy = "mend that, then see `parley doctor`"
+        raise Trouble(f"no job can run here: the boundary can't be tried: {where}{error.strerror}; {remedy}") from error
     finally:
         boundary.close()
 
@@ -98,6 +102,8 @@ def hold(settings: BoundarySettings) -> Trial:
         return Trial(ok=False, found="it did not hold", verdict=error.verdict, remedy=remedy, program=program)
     except BoundaryError as error:
         return Trial(ok=False, found="there is none", verdict=Verdict(), remedy=str(error))
+    except OSError as error:
+        return Trial(ok=False, found=f"it can't be tried: {error}", verdict=Verdict(), remedy="mend that")
     finally:
         boundary.close()
 
