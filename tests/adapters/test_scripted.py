@@ -571,7 +571,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
         ("new/../out/x", "it leads outside the workspace"),
         ("dangling", "it leads outside the workspace"),
         ("inside", "Is a directory"),
-        ("a\0b", "embedded null byte"),
+        ("a\0b", "the path contains NUL"),
     ],
 )
 def test_a_write_that_leaves_the_workspace_or_cannot_be_done_is_refused(tmp_path: Path, path: str, reason: str) -> None:

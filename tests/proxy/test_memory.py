@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,10 @@ def decided(question: str = "q1", asked: str = "is it right?", **more: Any) -> D
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> SqliteDecisions:
-    return SqliteDecisions(tmp_path / "deep" / "memory.db")
+def memory(tmp_path: Path) -> Iterator[SqliteDecisions]:
+    memory = SqliteDecisions(tmp_path / "deep" / "memory.db")
+    yield memory
+    memory.close()
 
 
 # ---- keeping -------------------------------------------------------------------------------------

@@ -229,7 +229,8 @@ def test_a_damaged_file(tmp_path: Path, store: SqliteStore) -> None:
         file.seek(4096)
         file.write(b"\xff" * (os.fstat(file.fileno()).st_size - 4096))
 
-    assert "it is damaged" in refusal(lambda: SqliteStore(tmp_path).jobs())
+    with closing(SqliteStore(tmp_path)) as damaged:
+        assert "it is damaged" in refusal(damaged.jobs)
 
 
 def test_a_newer_schema(tmp_path: Path, store: SqliteStore) -> None:

@@ -144,6 +144,8 @@ def _refused(text: str) -> Reply:
 
 def _write(workspace: str, path: str, text: str, refusal: Callable[[str], str]) -> None:
     """Write a file of the workspace whole or not at all; OSError or ValueError if it can't be done, or must not."""
+    if "\0" in path:
+        raise ValueError("the path contains NUL")
     if os.path.isabs(path):  # noqa: PTH117 - pathlib is slow to import, here and below
         raise ValueError("it is not relative to the workspace")
     # Links are followed first and judged by where they lead: one that stays inside is as good as a file.

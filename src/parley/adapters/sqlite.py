@@ -114,11 +114,11 @@ class SqliteStore:
         self._connection = self._open(busy_seconds)
         try:
             self._prepare(durability, protocol)
+            self._version = self._data_version()
         except BaseException:
             self._connection.close()
             raise
         self._writing = Writing(self._connection, self._lock, self.path)
-        self._version = self._data_version()
 
     @staticmethod
     def exists(home: Path) -> bool:

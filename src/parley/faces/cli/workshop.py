@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from types import FrameType
 from typing import NoReturn
@@ -65,34 +65,27 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     """An engine at a place. When it is let go of, no process of a turn is left."""
     make_home(place)
     remember(place)
-    store = SqliteStore(place.home, durability=settings.durability)
-    boundary = Boundary(settings.boundary, at_home())
-    turns = LocalTurns(runners(place, settings, boundary), settings.parallel)
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number, handler in before.items():
-        if handler == signal.SIG_DFL:  # nohup and the like are left as they are
-            signal.signal(number, _stop)
-    trees = Worktrees(
-        place.home,
-        place.root,
-        settings.workspace,
-        title=lambda job: store.load(job).row.request,
-        hand_over=boundary.hand_over,
-        set_up=Preparing(boundary, settings, place.home),
-    )
-    memory = SqliteDecisions(memory_of(os.environ))
-    files, secrets = JobFiles(place.home), known_secrets(place)
-    notices = notices_of(place, settings)
-    world = World(store, turns, trees, files, SystemClock(), RandomIds(), secrets, memory, notices)
-    try:
-        yield Engine(world)
-    finally:
-        turns.close()
-        boundary.close()
-        memory.close()
-        store.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with ExitStack() as held:  # what was opened is closed, also where the next can't be
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            before = signal.getsignal(number)
+            held.callback(signal.signal, number, before)
+            if before == signal.SIG_DFL:  # nohup and the like are left as they are
+                signal.signal(number, _stop)
+        store = held.enter_context(closing(SqliteStore(place.home, durability=settings.durability)))
+        memory = held.enter_context(closing(SqliteDecisions(memory_of(os.environ))))
+        boundary = held.enter_context(closing(Boundary(settings.boundary, at_home())))
+        turns = held.enter_context(closing(LocalTurns(runners(place, settings, boundary), settings.parallel)))
+        trees = Worktrees(
+            place.home,
+            place.root,
+            settings.workspace,
+            title=lambda job: store.load(job).row.request,
+            hand_over=boundary.hand_over,
+            set_up=Preparing(boundary, settings, place.home),
+        )
+        files, secrets = JobFiles(place.home), known_secrets(place)
+        notices = notices_of(place, settings)
+        yield Engine(World(store, turns, trees, files, SystemClock(), RandomIds(), secrets, memory, notices))
 
 
 def conduct(
