@@ -1,31 +1,38 @@
-# A fresh machine needs Python 3.11 or newer, git and make; the rest is fetched, pinned by hash, into .venv.
+# A fresh machine needs Python 3.11 to 3.14, git and make; the rest is fetched, pinned by hash, into .venv.
 
-# Each candidate is tried, not just looked up: a version manager's stand-in may be on the PATH with nothing behind it.
-PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3 python; do \
-	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
-	&& { echo "$$python"; break; }; done)
+# The Pythons that are here, newest first, one of each version: those on the PATH and those that pyenv has. Each is tried,
+# not just looked up: a version manager's stand-in may be on the PATH with nothing behind it.
+PYTHONS = $(shell for minor in 14 13 12 11; do \
+	for python in python3.$$minor "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.$$minor.*/bin/python python3 python; do \
+		"$$python" -c "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, $$minor))" >/dev/null 2>&1 \
+		&& { echo "$$python"; break; }; \
+	done; done)
+PYTHON ?= $(firstword $(PYTHONS))
+
+# The environment that is made and used: `make demo PYTHON=python3.12 VENV=.venv-3.12` leaves .venv alone.
+VENV ?= .venv
 
 # The suites' budgets are meant for two.
 WORKERS ?= 2
 
-BIN := .venv/bin
+BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check install --quiet
 PINNED := $(PIP) --require-hashes --requirement
-COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup system demo test check format docs record compiled bench soak lock clean
+.PHONY: help setup pythons system demo test check format docs record compiled bench soak lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
-setup: .venv/installed ## .venv with the locked packages, the developers' too, and Parley itself, editable
+setup: $(VENV)/installed $(VENV)/wheels/fetched ## .venv with the locked packages, the developers' too, and Parley itself, editable
 
 # What it takes to run Parley: `make demo` needs no more. The recipes use nothing but the shell, Python and git.
-.venv/runtime: requirements.lock requirements-build.lock pyproject.toml
-	$(call make-venv,.venv)
+$(VENV)/runtime: requirements.lock requirements-build.lock pyproject.toml
+	$(call make-venv,$(VENV))
 	@echo "installing what Parley needs, from requirements.lock and requirements-build.lock"
 	@$(BIN)/python $(PINNED) requirements.lock --requirement requirements-build.lock
 	@echo "installing Parley itself, from this folder"
@@ -33,9 +40,17 @@ setup: .venv/installed ## .venv with the locked packages, the developers' too, a
 	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
 	@: > $@
 
-.venv/installed: .venv/runtime requirements-dev.lock
+$(VENV)/installed: $(VENV)/runtime requirements-dev.lock
 	@echo "installing what the tests and checks need, from requirements-dev.lock (some hundred megabytes)"
 	@$(BIN)/python $(PINNED) requirements-dev.lock
+	@: > $@
+
+# What installing Parley fetches, for the tests that install it without a network.
+$(VENV)/wheels/fetched: requirements-wheels.lock | $(VENV)/runtime
+	@echo "fetching what the tests of installing need, from requirements-wheels.lock"
+	@rm -rf $(VENV)/wheels && mkdir $(VENV)/wheels
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet download --only-binary :all: --no-deps --require-hashes \
+		--requirement requirements-wheels.lock --dest $(VENV)/wheels
 	@: > $@
 
 # The systems that bench compares with, and what draws its plots, in an environment of their own.
@@ -47,9 +62,12 @@ setup: .venv/installed ## .venv with the locked packages, the developers' too, a
 # $(1): the environment's folder. Made anew only where its Python does not start.
 define make-venv
 @$(1)/bin/python -c '' 2>/dev/null || { \
-	test -n "$(PYTHON)" || { echo "Python 3.11 or newer, with venv, is not on the PATH; name it: make PYTHON=..." >&2; exit 1; }; \
+	test -n "$(PYTHON)" || { echo "no Python of 3.11 to 3.14 with venv is on the PATH; name one: make PYTHON=..." >&2; exit 1; }; \
 	echo "making $(1) with $(PYTHON)"; "$(PYTHON)" -m venv --clear $(1); }
 endef
+
+pythons: ## the Pythons that are here, newest first
+	@printf '%s\n' $(PYTHONS)
 
 system: ## the programs that the tests need besides: git, strace, bubblewrap, npm
 	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm; do \
@@ -73,7 +91,7 @@ system: ## the programs that the tests need besides: git, strace, bubblewrap, np
 		&& npm ci --ignore-scripts --no-audit --no-fund --loglevel error && touch installed; \
 	fi
 
-demo: .venv/runtime ## a whole job, played by scripted agents; WORKFLOW=1, PLAY=1 (you answer), FAST=1 choose which
+demo: $(VENV)/runtime ## a whole job, played by scripted agents; WORKFLOW=1, PLAY=1 (you answer), FAST=1 choose which
 	@$(BIN)/parley demo $(if $(filter-out 0,$(WORKFLOW)),--workflow) $(if $(filter-out 0,$(PLAY)),--play) \
 		$(if $(filter-out 0,$(FAST)),--fast)
 
@@ -96,7 +114,7 @@ compiled: .compiled/installed ## the faster form, in .compiled (for PYTHONPATH) 
 tree = $(foreach path,$(wildcard $(1)/*),$(if $(wildcard $(path)/.),$(call tree,$(path)),$(path)))
 
 # Compiled outside the checkout, and played beside the plain form before it stays.
-.compiled/installed: .venv/installed hatch_build.py $(filter-out %.pyc,$(call tree,src))
+.compiled/installed: $(VENV)/installed hatch_build.py $(filter-out %.pyc,$(call tree,src))
 	@rm -rf .compiled
 	@PARLEY_COMPILE=1 $(BIN)/python -m hatchling build --target wheel --directory .compiled && \
 	$(BIN)/python -m zipfile -e .compiled/*.whl .compiled && \
@@ -116,12 +134,13 @@ record: setup ## plays a session of `parley watch` and keeps it for the docs
 soak: setup system ## the tests that run for long
 	PARLEY_SOAK=1 $(BIN)/python -m pytest -m soak --timeout 0
 
-lock: ## pins the requirements anew (needs uv)
+lock: setup ## pins the requirements anew
 	$(COMPILE) --upgrade requirements.in --output-file requirements.lock
 	$(COMPILE) --upgrade requirements-build.in --output-file requirements-build.lock
 	$(COMPILE) --upgrade requirements-dev.in --output-file requirements-dev.lock
+	$(COMPILE) --upgrade requirements-wheels.in --output-file requirements-wheels.lock
 	$(COMPILE) --upgrade bench/peers/requirements-peers.in --output-file bench/peers/requirements-peers.lock
 
 clean: ## removes all that make and the tools made
-	rm -rf .venv .venv-peers .codex .compiled .bench build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* .codex .compiled .bench build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
