@@ -75,6 +75,9 @@ def _deliver(found: dict[int, str], number: int, address: str, given: Mapping[st
             problem = _to_desktop(title, text, 0.9 * given["seconds"])
         else:
             problem = _to_service(address, title, text)
+    except _NotInstalled as error:
+        found[number] = str(error)  # our own words, with a command that has to stay whole
+        return
     except Exception as error:  # noqa: BLE001 - whatever a service's code does, the others are told
         problem = f"{type(error).__name__}: {error}"
     found[number] = covered(problem, address)
@@ -88,6 +91,10 @@ def covered(problem: str, address: str) -> str:
     for part in sorted({secret, *parts} - {""}, key=len, reverse=True):
         line = line.replace(part, "***")
     return line if len(line) <= _PROBLEM else f"{line[: _PROBLEM - 1]}…"
+
+
+class _NotInstalled(Exception):
+    """The library that knows the services is missing; the message says how to get it."""
 
 
 class _Heard(logging.Handler):
@@ -107,8 +114,9 @@ class _Heard(logging.Handler):
 def _to_service(address: str, title: str, text: str) -> str:
     try:
         apprise = import_module("apprise")  # here, in this process alone: it takes most of a second
-    except ModuleNotFoundError:
-        return f"apprise is not installed; install it: {installation.read().command('notify')}"
+    except ModuleNotFoundError as error:
+        command = installation.read().command("notify")
+        raise _NotInstalled(f"apprise is not installed; install it: {command}") from error
     heard = _Heard()
     logger = logging.getLogger("apprise")
     logger.addHandler(heard)
