@@ -189,3 +189,12 @@ def test_a_task_that_is_no_task_ends_its_turn(bench: Bench) -> None:
     ended = bench.end()
     assert ended.hard
     assert ended.fault == 'the message is no JSON; send {"commands": ["..."], "seconds": 600}'
+
+
+def test_a_check_leaves_no_bytecode_in_the_tree(bench: Bench) -> None:
+    (bench.yard.workspace / "one.py").write_text("x = 1\n")
+
+    (proof,) = bench.prove("python3 -c 'import one'")
+
+    assert proof["code"] == 0, proof
+    assert not (bench.yard.workspace / "__pycache__").exists()

@@ -248,3 +248,13 @@ def test_a_question_that_was_refused_does_not_end_the_turn(perform: Perform) -> 
     ended = stage.play("hello", lambda _: (False, "you have open questions"))
 
     assert (ended.fault, ended.text, len(stage.api.requests)) == ("", "then not", 2)
+
+
+def test_what_an_agent_runs_leaves_no_bytecode(perform: Perform) -> None:
+    stage = perform(
+        Turn("hello", [Use("Bash", {"command": "echo x=1 > one.py; python3 -c 'import one' && echo imported"})])
+    )
+    stage.play("hello")
+
+    assert "imported" in stage.results()[0]
+    assert not (stage.workspace / "__pycache__").exists()

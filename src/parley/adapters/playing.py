@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
-from parley.adapters.boundary import Boundary, Cage, Caged
+from parley.adapters.boundary import UNCACHED, Boundary, Cage, Caged
 from parley.ports import BoundaryError, Called, Ended, Judge, Order, Progress, TurnEvent, unjudged
 
 LINE_LIMIT = 4 << 20  # a longer line is no call of ours
@@ -108,7 +108,7 @@ class Playing:
             order.site,
             home,
             self._boundary.python("parley.adapters.scripted"),
-            {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8"},
+            {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8", **UNCACHED},
             mark=f"{order.job}/{order.turn}",
         )
         try:

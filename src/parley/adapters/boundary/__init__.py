@@ -1,8 +1,8 @@
 """The boundary around every agent process: bubblewrap, seccomp and Landlock, tried before they are trusted."""
 
-from parley.adapters.boundary.cage import Attempt, Cage, NotHeld, Route, Verdict
+from parley.adapters.boundary.cage import UNCACHED, Attempt, Cage, NotHeld, Route, Verdict
 from parley.adapters.boundary.caged import Caged
 from parley.adapters.boundary.gateway import Request
 from parley.adapters.boundary.launch import Boundary
 
-__all__ = ["Attempt", "Boundary", "Cage", "Caged", "NotHeld", "Request", "Route", "Verdict"]
+__all__ = ["UNCACHED", "Attempt", "Boundary", "Cage", "Caged", "NotHeld", "Request", "Route", "Verdict"]

@@ -10,6 +10,7 @@ from typing import Any
 from parley.ports import Bind, BoundaryError, Site
 
 HOME = "/home/agent"
+UNCACHED = {"PYTHONDONTWRITEBYTECODE": "1"}  # for agents and checks: no program leaves bytecode in the tree
 GATEWAY = "127.0.0.1:3128"
 HELD, ESCAPED, BROKEN, EXEMPT = "held", "escaped", "broken", "exempt"
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from parley.adapters.boundary import UNCACHED
 from parley.adapters.claude.login import Login
 from parley.adapters.claude.tools import SERVER
 from parley.config import ClaudeSettings
@@ -45,6 +46,7 @@ def environment(settings: ClaudeSettings, login: Login, home: str) -> dict[str, 
         "TERM": "dumb",
         "SHELL": "/bin/bash",
         **SWITCHES,
+        **UNCACHED,
         **login.inside,
     }
 

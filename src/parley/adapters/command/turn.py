@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 
-from parley.adapters.boundary import Boundary, Cage, Caged, Route
+from parley.adapters.boundary import UNCACHED, Boundary, Cage, Caged, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
 from parley.adapters.carrier import Carrier, Tell
 from parley.adapters.command import caller, codex, rollout, room
@@ -235,6 +235,7 @@ class Turn(Carrier):
             "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin:{sys.base_prefix}/bin",
             "HOME": home,
             "LANG": "C.UTF-8",
+            **UNCACHED,
             caller.SOCKET: f"{folder}/{room.SOCKET}",
             caller.TOKEN: order.token,
             caller.NAMES: ",".join(order.tools),

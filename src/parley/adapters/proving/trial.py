@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from parley.adapters.boundary import Boundary, Cage, Caged
+from parley.adapters.boundary import UNCACHED, Boundary, Cage, Caged
 from parley.ports import Site
 
 TAIL = 4000  # characters of what a command said that are kept: its last ones
@@ -66,7 +66,7 @@ class Trial:
             _remove(home)
 
     def _run(self, command: str, seconds: float, home: Path) -> Tried:
-        environment = {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8"}
+        environment = {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8", **UNCACHED}
         cage = Cage(self._site, home, ("/bin/sh", "-c", command), environment, mark=self._mark)
         caged = self._boundary.launch(cage)
         begun = time.monotonic()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parley.adapters.git import Git, GitError
+from parley.adapters.worktrees.excludes import excludes
 from parley.adapters.worktrees.history import BEGIN, GITLINK, START, History
 from parley.adapters.worktrees.scan import Unkept, changed, keep, opened
 from parley.adapters.worktrees.source import Source, find_source
@@ -120,7 +121,8 @@ def uncommitted(source: Source) -> list[str]:
     with source.beside() as git:
         index = git.folder / "index"
         _copy_index(source, index)
-        (git.folder / "info" / "exclude").write_text(source.excludes(), encoding="utf-8", errors="surrogateescape")
+        ignored = excludes(source.root, source)
+        (git.folder / "info" / "exclude").write_text(ignored, encoding="utf-8", errors="surrogateescape")
         return _differing(git, source.root, index, source.head())
 
 

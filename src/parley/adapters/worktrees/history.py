@@ -235,8 +235,13 @@ def begin(
     title: str,
     bases: Path,
     found: Callable[[History], str] | None = None,
+    ignored: str = "",
 ) -> None:
-    """Make a job's repository. `found`: takes a tree of the user's, from which it starts instead of the last commit."""
+    """Make a job's repository.
+
+    `found`: takes a tree of the user's, from which it starts instead of the last commit. `ignored`: patterns of what
+    is not committed, besides those of the tree.
+    """
     draft = history.folder / f"{REPOSITORY}.{os.getpid()}"
     history.folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(draft, ignore_errors=True)
@@ -252,8 +257,7 @@ def begin(
         (draft / "objects/info/alternates").write_text(f"{there}\n", encoding="ascii")
         if (frozen / "shallow").is_file():
             (draft / "shallow").write_bytes((frozen / "shallow").read_bytes())
-    if source:
-        (draft / "info/exclude").write_text(source.excludes(), encoding="utf-8", errors="surrogateescape")
+    (draft / "info/exclude").write_text(ignored, encoding="utf-8", errors="surrogateescape")
     fresh = History(history.folder)
     fresh.git = git
     objects = Objects(draft, object_format)

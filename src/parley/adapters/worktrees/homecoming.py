@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pwd
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +11,10 @@ from parley.adapters.worktrees import delivery
 from parley.adapters.worktrees.history import FOLDER, GITLINK, History
 from parley.adapters.worktrees.scan import LINK, PROGRAM
 from parley.adapters.worktrees.source import Source
+from parley.adapters.worktrees.users_git import UsersGit
 from parley.ports import WorkspaceError
 
 SHOWN = 5
-IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")
 
 
 class WontMerge(WorkspaceError):
@@ -90,8 +87,7 @@ class _User:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        owner = source.common.stat()
-        self._owner = owner if os.geteuid() == 0 and owner.st_uid != 0 else None
+        self._git = UsersGit(source.root, source.common)
 
     def dirty(self) -> set[str]:
         """The paths that are not committed."""
@@ -118,27 +114,6 @@ class _User:
 
     def _leads_on(self, head: str, commit: str) -> bool:
         return self._git("merge-base", "--is-ancestor", head, commit).returncode == 0
-
-    def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
-        # who the user is may stand there, and where their settings are; which repository is meant may not
-        kept = IDENTITY if self._owner else (*IDENTITY, "GIT_CONFIG_")
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(kept)
-        }
-        if self._owner is not None:
-            with contextlib.suppress(KeyError):
-                environment["HOME"] = pwd.getpwuid(self._owner.st_uid).pw_dir
-        return subprocess.run(
-            ["git", *words],
-            cwd=self._source.root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            user=self._owner.st_uid if self._owner else None,
-            group=self._owner.st_gid if self._owner else None,
-            extra_groups=[] if self._owner else None,
-            check=False,
-        )
 
 
 # ---- a folder without a repository -------------------------------------------------------------------

@@ -20,6 +20,7 @@ from parley.adapters.git import GitError
 from parley.adapters.worktrees import artifacts as artifact_files
 from parley.adapters.worktrees import delivery, papers, shown
 from parley.adapters.worktrees.copying import bring, check_copies
+from parley.adapters.worktrees.excludes import excludes
 from parley.adapters.worktrees.history import BEGIN, SEED, START, History, begin, unknown_tree
 from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.lineage import record
@@ -146,7 +147,8 @@ class Worktrees:
         check_copies(self.settings.copy)
         source = self.source()
         found = delivery.found_tree(source) if source and self.settings.dirty == "include" else None
-        begin(history, source, job, self._title(job), self.home / "bases", found)
+        ignored = excludes(self.root, source)
+        begin(history, source, job, self._title(job), self.home / "bases", found, ignored)
 
     def _make(self, here: Worktree, parent: str, marks: Marks) -> None:
         """A new workspace. Its branch comes last: where it stands, all before it was done."""

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import IO
 
-from parley.adapters.boundary import Boundary, Cage, Route
+from parley.adapters.boundary import UNCACHED, Boundary, Cage, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
 from parley.config import Settings
 from parley.ports import BoundaryError, SetUpFailed, SetUpUnconfined, Site
@@ -65,7 +65,7 @@ class Preparing:
             site,
             folder,
             ("/bin/sh", "-c", command),
-            {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8", "HOME": HOME, **proxy},
+            {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8", "HOME": HOME, **UNCACHED, **proxy},
             route=Route(hosts=hosts) if hosts else None,
             mark=f"set-up/{Path(site.workspace).name}",
         )
