@@ -10,7 +10,7 @@ from typing import Any
 
 from parley.adapters import player as scripted
 from parley.adapters.memory import MemoryStore
-from parley.ports import Called, Ended, Order, Progress, TurnEvent
+from parley.ports import Called, Ended, Order, Progress, TurnEvent, Waiting
 from parley.workflow.claims import refuse_at
 from simulator.disk import SimDisk
 from simulator.world import Fuse, Schedule
@@ -128,10 +128,25 @@ class SimTurns:
                 ok = not text and self.disk.write(order.site.workspace, effect.path, effect.text)
             elif isinstance(effect, scripted.Shell):
                 self.disk.run(order.site.workspace, effect.command)
+            if self.chance("provider fails"):
+                delay += self._trouble(actor)
             name = type(effect).__name__.lower()
             tool = name if isinstance(effect, scripted.Shell) else ""
             self._events.append(Progress(order.job, order.turn, name, tool, tool))
             self.schedule.after(delay, lambda: self._go_on(actor, scripted.Reply(ok, text, {}), tool))
+
+    def _trouble(self, actor: Actor) -> float:
+        """The provider fails for a while: the turn waits, and goes on; how long that takes."""
+        job, turn = actor.order.job, actor.order.turn
+        seconds = self.rng.random() * 5
+        self._events.append(Waiting(job, turn, "the API is down (502)", self.schedule.clock.now() + seconds))
+
+        def over() -> None:
+            if actor.alive and not self.over:
+                self._events.append(Waiting(job, turn))
+
+        self.schedule.after(seconds, over)
+        return seconds
 
     def _go_on(self, actor: Actor, reply: scripted.Reply, tool: str) -> None:
         if tool and actor.alive and not self.over:
@@ -144,6 +159,8 @@ class SimTurns:
         ending: scripted.Ending | None = None,
         fault: str = "",
         remembered: Mapping[str, Any] | None = None,
+        *,
+        overtime: bool = False,
     ) -> None:
         actor.alive = False
         order = actor.order
@@ -157,6 +174,7 @@ class SimTurns:
             {"turns": 1.0, **(ending.usage if ending else {})},
             fault,
             remembered=json.dumps(remembered, sort_keys=True) if remembered else "",
+            overtime=overtime,
         )
         self._events.append(ended)
         if self.chance("doubled end"):
@@ -179,7 +197,7 @@ class SimTurns:
 
     def _expire(self, actor: Actor) -> None:
         if actor.alive and not self.over:
-            self._end(actor, fault="it took too long")
+            self._end(actor, fault="it took too long", overtime=True)
 
     def cancel(self, job: str, turn: str) -> None:
         """End a turn: nothing of it happens after this."""

@@ -21,7 +21,7 @@ from parley.engine.attention import needs
 from parley.engine.audit import audit
 from parley.engine.budgets import day_of
 from parley.engine.engine import Engine
-from parley.engine.holds import STALL
+from parley.engine.holds import STALL, wait_of
 from parley.engine.projections import Present, soup_of
 from parley.engine.roster import charter_of
 from parley.engine.signs import stalls
@@ -345,6 +345,7 @@ class Simulation:
             raise Failed(self.seed, law)
         self.judge_inputs()
         self.judge_stalls(soup)
+        self.judge_waits(soup)
         state = json.loads(self.disk.records[JOB, "state.json"])
         report = audit(store, JOB, state["head"], self.rules)
         if not report.ok:
@@ -419,6 +420,13 @@ class Simulation:
         lost = [row for row in self.outside.inputs(JOB, waiting=False) if not row.taken or not row.note]
         if lost:
             raise Failed(self.seed, f"input {lost[0].number} ({lost[0].kind}) was lost")
+
+    def judge_waits(self, soup: Soup) -> None:
+        """Nobody is said to wait for a provider within a turn that is over."""
+        for hold in soup.of(Hold):
+            wait, run = wait_of(hold.cause), soup.get(Run, hold.thread)
+            if wait is not None and wait.turn and (run is None or run.turn != wait.turn):
+                raise Failed(self.seed, f"{hold.thread} is said to wait in turn {wait.turn}, which is over")
 
     def judge_stalls(self, soup: Soup) -> None:
         """Nobody is called stalled who is not at work, or who was silent for less than the limit."""

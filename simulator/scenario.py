@@ -52,6 +52,7 @@ def scenario(rng: Random) -> Scenario:
         else {
             "agent dies": rng.choice((0.0, 0.0, 0.05, 0.25)),
             "agent stalls": rng.choice((0.0, 0.0, 0.05)),
+            "provider fails": rng.choice((0.0, 0.0, 0.1)),
             "doubled end": 0.1,
             "late call": 0.2,
             "lost lock": rng.choice((0.0, 0.02)),

@@ -291,6 +291,11 @@ class Order(NamedTuple):
     skill: str = ""  # the phase skill that a lead follows
     host: str = ""
 
+    @property
+    def overran(self) -> str:
+        """How the turn is lost where it takes longer than it may."""
+        return f"it took longer than {self.time_limit_seconds:g} s"
+
 
 @dataclass(frozen=True, slots=True)
 class Called:
@@ -321,6 +326,16 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """The turn waits for its provider: why, and when it tries again. No reason: it goes on. Its clock stands still."""
+
+    job: str
+    turn: str
+    reason: str = ""
+    until: float = 0.0  # in seconds since the epoch
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """A turn is over, every process of it gone. `fault` is empty, or says how the agent was lost."""
 
@@ -337,9 +352,10 @@ class Ended:
     unconfined: bool = False  # the agent could not be confined and was not started: the job is interrupted
     parked_seconds: float = 0.0  # the turn was lost to a limit of the provider's: it may be tried again after this
     remembered: str = ""  # by an agent that played its own death: the handle that its next try goes on from
+    overtime: bool = False  # it reached its time limit: its files stay, and its session as far as `handle` says
 
 
-TurnEvent = Called | Progress | Ended
+TurnEvent = Called | Progress | Waiting | Ended
 
 
 class Turns(Protocol):
@@ -381,6 +397,12 @@ class Runner(Protocol):
 
     def cancel(self, job: str, turn: str) -> None:
         """End a turn and all its processes, before this returns. Nothing of it is told afterwards."""
+
+    def wrap_up(self, job: str, turn: str) -> bool:
+        """A turn's time is over: ask its agent to come to an end. False if this agent can't be asked."""
+
+    def stop(self, job: str, turn: str) -> bool:
+        """End a turn where it is, and soon tell its Ended as overtime. False if this runner can't: cancel it."""
 
     def rest(self, job: str) -> None:
         """End what is kept ready of a job between its turns."""
@@ -558,27 +580,6 @@ class Files(Protocol):
 
     def home(self, job: str) -> Path:
         """Where the job's files lie."""
-
-
-# ---- telling the human ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something to tell the human wherever they are. What has an id already told of is not told again."""
-
-    id: str
-    job: str
-    occasion: str  # needs, done
-    title: str
-    text: str
-
-
-class Notices(Protocol):
-    """Takes notices to the human. Nothing waits for it, and it never raises: no job depends on a service."""
-
-    def tell(self, notice: Notice) -> None:
-        """Send a notice, unless one of this job and id was sent before, by whatever process."""
 
 
 class Clock(Protocol):

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from tests.apis.script import (
     ALWAYS,
+    Cut,
     Drop,
     Malformed,
     Say,
@@ -69,7 +70,7 @@ def too_long(times: int = ALWAYS) -> Fail:
     return Fail(400, "prompt is too long: 212345 tokens > 200000 maximum", times=times)
 
 
-Trouble = Fail | Drop | Malformed | Slow
+Trouble = Fail | Drop | Cut | Malformed | Slow
 Block = Say | Use | Together | Trouble
 
 
@@ -327,6 +328,9 @@ class _Handler(ScriptedHandler):
                         self._begin(usage or Usage())
                     self.abort()
                     return
+                case Cut():
+                    self._stream(request, step.blocks, usage, cut=True)
+                    return
                 case Malformed() if not request.document.get("stream"):
                     self._send(200, b'{"type": "message", "content": [')
                     return
@@ -382,7 +386,13 @@ class _Handler(ScriptedHandler):
         self.event("message_start", {"message": _message(model, [], None, usage.document() | {"output_tokens": 1})})
 
     def _stream(
-        self, request: Request, blocks: Sequence[Say | Use], usage: Usage | None, *, begun: bool = False
+        self,
+        request: Request,
+        blocks: Sequence[Say | Use],
+        usage: Usage | None,
+        *,
+        begun: bool = False,
+        cut: bool = False,
     ) -> None:
         reckoned = usage or Usage(input_tokens=len(request.body) // 4)
         model = str(request.document.get("model", ""))
@@ -402,6 +412,9 @@ class _Handler(ScriptedHandler):
             self.event("content_block_start", {"index": index, "content_block": start})
             self.event("content_block_delta", {"index": index, "delta": delta})
             self.event("content_block_stop", {"index": index})
+        if cut:
+            self.abort()
+            return
         ending = {"delta": {"stop_reason": reason, "stop_sequence": None}, "usage": reckoned.document()}
         self.event("message_delta", ending)
         self.event("message_stop", {})

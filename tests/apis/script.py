@@ -61,6 +61,13 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """The connection breaks behind all that a response says, before the events that end it."""
+
+    times: int = ALWAYS
+
+
+@dataclass(frozen=True)
 class Malformed:
     """A response with an event that is no JSON."""
 
@@ -160,15 +167,25 @@ class ScriptedAPI:
         self._spent: Counter[tuple[object, ...]] = Counter()
         self._lock = threading.Lock()
         self.closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler)
+        self._listen(0)
+        self.port = int(self._server.server_address[1])  # where it listens
+
+    def _listen(self, port: int) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self.handler)
         self._server.daemon_threads = True
         self._server.api = self  # type: ignore[attr-defined]  # how the handler finds the script
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.server_address[1])
+    def go(self) -> None:
+        """Listen no more: whoever connects is refused."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def come_back(self) -> None:
+        """Listen again, in the same place."""
+        self._listen(self.port)
+        self._thread.start()
 
     @property
     def url(self) -> str:
@@ -183,9 +200,7 @@ class ScriptedAPI:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.go()
 
     def trouble(self, step: Step, place: tuple[object, ...]) -> list[Trouble]:
         """What goes wrong this time; spent when it is taken."""

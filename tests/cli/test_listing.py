@@ -9,14 +9,14 @@ import pytest
 from tests.cli.home import APPROVES, LEADS, Home
 
 LISTED = {
-    "id", "request", "state", "phase", "status", "visit", "backtracks", "needs_human", "stalled", "paused", "owned",
-    "agent", "decider", "created", "updated", "seconds", "threads", "cost",
+    "id", "request", "state", "phase", "status", "visit", "backtracks", "needs_human", "stalled", "waits", "paused",
+    "owned", "agent", "decider", "created", "updated", "seconds", "threads", "cost",
 }  # fmt: skip
 SHOWN = LISTED | {
     "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery",
     "exits", "situations", "abandoned", "answers", "budget",
 }  # fmt: skip
-THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "mail", "workspace"}
+THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "waits", "mail", "workspace"}
 QUESTION = {
     "id", "job", "state", "kind", "artifact", "asker", "thread", "workspace", "time", "text", "body", "backtracks",
 }  # fmt: skip

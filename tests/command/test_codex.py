@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from parley.adapters.command import codex
 from parley.config import BoundarySettings
-from parley.ports import Called
+from parley.ports import Called, Ended, Waiting
 from tests.apis.responses import Block, Fail, ResponsesAPI, Script, Turn, rate_limited, too_long
 from tests.apis.script import Drop, Malformed, Say, Slow, Use
 from tests.command.stage import Stage
@@ -150,17 +151,15 @@ def test_a_refused_call_reaches_the_model(stage: Make, serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble, fault, parked",
+    "trouble, fault",
     [
-        (rate_limited(1), "429 Too Many Requests", 1.0),
-        (Fail(503, "overloaded", code="server_is_overloaded"), "at capacity", 60.0),
-        (too_long(), "context window", 0.0),
-        (Fail(401, "Incorrect API key provided.", code="invalid_api_key"), "Incorrect API key provided", 0.0),
+        (too_long(), "context window"),
+        (Fail(401, "Incorrect API key provided.", code="invalid_api_key"), "Incorrect API key provided"),
     ],
-    ids=["rate limit", "overloaded", "context too long", "no authentication"],
+    ids=["context too long", "no authentication"],
 )
 def test_what_the_api_will_not_do_is_a_fault_in_codex_own_words(
-    stage: Make, serve: Serve, trouble: Block, fault: str, parked: float
+    stage: Make, serve: Serve, trouble: Block, fault: str
 ) -> None:
     api = serve({"coder": [Turn("go", [trouble, Say("never")])]})
     here = stage(settings(api))
@@ -168,7 +167,7 @@ def test_what_the_api_will_not_do_is_a_fault_in_codex_own_words(
     ended = here.play(here.order("codex", "go"))
 
     assert fault in ended.fault
-    assert ended.parked_seconds == parked
+    assert ended.parked_seconds == 0.0
     assert "\n" not in ended.fault
 
 
@@ -186,14 +185,21 @@ def test_codex_gets_over_what_passes(stage: Make, serve: Serve, trouble: Block) 
     assert (ended.fault, ended.text) == ("", "in the end")
 
 
-def test_codex_does_not_hold_its_turn_while_a_limit_lasts(stage: Make, serve: Serve) -> None:
+def test_codex_waits_while_a_limit_lasts_and_is_ended_at_once(stage: Make, serve: Serve) -> None:
     api = serve({"coder": [Turn("go", [rate_limited(3600), Say("never")])]})
-    here = stage(settings(api), patience_seconds=0.3)
+    here = stage(settings(api))
+    order = here.order("codex", "go")
+    here.start(order)
+    while not isinstance(event := here.next(), Waiting):
+        assert not isinstance(event, Ended)
 
-    ended = here.play(here.order("codex", "go"))
+    begun = time.monotonic()
+    here.runner.cancel(order.job, order.turn)
 
-    assert ended.fault == "it waits for a limit of its provider's"
-    assert ended.parked_seconds == 3600.0
+    assert event.reason == "a rate limit is reached (429)"
+    assert 3500 < event.until - time.time() < 3700
+    assert time.monotonic() - begun < 5.0
+    assert len(api.requests) == 1
 
 
 def test_a_role_too_long_for_a_command_line_is_read_from_its_file(stage: Make, serve: Serve) -> None:

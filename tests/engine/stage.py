@@ -28,18 +28,19 @@ from parley.engine.records import answered, state_document
 from parley.engine.roster import charter_of, roles
 from parley.engine.stand_in import answer_key
 from parley.engine.world import Silence, World
+from parley.notices import Notices
 from parley.ports import (
     Called,
     Ended,
     JobRow,
     Kept,
     MessageRow,
-    Notices,
     Order,
     OverQuota,
     Scope,
     StepRow,
     TurnEvent,
+    Waiting,
 )
 from simulator.agents import SimTurns
 from simulator.disk import SimDisk, SimFiles, SimWorkspace
@@ -403,12 +404,18 @@ class Stage:
         self.turns.injected.append(Ended(JOB, order.turn, order.epoch if epoch is None else epoch, text))
         return self
 
-    def fail(self, agent: str, fault: str, *, hard: bool = False, parked_seconds: float = 0.0) -> Stage:
+    def waits(self, agent: str, reason: str, seconds: float = 0.0) -> Stage:
+        """An agent's present turn waits for its provider, or goes on, as its runner tells."""
+        until = self.clock.now() + seconds if reason else 0.0
+        self.turns.injected.append(Waiting(JOB, self.order(agent).turn, reason, until))
+        self.crank()
+        return self
+
+    def fail(self, agent: str, fault: str, **more: Any) -> Stage:
         """End an agent's present turn as lost, as its runner would."""
         order = self.order(agent)
         self.turns.running.pop((JOB, order.turn)).alive = False
-        ended = Ended(JOB, order.turn, order.epoch, fault=fault, hard=hard, parked_seconds=parked_seconds)
-        self.turns.injected.append(ended)
+        self.turns.injected.append(Ended(JOB, order.turn, order.epoch, fault=fault, **more))
         self.crank()
         return self
 

@@ -8,6 +8,7 @@ import pytest
 
 from parley.core.terms import AskHuman, Crashed, Hold
 from parley.engine.chronicle import Follower
+from parley.engine.exits import situations
 from parley.engine.names import handle_after, handle_of, handle_slot
 from parley.engine.projections import Present
 from parley.engine.session import Pause, _rest
@@ -38,6 +39,96 @@ DONE = EXECUTE[1]
 LIMIT = "a rate limit is reached (429)"
 
 
+# ---- a provider that fails within a turn -----------------------------------------------------------
+
+DOWN = "the API is down (502)"
+
+
+def waiting(stage: Stage) -> list[str]:
+    present = Present(stage.outside, JOB)
+    return [f"{thread.agent} {thread.state} {thread.waits.reason}" for thread in present.threads() if thread.waits]
+
+
+def test_a_turn_that_waits_keeps_all_that_it_has_and_is_shown() -> None:
+    stage = parked()
+    token = stage.order("coder").token
+
+    stage.waits("coder", DOWN, 30)
+
+    assert waiting(stage) == [f"coder waiting {DOWN}"]
+    assert situations(Present(stage.outside, JOB))[0].kind == "parked"
+    stage.waits("coder", DOWN, 60).waits("coder", "")
+    assert waiting(stage) == []
+    stage.run()
+    assert stage.state == "DONE"
+    assert (stage.started("coder"), stage.order("coder").token) == (1, token)
+    assert (stage.fired("hold"), stage.fired("release"), stage.fired("recover")) == (2, 2, 0)
+    log = [event.text for event in Follower(stage.outside, JOB).read()]
+    assert [text for text in log if text.startswith("coder ")] == [
+        f"coder retries in 30 s: {DOWN}",
+        f"coder retries in 60 s: {DOWN}",
+        "coder goes on",
+    ]
+
+
+def test_who_waits_is_neither_stalled_nor_at_work() -> None:
+    stage = Stage(
+        book(execute=[GIVES, TAKES, DONE], human=YES, coder=[on("look", sleep(4000), say("seen"))]),
+        time_limit_seconds=9000,
+        budget={"job": {"minutes": 600}},
+    ).running("coder")
+
+    stage.waits("coder", DOWN, 30).wait(1000)
+
+    assert stage.fired("hold") == 1
+    assert stage.live.busy_since is None
+    stage.waits("coder", "")
+    assert stage.live.busy_since is not None
+
+
+@pytest.mark.parametrize("how", ["withdraw", "interrupt", "kill", "pause"])
+def test_whoever_waits_can_be_ended_redirected_and_lost_like_any_other(how: str) -> None:
+    stage = parked().waits("coder", DOWN, 3600)
+    if how == "withdraw":
+        stage.withdraw().run()
+        assert stage.state == "WITHDRAWN"
+    elif how == "interrupt":
+        stage.intervene("look", stage.order("coder").thread, now=True).until(lambda s: s.fired("interrupt"))
+        assert stage.busy("coder")
+    elif how == "pause":
+        stage.pause().crank()
+        assert waiting(stage) == [f"coder waiting {DOWN}"]
+        stage.resume().crank()
+        stage.waits("coder", "")
+    else:
+        stage.kill()
+        stage.adopt()
+        assert (stage.fired("recover"), stage.started("coder")) == (1, 2)
+    assert waiting(stage) == []
+    assert not [hold for hold in stage.soup.of(Hold) if hold.cause.startswith("wait ")]
+
+
+def test_a_turn_over_its_time_keeps_its_files_and_its_session() -> None:
+    coder = [on("look", write("half.txt", "half"), sleep(5), say("seen"))]
+    stage = Stage(book(execute=[GIVES, TAKES, DONE], human=YES, coder=coder)).sleeping("coder")
+    thread, handle = stage.order("coder").thread, json.dumps({"opened": {}, "used": []})
+
+    stage.fail("coder", "it took longer than 60 s", overtime=True, handle=handle)
+
+    assert stage.fired("recover") == 1
+    assert len(stage.soup.of(Crashed)) == 1
+    assert stage.order("coder").handle == handle
+    assert stage.told("coder")[1] == (
+        "look\n\n[RECOVERED] Your last turn on this message was ended: it took longer than 60 s."
+        " Its files are as you left them; go on from there."
+    )
+    assert stage.disk.work[JOB, thread]["half.txt"] == "half"
+    stage.kill()
+    stage.adopt()
+    assert stage.disk.work[JOB, thread]["half.txt"] == "half"
+    assert stage.order("coder").handle == handle
+
+
 # ---- a provider's limit ----------------------------------------------------------------------------
 
 
@@ -55,7 +146,7 @@ def test_a_parked_turn_waits_and_goes_on_without_a_strike() -> None:
         assert (stage.started("coder"), stage.busy("coder")) == (tries, False)
         assert len(stage.soup.of(Hold)) == 1
         (doing,) = {t.doing for t in Present(stage.outside, JOB).threads() if t.agent == "coder"}
-        assert doing.startswith("waits for its provider until ")
+        assert doing.endswith(f": {LIMIT}")
         stage.wait(2)
         assert stage.busy("coder")
     stage.run()
@@ -65,7 +156,8 @@ def test_a_parked_turn_waits_and_goes_on_without_a_strike() -> None:
     assert (stage.fired("strike"), stage.fired("give-up"), stage.fired("pending")) == (0, 0, 0)
     assert not stage.soup.of(Crashed)
     log = [event.text for event in Follower(stage.outside, JOB).read()]
-    assert any(text.startswith("dispatch:") and text.endswith("waits for its provider") for text in log)
+    assert f"coder retries in 30 s: {LIMIT}" in log
+    assert "coder goes on" in log
     assert any(LIMIT in text and "it is tried again" in text for text in log)
 
 

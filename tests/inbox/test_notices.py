@@ -19,7 +19,7 @@ from parley.core.terms import AskHuman
 from parley.engine.engine import Engine
 from parley.engine.herald import WORDS, Herald
 from parley.engine.redaction import Secrets
-from parley.ports import Notice
+from parley.notices import Notice
 from parley_cfa import installation
 from tests.cli.home import LEADS, Home, wait_for
 from tests.engine.stage import JOB, Stage, always, asserts, book, on, write

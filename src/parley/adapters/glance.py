@@ -26,6 +26,7 @@ class Glimpse(NamedTuple):
     held: int
     stalled: int = 0  # instances that show no sign of life, as long as somebody works on the job
     alarms: int = 0  # those of them that count among what waits for the human
+    waits: tuple[str, ...] = ()  # why instances wait for their provider: the causes of those holds
 
 
 def glance(home: Path) -> list[Glimpse]:
@@ -38,9 +39,24 @@ def glance(home: Path) -> list[Glimpse]:
             raise sqlite3.DatabaseError("it has another schema")
         connection.execute("PRAGMA query_only = ON")
         query = queries.partition("-- name: glance_jobs\n")[2].partition("-- name: ")[0]
-        return [Glimpse(*row) for row in connection.execute(query)]
+        return [_glimpse(*row) for row in connection.execute(query)]
     finally:
         connection.close()
+
+
+def _glimpse(
+    job: str, request: str, updated: float, state: str, backtracks: int, waiting: int, holds: int, slots: str | None
+) -> Glimpse:
+    return Glimpse(job, request, updated, state, backtracks, waiting, holds, *held(slots or ""))
+
+
+def held(slots: str) -> tuple[int, int, tuple[str, ...]]:
+    """What the slots of a job's holds, a line each, say: how many are stalled, alarms among them, and who waits."""
+    found = [slot.split(" ", 2) for slot in slots.splitlines()]
+    causes = [(place[1], place[2]) for place in found if len(place) == 3]  # noqa: PLR2004 - `hold`, a thread, a cause
+    stalled = [thread for thread, cause in causes if cause.startswith("stall ")]
+    alarms = sum(not thread.startswith("dispatch:") for thread in stalled)
+    return len(stalled), alarms, tuple(cause for _, cause in causes if cause.startswith(("wait ", "limit ")))
 
 
 def is_owned(home: Path, job: str) -> bool:

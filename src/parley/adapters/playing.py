@@ -67,6 +67,14 @@ class Playing:
                 found.caged.kill()
         cast("threading.Thread", found.thread).join()
 
+    def wrap_up(self, job: str, turn: str) -> bool:
+        """A scripted agent plays what it is given: it can't be asked."""
+        return False
+
+    def stop(self, job: str, turn: str) -> bool:
+        """There is no session to be kept: it is cancelled."""
+        return False
+
     def rest(self, job: str) -> None:
         """Nothing is kept ready."""
 

@@ -453,8 +453,6 @@ SELECT number, txn, sender, sender_thread, agent, thread, seq, key, time, body, 
 SELECT j.job, substr(c.request, 1, 400), j.updated, j.state, j.backtracks,
     j.needs_human - (SELECT count(*) FROM inputs i WHERE i.job = j.job AND i.taken = 0 AND i.kind = 'answer'),
     j.held,
-    (SELECT count(*) FROM molecules m WHERE m.job = j.serial AND m.slot >= 'hold ' AND m.slot < 'hold!'
-        AND m.slot LIKE 'hold % stall %'),
-    (SELECT count(*) FROM molecules m WHERE m.job = j.serial AND m.slot >= 'hold ' AND m.slot < 'hold!'
-        AND m.slot LIKE 'hold % stall %' AND m.slot NOT LIKE 'hold dispatch:%')
+    (SELECT group_concat(m.slot, char(10)) FROM molecules m WHERE m.job = j.serial
+        AND m.slot >= 'hold ' AND m.slot < 'hold!')
 FROM jobs j JOIN charters c ON c.job = j.job ORDER BY j.created, j.job

@@ -9,7 +9,7 @@ from typing import Any
 
 from parley.core.terms import HUMAN, ORCHESTRATOR, PROXY, Hold, thread_kind
 from parley.engine.budgets import Line, is_spent, name_of
-from parley.engine.holds import LIMIT
+from parley.engine.holds import Wait, wait_of
 from parley.engine.projections import Abandoned, abandoned_by, moment
 from parley.engine.signs import is_stall, since
 from parley.engine.texts import excerpt
@@ -47,6 +47,7 @@ class Event:
             "thread": self.thread,
             "number": self.number,
             "text": self.text,
+            "waits": self.about.get("waits"),
         }
 
 
@@ -68,7 +69,7 @@ class Follower:
         # Steps first: a message that is committed between the two reads is then simply read, never missed.
         for step in self.store.steps(self.job, self.step):
             self.step = step.number
-            if step.rule in _TOLD and (step.rule != "withdraw" or step.who == HUMAN):
+            if step.rule in _TOLD and (step.rule != "withdraw" or step.who == HUMAN) and not _waits_on(step):
                 event = _step_event(step)
                 if step.rule == "interrupt":
                     event = _interrupted(event, abandoned_by(self.store, self.job, step))
@@ -100,8 +101,10 @@ def _step_event(step: StepRow) -> Event:
         cause = json.loads(step.choice) if step.choice else ""
         if is_stall(Hold(thread, cause)):
             return _stall_event(step, thread, since(Hold(thread, cause)))
+        if (wait := wait_of(cause)) is not None:
+            return _wait_event(step, thread, wait)
         whose = f"{thread} " if thread_kind(thread) != "job" else ""
-        waits = "waits for its provider" if cause.startswith(LIMIT) else "waits for your word" if whose else "paused"
+        waits = "waits for your word" if whose else "paused"
         text = f"{whose}goes on" if step.rule == "release" else f"{whose}{waits}"
         if is_spent(Hold(thread, cause)):
             text, about = _budget_words(Hold(thread, cause), released=step.rule == "release"), {"budget": cause}
@@ -121,6 +124,20 @@ def _step_event(step: StepRow) -> Event:
 def _interrupted(event: Event, cut: Abandoned) -> Event:
     text = f"{event.text}; turn {cut.turn} is abandoned, which was about: {cut.message}"
     return replace(event, text=text, about={"abandoned": cut.turn})
+
+
+def _waits_on(step: StepRow) -> bool:
+    """Whether a release says nothing new: what waited within its turn waits again, or its turn is over."""
+    wait = wait_of(json.loads(step.choice)) if step.rule == "release" and step.choice else None
+    return wait is not None and bool(wait.turn) and not step.extra
+
+
+def _wait_event(step: StepRow, thread: str, wait: Wait) -> Event:
+    """That an instance waits for its provider, or goes on."""
+    held = step.rule == "hold"
+    text = f"{wait.agent} {wait.words(step.time)}" if held else f"{wait.agent} goes on"
+    about = {"waits": wait.document() if held else None, "agent": wait.agent}
+    return Event(step.time, step.rule, step.who, "", thread, thread, text, step.number, about)
 
 
 def _stall_event(step: StepRow, thread: str, last: float) -> Event:

@@ -63,6 +63,8 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
         park(live, world, turn, event)
     elif event.unconfined:
         interrupt(live, world, turn, event)
+    elif event.overtime:
+        _end_overdue(live, world, turn, event)
     elif event.fault:
         left = {**confined(turn, event), **spending.left_by(turn)}
         if event.remembered:
@@ -74,6 +76,29 @@ def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
     else:
         _end_agent(live, world, turn, event)
     return turn
+
+
+def _end_overdue(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
+    """A turn reached its time limit. It is lost like any other, but its files and its session stay where they are."""
+    left = {**confined(turn, event), **spending.left_by(turn)}
+    if turn.agent != PROXY:
+        workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
+        try:
+            kept = _keep_tree(live, world, turn, led_by(live.soup, turn.thread), workspace)
+        except WorkspaceError as trouble:
+            lose(live, world, turn, f"{event.fault}; {trouble}", left)
+            live.remarks[turn.agent, turn.thread] = texts.did_not_count(str(trouble))
+            return
+        live.keep(tree_slot(workspace), kept.tree)
+        left["tree"] = kept.tree
+        if kept.left_out:
+            left["left_out"] = list(kept.left_out)
+            live.remarks[turn.agent, turn.thread] = texts.left_out(kept.left_out)
+    if event.handle:
+        left["handle"] = event.handle
+        _keep_handle(live, turn, event.handle)
+    lose(live, world, turn, event.fault, left, kept=True)
+    live.overran[turn.agent, turn.thread] = event.fault
 
 
 # ---- the proxy's turn ----------------------------------------------------------------------------

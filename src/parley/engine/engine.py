@@ -37,6 +37,7 @@ from parley.engine import (
     spending,
     stand_in,
     texts,
+    waits,
 )
 from parley.engine.budgets import Line, Tally, day_of
 from parley.engine.calls import call, may_ask
@@ -59,7 +60,7 @@ from parley.engine.reports import owned, scope_of
 from parley.engine.roster import CODE, charter_of, time_limit
 from parley.engine.turn import Turn
 from parley.engine.world import World
-from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent
+from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent, Waiting
 from parley.workflow.terms import EXECUTOR, GROUP
 
 LINES_BUFFERED = 4096
@@ -255,6 +256,9 @@ class Engine:
             over = ',"over":true' if event.over else ""
             used = f',"tool":{quote(event.tool)},"use":{quote(event.use)}{over}' if event.tool else ""
             self._log(live, turn, "progress", self._clean(f'"text":{quote(event.text)}{used}'))
+        elif isinstance(event, Waiting):
+            liveness.hear(live, self.world, turn, event, self._pulse)
+            self._log(live, turn, *waits.hear(live, self.world, turn, event))
         else:
             self._ended(live, event)
 
@@ -342,6 +346,7 @@ class Engine:
                 terminate(live, self.world, live.dying[0])
             if live.parked:
                 liveness.relieve(live, self.world)
+                waits.relieve(live, self.world)
             if own in ready:  # it goes first: an outcome is weighed before its lead is woken for anything else
                 del ready[own]
                 self._rouse(live, *own)
@@ -496,7 +501,8 @@ class Engine:
         row = message(live, self.world, turn.message)
         live.bodies.pop(turn.message, None)
         told = f"\n\n{told}" if reader and (told := briefing(live, self.world, turn)) else ""
-        text = texts.recovered(f"{row.body}{told}", discarded(live, turn.agent, turn.thread))
+        overran = live.overran.pop((turn.agent, turn.thread), "")
+        text = texts.recovered(f"{row.body}{told}", discarded(live, turn.agent, turn.thread), overran)
         calls = texts.called_for(record, row.body, live.row.request) if led is not None else ""
         for remark in (live.remarks.pop((turn.agent, turn.thread), ""), brought, calls):
             text = f"{text}\n\n{remark}" if remark else text

@@ -6,6 +6,7 @@ Pure over a job's present. Every live job is in at least one situation, and ever
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ from parley.core.terms import (
 )
 from parley.engine.attention import BUDGET, Exit, exits_of, ways_on
 from parley.engine.budgets import remedies
-from parley.engine.holds import DIALOG, LIMIT, PAUSE, kind_of, rest_of
+from parley.engine.holds import DIALOG, PAUSE, kind_of, rest_of, wait_on
 from parley.engine.names import number_of
 from parley.engine.projections import TERMINAL, Present, moment
 from parley.engine.signs import is_stall, since, stall_of
@@ -132,8 +133,8 @@ def _instance(present: Present, surface: Surface) -> Iterator[Situation]:
     yield from _conflicts(present, surface, mailbox)
     if soup.get(Run, thread, agent) is not None:
         yield _at_work(present, surface)
-    elif held is not None and kind_of(held) == LIMIT:
-        words = f"{name} waits for its provider until {moment(float(rest_of(held)))}, and goes on by itself"
+    elif (wait := wait_on(soup, thread)) is not None:
+        words = f"{name} {wait.words(time.time())}"
         yield Situation("parked", thread, words, (_look(present), _end(present, thread)))
     elif held is not None and kind_of(held) == DIALOG:
         question = rest_of(held)
@@ -160,6 +161,9 @@ def _at_work(present: Present, surface: Surface) -> Situation:
     if not present.owned:
         words = f"{name} lost its turn with the process that ran it; it is tried again"
         return Situation("running", thread, words, (_resume(present), _end(present, thread)))
+    if (waits := wait_on(present.soup, thread)) is not None:
+        ways = (_look(present), *_redirect(present, surface), _end(present, thread))
+        return Situation("parked", thread, f"{name} {waits.words(time.time())}", ways)
     hold = stall_of(present.soup, thread)
     wait = Exit("wait: its turn has a time limit", f"parley tree {present.job}")
     if hold is not None:

@@ -14,7 +14,7 @@ from parley.engine.budgets import Line
 from parley.engine.live import LiveJob
 from parley.engine.texts import excerpt
 from parley.engine.world import Silence, World
-from parley.ports import Notice
+from parley.notices import Notice
 
 NEEDS, DONE = "needs", "done"
 WORDS = 120  # characters of what somebody else wrote

@@ -85,6 +85,7 @@ class LiveJob:
         self.dying: list[str] = []  # threads to be terminated
         self.stopped: list[str] = []  # turns whose Run was consumed: to be cancelled
         self.lost: dict[tuple[str, str], list[str]] = {}  # calls that a lost turn had made
+        self.overran: dict[tuple[str, str], str] = {}  # whose last turn reached its time limit, and how it was lost
         self.remarks: dict[tuple[str, str], str] = {}  # what an instance is told with its next message
         self.spoilt: list[tuple[str, str]] = []  # workspaces that a lost turn may have written to, with that turn
         self.retired: list[str] = []  # workspaces that nobody works in any more

@@ -20,7 +20,7 @@ from parley.engine.roster import CODE
 from parley.engine.signs import cause_of, heard, stall_of, stalls, turn_of
 from parley.engine.turn import Turn
 from parley.engine.world import World
-from parley.ports import Called, Clock, Files, Progress
+from parley.ports import Called, Clock, Files, Progress, Waiting
 
 STALL_SECONDS = 300.0
 LOOK_SECONDS = 0.5  # between two looks at who is silent
@@ -71,12 +71,12 @@ def begin(turn: Turn, pulse: Pulse, now: float) -> None:
     turn.heard, turn.heard_at = pulse.time, now
 
 
-def hear(live: LiveJob, world: World, turn: Turn, event: Progress | Called, pulse: Pulse) -> None:
+def hear(live: LiveJob, world: World, turn: Turn, event: Progress | Called | Waiting, pulse: Pulse) -> None:
     """A sign of life. If it was missed, that is over."""
     turn.heard, turn.heard_at = pulse.time, world.clock.now()
     if isinstance(event, Called):
         turn.last = event.tool
-    else:
+    elif isinstance(event, Progress):
         if event.tool and event.over:
             turn.uses.pop(event.use, None)
         elif event.tool and len(turn.uses) < USES:
@@ -91,7 +91,12 @@ def look(live: LiveJob, world: World, pulse: Pulse) -> None:
     """See who has been silent for too long."""
     for turn in live.running.values():
         silent = pulse.time - turn.heard
-        if turn.heard < 0 or turn.uses or silent <= stall_seconds(live.settings, live.role(turn.agent, turn.thread)):
+        if (
+            turn.heard < 0
+            or turn.uses
+            or turn.waiting
+            or silent <= stall_seconds(live.settings, live.role(turn.agent, turn.thread))
+        ):
             continue
         if stall_of(live.soup, turn.thread) is None:
             _stall(live, world, turn, silent)

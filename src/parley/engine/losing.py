@@ -7,8 +7,8 @@ from typing import Any
 from parley.core.errors import Disabled
 from parley.core.job import HOPELESS
 from parley.core.terms import ORCHESTRATOR, Crashed, Hold, Mailbox, Surface, thread_kind
-from parley.engine import spending, texts
-from parley.engine.holds import LIMIT, kind_of, rest_of
+from parley.engine import spending, texts, waits
+from parley.engine.holds import LIMIT, Wait, kind_of, wait_of
 from parley.engine.live import LiveJob
 from parley.engine.records import dumps
 from parley.engine.reduce import fall_back
@@ -37,12 +37,20 @@ def stillborn(live: LiveJob, turn: Turn, failed: SetUpFailed) -> Ended:
 
 
 def lose(
-    live: LiveJob, world: World, turn: Turn, fault: str, more: dict[str, Any] | None = None, *, hopeless: bool = False
+    live: LiveJob,
+    world: World,
+    turn: Turn,
+    fault: str,
+    more: dict[str, Any] | None = None,
+    *,
+    hopeless: bool = False,
+    kept: bool = False,
 ) -> None:
-    """The agent died, or took too long: give its message back, or tell whoever dispatched it."""
+    """The agent died, or took too long: give its message back, or tell its dispatcher. `kept`: its files stay."""
     now = world.clock.now()
     live.lost[turn.agent, turn.thread] = turn.calls
-    live.put_back(turn)
+    if not kept:
+        live.put_back(turn)
     extra = dumps({"turn": turn.turn, "fault": texts.fit(fault), **(more or {})})
     if not hopeless:
         try:
@@ -82,7 +90,8 @@ def park(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     left = {**confined(turn, event), **spending.left_by(turn)}
     extra = dumps({"turn": turn.turn, "fault": texts.fit(event.fault), **left})
     live.fire("recover", turn.agent, turn.thread, choice="engine", who=ORCHESTRATOR, time=now, extra=extra)
-    live.fire("hold", turn.thread, choice=f"{LIMIT} {until!r}", who=ORCHESTRATOR, time=now)
+    wait = Wait(until, turn.agent, "", waits.reason_of(world, event.fault))
+    live.fire("hold", turn.thread, choice=wait.cause, who=ORCHESTRATOR, time=now)
 
 
 def is_parked(hold: Hold) -> bool:
@@ -100,7 +109,8 @@ def unpark(live: LiveJob, world: World) -> None:
     for hold in live.soup.of(Hold):
         if not is_parked(hold):
             continue
-        due, left = live.unparking.get(hold.thread), float(rest_of(hold)) - now
+        found = wait_of(hold.cause)
+        due, left = live.unparking.get(hold.thread), (found.until if found else now) - now
         if due <= passed if due is not None else not 0 < left <= LONGEST_PARKING_SECONDS:
             live.unparking.pop(hold.thread, None)
             live.fire("release", hold.thread, choice=hold.cause, who=ORCHESTRATOR, time=now)

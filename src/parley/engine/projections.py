@@ -35,7 +35,7 @@ from parley.core.terms import (
 )
 from parley.core.wire import decode
 from parley.engine.budgets import Line, is_spent, standing
-from parley.engine.holds import DIALOG, LIMIT, kind_of, rest_of
+from parley.engine.holds import DIALOG, Wait, kind_of, rest_of, wait_of, wait_on
 from parley.engine.names import BESIDE, number_of
 from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
@@ -65,6 +65,7 @@ class Thread:
     mail: int = 0
     workspace: str = ""
     last_progress: float = 0.0  # where it is at work: its last sign of life
+    waits: Wait | None = None  # for its provider, and until when
 
     def document(self) -> dict[str, Any]:
         """The thread as `--json` gives it."""
@@ -76,6 +77,7 @@ class Thread:
             "doing": self.doing,
             "since": self.since or None,
             "last_progress": self.last_progress or None,
+            "waits": self.waits.document() if self.waits else None,
             "mail": self.mail,
             "workspace": self.workspace,
         }
@@ -232,7 +234,7 @@ class Present:
             return self._at_work(base, run)
         held = soup.get(Hold, thread) if thread_kind(thread) != "job" else None
         if held is not None and not is_stall(held):
-            return replace(base, state="waiting", doing=_held_words(held))
+            return replace(base, state="waiting", doing=_held_words(held), waits=wait_of(held.cause))
         if soup.get(Send, thread, agent) or soup.get(AskQuestion, thread, agent):
             return replace(base, state="running", doing="sending")
         if thread_kind(thread) == "escalation":
@@ -258,6 +260,9 @@ class Present:
         base = replace(base, since=self.started(run.turn), turn=run.turn)
         if not self.owned:
             return replace(base, state="waiting", doing="nobody works on it", turn="")
+        wait = wait_on(self.soup, base.id)
+        if wait is not None:
+            return replace(base, state="waiting", doing=wait.words(time.time()), waits=wait)
         hold = stall_of(self.soup, base.id)
         if hold is None:
             return replace(base, state="running", doing="at work")
@@ -266,8 +271,8 @@ class Present:
 
 def _held_words(hold: Hold) -> str:
     """What an instance waits for that is held."""
-    if kind_of(hold) == LIMIT:
-        return f"waits for its provider until {moment(float(rest_of(hold)))}"
+    if (wait := wait_of(hold.cause)) is not None:
+        return wait.words(time.time())
     return f"waits for your word on question {rest_of(hold)}" if kind_of(hold) == DIALOG else f"is held: {hold.cause}"
 
 
@@ -282,6 +287,8 @@ def with_progress(present: Present, thread: Thread, files: Files) -> Thread:
         return thread
     told = heard(files.tail(present.job, stream_of(present.record, thread.id)), thread.turn)
     last = told.last or thread.since
+    if thread.waits is not None:
+        return replace(thread, doing=thread.waits.words(time.time()), last_progress=last)
     if thread.state == "stalled":
         did = f"; the last thing it did: {excerpt(told.said)}" if told.said else ""
         return replace(thread, doing=f"{thread.doing}{did}")

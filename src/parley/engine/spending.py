@@ -36,11 +36,11 @@ def count(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
 
 
 def clock(live: LiveJob, world: World) -> None:
-    """Count time at work: while any turn is out. Nobody's time is counted twice, and no waiting for the human."""
+    """Count time at work: while any turn is out that does not wait for its provider. No time is counted twice."""
     now = world.clock.monotonic()
     if live.busy_since is not None:
         live.worked_seconds += max(0.0, now - live.busy_since)
-    live.busy_since = now if live.running else None
+    live.busy_since = now if any(not turn.waiting for turn in live.running.values()) else None
 
 
 def left_by(turn: Turn) -> dict[str, Any]:

@@ -73,12 +73,13 @@ def stalled(agent: str, thread: str, since: float, silent: float, last: str) -> 
     )
 
 
-def recovered(text: str, discarded: Sequence[str]) -> str:
-    """A message that is given again, with what its lost turn had done of no effect."""
-    if not discarded:
-        return text
-    calls = "; ".join(discarded)
-    return f"{text}\n\n[RECOVERED] The last turn was lost; these calls of it were discarded: {calls}"
+def recovered(text: str, discarded: Sequence[str], overran: str = "") -> str:
+    """A message that is given again, with what its lost turn had done of no effect; `overran`: it took too long."""
+    calls = f"these calls of it were discarded: {'; '.join(discarded)}" if discarded else ""
+    if overran:
+        lost = f"Your last turn on this message was ended: {overran}. Its files are as you left them; go on from there"
+        return f"{text}\n\n[RECOVERED] {lost}{f', but {calls}' if calls else ''}."
+    return f"{text}\n\n[RECOVERED] The last turn was lost; {calls}" if calls else text
 
 
 def merged(agent: str, thread: str, merge: Merge) -> str:

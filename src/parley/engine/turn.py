@@ -39,6 +39,7 @@ class Turn:
     heard_at: float = 0.0  # the same as people tell time
     uses: dict[str, str] = field(default_factory=dict)  # the uses of tools that it is in, each with the tool's name
     last: str = ""  # the last thing that it did
+    waiting: bool = False  # for its provider: it can do nothing, and that is neither silence nor work
     day: str = ""  # on which it began, and its usage counts
     usage: dict[str, float] = field(default_factory=dict)  # what it used, once it is over
     design: Mapping[str, str] = field(default_factory=dict)  # of the workflow in force, as the turn found it

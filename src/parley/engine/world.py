@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from parley.decisions import Decisions
 from parley.engine.redaction import Secrets
-from parley.ports import Clock, Files, Ids, Notice, Notices, Store, Turns, Workspace
+from parley.notices import Notice, Notices
+from parley.ports import Clock, Files, Ids, Store, Turns, Workspace
 
 
 class Silence:

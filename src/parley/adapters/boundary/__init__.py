@@ -4,5 +4,18 @@ from parley.adapters.boundary.cage import UNCACHED, Attempt, Cage, NotHeld, Rout
 from parley.adapters.boundary.caged import Caged
 from parley.adapters.boundary.gateway import Request
 from parley.adapters.boundary.launch import Boundary
+from parley.adapters.boundary.patience import Care, Trouble
 
-__all__ = ["UNCACHED", "Attempt", "Boundary", "Cage", "Caged", "NotHeld", "Request", "Route", "Verdict"]
+__all__ = [
+    "UNCACHED",
+    "Attempt",
+    "Boundary",
+    "Cage",
+    "Caged",
+    "Care",
+    "NotHeld",
+    "Request",
+    "Route",
+    "Trouble",
+    "Verdict",
+]

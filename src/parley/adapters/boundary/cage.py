@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parley.adapters.boundary.patience import Care
 from parley.ports import Bind, BoundaryError, Site
 
 HOME = "/home/agent"
@@ -24,6 +25,7 @@ class Route:
     paths: tuple[str, ...] = ()  # what may be asked for upstream, exactly; with `*` at its end all that begins so
     hosts: tuple[str, ...] = ()  # host:port allowed for CONNECT
     methods: tuple[str, ...] = ("POST",)  # how it may be asked for
+    care: Care | None = None  # how requests are seen through trouble upstream; None: they fail as they come
 
 
 @dataclass(frozen=True, slots=True)

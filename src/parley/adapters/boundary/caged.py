@@ -68,6 +68,12 @@ class Caged:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._main or self.process.pid, signal.SIGCONT)
 
+    def ask_to_end(self) -> None:
+        """Ask the agent's main process to end, by SIGTERM."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._main or self.process.pid, signal.SIGTERM)
+
     def kill(self) -> int:
         """End all of it and wait until it is gone; the exit status. The pipes stay the caller's to close."""
         with self._lock:

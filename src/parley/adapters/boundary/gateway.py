@@ -14,11 +14,14 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from parley.adapters.boundary.cage import Route
-from parley.adapters.boundary.messages import Bad, Head, answer, read_head
-from parley.adapters.boundary.upstream import forward, parse_upstream, path_allowed
+from parley.adapters.boundary.delivery import Delivery, Means
+from parley.adapters.boundary.messages import Bad, Head, answer, body_length, read_head
+from parley.adapters.boundary.patience import Room, Standing, Troubles
+from parley.adapters.boundary.upstream import body_of, forward, parse_upstream, path_allowed
 
 CONNECTIONS = 64
 REMEMBERED = 1000
+HELD_BYTES = 64 << 20  # of requests and answers that one cage has held at a time; what is more is passed on as it comes
 HEAD_SECONDS = 60.0
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 900.0
@@ -36,10 +39,23 @@ class Request(NamedTuple):
 class Gateway:
     """Serves one cage until it is closed."""
 
-    def __init__(self, listener: socket.socket, route: Route, hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        route: Route,
+        hosts: Collection[str] = (),
+        standing: Standing | None = None,
+    ) -> None:
+        """`standing` is what this process knows of the route's upstream."""
         self._listener = listener
         self._route = route
         self._upstream = parse_upstream(route.upstream) if route.upstream else None
+        self._room = Room(HELD_BYTES)
+        self._means: Means | None = None
+        if self._upstream is not None and route.care is not None:
+            troubles = Troubles(route.care)
+            known = standing or Standing()
+            self._means = Means(self._upstream, route.headers, route.care, troubles, known, self._room, self)
         self._hosts = {host.lower() for host in (*route.hosts, *hosts)}
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -140,16 +156,21 @@ class Gateway:
             raise Bad(403, f"{head.method} {head.target[:200]} is not on the list of paths")
         if head.method not in self._route.methods:
             raise Bad(405, f"{head.method} is not a method that may be used here; use {', '.join(self._route.methods)}")
-        forward(
-            client,
-            head,
-            self._upstream,
-            self._route.headers,
-            lambda status, after: self._note(head, status, after),
-            self,
-        )
 
-    # what upstream.py needs to know: connections that end with the cage
+        def note(status: int, after: str) -> None:
+            self._note(head, status, after)
+
+        length = body_length(head)
+        if self._means is None or length is None or not self._room.take(length):
+            forward(client, head, self._upstream, self._route.headers, note, self)
+            return
+        try:
+            body = b"".join(body_of(client, head).exactly(length))
+            Delivery(client, head, body, self._means, note).run()
+        finally:
+            self._room.give(length)
+
+    # what upstream.py and delivery.py need to know: connections that end with the cage
 
     def keep(self, one: socket.socket) -> bool:
         """Let a connection end with this gateway."""

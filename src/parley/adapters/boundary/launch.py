@@ -32,6 +32,7 @@ from parley.adapters.boundary.caged import Caged
 from parley.adapters.boundary.calls import MACHINE
 from parley.adapters.boundary.canary import Canary
 from parley.adapters.boundary.gateway import Gateway
+from parley.adapters.boundary.patience import Standing
 from parley.adapters.boundary.spawner import Spawner, popen
 from parley.config import BoundarySettings
 from parley.ports import Bind, BoundaryError
@@ -60,6 +61,7 @@ class Boundary:
         self._canary: Canary | None = None
         self._spawner: Spawner | None = None
         self._known = links.Known()
+        self._standings: dict[str, Standing] = {}  # of the upstreams, by their URLs: what all cages know of them
 
     # ---- what callers need besides ---------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class Boundary:
             ours.settimeout(report.VERIFY_SECONDS)
             ours.sendall(bundle.pack(INSIDE, words))
             if cage.route is not None:
-                gateway = Gateway(_take_listener(ours), cage.route, self.settings.hosts)
+                gateway = self._gateway(_take_listener(ours), cage.route)
             verdict = report.judge(report.read(ours), canary.judge(token, cage.site.workspace), self.settings, self.uid)
             verdict = replace(
                 verdict,
@@ -150,6 +152,11 @@ class Boundary:
                 one.close()
             for place in files:
                 os.close(place)
+
+    def _gateway(self, listener: socket.socket, route: Route) -> Gateway:
+        with self._lock:
+            standing = self._standings.setdefault(route.upstream, Standing())
+        return Gateway(listener, route, self.settings.hosts, standing)
 
     def _connected(self, cage: Cage) -> Cage:
         """Where the user lists hosts, every cage has the way to them, and says so to its programs."""
@@ -280,7 +287,7 @@ class Boundary:
             there = f"127.0.0.1:{listener.getsockname()[1]}"
             environment = {name: value.replace(GATEWAY, there) for name, value in environment.items()}
             command = [word.replace(GATEWAY, there) for word in command]
-            gateway = Gateway(listener, cage.route, self.settings.hosts)
+            gateway = self._gateway(listener, cage.route)
         try:
             process = popen(command, environment, (), cage.site.workspace)
         except OSError as error:

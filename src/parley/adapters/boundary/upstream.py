@@ -8,6 +8,7 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -32,10 +33,22 @@ class Upstream(NamedTuple):
     port: int
     base: str
 
+    @property
+    def url(self) -> str:
+        """As people write it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        usual = self.port == (443 if self.secure else 80)
+        return f"{'https' if self.secure else 'http'}://{host}{'' if usual else f':{self.port}'}{self.base}"
 
-class _Keeper(Protocol):
-    def keep(self, one: socket.socket) -> bool: ...
-    def drop(self, one: socket.socket) -> None: ...
+
+class Keeper(Protocol):
+    """Whoever ends connections together with the cage."""
+
+    def keep(self, one: socket.socket) -> bool:
+        """Let a connection end with the cage; False if there are too many."""
+
+    def drop(self, one: socket.socket) -> None:
+        """A connection is over."""
 
 
 def parse_upstream(url: str) -> Upstream:
@@ -64,31 +77,41 @@ def forward(
     upstream: Upstream,
     secrets: Mapping[str, str],
     note: Callable[[int, str], None],
-    keeper: _Keeper,
+    keeper: Keeper,
 ) -> None:
-    """Pass a request on, and its answer back."""
-    length = body_length(head)
-    reader = Reader(client, head.rest)
-    if any(value.lower() == "100-continue" for value in head.values("expect")):
-        client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-    connection = _connect(upstream)
+    """Pass a request on as it comes, and its answer back."""
+    length, reader = body_length(head), body_of(client, head)
+    try:
+        connection = connect(upstream)
+    except OSError as error:
+        why = "its certificate is not trusted" if isinstance(error, ssl.SSLError) else "it can't be reached"
+        raise Bad(502, f"{upstream.host}: {why}") from error
     kept = connection.sock
     try:
         if not keeper.keep(kept):
             raise Bad(503, "too many connections at once")
         try:
-            _send(connection, head, upstream, secrets, length, reader)
+            body = reader.chunks() if length is None else reader.exactly(length)
+            request(connection, head, upstream, secrets, length, body)
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise Bad(502, f"{upstream.host} broke off: {type(error).__name__}") from error
         note(response.status, response.getheader("retry-after") or "")
-        _answer(client, head.method, response)
+        pass_back(client, head.method, response)
     finally:
         keeper.drop(kept)
         connection.close()
 
 
-def _connect(upstream: Upstream) -> http.client.HTTPConnection:
+def body_of(client: socket.socket, head: Head) -> Reader:
+    """The body of a request, to be read: whoever waits to be asked for it is asked."""
+    if any(value.lower() == "100-continue" for value in head.values("expect")):
+        client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return Reader(client, head.rest)
+
+
+def connect(upstream: Upstream) -> http.client.HTTPConnection:
+    """A connection to upstream; an OSError if there is none to be had."""
     if upstream.secure:
         trusted = ssl.create_default_context()
         connection: http.client.HTTPConnection = http.client.HTTPSConnection(
@@ -98,22 +121,22 @@ def _connect(upstream: Upstream) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection(upstream.host, upstream.port, timeout=CONNECT_SECONDS)
     try:
         connection.connect()
-    except OSError as error:
+    except OSError:
         connection.close()
-        why = "its certificate is not trusted" if isinstance(error, ssl.SSLError) else "it can't be reached"
-        raise Bad(502, f"{upstream.host}: {why}") from error
+        raise
     connection.sock.settimeout(ANSWER_SECONDS)
     return connection
 
 
-def _send(
+def request(
     connection: http.client.HTTPConnection,
     head: Head,
     upstream: Upstream,
     secrets: Mapping[str, str],
     length: int | None,
-    reader: Reader,
+    body: Iterator[bytes],
 ) -> None:
+    """Send a request upstream, with the key put in. Without a length its body goes in chunks."""
     named = {word.strip().lower() for value in head.values("connection") for word in value.split(",")}
     dropped = _HOP | _SECRETS | named | {name.lower() for name in secrets}
     connection.putrequest(head.method, upstream.base + head.target, skip_accept_encoding=True)
@@ -127,35 +150,42 @@ def _send(
     elif length or head.method in {"POST", "PUT", "PATCH"}:
         connection.putheader("Content-Length", str(length))
     connection.endheaders()
+    for part in body:
+        connection.send(framed(part) if length is None else part)
     if length is None:
-        for chunk in reader.chunks():
-            connection.send(_framed(chunk))
         connection.send(b"0\r\n\r\n")
-    else:
-        for part in reader.exactly(length):
-            connection.send(part)
 
 
-def _answer(client: socket.socket, method: str, response: http.client.HTTPResponse) -> None:
+def pass_back(
+    client: socket.socket, method: str, response: http.client.HTTPResponse, begun: bytes | None = None
+) -> None:
+    """Pass an answer back as it comes; `begun` is what was read of it already."""
     bare = method == "HEAD" or response.status in _NO_BODY
     length = response.getheader("Content-Length")
-    lines = [f"HTTP/1.1 {response.status} {response.reason}"]
-    lines += [f"{name}: {value}" for name, value in response.getheaders() if name.lower() not in _HOP]
-    lines.append("Connection: close")
-    if length is not None:
-        lines.append(f"Content-Length: {length}")
-    elif not bare:
-        lines.append("Transfer-Encoding: chunked")
-    client.sendall("\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace"))
+    if bare and length is None:
+        length = ""
+    client.sendall(head_of(response, length))
     if bare:
         return
-    for part in _parts(response):
-        client.sendall(part if length is not None else _framed(part))
+    for part in chain((begun,) if begun else (), parts_of(response)):
+        client.sendall(part if length is not None else framed(part))
     if length is None:
         client.sendall(b"0\r\n\r\n")
 
 
-def _parts(response: http.client.HTTPResponse) -> Iterator[bytes]:
+def head_of(response: http.client.HTTPResponse, length: str | None) -> bytes:
+    """An answer's head as it is passed back: with a length, in chunks (None), or without a body (empty)."""
+    lines = [f"HTTP/1.1 {response.status} {response.reason}"]
+    lines += [f"{name}: {value}" for name, value in response.getheaders() if name.lower() not in _HOP]
+    lines.append("Connection: close")
+    if length is None:
+        lines.append("Transfer-Encoding: chunked")
+    elif length:
+        lines.append(f"Content-Length: {length}")
+    return "\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace")
+
+
+def parts_of(response: http.client.HTTPResponse) -> Iterator[bytes]:
     """The body as it comes: a stream of events is passed on event by event. One that breaks off ends without an end."""
     with contextlib.suppress(ValueError):
         while True:
@@ -168,5 +198,6 @@ def _parts(response: http.client.HTTPResponse) -> Iterator[bytes]:
             yield part
 
 
-def _framed(part: bytes) -> bytes:
+def framed(part: bytes) -> bytes:
+    """Some bytes as a chunk of a body."""
     return b"%x\r\n%b\r\n" % (len(part), part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from itertools import islice
@@ -17,6 +18,7 @@ INTERRUPTED_MOST = 3
 SCRATCH = "scratch.md"
 FOLDERS = 1000  # the CLI makes one
 TAIL = 4 << 20  # no line of a session that is looked for is longer
+_NAME = re.compile(rb'"uuid":"([0-9a-f-]{36})"')
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -40,6 +42,17 @@ class Home:
         found = data.rfind(f'"uuid":"{last}"'.encode()) if last else len(data) - 1
         newline = data.find(b"\n", found) if last else data.rfind(b"\n")
         return begin + newline + 1 if found >= 0 and newline >= 0 else None
+
+    def end_of(self, session: str) -> tuple[str, int]:
+        """The session's last whole entry, empty if it has no name, and how long the file is behind it; 0: no entry."""
+        with self._session(session, os.O_RDONLY) as file:
+            if file is None:
+                return "", 0
+            end = os.fstat(file).st_size
+            begin = max(0, end - TAIL)
+            whole, newline, _ = os.pread(file, end - begin, begin).rpartition(b"\n")
+        named = _NAME.search(whole.rpartition(b"\n")[2])
+        return (named[1].decode() if named else ""), (begin + len(whole) + 1 if newline else 0)
 
     def put_back(self, session: str, last: str, size: int) -> bool:
         """Make the session what it was behind the entry `last`; whether that could be done."""

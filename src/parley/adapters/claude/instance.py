@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,14 +21,22 @@ from claude_agent_sdk import (
     create_sdk_mcp_server,
 )
 
-from parley.adapters.boundary import Boundary, Cage, Route
+from parley.adapters.boundary import Boundary, Cage, Care, Route, Trouble
 from parley.adapters.claude.guard import HOME, Ground, Refused, built_in, check
 from parley.adapters.claude.handle import Handle
 from parley.adapters.claude.homes import Home
-from parley.adapters.claude.login import PATHS, Login
+from parley.adapters.claude.login import PATHS, UPSTREAM, Login
 from parley.adapters.claude.process import Process, launch
 from parley.adapters.claude.program import Program
-from parley.adapters.claude.prompt import COMPACT, SCRATCH_LIMIT, RolePrompt, composed, role_of, system_prompt
+from parley.adapters.claude.prompt import (
+    COMPACT,
+    SCRATCH_LIMIT,
+    RolePrompt,
+    composed,
+    role_of,
+    system_prompt,
+    wrap_up,
+)
 from parley.adapters.claude.results import Fault, Lost, fault_of, wait_of, window_of
 from parley.adapters.claude.start import arguments, environment
 from parley.adapters.claude.tools import SERVER, described
@@ -41,6 +50,9 @@ WIND_DOWN_SECONDS = 0.35
 WRITTEN_SECONDS = 2.0
 
 CHECK_FAILED = "the check of this call failed, so the answer is no"
+ENDINGS = ("message_stop",)  # the events that end a response of the Messages API
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+GO_ON = "(The API failed in the middle of your turn, and answers again. Go on where you were.)"  # to the model
 TURN_ENDED = "your turn ended with that call, as it should; go on with the message that you got since"  # to the model
 
 
@@ -81,7 +93,6 @@ class Instance:
         self._interrupted = ""  # the message of a turn that was cut short in it
         self._window = 0.0
         self._turn: Turn | None = None
-        self._parked = 0
 
     @property
     def alive(self) -> bool:
@@ -97,10 +108,7 @@ class Instance:
         boundary: dict[str, Any] = {}
         handle = Handle.of(order)
         try:
-            async with asyncio.timeout(order.time_limit_seconds):
-                ended = await self._take(turn, handle, boundary)
-        except TimeoutError:
-            fault = Fault(f"it took longer than {order.time_limit_seconds:g} s")
+            ended = await self._take(turn, handle, boundary)
         except Lost as lost:
             fault = lost.fault
         except BoundaryError as error:
@@ -108,15 +116,22 @@ class Instance:
         except (ClaudeSDKError, OSError) as error:
             fault = Fault(f"Claude Code could not go on: {self._why(str(error))}")
         else:
-            self._parked = 0
             return ended
         finally:
             turn.finish()
             self._turn = None
             self.used = time.monotonic()
-        self._parked = self._parked + 1 if fault.parked_seconds else 0
         await self.end()
-        return turn.ended(fault=fault, context=handle.context, boundary=boundary)
+        if not turn.stopped:
+            return turn.ended(fault=fault, context=handle.context, boundary=boundary)
+        last, size = await asyncio.to_thread(Home(order.home).end_of, self._handle.session)
+        kept = self._handle.after(last, size, self._context(turn, handle)) if size else handle
+        return turn.ended(
+            handle=kept.text() if kept.session else "",
+            fault=Fault(order.overran),
+            context=kept.context,
+            boundary=boundary,
+        )
 
     async def _take(self, turn: Turn, handle: Handle, boundary: dict[str, Any]) -> Ended | None:
         order = turn.order
@@ -150,6 +165,12 @@ class Instance:
             message = composed(order.message, self._seen(order), compacted=compacted)
             result = await self._converse(process, turn, message)
             fault = self._fault(process, turn, result)
+        failures = 0
+        while fault and fault.parked_seconds and not turn.silent:
+            await self._sit_out(turn, fault)
+            result = await self._converse(process, turn, GO_ON)
+            failures += 1
+            fault = self._fault(process, turn, result, failures)
         if turn.silent:
             turn.finish()
             self._interrupted = order.message
@@ -159,8 +180,17 @@ class Instance:
             raise Lost(fault)
         return await self._conclude(process, turn, home, result)
 
-    def _fault(self, process: Process, turn: Turn, result: Mapping[str, Any]) -> Fault | None:
-        return fault_of(result, wait_of(process.retry_after()) or turn.wait_seconds, self._parked)
+    def _fault(self, process: Process, turn: Turn, result: Mapping[str, Any], failures: int = 0) -> Fault | None:
+        if turn.stopped:
+            return Fault(turn.order.overran)
+        return fault_of(result, wait_of(process.retry_after()) or turn.wait_seconds, failures)
+
+    @staticmethod
+    async def _sit_out(turn: Turn, fault: Fault) -> None:
+        """Wait for the API where Claude Code does not wait any more, with all that is there as it is."""
+        turn.waits(fault.text, time.time() + fault.parked_seconds)
+        await asyncio.sleep(fault.parked_seconds)
+        turn.goes_on()
 
     async def _conclude(self, process: Process, turn: Turn, home: Home, result: Mapping[str, Any]) -> Ended:
         turn.finish()
@@ -169,7 +199,8 @@ class Instance:
             await process.rest()
         except BoundaryError:
             await self.end()  # what would not end by itself ends with its cage
-        context = self._context(turn, result)
+        self._window = window_of(result, turn.model) or self._window
+        context = self._context(turn, Handle())
         self._handle = self._base = self._handle.after(turn.last, size, context)
         text = result.get("result")
         return turn.ended(
@@ -179,9 +210,8 @@ class Instance:
             boundary=process.caged.verdict.summary(),
         )
 
-    def _context(self, turn: Turn, result: Mapping[str, Any]) -> float:
-        self._window = window_of(result, turn.model) or self._window
-        return min(1.0, (turn.tokens + turn.written) / self._window) if self._window else 0.0
+    def _context(self, turn: Turn, before: Handle) -> float:
+        return min(1.0, (turn.tokens + turn.written) / self._window) if self._window else before.context
 
     async def _written(self, home: Home, last: str) -> int:
         """Wait until the session's file holds the end of the turn; how long it is then."""
@@ -247,8 +277,41 @@ class Instance:
 
     async def _batch_over(self, _given: HookInput, _use: str | None, _context: HookContext) -> HookJSONOutput:
         """All calls of a message have run. Where one of them ends the turn, the API is not asked again."""
-        ends = self._turn is not None and self._turn.batch_is_over()
-        return {"continue_": False, "stopReason": TURN_ENDED} if ends else {}
+        turn = self._turn
+        if turn is None:
+            return {}
+        if turn.batch_is_over():
+            return {"continue_": False, "stopReason": TURN_ENDED}
+        if not turn.wrapping:
+            return {}
+        turn.wrapping = False
+        turn.progress("it is told that its time is over")
+        told: Any = {"hookEventName": "PostToolBatch", "additionalContext": wrap_up(turn.order.time_limit_seconds)}
+        return {"hookSpecificOutput": told}
+
+    # ---- what the gateway tells ------------------------------------------------------------------
+
+    def _care(self, login: Login) -> Care:
+        """How requests are seen through trouble of the API's; told from the gateway's threads."""
+        loop = asyncio.get_running_loop()
+        setting = "" if login.upstream == UPSTREAM else "ANTHROPIC_BASE_URL"
+
+        def later(act: Callable[[Turn], None]) -> None:
+            def now() -> None:
+                if self._turn is not None:
+                    act(self._turn)
+
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(now)
+
+        def troubled(trouble: Trouble | None) -> None:
+            if trouble is None:
+                later(Turn.goes_on)
+            else:
+                reason, until = trouble.words(setting), trouble.until
+                later(lambda turn: turn.waits(reason, until))
+
+        return Care(ENDINGS, PING, troubled, lambda: later(Turn.sign))
 
     def _refusal(self, given: Mapping[str, Any], turn: Turn | None) -> str:
         if turn is None or turn.over or self._ground is None:
@@ -321,7 +384,7 @@ class Instance:
             command=arguments(command, means.settings, role, prompt, tools, self._handle.session, resume=resumed),
             environment=environment(means.settings, login, seen),
             binds=(*means.program.binds, *means.binds(order)),
-            route=Route(login.upstream, login.headers, PATHS),
+            route=Route(login.upstream, login.headers, PATHS, care=self._care(login)),
             mark=f"{order.job}/{order.agent}@{order.thread}",
         )
         caged = await launch(means.boundary, cage)
@@ -357,6 +420,18 @@ class Instance:
         turn.finish()
         done, _ = await asyncio.wait({task}, timeout=WIND_DOWN_SECONDS)
         return bool(done)
+
+    async def stop(self, turn: Turn, task: asyncio.Task[None]) -> None:
+        """End a turn where it is, because its time is over; what the session holds by then is kept."""
+        if self._turn is not turn:
+            return
+        turn.stopped = True
+        turn.finish()
+        process = self._process
+        if process is not None and await process.interrupt():
+            await asyncio.wait({task}, timeout=WIND_DOWN_SECONDS)
+        if self._turn is turn:
+            await self.end()
 
     async def end(self) -> None:
         """End its process, with all that is in its cage."""

@@ -71,3 +71,12 @@ def composed(
             f"(Your context is {context:.0%} full and will be summed up soon: put what must not be lost into {scratch})"
         )
     return "\n\n".join(parts)
+
+
+def wrap_up(limit_seconds: float) -> str:
+    """What the agent hears when its turn has reached its time limit."""
+    return (
+        f"Your turn has reached its time limit of {limit_seconds:g} s and is ended soon. Finish now: leave your files"
+        " so that you can go on from them later, start nothing new, and end your turn with a short report of what is"
+        " done and what is left."
+    )

@@ -56,6 +56,7 @@ class ClaudeRunner:
         self._idle_seconds = idle_seconds
         self._instances: dict[Key, Instance] = {}
         self._running: dict[tuple[str, str], _Running] = {}
+        self._ending: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="parley-claude", daemon=True)
         self._thread.start()
@@ -89,6 +90,28 @@ class ClaudeRunner:
     def cancel(self, job: str, turn: str) -> None:
         """End a turn and all its processes."""
         self._do(self._cancel(job, turn))
+
+    def wrap_up(self, job: str, turn: str) -> bool:
+        """Let the agent hear, after its next tool calls, that its time is over."""
+
+        def ask() -> None:
+            if (running := self._running.get((job, turn))) is not None:
+                running.turn.wrapping = True
+
+        self._loop.call_soon_threadsafe(ask)
+        return True
+
+    def stop(self, job: str, turn: str) -> bool:
+        """End a turn where it is: its session is kept as it was written."""
+
+        def end() -> None:
+            if (running := self._running.get((job, turn))) is not None:
+                ending = self._loop.create_task(running.instance.stop(running.turn, running.task))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+
+        self._loop.call_soon_threadsafe(end)
+        return True
 
     def rest(self, job: str) -> None:
         """End what is kept ready of a job."""

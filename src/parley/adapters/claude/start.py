@@ -30,6 +30,11 @@ SWITCHES = {
     "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
     "CLAUDE_CODE_SIMPLE_SYSTEM_PROMPT": "1",
     "ENABLE_TOOL_SEARCH": "false",
+    # the gateway waits for an API that fails, for hours where it must: Claude Code has no clocks of its own for that
+    "API_TIMEOUT_MS": "2147483647",
+    "API_FORCE_IDLE_TIMEOUT": "0",
+    "CLAUDE_ENABLE_BYTE_WATCHDOG": "0",
+    "CLAUDE_ENABLE_STREAM_WATCHDOG": "0",
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
 }
 

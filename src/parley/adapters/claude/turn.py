@@ -21,7 +21,7 @@ from claude_agent_sdk import (
 
 from parley.adapters.claude.results import Fault, Lost, denials_of, limit_of, tokens_of, usage_of, written_of
 from parley.adapters.claude.tools import SERVER
-from parley.ports import Called, Ended, Order, Progress, TurnEvent
+from parley.ports import Called, Ended, Order, Progress, TurnEvent, Waiting
 
 PROGRESS_LIMIT = 500  # characters of a line that is told
 REFUSALS = 20
@@ -49,6 +49,9 @@ class Turn:
         self._refused: set[str] = set()  # the uses of tools that are told already
         self._uses: dict[str, str] = {}  # those under way, each with its tool's name
         self.wait_seconds: float | None = None
+        self.wrapping = False  # its time is over, and the agent is yet to be told so
+        self.stopped = False  # its time to wrap up is over, too
+        self._waits = False
         self.last = ""  # the entry of the session that the turn came to
         self.tokens = 0.0  # in the context before the last response
         self.written = 0.0  # in that response
@@ -76,6 +79,23 @@ class Turn:
         line = " ".join(text.split())
         if line or tool:
             self.tell(Progress(self.order.job, self.order.turn, line[:PROGRESS_LIMIT], tool, use, over))
+
+    def waits(self, reason: str, until: float) -> None:
+        """It waits for the API, and tries again at that time."""
+        self._waits = True
+        self.tell(Waiting(self.order.job, self.order.turn, reason[:PROGRESS_LIMIT], until))
+
+    def goes_on(self) -> None:
+        """The API answers again."""
+        if self._waits:
+            self._waits = False
+            self.tell(Waiting(self.order.job, self.order.turn))
+
+    def sign(self) -> None:
+        """A response is being written: a sign of life now and then."""
+        if time.monotonic() - self._signed > SIGN_SECONDS:
+            self._signed = time.monotonic()
+            self.progress("writing")
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
         """A call of the protocol's: whether it was taken, and what the agent is told."""
@@ -140,16 +160,15 @@ class Turn:
                 for block in blocks:
                     if isinstance(block, ToolResultBlock) and (name := self._uses.pop(block.tool_use_id, "")):
                         self.progress("", name, block.tool_use_id, over=True)
-            case StreamEvent() if time.monotonic() - self._signed > SIGN_SECONDS:
-                self._signed = time.monotonic()
-                self.progress("writing")
+            case StreamEvent():
+                self.sign()
             case SystemMessage(subtype="init", data=data):
                 servers = {server.get("name"): server.get("status") for server in data.get("mcp_servers") or ()}
                 if servers.get(SERVER) == "failed":
                     raise Lost(Fault("Claude Code could not reach the protocol's tools"))
             case SystemMessage(subtype="api_retry", data=data):
                 seconds = float(data.get("retry_delay_ms") or 0) / 1000
-                self.progress(f"the API answered {data.get('error_status')}; trying again in {seconds:.1f} s")
+                self.progress(f"Claude Code retries in {seconds:.1f} s: the API answered {data.get('error_status')}")
             case _:
                 pass
 
@@ -188,7 +207,7 @@ class Turn:
             boundary=boundary,
             hard=fault.hard if fault else False,
             unconfined=fault.unconfined if fault else False,
-            parked_seconds=fault.parked_seconds if fault else 0.0,
+            overtime=self.stopped,
         )
 
 

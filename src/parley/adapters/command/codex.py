@@ -14,6 +14,7 @@ PACKAGE = "@openai/codex"
 UPSTREAM = "https://api.openai.com"
 KEY = "OPENAI_API_KEY"
 PATHS = ("/v1/responses",)
+ENDINGS = ("response.completed", "response.failed", "response.incomplete")  # the events that end a response
 NAME_LIMIT = 100  # characters of a tool's name
 
 # What it has of its own for going elsewhere, asking people and sharing out work: context flows through the bus alone.
@@ -60,6 +61,7 @@ def words(
         "supports_websockets": False,
         "request_max_retries": 1,
         "stream_max_retries": 3,
+        "stream_idle_timeout_ms": 86_400_000,  # the gateway waits for an API that fails
     }
     settings: dict[str, object] = {
         "model_provider": "parley",

@@ -41,7 +41,6 @@ class Text:
         self._pattern = re.compile(pattern.encode()) if pattern else None
         self._head, self._said = bytearray(), bytearray()
         self.fault = ""
-        self.limited = False
 
     def take(self, data: bytes) -> None:
         """Take what was said."""
@@ -79,7 +78,6 @@ class CodexJson:
         self._totals: dict[str, float] = {}
         self.session = ""
         self.fault = ""
-        self.limited = False  # it waits for the provider, and says so
 
     def take(self, data: bytes) -> None:
         """Take what was said, line by line. What is no event of Codex's is passed over."""
@@ -109,7 +107,6 @@ class CodexJson:
 
     def _event(self, event: Mapping[str, Any]) -> None:
         item = event.get("item")
-        self.limited = False
         match event.get("type"):
             case "thread.started":
                 self.session = str(event.get("thread_id", ""))[:SHOWN]
@@ -122,8 +119,6 @@ class CodexJson:
             case "turn.failed":
                 error = event.get("error")
                 self.fault = str(error.get("message", "") if isinstance(error, dict) else error) or "its turn failed"
-            case "error":
-                self.limited = LIMITED.search(str(event.get("message", ""))) is not None
             case _:
                 pass
 

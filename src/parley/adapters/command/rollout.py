@@ -15,14 +15,19 @@ SESSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 _FOLDERS = (".codex", "sessions")
 _DEPTH = 3  # year, month, day
 _MOST = 10_000  # names that are looked at
+_TAIL = 4 << 20  # bytes; no line is longer
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def size(home: str, session: str) -> int:
-    """How long a session's file is; -1 if there is none."""
+    """How long a session's file is up to its last whole line; -1 if there is none."""
     with _opened(home, session) as file:
-        return os.fstat(file).st_size if file >= 0 else -1
+        if file < 0:
+            return -1
+        end = os.fstat(file).st_size
+        begin = max(0, end - _TAIL)
+        return begin + os.pread(file, end - begin, begin).rfind(b"\n") + 1
 
 
 def put_back(home: str, session: str, length: int) -> bool:

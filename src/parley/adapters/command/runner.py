@@ -12,8 +12,6 @@ from parley.adapters.command.agents import Agent
 from parley.adapters.command.turn import Turn
 from parley.ports import Ended, Order
 
-PATIENCE_SECONDS = 60.0  # that a program may wait for its provider inside a turn
-
 
 def instructions(order: Order) -> str:
     """What an agent is told before its first message: who it is, and its role's own words."""
@@ -30,10 +28,9 @@ class CommandRunner:
         boundary: Boundary,
         agents: Mapping[str, Agent],
         instruct: Callable[[Order], str] = instructions,
-        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self.agents = agents
-        self._boundary, self._instruct, self._patience = boundary, instruct, patience_seconds
+        self._boundary, self._instruct = boundary, instruct
         self._turns: Carriers[Turn] = Carriers()
 
     def start(self, order: Order, tell: Tell) -> None:
@@ -46,7 +43,7 @@ class CommandRunner:
             )
             tell(Ended(order.job, order.turn, order.epoch, handle=order.handle, fault=fault, hard=True))
             return
-        self._turns.start(Turn(order, agent, self._boundary, self._instruct(order), tell, self._patience))
+        self._turns.start(Turn(order, agent, self._boundary, self._instruct(order), tell))
 
     def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
         """Answer a call."""
@@ -56,6 +53,16 @@ class CommandRunner:
     def cancel(self, job: str, turn: str) -> None:
         """End a turn and all its processes."""
         self._turns.cancel(job, turn)
+
+    def wrap_up(self, job: str, turn: str) -> bool:
+        """Ask a program to end, by SIGTERM. One that then exits with 0 has ended its turn like any other."""
+        found = self._turns.get(job, turn)
+        return found is not None and found.wrap_up()
+
+    def stop(self, job: str, turn: str) -> bool:
+        """End a turn where it is."""
+        found = self._turns.get(job, turn)
+        return found is not None and found.stop()
 
     def rest(self, job: str) -> None:
         """Nothing is kept ready between turns."""

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 
-from parley.adapters.boundary import UNCACHED, Boundary, Cage, Caged, Route
+from parley.adapters.boundary import UNCACHED, Boundary, Cage, Caged, Care, Route, Trouble
 from parley.adapters.boundary.cage import GATEWAY, HOME
 from parley.adapters.carrier import Carrier, Tell
 from parley.adapters.command import caller, codex, rollout, room
 from parley.adapters.command.agents import Agent, AgentError, filled, program
 from parley.adapters.command.hatch import Hatch
-from parley.adapters.command.output import PARK_SECONDS, SHOWN, CodexJson, Text, parked, seconds_of
-from parley.ports import BoundaryError, Called, Ended, Order, Progress
+from parley.adapters.command.output import SHOWN, CodexJson, Text, parked, seconds_of
+from parley.ports import BoundaryError, Called, Ended, Order, Progress, Waiting
 
 BIN = Path(__file__).resolve().parent / "bin"
 BRIDGE = "parley.adapters.command.bridge"
@@ -47,15 +47,15 @@ class Turn(Carrier):
         boundary: Boundary,
         instructions: str,
         tell: Tell,
-        patience_seconds: float,
     ) -> None:
         super().__init__(order, tell)
         self.agent = agent
         self._boundary, self._instructions = boundary, instructions
-        self._patience = patience_seconds
         self._lines = 0
         self._signed = time.monotonic()
         self._hatch: Hatch | None = None
+        self._caged: Caged | None = None
+        self._asked = self._stopped = False  # its time is over: it was asked to end, and then ended
         self._before = _Handle.read(order.handle, agent.name)
         self._output = CodexJson(self._progress) if agent.output == "codex-json" else Text(agent.handle)
 
@@ -65,7 +65,28 @@ class Turn(Carrier):
             if self._hatch is not None:
                 self._hatch.reply(number, ok, text, data)
 
+    def wrap_up(self) -> bool:
+        """Its time is over: ask the program to end. Whether there is one."""
+        with self._lock:
+            if self._caged is None:
+                return False
+            self._asked = True
+            self._caged.ask_to_end()
+            return True
+
+    def stop(self) -> bool:
+        """End it where it is; its end is told."""
+        self._stopped = True
+        with contextlib.suppress(OSError):
+            self._wake.send(b".")
+        return True
+
     # ---- in its own thread -----------------------------------------------------------------------
+
+    def _troubled(self, trouble: Trouble | None) -> None:
+        order, setting = self.order, f"upstream of [agents.{self.agent.name}]"
+        reason, until = (trouble.words(setting), trouble.until) if trouble else ("", 0.0)
+        self._tell(Waiting(order.job, order.turn, reason[:SHOWN], until))
 
     def _progress(self, text: str, tool: str = "", use: str = "", over: bool = False) -> None:
         self._lines += 1
@@ -115,9 +136,13 @@ class Turn(Carrier):
     def _live(self, cage: Cage, ended: Ended) -> Ended:
         caged = self._boundary.launch(cage)
         stream = _Streams(caged)
+        with self._lock:
+            self._caged = caged
         try:
-            given_up = self._attend(stream)
+            self._attend(stream)
         finally:
+            with self._lock:
+                self._caged = None
             status = caged.kill()
             said = stream.close(self._output.take)
         usage, totals = self._output.usage(self._before.used)
@@ -130,11 +155,11 @@ class Turn(Carrier):
             boundary=caged.verdict.summary(),
             handle=_Handle(session, totals or self._before.used, size).text(self.agent.name),
         )
+        if self._stopped or (self._asked and status != 0):
+            return replace(ended, fault=self.order.overran, overtime=True)
         last = caged.requests[-1:]
         limited = bool(last and last[0].status in LIMITS)
         wait = seconds_of(last[0].retry_after) if limited else 0.0
-        if given_up:
-            return replace(ended, fault=given_up, parked_seconds=wait or PARK_SECONDS)
         return self._judge(ended, status, said, limited=limited or status == TRY_LATER, wait=wait)
 
     def _judge(self, ended: Ended, status: int, said: str, *, limited: bool, wait: float) -> Ended:
@@ -146,8 +171,8 @@ class Turn(Carrier):
         later = parked(fault, limited=limited) if limited or self._output.fault else 0.0
         return replace(ended, fault=fault[:SHOWN], parked_seconds=wait or later)
 
-    def _attend(self, stream: _Streams) -> str:
-        """Listen until the program ends, or the turn is given up; then why."""
+    def _attend(self, stream: _Streams) -> None:
+        """Listen until the program ends, or the turn is ended."""
         # a program that reads nothing at all asks for a prompt, and fails
         message = (self.order.message or "(an empty message)").encode("utf-8", "replace")
         with selectors.DefaultSelector() as selector, _watched(stream.process.pid) as exit_handle:
@@ -156,12 +181,8 @@ class Turn(Carrier):
             selector.register(stream.out, selectors.EVENT_READ)
             selector.register(stream.err, selectors.EVENT_READ)
             selector.register(stream.into, selectors.EVENT_WRITE)
-            deadline = 0.0  # where it waits for its provider: until when it may
-            while not self._cancelled:
-                left = deadline - time.monotonic() if deadline else None
-                if left is not None and left <= 0:
-                    return "it waits for a limit of its provider's"
-                ready = {key.fileobj for key, _ in selector.select(left)}
+            while not self._cancelled and not self._stopped:
+                ready = {key.fileobj for key, _ in selector.select()}
                 if stream.into in ready and not (message := stream.feed(message)):
                     selector.unregister(stream.into)
                     stream.into.close()
@@ -170,12 +191,7 @@ class Turn(Carrier):
                 if stream.err in ready and not stream.overhear(self._progress):
                     selector.unregister(stream.err)
                 if exit_handle in ready:
-                    return ""
-                if not self._output.limited:
-                    deadline = 0.0
-                elif not deadline:
-                    deadline = time.monotonic() + self._patience
-        return ""
+                    return
 
     # ---- what it is given ------------------------------------------------------------------------
 
@@ -193,9 +209,15 @@ class Turn(Carrier):
             command=tuple(self._words(found, home)),
             environment=self._environment(home) | given,
             binds=(*binds, *agent.binds),
-            route=Route(way.upstream, headers, way.paths, way.hosts, way.methods) if way else None,
+            route=Route(way.upstream, headers, way.paths, way.hosts, way.methods, self._care()) if way else None,
             mark=f"{order.job}/{order.turn}",
         )
+
+    def _care(self) -> Care | None:
+        """Codex asks a model, and waits for its answer. What another program asks for, and how often, is its own."""
+        if self.agent.preset != codex.NAME:
+            return None
+        return Care(codex.ENDINGS, troubled=self._troubled, heard=self._sign)
 
     def _words(self, found: str, home: str) -> list[str]:
         agent, model = self.agent, self._model()

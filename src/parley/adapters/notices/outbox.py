@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parley.ports import Notice
+from parley.notices import Notice
 
 LOG, MARKS = "notices.jsonl", "notices"
 SECONDS = 30.0  # that all services together may take

@@ -42,6 +42,14 @@ class ProofRunner:
         """End a turn and all its processes."""
         self._turns.cancel(job, turn)
 
+    def wrap_up(self, job: str, turn: str) -> bool:
+        """Commands can't be asked; they end a little before the turn's time does."""
+        return False
+
+    def stop(self, job: str, turn: str) -> bool:
+        """There is no session to be kept: it is cancelled."""
+        return False
+
     def rest(self, job: str) -> None:
         """Nothing is kept ready."""
 

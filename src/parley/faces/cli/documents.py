@@ -14,6 +14,7 @@ from parley.engine import records
 from parley.engine.attention import exits_of
 from parley.engine.budgets import remedies, standing, total
 from parley.engine.exits import situations
+from parley.engine.holds import waits
 from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
 from parley.engine.signs import alarms, stalls
 from parley.faces.cli.bus import ShownStore, bus
@@ -39,8 +40,8 @@ def _glimpse(store: Store, present: Present) -> Glimpse:
     row = present.row
     answered = sum(given.kind == "answer" for given in store.inputs(row.job)) if row.needs_human else 0
     waiting = row.needs_human - answered
-    stalled = (len(stalls(present.soup)), alarms(present.soup))
-    return Glimpse(row.job, row.request, row.updated, row.state, row.backtracks, waiting, row.held, *stalled)
+    held = (len(stalls(present.soup)), alarms(present.soup), tuple(wait.cause for _, wait in waits(present.soup)))
+    return Glimpse(row.job, row.request, row.updated, row.state, row.backtracks, waiting, row.held, *held)
 
 
 def listed(store: Store, row: JobRow, files: JobFiles) -> dict[str, Any]:
@@ -67,6 +68,7 @@ def _head(store: Store, present: Present) -> dict[str, Any]:
         "backtracks": row.backtracks,
         "needs_human": row.needs_human - (0 if owned else alarms(present.soup)),
         "stalled": len(stalls(present.soup)) if owned else 0,
+        "waits": waiting_of(present),
         "paused": present.paused,
         "owned": owned,
         "agent": row.agent,
@@ -75,6 +77,12 @@ def _head(store: Store, present: Present) -> dict[str, Any]:
         "updated": row.updated,
         "seconds": round(row.updated - row.created, 3),
     }
+
+
+def waiting_of(present: Present) -> list[dict[str, Any]]:
+    """Who of a job waits for its provider, for what, and until when."""
+    found = waits(present.soup) if present.owned else ()
+    return [{"agent": wait.agent, "thread": thread, **wait.document()} for thread, wait in found]
 
 
 def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, Any]:

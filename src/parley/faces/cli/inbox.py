@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,9 +16,12 @@ from parley.adapters.files import JobFiles
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.worktrees import Worktrees
 from parley.engine.attention import Need, needs
+from parley.engine.holds import Wait
+from parley.engine.projections import TERMINAL, Present
 from parley.faces.cli import FAILED, OK
 from parley.faces.cli.bus import ShownStore, bus, pick
 from parley.faces.cli.desk import HOME, HOME_VARIABLE, Place, columns, me, one_line, place_of, print_json
+from parley.faces.cli.documents import waiting_of
 from parley.faces.cli.homes import known
 from parley.faces.cli.need import Exhibit, exhibit, file_of, lines
 from parley.ports import BusError, JobRow
@@ -32,6 +36,7 @@ class Tray:
     rows: Sequence[JobRow] = ()
     found: Sequence[Need] = ()
     problem: str = ""
+    waits: Sequence[dict[str, Any]] = ()  # who waits for a provider, which is nothing for the human to do
 
     @property
     def trees(self) -> Worktrees:
@@ -70,11 +75,17 @@ def _tray(stack: ExitStack, place: Place, *, far: bool) -> Tray:
         store = stack.enter_context(bus(place))
         rows = store.jobs()
         found = needs(store, JobFiles(place.home), rows)
+        waits = [
+            {"job": row.job, **wait}
+            for row in rows
+            if row.state not in TERMINAL and store.owner_lives(row.job)
+            for wait in waiting_of(Present(store, row.job))
+        ]
     except BusError as error:
         if not far:
             raise
         return Tray(place, problem=str(error))
-    return Tray(place, store, rows, [_from_here(need, place) for need in found] if far else found)
+    return Tray(place, store, rows, [_from_here(need, place) for need in found] if far else found, waits=waits)
 
 
 def _from_here(need: Need, place: Place) -> Need:
@@ -92,9 +103,10 @@ def _named(trays: list[Tray], given: str) -> list[Tray]:
     jobs = {row.job: tray for tray in trays for row in tray.rows if given and row.job.startswith(given)}
     if len(jobs) == 1 and not any(name.startswith(given) and need.job not in jobs for name, (_, need) in by_id.items()):
         ((job, tray),) = jobs.items()
-        return [replace(tray, found=[need for need in tray.found if need.job == job])]
+        of_job = [need for need in tray.found if need.job == job]
+        return [replace(tray, found=of_job, waits=[wait for wait in tray.waits if wait["job"] == job])]
     tray, need = by_id[pick(given, by_id, "thing that waits for you", "`parley inbox` lists them")]
-    return [replace(tray, found=[need])]
+    return [replace(tray, found=[need], waits=())]
 
 
 def _document(tray: Tray, *, whole: bool) -> dict[str, Any]:
@@ -107,13 +119,16 @@ def _document(tray: Tray, *, whole: bool) -> dict[str, Any]:
         for need, document in zip(tray.found, documents, strict=True)
         if need.asked is not None
     ]
-    return {"home": str(tray.place.home), "needs": documents, "questions": questions}
+    return {"home": str(tray.place.home), "needs": documents, "questions": questions, "waits": list(tray.waits)}
 
 
 def _print(trays: list[Tray], *, whole: bool) -> None:
     shown = [tray for tray in trays if tray.found or tray.problem]
     if not shown:
         print("nothing waits for you")
+    for wait in (wait for tray in trays for wait in tray.waits):
+        told = Wait(wait["until"], wait["agent"], "", wait["reason"]).words(time.time())
+        print(one_line(f"job {wait['job']}: {wait['agent']} {told}", columns()))
     for number, tray in enumerate(shown):
         if number:
             print()

@@ -34,7 +34,7 @@ def run(words: argparse.Namespace) -> int:
     for glimpse in look(place):
         seen = glimpse._replace(request=secrets.redact(glimpse.request))
         owned = seen.state not in FINISHED and is_owned(place.home, seen.job)
-        groups[group_of(seen, owned=owned)].append(seen if owned else seen._replace(stalled=0))
+        groups[group_of(seen, owned=owned)].append(seen if owned else seen._replace(stalled=0, waits=()))
     _print(groups)
     return OK
 
@@ -75,3 +75,13 @@ def _print(groups: dict[str, list[Glimpse]]) -> None:
             stalled = f"{seen.stalled} stalled: " if seen.stalled else ""
             head = f"  {seen.job:<10}{state:<10}{lasting(now - seen.updated):>7} ago{back:<8} {stalled}"
             print(head + one_line(seen.request, max(20, width - len(head))))
+            for words in _waits(seen, now):
+                print(one_line(f"    {words}", width))
+
+
+def _waits(seen: Glimpse, now: float) -> list[str]:
+    """Who of a job waits for its provider, in words: seldom anybody, so the words are imported when needed."""
+    if not seen.waits:
+        return []
+    read = import_module("parley.engine.holds").wait_of
+    return [f"{wait.agent} {wait.words(now)}" for wait in map(read, seen.waits)]

@@ -19,7 +19,7 @@ from parley.engine.world import Silence
 from parley.faces.cli import BAD_USE, FAILED, OK, Trouble
 from parley.faces.cli.desk import Place, own_settings, place_of, print_json, safe
 from parley.faces.cli.trust import settings_of
-from parley.ports import Notices
+from parley.notices import Notices
 
 VARIABLE = "PARLEY_NOTIFY"
 NOWHERE = 'nobody is notified; say where to in {path}: [notify] to = ["ntfy://…", "mailto://…", "desktop"]'

@@ -55,6 +55,14 @@ class Late:
         if self._made is not None:
             self._made.cancel(job, turn)
 
+    def wrap_up(self, job: str, turn: str) -> bool:
+        """Ask a turn to come to an end."""
+        return self._made is not None and self._made.wrap_up(job, turn)
+
+    def stop(self, job: str, turn: str) -> bool:
+        """End a turn where it is."""
+        return self._made is not None and self._made.stop(job, turn)
+
     def rest(self, job: str) -> None:
         """End what is kept ready."""
         if self._made is not None:

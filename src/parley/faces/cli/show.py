@@ -9,6 +9,7 @@ from typing import Any
 
 from parley.adapters.files import JobFiles
 from parley.engine.budgets import Line
+from parley.engine.holds import Wait
 from parley.engine.projections import Present, past
 from parley.faces.cli import OK
 from parley.faces.cli.bus import bus, find_job
@@ -88,6 +89,9 @@ def _print_job(document: dict[str, Any]) -> None:
         print(f"  {'' if number else 'budget':<11}{said.words()}{spent}")
     if document["refused"]:
         print(f"  refused    {count(document['refused'], 'time')}; see what with: parley log {document['id']}")
+    for wait in document["waits"]:
+        told = Wait(wait["until"], wait["agent"], "", wait["reason"]).words(time.time())
+        print(f"  waits      {wait['agent']} {safe(told)}")
     policies = ", ".join(f"{state} {policy}" for state, policy in document["policies"].items())
     print(f"  asks you   {policies}")
     if answers := [f"{count} by the {who}" for who, count in document["answers"].items() if count]:

@@ -168,7 +168,11 @@ def need_words(needs: Sequence[Need]) -> str:
 def work_words(threads: Sequence[Thread]) -> str:
     """Who does what, in one line."""
     busy = [thread for thread in threads if thread.state == "stalled"]
+    busy += [thread for thread in threads if thread.waits]
     busy += [thread for thread in threads if thread.state == "running"]
+    if busy and busy[0].waits:
+        more = f" (and {len(busy) - 1} more)" if len(busy) > 1 else ""
+        return f"{busy[0].agent} {busy[0].doing}{more}"
     if not busy:
         return "nobody is at work just now"
     more = f" (and {len(busy) - 1} more at work)" if len(busy) > 1 else ""
@@ -178,8 +182,9 @@ def work_words(threads: Sequence[Thread]) -> str:
 def pause_words(threads: Sequence[Thread]) -> str:
     """What is left of the work while a job is paused."""
     busy = [thread.agent for thread in threads if thread.state == "running"]
+    waiting = next((f"; {thread.agent} {thread.doing}" for thread in threads if thread.waits), "")
     if not busy:
-        return "paused; z goes on"
+        return f"paused; z goes on{waiting}"
     return f"paused; {' and '.join(busy[:2])} still {'ends its turn' if len(busy) == 1 else 'end their turns'}"
 
 

@@ -152,7 +152,7 @@ def _team(scene: Scene, width: int) -> list[Text]:
         line.append(mark, style)
         name = f" {thread.agent}"
         line.append(f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else "")
-        line.append(clean(thread.doing), "" if thread.state in ("running", "stalled") else "dim")
+        line.append(clean(thread.doing), "" if thread.state in ("running", "stalled") or thread.waits else "dim")
         since = minutes(scene.now - thread.since) if thread.since and thread.state == "running" else ""
         lines.append(spread(line, f"{since} ", width, "dim"))
     over = scene.record is not None and not scene.record.live

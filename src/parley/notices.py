@@ -1,0 +1,24 @@
+"""Telling the human wherever they are: the contract between the engine and whoever takes notices there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to tell the human wherever they are. What has an id already told of is not told again."""
+
+    id: str
+    job: str
+    occasion: str  # needs, done
+    title: str
+    text: str
+
+
+class Notices(Protocol):
+    """Takes notices to the human. Nothing waits for it, and it never raises: no job depends on a service."""
+
+    def tell(self, notice: Notice) -> None:
+        """Send a notice, unless one of this job and id was sent before, by whatever process."""
