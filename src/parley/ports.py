@@ -353,6 +353,7 @@ class Ended:
     parked_seconds: float = 0.0  # the turn was lost to a limit of the provider's: it may be tried again after this
     remembered: str = ""  # by an agent that played its own death: the handle that its next try goes on from
     overtime: bool = False  # it reached its time limit: its files stay, and its session as far as `handle` says
+    model: str = ""  # which model answered, where the agent's program tells
 
 
 TurnEvent = Called | Progress | Waiting | Ended

@@ -24,7 +24,7 @@ def doctor(
     done = subprocess.run(
         [PARLEY, "doctor", *words],
         cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": packages},
+        env={**os.environ, "PATH": path, "PYTHONPATH": packages, "ANTHROPIC_API_KEY": "sk-any"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -57,7 +57,7 @@ def test_options_go_before_settings(tmp_path: Path) -> None:
         ("minutes = [1]", "[budget.job] minutes: it must be a number above 0; write minutes=90"),
         ("parallel = 0", "[budget.job] parallel: it must be a whole number above 0; write parallel=4"),
         ("turns = 10000000000000", "[budget.job] turns: it must be a whole number above 0"),
-        ("hours = 3", "[budget.job] hours: there is no such setting; use one of: turns, tokens, money"),
+        ("age = 3", "[budget.job] age: there is no such setting; use one of: turns, tokens, money"),
     ],
 )  # fmt: skip
 def test_a_setting_that_is_no_budget(tmp_path: Path, line: str, said: str) -> None:
@@ -98,8 +98,8 @@ def test_a_table_that_is_no_budget(tmp_path: Path, text: str, said: str) -> None
         ("turns=", "it does not say how much; write turns=40"),
         ("turns=3,turns=4", "turns is given twice; leave one of them out"),
         ("day.turns=-1", "--budget day.turns=-1: it must be a whole number above 0"),
-        ("hours=3", "there is no budget 'hours'; use one of: turns, tokens, money, minutes, parallel, day.turns"),
-        ("day.minutes=3", "there is no budget 'day.minutes'; use one of: turns,"),
+        ("age=3", "there is no budget 'age'; use one of: turns, tokens, money, minutes, parallel, day.turns"),
+        ("day.minutes=3", "there is no budget 'day.minutes'; did you mean 'minutes'?"),
         ("year.turns=3", "there is no budget 'year.turns'"),
         ("", "there is no budget ''"),
     ],

@@ -72,8 +72,137 @@ def test_a_subscription_counts_only_where_the_user_says_so(tmp_path: Path) -> No
 
     file.write_text(json.dumps({"claudeAiOauth": {"accessToken": "sk-oat", "expiresAt": before}}))
     assert find_login(SUBSCRIPTION, environment) is None
-    file.write_text("{not json")
-    assert find_login(SUBSCRIPTION, environment) is None
+
+
+def credentials(home: Path, content: object) -> dict[str, str]:
+    """The environment of a user whose Claude Code keeps this login."""
+    file = home / ".claude/.credentials.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return {"HOME": str(home)}
+
+
+def test_a_subscription_that_is_not_allowed_is_named_with_the_one_command_that_allows_it(tmp_path: Path) -> None:
+    later = (time.time() + 3600) * 1000
+    environment = credentials(tmp_path, {"claudeAiOauth": {"accessToken": "sk-oat", "expiresAt": later}})
+
+    assert lacking(NONE, environment) == (
+        "Claude Code is logged in by the Claude subscription in ~/.claude/.credentials.json, which Parley may not use "
+        "yet; allow it with: parley setup --subscription"
+    )
+    assert lacking(NONE, {"CLAUDE_CODE_OAUTH_TOKEN": "t"}).startswith(
+        "Claude Code is logged in by CLAUDE_CODE_OAUTH_TOKEN, which Parley may not use yet"
+    )
+    assert lacking(SUBSCRIPTION, environment) == ""
+    assert lacking(NONE, {**environment, "ANTHROPIC_API_KEY": "k"}) == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{not json",
+        "[]",
+        "[" * 100_000,
+        {"claudeAiOauth": None},
+        {"claudeAiOauth": {"accessToken": 7}},
+        {"claudeAiOauth": {"accessToken": ""}},
+        {"claudeAiOauth": {"accessToken": "a\nb"}},
+        {"claudeAiOauth": {"accessToken": "a", "expiresAt": "soon"}},
+    ],
+)
+def test_a_login_that_can_t_be_read_is_told_as_such(tmp_path: Path, content: object) -> None:
+    said = lacking(SUBSCRIPTION, credentials(tmp_path, content))
+
+    assert said == (
+        "Claude Code has no login that Parley can use: ~/.claude/.credentials.json holds no login that can be read; "
+        "log in again: start `claude` and type /login, or run `claude setup-token`"
+    )
+
+
+def test_a_login_that_is_out_of_date_is_told_as_such(tmp_path: Path) -> None:
+    before = (time.time() - 3 * 3600) * 1000
+    said = lacking(SUBSCRIPTION, credentials(tmp_path, {"claudeAiOauth": {"accessToken": "a", "expiresAt": before}}))
+
+    assert "the Claude subscription in ~/.claude/.credentials.json expired 3 hours ago; start `claude` once" in said
+    assert "claude setup-token" in said
+
+
+def test_a_file_of_credentials_for_servers_alone_is_no_login(tmp_path: Path) -> None:
+    assert lacking(NONE, credentials(tmp_path, {"mcpOAuth": {}})).startswith("Claude Code has no login: set ")
+
+
+@pytest.mark.parametrize(
+    "variables, said",
+    [
+        ({"ANTHROPIC_API_KEY": "a\nb"}, "ANTHROPIC_API_KEY contains a space, a line break or another character"),
+        ({"ANTHROPIC_AUTH_TOKEN": "ä"}, "ANTHROPIC_AUTH_TOKEN contains a space, a line break or another character"),
+        ({"ANTHROPIC_API_KEY": ""}, "ANTHROPIC_API_KEY is set but empty; set it"),
+        ({"ANTHROPIC_API_KEY": " \n"}, "ANTHROPIC_API_KEY is set but empty; set it"),
+        (
+            {"CLAUDE_CODE_USE_BEDROCK": "1"},
+            "CLAUDE_CODE_USE_BEDROCK is for Amazon Bedrock, which Parley does not support",
+        ),
+        ({"CLAUDE_CODE_USE_VERTEX": "true"}, "Google Vertex AI, which Parley does not support; set ANTHROPIC_API_KEY"),
+        ({"CLAUDE_CODE_USE_FOUNDRY": "1", "ANTHROPIC_API_KEY": ""}, "Microsoft Foundry, which Parley does not support"),
+    ],
+)
+def test_a_variable_that_is_no_login_is_told_as_such(variables: dict[str, str], said: str) -> None:
+    line = lacking(SUBSCRIPTION, variables)
+
+    assert line.startswith("Claude Code has no login that Parley can use: ")
+    assert said in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    "settings, said",
+    [
+        ({"apiKeyHelper": "/bin/key"}, "apiKeyHelper in ~/.claude/settings.json is a program that Parley does not run"),
+        ({"env": {"ANTHROPIC_API_KEY": "k"}}, "ANTHROPIC_API_KEY in ~/.claude/settings.json is not read by Parley"),
+        ({"env": {"CLAUDE_CODE_USE_BEDROCK": 1}}, "in ~/.claude/settings.json is for Amazon Bedrock"),
+        ({"env": {"CLAUDE_CODE_USE_BEDROCK": "0"}}, "Claude Code has no login: set ANTHROPIC_API_KEY"),
+        ({"env": ["ANTHROPIC_API_KEY"]}, "Claude Code has no login: set ANTHROPIC_API_KEY"),
+        (["odd"], "Claude Code has no login: set ANTHROPIC_API_KEY"),
+    ],
+)
+def test_a_login_of_claude_code_s_own_that_parley_can_t_use_is_named(
+    tmp_path: Path, settings: object, said: str
+) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude/settings.json").write_text(json.dumps(settings))
+
+    assert said in lacking(SUBSCRIPTION, {"HOME": str(tmp_path)})
+
+
+def test_a_key_that_claude_code_keeps_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".claude.json").write_text('{"primaryApiKey": "sk-kept"}')
+
+    said = lacking(NONE, {"HOME": str(tmp_path)})
+
+    assert "the key in ~/.claude.json is Claude Code's own, and Parley does not read it; set ANTHROPIC_API_KEY" in said
+    assert "sk-kept" not in said
+
+
+@settings(max_examples=60)
+@given(
+    st.dictionaries(
+        st.sampled_from(["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"]), st.text()
+    ),
+    st.booleans(),
+)
+def test_what_is_used_can_go_into_a_header_and_what_is_not_is_one_line(
+    variables: dict[str, str], allowed: bool
+) -> None:
+    given_settings = ClaudeSettings(subscription=allowed)
+    login = find_login(given_settings, variables)
+
+    assert (login is None) == bool(lacking(given_settings, variables))
+    if login is None:
+        assert "\n" not in lacking(given_settings, variables)
+    else:
+        assert all(value.isascii() and value.isprintable() and value for value in login.headers.values())
+        assert variables[login.origin].strip() in "".join(login.headers.values())
 
 
 def test_without_a_login_there_is_one_clear_line() -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import resource
 import shutil
 import sqlite3
@@ -52,7 +53,7 @@ def test_a_folder_that_is_not_writable(home: Home) -> None:
     finally:
         home.folder.chmod(0o700)
 
-    assert "Permission denied" in said
+    assert "work/.parley (not writable, not made yet); make it writable" in said
     assert "PARLEY_HOME" in said
 
 
@@ -62,7 +63,7 @@ def test_a_home_that_can_not_be_made(home: Home) -> None:
 
     said = home.fails("run", "x", "--playbook", playbook)
 
-    assert "File exists" in said
+    assert "work/.parley is no folder" in said
     assert "PARLEY_HOME" in said
 
 
@@ -299,36 +300,75 @@ def _may_mount() -> bool:
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.skipif(not _may_mount(), reason="a small filesystem can't be mounted here")
-def test_a_disk_that_is_full_loses_nothing(home: Home, tmp_path: Path) -> None:
-    playbook = home.write("p.yaml", APPROVES + LEADS)
+# An agent that fills the disk, and then goes on as if nothing had happened.
+FILLS = LEADS.replace(
+    "do: [{write: {path: INTENT.md",
+    "do: [{shell: 'head -c 60000000 /dev/urandom > fill; true'}, {write: {path: INTENT.md",
+)
+
+
+def on_small_disk(home: Home, tmp_path: Path, size: str, script: str) -> subprocess.CompletedProcess[str]:
+    """A shell script in a folder on a disk of a size; `$parley` is the command."""
     small = tmp_path / "small"
     small.mkdir()
     root = os.geteuid() == 0
     # who mounts is root here; who runs Parley must not seem to be, where nobody else is known
     parley = f"{PARLEY}" if root else f"unshare --user --map-user=1000 --map-group=1000 {PARLEY}"
-    script = (
-        f"mount -t tmpfs -o size=250k none {small} && cd {small} || exit 99; "
-        f"{parley} run x --playbook {playbook}; echo first $?; mount -o remount,size=20m {small}; "
-        f"{parley} resume; echo second $?; {parley} audit $({parley} ls | awk '/done/ {{print $1}}'); echo third $?"
-    )
-
-    done = subprocess.run(
-        ["unshare", "-m" if root else "-rm", "sh", "-c", script],
+    mounted = f"mount -t tmpfs -o size={size} none {small} && cd {small} || exit 99; parley='{parley}'; {script}"
+    return subprocess.run(
+        ["unshare", "-m" if root else "-rm", "sh", "-c", mounted],
         capture_output=True,
         text=True,
         env=home.env(),
         check=False,
     )
 
-    assert len(done.stderr.splitlines()) == 1
+
+def ends(done: subprocess.CompletedProcess[str], *names: str) -> list[str]:
+    return [line for line in done.stdout.splitlines() if line.startswith(names)]
+
+
+@pytest.mark.skipif(not _may_mount(), reason="a small filesystem can't be mounted here")
+def test_a_disk_that_fills_up_loses_nothing(home: Home, tmp_path: Path) -> None:
+    playbook = home.write("p.yaml", APPROVES + FILLS)
+    script = (
+        f"$parley run x --playbook {playbook}; echo first $?; mount -o remount,size=300m .; "
+        "$parley resume; echo second $?; $parley audit $($parley ls | awk '/done/ {print $1}'); echo third $?"
+    )
+
+    done = on_small_disk(home, tmp_path, "40m", script)
+
+    assert len(done.stderr.splitlines()) == 1, done
     assert done.stderr.startswith("parley: ")
     assert "Traceback" not in done.stderr
-    assert [line for line in done.stdout.splitlines() if line.startswith(("first", "second", "third"))] == [
-        "first 1",
-        "second 0",
-        "third 0",
-    ]
+    assert ends(done, "first", "second", "third") == ["first 1", "second 0", "third 0"]
+
+
+@pytest.mark.skipif(not _may_mount(), reason="a small filesystem can't be mounted here")
+def test_no_job_starts_on_a_disk_that_is_full_and_doctor_says_so(home: Home, tmp_path: Path) -> None:
+    playbook = home.write("p.yaml", APPROVES + LEADS)
+    script = f"$parley run x --playbook {playbook}; echo first $?; $parley doctor; echo second $?; ls -A"
+
+    done = on_small_disk(home, tmp_path, "8m", script)
+
+    assert re.fullmatch(
+        r"parley: disk: \S+/small has 8\.\d MB left, and a job needs 16\.8 MB at least; "
+        r"free some space, or name a home on another disk with PARLEY_HOME\n",
+        done.stderr,
+    ), done
+    assert ends(done, "first", "second") == ["first 1", "second 1"]
+    assert "FAIL  disk         " in done.stdout
+    assert done.stdout.endswith("second 1\n")  # no file was left
+
+
+@pytest.mark.skipif(not _may_mount(), reason="a small filesystem can't be mounted here")
+def test_no_job_starts_on_a_disk_that_takes_no_more_files(home: Home, tmp_path: Path) -> None:
+    playbook = home.write("p.yaml", APPROVES + LEADS)
+
+    done = on_small_disk(home, tmp_path, "40m,nr_inodes=300", f"$parley run x --playbook {playbook}; echo first $?")
+
+    assert "has room for 299 files, and a job needs 1000 at least; delete some files, or name a home" in done.stderr
+    assert ends(done, "first") == ["first 1"]
 
 
 BAD_OUTCOMES = {

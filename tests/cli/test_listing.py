@@ -14,7 +14,7 @@ LISTED = {
 }  # fmt: skip
 SHOWN = LISTED | {
     "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery",
-    "exits", "situations", "abandoned", "answers", "budget",
+    "exits", "situations", "abandoned", "answers", "budget", "model", "models",
 }  # fmt: skip
 THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "waits", "mail", "workspace"}
 QUESTION = {
@@ -151,12 +151,14 @@ def test_an_empty_inbox(home: Home) -> None:
     assert home.here("inbox").out == "nothing waits for you\n"
 
 
-def test_doctor(several: Home) -> None:
+def test_doctor(several: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-any")
     done = several.run("doctor", "--json")
 
     checks = {check["name"]: check for check in done.document["checks"]}
     assert done.code == 0
-    assert {"python", "git", "sqlite", "threads", "home", "filesystem", "durability", "terminal"} <= set(checks)
+    assert done.document["checks"][0]["name"] == "agent"
+    assert {"python", "git", "sqlite", "threads", "home", "filesystem", "disk", "durability", "terminal"} <= set(checks)
     assert checks["bus"]["found"] == "3 jobs"
     lines = several.here("doctor").out
     assert "ok    python" in lines

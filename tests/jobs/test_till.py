@@ -88,7 +88,12 @@ def test_a_request_becomes_a_branch_that_the_users_own_tests_pass(tmp_path: Path
         desk.log_in(api)
         asked = desk.parley(*play(desk))
         assert asked.code == 4, asked
-        assert asked.err == "parley: the agents are Claude Code, logged in by ANTHROPIC_API_KEY\n"
+        assert asked.err == ""
+        assert re.match(
+            r"agent: Claude Code 2\.1\.\d+, model: Claude Code's default, login: ANTHROPIC_API_KEY, "
+            r"budget: 200 turns, 20\.00 USD\n",
+            asked.out,
+        )
         assert "Are discounts and taxes given in percent?" in asked.out
         job, (question,) = desk.job(), desk.parley("inbox", "--json").document["questions"]
         assert turn_processes(job) == []
@@ -126,6 +131,9 @@ def delivered(desk: Desk, job: str, asked: Done, done: Done) -> None:
 def told_of(desk: Desk, job: str, api: MessagesAPI) -> None:
     """What the record tells of how it came about."""
     shown = desk.shown()
+    (used,) = {str(request.document["model"]) for request in api.of("coder")}
+    assert shown["model"] == used == shown["models"]["coder"] == shown["models"]["proxy"]
+    assert f"agent      Claude Code, model: {used}\n" in desk.parley("show", job).out
     assert [entry["state"] for entry in shown["history"]] == STATES
     assert [entry["action"] for entry in shown["history"]] == ACTIONS
     assert shown["turns_lost"] == 0

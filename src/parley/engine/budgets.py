@@ -266,6 +266,17 @@ def name_of(hold: Hold) -> Name:
 # ---- for the faces -------------------------------------------------------------------------------
 
 
+def limit_words(budget: Mapping[str, Mapping[str, float]]) -> str:
+    """What a job's snapshot allows it, as people read it."""
+    said = []
+    for scope, when in ((JOB, ""), (DAY, " a day")):
+        for what, limit in budget[scope].items():
+            if what != PARALLEL:
+                noun = what.removesuffix("s") if limit == 1 else what
+                said.append(f"{limit:.2f} USD{when}" if what == "money" else f"{_short(limit)} {noun}{when}")
+    return ", ".join(said) or "no limit"
+
+
 def standing(store: Store, loaded: Loaded, now: float) -> list[Line]:
     """How a job's budgets stand, as the bus has it."""
     purse = Purse.of(json.loads(loaded.row.settings), loaded.molecules.get(SLOT, ""))

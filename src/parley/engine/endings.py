@@ -44,6 +44,7 @@ from parley.engine.world import World
 from parley.ports import Ended, Kept, Outcome, WorkspaceError
 from parley.workflow.binding import bound
 
+LONGEST_MODEL = 100  # characters of a model's name
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
 STIRRING: tuple[type[Any], ...] = (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman)
 
@@ -241,7 +242,7 @@ def anchored(live: LiveJob, turn: Turn) -> str:
 
 def _left_behind(turn: Turn, event: Ended, kept: Kept, merged: Sequence[Rider] = ()) -> str:
     tree, seen = kept.tree, confined(turn, event)
-    if not (event.handle or turn.usage or seen or tree or turn.notes or turn.worked or merged):
+    if not (event.handle or turn.usage or seen or tree or turn.notes or turn.worked or merged or event.model):
         return f'{{"turn":"{turn.turn}"}}'
     left: dict[str, Any] = {"turn": turn.turn}
     if event.handle:
@@ -250,6 +251,8 @@ def _left_behind(turn: Turn, event: Ended, kept: Kept, merged: Sequence[Rider] =
         left["usage"] = turn.usage
     if turn.worked:
         left["worked"] = turn.worked
+    if event.model:
+        left["model"] = event.model[:LONGEST_MODEL] if event.model.isprintable() else "?"
     if tree:
         left["tree"] = tree
     if kept.left_out:

@@ -219,7 +219,10 @@ class LiveJob:
         key = (agent, "bus" in role)
         text = self._role_texts.get(key)
         if text is None:
-            text = self._role_texts[key] = dumps({**role, "notes": self.settings.get("notes", "")})
+            notes, wanted = self.settings.get("notes", ""), self.settings.get("model") or ""
+            if wanted and not role.get("model") and (role.get("runner") or self.row.agent) == self.row.agent:
+                role = {**role, "model": wanted}
+            text = self._role_texts[key] = dumps({**role, "notes": notes})
         return text
 
     def rouse(self) -> None:

@@ -338,6 +338,7 @@ class Past:
     refused: int
     abandoned: list[Abandoned] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)  # in whose name questions were answered, and how many
+    models: dict[str, str] = field(default_factory=dict)  # which model last answered each agent, where that is told
 
 
 def past(store: Store, job: str) -> Past:
@@ -349,6 +350,7 @@ def past(store: Store, job: str) -> Past:
     lost = refused = 0
     abandoned: list[Abandoned] = []
     answers = {HUMAN: 0, PROXY: 0}
+    models: dict[str, str] = {}
     for step in store.steps(job):
         if step.rule in ("open", "spark", "ask", "send-ask"):
             for thread in _made(step):
@@ -362,6 +364,8 @@ def past(store: Store, job: str) -> Past:
         if step.extra:
             left = json.loads(step.extra)
             lost += "fault" in left
+            if "model" in left:
+                models[_who_ran(step)] = str(left["model"])
             refused += len(left.get("refused", ())) + len(left.get("left_out", ()))
             for name, value in left.get("usage", {}).items():
                 usage[name] = max(usage.get(name, 0), value) if name in GAUGES else usage.get(name, 0) + value
@@ -375,7 +379,12 @@ def past(store: Store, job: str) -> Past:
         for name, thread in made.items()
         if name in gone
     ]
-    return Past(ended, usage, lost, refused, abandoned, answers)
+    return Past(ended, usage, lost, refused, abandoned, answers, models)
+
+
+def _who_ran(step: StepRow) -> str:
+    """The agent whose turn a step ended, from how its row names what it consumed."""
+    return next((line.split(" ")[1] for line in step.consumed.splitlines() if line.startswith("Run ")), "")
 
 
 def abandoned_by(store: Store, job: str, step: StepRow) -> Abandoned:

@@ -10,13 +10,24 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
 from parley.adapters.boundary import Boundary
-from parley.adapters.claude.login import Login, available, find_login, lacking, no_extra
+from parley.adapters.claude.login import Found, Login, available, find_login, lacking, logins, no_extra
 from parley.adapters.claude.program import ClaudeError, Program, find_program
 from parley.adapters.claude.prompt import RolePrompt, bare_prompt
 from parley.config import ClaudeSettings
 from parley.ports import Bind, Judge, Order, Runner, unjudged
 
-__all__ = ["ClaudeError", "Login", "Program", "available", "claude_runner", "find_login", "find_program", "lacking"]
+__all__ = [
+    "ClaudeError",
+    "Found",
+    "Login",
+    "Program",
+    "available",
+    "claude_runner",
+    "find_login",
+    "find_program",
+    "lacking",
+    "logins",
+]
 
 
 def claude_runner(

@@ -202,6 +202,7 @@ class Turn:
             text=text,
             handle=handle,
             usage=usage_of(self.results, context),
+            model=self.model,
             fault=fault.text if fault else "",
             refusals=tuple(self.refusals),
             boundary=boundary,

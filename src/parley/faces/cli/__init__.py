@@ -45,6 +45,7 @@ MODULES = {
     "roles": "roles",
     "workflow": "workflow",
     "doctor": "doctor",
+    "setup": "setup",
     "trust": "trust",
     "tool": "tool",
 }
@@ -175,7 +176,8 @@ def parser(only: str | None = None) -> _Parser:
     add("gc", "free the disk of what finished jobs have left", _add_gc)
     add("roles", "list the roles of a new job, or show what one is told", _add_roles)
     add("workflow", "begin, check and show the files of a workflow of several agents", _add_workflow)
-    add("doctor", "check this machine and this home", _add_nothing)
+    add("setup", "find your login, and settle once when you are asked and what a job may use", _add_setup, json=False)
+    add("doctor", "check whether a job can start here: this machine, this home, its agent", _add_doctor)
     add("trust", "show what this repository's parley.toml asks for, and allow it", _add_trust)
     add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
     return top
@@ -268,6 +270,9 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--playbook", metavar="FILE", help="what the scripted agents do")
     run.add_argument(
+        "--model", metavar="M", help="for roles that name none (default: as in parley.toml, else the agent's own)"
+    )
+    run.add_argument(
         "--policy",
         metavar="P",
         action="append",
@@ -350,6 +355,21 @@ def _add_withdraw(withdraw: argparse.ArgumentParser) -> None:
     _add_job(withdraw)
     withdraw.add_argument("text", metavar="TEXT", nargs="?", default="", help="the reason")
     withdraw.add_argument("--thread", metavar="T", help="this thread only (default: the whole job)")
+
+
+def _add_setup(setup: argparse.ArgumentParser) -> None:
+    setup.add_argument(
+        "--subscription",
+        action=argparse.BooleanOptionalAction,
+        help="let Parley use your Claude subscription, or no longer",
+    )
+    setup.add_argument("--policy", metavar="P", help="when you are asked: never, when_unsure, always, or by state")
+    setup.add_argument("--budget", metavar="B", help="how much a job may use before you are asked: turns=200,money=20")
+    setup.add_argument("--yes", action="store_true", help="ask nothing: write what it would propose")
+
+
+def _add_doctor(doctor: argparse.ArgumentParser) -> None:
+    doctor.add_argument("--agent", metavar="NAME", help="whether a job of this agent can start (default: as for run)")
 
 
 def _add_trust(trust: argparse.ArgumentParser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import pwd
@@ -90,17 +89,6 @@ def place_of(folder: str | None) -> Place:
     return Place(root, Path(named).absolute() if named else root / HOME)
 
 
-def check_home(place: Place) -> None:
-    """Refuse a home that can't be made or written to, without making it."""
-    there = next(path for path in (place.home, *place.home.parents) if path.exists())
-    if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
-        raise _no_home(place.home, os.strerror(errno.EACCES))
-
-
-def _no_home(home: Path, why: str | None) -> Trouble:
-    return Trouble(f"{home}: {why}; make it writable, or name another home with PARLEY_HOME")
-
-
 def make_home(place: Place) -> None:
     """Make the home, out of git's reach: never committed, and left alone by `git clean -fdx`."""
     home = place.home
@@ -113,7 +101,7 @@ def make_home(place: Place) -> None:
             raise PermissionError(13, "Permission denied", str(home))
         shield(home)
     except OSError as error:
-        raise _no_home(home, error.strerror) from error
+        raise Trouble(f"{home}: {error.strerror}; make it writable, or name another home with PARLEY_HOME") from error
 
 
 def shield(home: Path) -> None:

@@ -5,58 +5,52 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 from parley import __version__, config
-from parley.adapters.claude import ClaudeError, available, find_program, lacking
+from parley.adapters.claude import find_program, logins
 from parley.adapters.decisions import SqliteDecisions
 from parley.adapters.decisions import place as memory_of
-from parley.adapters.mounts import filesystem, network_filesystem
+from parley.adapters.playbook import Playbook
+from parley.adapters.roles import RoleError
 from parley.adapters.sqlite import SqliteStore
 from parley.decisions import MemoryTrouble
-from parley.faces.cli import FAILED, OK, form
-from parley.faces.cli.desk import Place, place_of, print_json
+from parley.faces.cli import FAILED, OK, Trouble, form
+from parley.faces.cli.desk import Place, own_settings, place_of, print_json, safe
 from parley.faces.cli.notices import addresses, last_problems
-from parley.faces.cli.trial import Trial, hold
-from parley.faces.cli.trust import unallowed
+from parley.faces.cli.ready import Check, needs
+from parley.faces.cli.runners import CLAUDE, SCRIPTED, agent_words, announced, choose, claude_problem
+from parley.faces.cli.runners import check as check_roles
+from parley.faces.cli.start import snapshot_of
+from parley.faces.cli.trial import hold
+from parley.faces.cli.trust import settings_of, unallowed
 from parley.faces.cli.workshop import on_terminal
-from parley.ports import BusError
+from parley.ports import BusError, WorkspaceError
 from parley.wording import count
 from parley_cfa import installation
 
 NEWEST_PYTHON = (3, 11)
-OLDEST_GIT = (2, 38)  # it can merge without a work tree
 OLDEST_SQLITE = (3, 35, 0)
-
-
-class Check(NamedTuple):
-    """One thing looked at."""
-
-    name: str
-    ok: bool
-    found: str
-    remedy: str = ""
 
 
 def run(words: argparse.Namespace) -> int:
     """Look at everything."""
     place = place_of(words.repo)
-    trial = _boundary(place)
+    trial = hold(_read(place).boundary)
     fence = Check("boundary", trial.ok, trial.found, trial.remedy)
     checks = [
+        of_agent(place, words.agent),
+        of_claude(place, words.agent),
+        *needs(place),
+        _bus(place.home),
+        _memory(),
+        _settings(place),
         _python(),
         _parley(),
-        _git(),
         *_sqlite(),
-        *_home(place),
-        _settings(place),
-        _claude(place),
         _notices(place),
         _terminal(),
         *([Check("bubblewrap", ok=True, found=trial.program)] if trial.program else []),
@@ -68,11 +62,16 @@ def run(words: argparse.Namespace) -> int:
         print_json({"ok": good, "checks": told, "boundary": trial.document()})
         return OK if good else FAILED
     for check in checks:
-        mark, remedy = ("ok  ", "") if check.ok else ("FAIL", f"; {check.remedy}")
-        print(f"{mark}  {check.name:<12} {check.found}{remedy}")
+        print(line_of(check))
     for line in trial.lines():
         print(line)
     return OK if good else FAILED
+
+
+def line_of(check: Check) -> str:
+    """A check as people read it."""
+    remedy = f"; {check.remedy}" if check.remedy and not check.ok else ""
+    return safe(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<12} {check.found}{remedy}")
 
 
 def _python() -> Check:
@@ -92,20 +91,6 @@ def _parley() -> Check:
     return Check("parley", ok=True, found=told)
 
 
-def _git() -> Check:
-    found = shutil.which("git")
-    if found is None:
-        return Check("git", ok=False, found="not found", remedy="install git")
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-    version = tuple(map(int, re.findall(r"\d+", said.stdout)[:2]))
-    remedy = (
-        f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
-        if said.returncode == 0
-        else "repair the git on the PATH"
-    )
-    return Check("git", said.returncode == 0 and version >= OLDEST_GIT, f"{said.stdout.strip()} ({found})", remedy)
-
-
 def _sqlite() -> list[Check]:
     threads = {0: "single-threaded", 1: "multi-threaded", 3: "serialized"}.get(sqlite3.threadsafety, "not known")
     return [
@@ -117,27 +102,6 @@ def _sqlite() -> list[Check]:
         ),
         Check("threads", sqlite3.threadsafety > 0, threads, "use a Python whose SQLite is thread-safe"),
     ]
-
-
-def _home(place: Place) -> list[Check]:
-    there = place.home if place.home.exists() else next(path for path in place.home.parents if path.exists())
-    writable = os.access(there, os.W_OK | os.X_OK) and there.is_dir()
-    words = "writable" if writable else "not writable"
-    made = "" if place.home.exists() else ", not made yet"
-    home = Check(
-        "home",
-        writable,
-        f"{place.home} ({words}{made})",
-        "make it writable, or name another with PARLEY_HOME",
-    )
-    network = network_filesystem(there)
-    kind = Check(
-        "filesystem",
-        network is None,
-        filesystem(there) or "not known",
-        "name a home on a local disk with PARLEY_HOME",
-    )
-    return [home, kind, _bus(place.home), _memory()]
 
 
 def _memory() -> Check:
@@ -169,40 +133,61 @@ def _bus(home: Path) -> Check:
 
 def _settings(place: Place) -> Check:
     try:
-        settings = config.read(place.root)
+        settings = config.read(place.root, own_settings())
     except config.ConfigError as error:
         return Check("settings", ok=False, found=str(error), remedy="until then jobs can't be started")
-    if asked := unallowed(place):
-        remedy = "read it, then allow it with `parley trust`"
+    try:
+        asked = unallowed(place)
+    except WorkspaceError as error:
+        return Check("settings", ok=False, found=str(error), remedy="until then jobs can't be started")
+    if asked:
+        remedy = "see what it asks for, and allow it, with `parley trust`"
         return Check("settings", ok=False, found=f"{config.FILE} asks for {', '.join(asked)}", remedy=remedy)
     durable = "each commit waits for the disk" if settings.durability == "full" else "the last commits may be lost"
     return Check("durability", ok=True, found=f"{settings.durability}: {durable}")
 
 
-def _boundary(place: Place) -> Trial:
-    return hold(_read(place).boundary)
+def of_boundary(place: Place) -> Check:
+    """Whether agents can be confined here."""
+    trial = hold(_read(place).boundary)
+    return Check("boundary", trial.ok, trial.found, trial.remedy)
 
 
 def _read(place: Place) -> config.Settings:
     """The settings, as far as they may be used: what is wrong with them is told elsewhere."""
     try:
-        return config.Settings() if unallowed(place) else config.read(place.root)
-    except config.ConfigError:
+        return config.Settings() if unallowed(place) else config.read(place.root, own_settings())
+    except (config.ConfigError, WorkspaceError):
         return config.Settings()
 
 
-def _claude(place: Place) -> Check:
-    """Whether Claude Code can be used; nobody has to, so that it is no fault if it can't."""
-    settings = _read(place).claude
-    if problem := lacking(settings, os.environ):
-        return Check("claude", ok=True, found=f"not used: {problem}")
+def of_agent(place: Place, wanted: str | None = None) -> Check:
+    """Which agent a job would use here, and whether it could start: asked as `parley run` asks it."""
     try:
-        program = find_program(settings, os.environ)
-    except ClaudeError as error:
-        return Check("claude", ok=False, found=str(error), remedy="see above")
-    login = available(settings, os.environ)
-    version = ".".join(map(str, program.version))
-    return Check("claude", ok=True, found=f"{version} ({program.origin}), logged in by {login.origin if login else ''}")
+        settings = settings_of(place)
+        agent = choose(wanted, settings, place, playbook=wanted == SCRIPTED)
+        snapshot = snapshot_of(place.root, settings, Playbook(), agent)
+        check_roles(snapshot["roles"], settings, place)
+    except (Trouble, config.ConfigError, RoleError, WorkspaceError) as error:
+        return Check("agent", ok=False, found=f"no job can start: {error}")
+    return Check("agent", ok=True, found=announced(agent, settings, snapshot).removeprefix("agent: "))
+
+
+def of_claude(place: Place, wanted: str | None = None) -> Check:
+    """Claude Code and every login that is there. Where another agent is asked for, it may be absent."""
+    settings = _read(place)
+    problem = claude_problem(settings)
+    found = [problem] if problem else [f"{agent_words(CLAUDE, settings)} ({_origin(settings)})"]
+    for one in logins(os.environ):
+        allowed = settings.claude.subscription or not one.subscription
+        told = one.problem or (f"{one.origin}: found" if allowed else f"{one.origin}: found, not allowed")
+        if one.origin not in problem:  # or it is told already
+            found.append(told)
+    return Check("claude", not problem or wanted not in (None, CLAUDE), "; ".join(found))
+
+
+def _origin(settings: config.Settings) -> str:
+    return find_program(settings.claude, os.environ).origin
 
 
 def _notices(place: Place) -> Check:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,8 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
     return {
         **_head(store, present),
         "threads": [thread.document() for _, thread in everyone(present, behind, files)],
+        "model": next(iter(ran_by(behind)), "") or settings.get("model") or settings.get("usual_model") or None,
+        "models": behind.models,
         "cost": behind.usage,
         "budget": [line.document() for line in standing(store, present.loaded, time.time())],
         "turns_lost": behind.lost,
@@ -111,6 +114,12 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "situations": [situation.document() for situation in situations(present)],
         "exits": exits(present, files),
     }
+
+
+def ran_by(behind: Past) -> list[str]:
+    """The models that answered a job's agents, the one of most agents first."""
+    counted = Counter(behind.models.values())
+    return [model for model, _ in counted.most_common()]
 
 
 def _abandoned(present: Present, behind: Past, files: JobFiles) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from parley.faces.cli import FAILED, OK, WAITING, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
+from parley.faces.cli.ready import require
 from parley.faces.cli.runners import check
 from parley.faces.cli.trial import preflight
 from parley.faces.cli.trust import settings_of
@@ -66,6 +67,7 @@ def run(words: argparse.Namespace) -> int:
 
 def ready(place: Place, rows: Iterable[JobRow]) -> None:
     """Refuse in one line what the jobs lack here, before anything of them changes."""
+    require(place)
     settings = settings_of(place)
     for row in rows:
         check(cast_of(row), settings, place)

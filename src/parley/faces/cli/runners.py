@@ -12,12 +12,13 @@ from typing import Any
 from parley.adapters import roles as role_files
 from parley.adapters.boundary import Boundary
 from parley.adapters.boundary.cage import HOME
-from parley.adapters.claude import ClaudeError, available, claude_runner, lacking
+from parley.adapters.claude import ClaudeError, available, claude_runner, find_program, lacking
 from parley.adapters.command import agents as programs
 from parley.adapters.command.runner import CommandRunner
 from parley.adapters.playing import Playing
 from parley.adapters.proving import ProofRunner
 from parley.config import Settings
+from parley.engine.budgets import limit_words
 from parley.faces.cli import Trouble
 from parley.faces.cli.desk import Place
 from parley.ports import Bind, Ended, Order, Runner, TurnEvent
@@ -25,6 +26,7 @@ from parley.wording import advice
 from parley.workflow.claims import refuse_at
 
 SCRIPTED, CLAUDE, PROOF = "scripted", "claude", "proof"
+SET_UP = "parley setup"
 
 
 class Late:
@@ -133,10 +135,22 @@ def choose(wanted: str | None, settings: Settings, place: Place, *, playbook: bo
     agent = wanted or (SCRIPTED if playbook else CLAUDE)
     if agent == SCRIPTED and not playbook:
         raise Trouble("the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`")
-    if agent == CLAUDE and (problem := lacking(settings.claude, os.environ)):
+    if agent == CLAUDE and (problem := claude_problem(settings)):
+        guide = "" if SET_UP in problem else f"; `{SET_UP}` shows what is there"
         hint = "" if wanted else "; or let scripted agents play: --playbook FILE, or `parley demo`"
-        raise Trouble(f"{problem}{hint}")
+        raise Trouble(f"{problem}{guide}{hint}")
     return agent
+
+
+def claude_problem(settings: Settings) -> str:
+    """What keeps Claude Code from running here, and what to do, in one line; empty if nothing does."""
+    if problem := lacking(settings.claude, os.environ):
+        return problem
+    try:
+        find_program(settings.claude, os.environ)
+    except ClaudeError as error:
+        return str(error)
+    return ""
 
 
 def assign(roles: Iterable[dict[str, Any]], agent: str, played: Iterable[str]) -> None:
@@ -154,7 +168,7 @@ def check(roles: Iterable[Mapping[str, Any]], settings: Settings, place: Place) 
         if runner in (SCRIPTED, PROOF):
             continue
         if runner == CLAUDE:
-            problem = lacking(settings.claude, os.environ)
+            problem = claude_problem(settings)
         elif runner in known:
             problem = programs.problem(known[runner])
         else:
@@ -168,9 +182,43 @@ def reports_cost(roles: Iterable[Mapping[str, Any]]) -> bool:
     return any(role["runner"] == CLAUDE for role in roles)
 
 
-def announced(agent: str, settings: Settings) -> str:
-    """Who does the work, for people."""
+def announced(agent: str, settings: Settings, snapshot: Mapping[str, Any]) -> str:
+    """Who does the work, with which model and login, and how much it may use: one line for people."""
+    said = [f"agent: {agent_words(agent, settings)}"]
+    if agent != SCRIPTED:
+        said.append(f"model: {model_words(agent, settings, snapshot)}")
     login = available(settings.claude, os.environ) if agent == CLAUDE else None
     if login is not None:
-        return f"the agents are Claude Code, logged in by {login.origin}"
-    return "" if agent == SCRIPTED else f"the agents are {agent}"
+        said.append(f"login: {login.origin}")
+    return ", ".join([*said, f"budget: {limit_words(snapshot['budget'])}"])
+
+
+def agent_words(agent: str, settings: Settings) -> str:
+    """An agent's name, with its version where it has one."""
+    if agent != CLAUDE:
+        return agent
+    return f"Claude Code {'.'.join(map(str, find_program(settings.claude, os.environ).version))}"
+
+
+def model_words(agent: str, settings: Settings, snapshot: Mapping[str, Any]) -> str:
+    """The model that is asked for, and those of roles that have another."""
+    model = snapshot["model"] or usual_model(agent, settings) or default_model(agent)
+    others = [
+        f"{role['name']}: {role['model']}"
+        for role in snapshot["roles"]
+        if role["runner"] == agent and role.get("model") not in (None, "", "inherit", model)
+    ]
+    return f"{model} ({', '.join(others)})" if others else model
+
+
+def usual_model(agent: str, settings: Settings) -> str:
+    """The model that the settings name for an agent; empty: its program's default."""
+    if agent == CLAUDE:
+        return settings.claude.model
+    given = settings.agents.get(agent)
+    return str(given.get("model") or "") if isinstance(given, dict) else ""
+
+
+def default_model(agent: str) -> str:
+    """What is said of the model where none is asked for."""
+    return "Claude Code's default" if agent == CLAUDE else f"{agent}'s default"

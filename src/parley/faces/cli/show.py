@@ -17,6 +17,7 @@ from parley.faces.cli.delivered import cost_words, lines
 from parley.faces.cli.desk import clock, lasting, one_line, place_of, print_json, safe
 from parley.faces.cli.documents import everyone, job_document
 from parley.faces.cli.listing import FINISHED
+from parley.faces.cli.runners import CLAUDE, SCRIPTED, default_model
 from parley.faces.cli.workshop import print_question
 from parley.wording import count
 
@@ -82,6 +83,7 @@ def _print_job(document: dict[str, Any]) -> None:
     print(f"  started    {clock(document['created'])} by {document['decider']}, took {took}")
     cost = cost_words(document["cost"])
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
+    print(f"  agent      {_agent_words(document)}")
     print(f"  cost       {cost}{lost}; {count(document['messages'], 'message')}, {count(document['steps'], 'step')}")
     for number, line in enumerate(document["budget"]):
         said = Line(**line)
@@ -115,6 +117,19 @@ def _print_job(document: dict[str, Any]) -> None:
         print("\nat work")
     for thread in alive:
         print(f"  {MARKS[thread['state']]} {thread['agent']:<13} {thread['id']:<23} {safe(thread['doing'])}")
+
+
+def _agent_words(document: dict[str, Any]) -> str:
+    """Who does the work, with which models: as they answered, else as they are asked for."""
+    agent, model = document["agent"], document["model"]
+    if agent == SCRIPTED:
+        return str(agent)
+    name = "Claude Code" if agent == CLAUDE else agent
+    if model is None:
+        return f"{name}, model: {default_model(agent)}, which is known after a turn"
+    others = [f"{who}: {which}" for who, which in document["models"].items() if which != model]
+    beside = f" ({', '.join(others)})" if others else ""
+    return one_line(f"{name}, model: {model}{beside}", 300)
 
 
 def _print_tree(threads: list[dict[str, Any]]) -> None:

@@ -30,9 +30,10 @@ from parley.engine.roster import charter_of, roles
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import ShownStore
-from parley.faces.cli.desk import Place, check_home, check_text, make_home, me, one_line, place_of, print_json
+from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json, safe
 from parley.faces.cli.documents import listed
-from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose, reports_cost
+from parley.faces.cli.ready import require
+from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose, reports_cost, usual_model
 from parley.faces.cli.trial import preflight
 from parley.faces.cli.trust import settings_of
 from parley.faces.cli.typed import typed
@@ -48,6 +49,7 @@ def run(words: argparse.Namespace) -> int:
     """Start a job."""
     request = check_request(words.request)
     place = place_of(words.repo)
+    require(place)
     settings = settings_of(place)
     agent = choose(words.agent, settings, place, playbook=words.playbook is not None)
     for policy in words.policy:
@@ -56,11 +58,10 @@ def run(words: argparse.Namespace) -> int:
         settings = config.with_budget(settings, budget)
     playbook = load(Path(words.playbook)) if words.playbook is not None else Playbook()
     snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes)
+    snapshot["model"] = check_model(words.model, agent)
     check(snapshot["roles"], settings, place)
-    check_home(place)
     preflight(settings.boundary)
-    if said := announced(agent, settings):
-        print(f"parley: {said}", file=sys.stderr)
+    announce(words, agent, announced(agent, settings, snapshot))
     warn_of_uncommitted(place, settings)
     warn_of_notes(place)
     warn_of_memory(snapshot, agent)
@@ -73,11 +74,32 @@ def run(words: argparse.Namespace) -> int:
         return conduct(engine, place, [row.job], words)
 
 
+def announce(words: argparse.Namespace, agent: str, said: str) -> None:
+    """Say who does the work, before it starts; beside the output where a program reads that."""
+    if not words.json and not words.detach:
+        print(safe(said), flush=True)
+    elif agent != SCRIPTED:
+        print(f"parley: {safe(said)}", file=sys.stderr)
+
+
 def check_request(request: str) -> str:
     """A request that somebody could work on."""
     if not check_text(request).strip():
         raise Trouble("the request is empty; say in a few words what is to be done")
     return request
+
+
+def check_model(model: str | None, agent: str) -> str:
+    """The model that the command names; empty if it names none."""
+    if model is None:
+        return ""
+    if agent == SCRIPTED:
+        raise Trouble("--model names a model, and scripted agents have none; leave it out, or name another --agent")
+    if not model.strip() or not model.isprintable() or model.startswith("-"):
+        raise Trouble(
+            f"--model {one_line(model, 60)!r}: this is no model's name; write one as the agent's program takes it"
+        )
+    return model.strip()
 
 
 def warn_of_uncommitted(place: Place, settings: config.Settings) -> None:
@@ -133,6 +155,8 @@ def snapshot_of(
             "job": {"parallel": settings.parallel, **settings.budget.of_job(costs=reports_cost(crew))},
             "day": settings.budget.of_day(),
         },
+        "model": "",  # what the command names, for all roles without one of their own
+        "usual_model": usual_model(agent, settings),  # what the settings name, to be shown until a turn tells
         "human": document.get("human"),
         "proxy": document.get("proxy"),
         "agents": document["agents"],

@@ -1,0 +1,160 @@
+"""`parley setup`: what is here, and the few things that a user settles once, for all repositories."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from parley import config
+from parley.adapters.claude import logins
+from parley.faces.cli import FAILED, OK, WAITING, Trouble
+from parley.faces.cli.desk import agrees, ask, can_ask, own_settings, place_of
+from parley.faces.cli.doctor import line_of, of_agent, of_boundary, of_claude
+from parley.faces.cli.own_file import Lines, current, toml_text, value_in, write
+from parley.faces.cli.ready import Check, needs
+
+TRIES = 3
+POLICY = "When do jobs ask you? always, when_unsure or never"
+LIMITS = {
+    "turns": "How many turns may a job take before it asks you? A number, or none",
+    "money": "How many US dollars may it cost before it asks you? A number, or none",
+}
+
+
+def run(words: argparse.Namespace) -> int:
+    """Show what is here, ask, and write the user's own settings."""
+    place = place_of(words.repo)
+    path = own_settings()
+    document = current(path)
+    machine = [*needs(place), of_boundary(place)]
+    print("what is here")
+    for check in (of_claude(place), *machine):
+        print(f"  {line_of(check)}")
+    print()
+    if words.subscription is not None or words.policy or words.budget:
+        lines = _named(words)
+    elif words.yes:
+        lines = _proposed(document)
+    elif can_ask():
+        lines = _asked(document)
+    else:
+        raise Trouble(f"there is no terminal to ask on; say what you want: {_options(document)}", WAITING)
+    changes = {
+        (table, key): value
+        for (table, key), value in lines.items()
+        if toml_text(value_in(document, table, key)) != value
+    }
+    if changes:
+        write(path, changes)
+        print(f"written to {path}:")
+        for (table, key), value in changes.items():
+            print(f"  [{table}] {key} = {value}")
+    else:
+        print(f"nothing to change in {path}")
+    return _conclude([of_agent(place), *machine])
+
+
+def _conclude(checks: Sequence[Check]) -> int:
+    """Say whether a job can start now."""
+    missing = [check for check in checks if not check.ok]
+    if missing:
+        print("a job can't start yet:")
+        for check in missing:
+            print(f"  {line_of(check)}")
+        return FAILED
+    print(line_of(checks[0]))
+    print('start a job with: parley run "what is to be done"')
+    return OK
+
+
+# ---- what is to be written -----------------------------------------------------------------------
+
+
+def _subscription() -> str:
+    """The subscription that is there and could be used; empty if there is none."""
+    return next((one.origin for one in logins(os.environ) if one.subscription and not one.problem), "")
+
+
+def _options(document: dict[str, Any]) -> str:
+    """How to do it without questions."""
+    unused = bool(_subscription()) and value_in(document, "claude", "subscription") is None
+    allow = " --subscription" if unused else ""
+    return f"parley setup{allow} --yes, with --policy and --budget where the defaults do not suit you"
+
+
+def _named(words: argparse.Namespace) -> Lines:
+    """What the options say."""
+    found: dict[tuple[str, str], str] = {}
+    if words.subscription is not None:
+        found["claude", "subscription"] = toml_text(words.subscription)
+    if words.policy:
+        found |= _policy(words.policy)
+    if words.budget:
+        found |= _budget(words.budget)
+    return found
+
+
+def _proposed(document: dict[str, Any]) -> Lines:
+    """What is proposed: to use the subscription that is there, where nothing is said of it yet."""
+    unused = bool(_subscription()) and value_in(document, "claude", "subscription") is None
+    return {("claude", "subscription"): "true"} if unused else {}
+
+
+def _policy(text: str) -> dict[tuple[str, str], str]:
+    settled = config.with_policy(config.Settings(), text)
+    named = [part.partition("=")[0].strip() for part in text.split(",") if "=" in part] or config.STATES
+    return {
+        ("policy", state): toml_text(policy)
+        for state, policy in zip(config.STATES, settled.policies, strict=True)
+        if state in named
+    }
+
+
+def _budget(text: str) -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for (what, scope), word in config.budget_words(text).items():
+        config.budget_amount(what, word, f"--budget {what}={word}")
+        found[f"budget.{scope}", what] = word if word.isdecimal() else toml_text(word)
+    return found
+
+
+# ---- asking --------------------------------------------------------------------------------------
+
+
+def _asked(document: dict[str, Any]) -> Lines:
+    """What the user answers. Enter leaves a thing as it is."""
+    found: dict[tuple[str, str], str] = {}
+    if origin := _subscription():
+        before = value_in(document, "claude", "subscription")
+        said = agrees(f"Let Parley use {origin}?", default=before is not False)
+        found["claude", "subscription"] = toml_text(said)
+    policies = [value_in(document, "policy", state) or "always" for state in config.STATES]
+    known = (
+        policies[0] if len(set(policies)) == 1 else ",".join(map("=".join, zip(config.STATES, policies, strict=True)))
+    )
+    found |= _one(f"{POLICY} [{known}]: ", _policy)
+    for what, default in (("turns", config.DEFAULT_TURNS), ("money", config.DEFAULT_MONEY)):
+        before = value_in(document, "budget.job", what)
+        shown = f"{default:g}" if before is None else before
+        found |= _one(f"{LIMITS[what]} [{shown}]: ", partial(_limit, what))
+    return found
+
+
+def _limit(what: str, text: str) -> dict[tuple[str, str], str]:
+    return _budget(f"{what}={text}")
+
+
+def _one(question: str, read: Callable[[str], dict[tuple[str, str], str]]) -> dict[tuple[str, str], str]:
+    """One answer, asked for again where it makes no sense; nothing where the user just presses Enter."""
+    for _ in range(TRIES):
+        said = ask(question)
+        if not said:
+            return {}
+        try:
+            return read(said)
+        except config.ConfigError as error:
+            print(f"  {error}")
+    raise Trouble("nothing is written; run `parley setup` again")
