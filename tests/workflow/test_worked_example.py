@@ -27,9 +27,9 @@ def test_the_worked_example_comes_to_its_end_through_all_that_it_promises(tmp_pa
     assert played.returncode == 0, played.stdout[-4000:] + played.stderr
     for said in ("the record is sound", "no findings in", "overall_completion_drive_gate clear"):
         assert said in played.stdout
-    place = re.search(r"cd (\S+) && parley show (\w+)", played.stdout)
+    place = re.search(r"look around: parley show (\w+) --repo (\S+)", played.stdout)
     assert place is not None
-    folder, job = Path(place[1]), place[2]
+    folder, job = Path(place[2]), place[1]
 
     store = SqliteStore(folder / ".parley")
     try:
