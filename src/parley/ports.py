@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -440,13 +441,32 @@ class Scope:
     design: bool = False  # whether they design a workflow together: its files are merged like any others
 
 
+class Clash(StrEnum):
+    """How a conflict lies in the parent's tree."""
+
+    MARKED = "marked"  # both sides are in the file, between markers
+    BOTH = "both"  # ours is in place, theirs lies beside it
+    DELETED_HERE = "deleted here"  # we deleted it, theirs lies beside
+    DELETED_THERE = "deleted there"  # ours is in place, a note that they deleted it lies beside
+    RENAMED = "renamed"  # both renamed one file: ours has its own name, theirs lies beside its new one
+    FILE_HERE = "file here"  # they have a folder of that name, our file lies beside it
+    FILE_THERE = "file there"  # we have a folder of that name, their file lies beside it
+    OPEN = "open"  # the child left it open; how it lies there is not known here
+
+
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A path that both sides changed. Each side is shown as far as there is room; absent: deleted there."""
+    """A path that both sides changed. Each side is shown as far as there is room; absent: deleted there.
+
+    `beside` is the file that lies beside it until the conflict is settled.
+    """
 
     path: str
     ours: str | None
     theirs: str | None
+    how: Clash = Clash.MARKED
+    beside: str = ""
+    labels: tuple[str, ...] = ()  # what the two sides are called in its markers
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from parley.core.states import PHASES, Record, State, skill_outcomes
 from parley.core.terms import Kind, Policy, Question, Ruling
+from parley.engine.settling import MORE, place_of, settling
 from parley.ports import Conflict, Merge
 from parley.wording import count
 from parley.workflow.persona import SKILL as PERSONA
@@ -17,6 +18,7 @@ from parley.workflow.terms import Finding
 
 BRIEFING = "[BRIEFING]"
 ASKER = "In the asker's words:"
+SETTLED = 200  # conflicts for which a message says what to do
 LISTED = 20  # paths, or lines of the like, in one message
 FINDINGS = 100  # of a design check, in one message
 
@@ -89,15 +91,18 @@ def merged(agent: str, thread: str, merge: Merge) -> str:
     if not merge.conflicts:
         paths = _listed(merge.paths) or "nothing: it had changed no file"
         return f"[MERGE clean] {of}: {paths}.{left}"
-    sides = "\n".join(_sides(conflict, agent) for conflict in merge.conflicts[:LISTED])
-    open_ = {conflict.path for conflict in merge.conflicts}
+    open_ = {name for one in merge.conflicts for name in (one.path, one.beside, place_of(one))}
     rest = _listed([path for path in merge.paths if path not in open_])
     clean = f" Merged cleanly: {rest}." if rest else ""
-    return (
-        f"[MERGE conflict] {of} and your tree both changed {_listed([c.path for c in merge.conflicts])}."
-        f"{clean} Settle each in your own tree: keep what both sides meant, and remove the markers."
-        f" No outcome counts before that.{left}\n{sides}"
+    how = [f"- {settling(conflict, agent)}" for conflict in merge.conflicts[:SETTLED]]
+    if len(merge.conflicts) > SETTLED:
+        how.append(f"- And {len(merge.conflicts) - SETTLED} more: {MORE}")
+    sides = [_sides(conflict, agent) for conflict in merge.conflicts[:LISTED]]
+    begin = (
+        f"[MERGE conflict] {of} and your tree both changed {_listed([c.path for c in merge.conflicts])}.{clean}"
+        f" Settle each in your own tree, so that what both sides meant is kept. No outcome counts before that.{left}"
     )
+    return "\n".join([begin, *how, *sides])
 
 
 def apart(merge: Merge) -> str:
@@ -156,7 +161,7 @@ def unclear() -> str:
 
 def unsettled(paths: Sequence[str]) -> str:
     """A merge has left something to do first."""
-    return f"a merge left conflicts in {_listed(paths)}; settle them and remove the markers first"
+    return f"a merge left conflicts in {_listed(paths)}; settle them first: {MORE}"
 
 
 def left_out(lines: Sequence[str]) -> str:

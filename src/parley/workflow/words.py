@@ -172,8 +172,9 @@ def integrate(agent: str, conflicts: Sequence[str], sides: Sequence[Worker]) -> 
         intents += [f"- {side.name}: {side.objective}", *(f"  $ {command}" for command in side.acceptance.commands)]
     return (
         f"[INTEGRATE] bringing {agent} together with what is merged left conflicts in: {', '.join(conflicts)}. "
-        "Settle them in your tree so that the intent of every side survives; the commands of all of them are run on "
-        "the result:\n" + "\n".join(intents)
+        "Settle them in your tree so that the intent of every side survives. What can't be marked in a file lies "
+        "beside it as .theirs, a note of a deletion as .theirs-deleted: move it over the file, or delete it. The "
+        "commands of all sides are run on the result:\n" + "\n".join(intents)
     )
 
 

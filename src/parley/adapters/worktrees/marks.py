@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +17,9 @@ from parley.adapters.worktrees.ground import FILE, reached
 MARKED_BYTES = 32 << 20  # no larger file is marked
 _LINE_BYTES = 64 << 10
 
+OPENS_CLOSES = (rb"<{7,} ", rb">{7,} ")  # how the lines of markers begin
 YOURS = "yours"  # what a workspace's own side is called when its parent's tree is brought into it
+BETWEEN = "\0"  # two signs of one path
 BESIDE = "beside:"  # the sign of a conflict whose other side lies in a file of its own
 
 
@@ -26,9 +29,7 @@ class Marks:
 
     path: Path
     hidden: list[str] = field(default_factory=list)  # brought along by the copy list or the set-up
-    conflicts: dict[str, str] = field(
-        default_factory=dict
-    )  # path -> what tells that it is open: a label, or a file beside
+    conflicts: dict[str, str] = field(default_factory=dict)  # path -> signs that it is open: any of them tells
     trees: dict[str, dict[str, str]] = field(default_factory=dict)  # tree -> its conflicts, where it has some
     packed: str = ""  # the last commit that agents can read inside
 
@@ -43,16 +44,23 @@ class Marks:
             os.fsync(file.fileno())
         draft.replace(self.path)
 
+    def leave_open(self, signs: Mapping[str, str]) -> None:
+        """More conflicts have come; what was open before stays so."""
+        for path, more in signs.items():
+            both = (*signs_in(self.conflicts.get(path, "")), *signs_in(more))
+            self.conflicts[path] = BETWEEN.join(dict.fromkeys(both))
+
     def settle(self, folder: Path) -> list[str]:
         """The conflicts that nobody has settled yet."""
-        return sorted(path for path, sign in self.conflicts.items() if _is_open(folder, path, sign))
+        each = ((path, sign) for path, signs in self.conflicts.items() for sign in signs_in(signs))
+        return sorted({path for path, sign in each if _is_open(folder, path, sign)})
 
     def remember(self, tree: str, folder: Path) -> None:
         """Keep the conflicts that belong to a tree."""
         if not self.conflicts:
             return
         waiting = self.settle(folder)
-        self.conflicts = {path: sign for path, sign in self.conflicts.items() if path in waiting}
+        self.conflicts = {path: signs for path, signs in self.conflicts.items() if path in waiting}
         if self.conflicts:
             self.trees[tree] = dict(self.conflicts)
         self.write()
@@ -73,9 +81,24 @@ def read_marks(path: Path) -> Marks:
     return Marks(path, data["hidden"], data["conflicts"], data["trees"], data["packed"])
 
 
+def signs_in(text: str) -> list[str]:
+    """The signs of one path's conflicts: several merges may each have left one."""
+    return [sign for sign in text.split(BETWEEN) if sign]
+
+
+def is_beside(sign: str) -> bool:
+    """Whether a sign is a file beside the path, and not markers in it."""
+    return sign.startswith(BESIDE)
+
+
+def sign_of(ours: str, theirs: str) -> str:
+    """The sign of markers by which the two sides are called."""
+    return f"{ours} {theirs}"
+
+
 def _is_open(folder: Path, path: str, sign: str) -> bool:
     """Whether a conflict's markers are still in the file, or the other side's version still lies beside it."""
-    beside = sign.startswith(BESIDE)
+    beside = is_beside(sign)
     try:
         with reached(folder, sign.removeprefix(BESIDE) if beside else path) as (here, name):
             if beside:
@@ -87,10 +110,13 @@ def _is_open(folder: Path, path: str, sign: str) -> bool:
         return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EISDIR)
 
 
-def has_markers(lines: Iterable[bytes], label: str) -> bool:
-    """Whether a conflict's markers are among the lines of a file."""
-    signs = (b"<<<<<<< parent", f"<<<<<<< {YOURS}".encode(), f">>>>>>> {label}".encode())
-    return any(line.startswith(signs) for line in lines)
+def has_markers(lines: Iterable[bytes], sign: str) -> bool:
+    """Whether a conflict's markers are among the lines of a file; git makes them longer where they are nested."""
+    ours, _, theirs = sign.rpartition(" ")
+    both = (f"(?:{re.escape(ours)})" if ours else f"(?:parent|{YOURS})", re.escape(theirs))
+    names = (f"{name}(?![\\w-])".encode() for name in both)
+    markers = re.compile(b"|".join(mark + name for mark, name in zip(OPENS_CLOSES, names, strict=True)))
+    return any(line[:1] in b"<>" and markers.match(line) is not None for line in lines)
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from parley.adapters.worktrees.fence import outside
 from parley.adapters.worktrees.history import ARTIFACTS, FOLDER, ORCHESTRATION, OWN, History
 from parley.adapters.worktrees.lineage import Lineage, trace
-from parley.adapters.worktrees.marks import BESIDE, MARKED_BYTES, YOURS, has_markers
+from parley.adapters.worktrees.marks import (
+    BESIDE,
+    BETWEEN,
+    MARKED_BYTES,
+    OPENS_CLOSES,
+    YOURS,
+    has_markers,
+    is_beside,
+    sign_of,
+    signs_in,
+)
 from parley.adapters.worktrees.scan import REGULAR
-from parley.ports import Conflict, Scope
+from parley.ports import Clash, Conflict, Scope
 
 SHOWN = 4000  # characters of each side
 THEIRS, DELETED = ".theirs", ".theirs-deleted"
@@ -54,7 +64,7 @@ def combine(history: History, child: str, parent: str, label: str, scope: Scope 
     tree = _without_own(history, tree, before, scope)
     if scope is not None:
         # a rename on one side takes the other side's change along, to wherever it leads
-        besides = {sign.removeprefix(BESIDE) for sign in signs.values()}
+        besides = {sign.removeprefix(BESIDE) for sign in signs.values() if is_beside(sign)}
         led = (path for path in _differing(history, before, tree) if path not in besides and path not in signs)
         strayed = outside((path for path in led if path.split("/")[0] not in OWN), scope)
         tree = history.changed_tree(tree, _as_in(history, before, strayed))
@@ -137,83 +147,124 @@ def _without_own(history: History, tree: str, before: str, scope: Scope | None) 
 
 
 class _Settling:
-    """Makes of git's conflicts what a parent can work on in its own files."""
+    """Makes of git's conflicts what a parent can work on in its own files.
+
+    `labels` are the two sides' commits, ours first, with what each side is called.
+    """
 
     def __init__(self, history: History, tree: str, labels: dict[str, str]) -> None:
         self._history = history
         self._tree = tree
         self._labels = labels
-        self._own, self._theirs = labels.values()
+        self._ours, self._theirs = labels
         self._changes: dict[str, tuple[str, str] | None] = {}
         self._signs: dict[str, str] = {}
+        self._found: list[Conflict] = []
 
     def settle(self, lines: list[str]) -> tuple[str, tuple[Conflict, ...], dict[str, str]]:
         """The tree with both sides in it, the conflicts, and their signs."""
         stages: dict[str, dict[str, tuple[str, str]]] = {}
+        moved: dict[str, list[str]] = {}
         for line in lines:
             if not line:
                 break
             head, _, path = line.partition("\t")
             mode, name, stage = head.split()
-            stages.setdefault(path, {})[stage] = (mode, name)
-        inside = self._history.entries(self._tree, list(stages))
-        found = tuple(self._one(path, sides, inside.get(path)) for path, sides in sorted(stages.items()))
-        return self._history.changed_tree(self._tree, self._changes), found, self._signs
+            place = path
+            for commit in self._labels:  # a file whose name something else has: git has moved it
+                place = place.partition(f"~{commit}")[0]
+            if place != path:
+                moved.setdefault(place, []).append(path)
+            stages.setdefault(place, {})[stage] = (mode, name)
+        inside = self._history.entries(self._tree, list(stages), deep=False)
+        for path, sides in sorted(stages.items()):
+            self._changes |= dict.fromkeys(moved.get(path, ()))
+            self._one(path, sides, inside.get(path), moved=path in moved)
+        return self._history.changed_tree(self._tree, self._changes), tuple(self._found), self._signs
 
-    def _one(self, path: str, sides: dict[str, tuple[str, str]], merged: tuple[str, str] | None) -> Conflict:
-        ours, theirs = sides.get("2"), sides.get("3")
-        name = path
-        for commit, label in self._labels.items():
-            # a file where the other side has a folder: git has moved it
-            name = name.replace(f"~{commit}", f".{label}" if label == self._own else THEIRS)
-        marked = self._marked(merged) if merged and ours and theirs else None
-        if marked is not None:
-            self._changes[path] = marked
-            self._signs[path] = self._theirs
-        elif name != path:
-            beside = self._beside(name)
-            self._changes |= {path: None, beside: merged}
-            self._signs[name] = f"{BESIDE}{beside}"
+    def _one(
+        self, path: str, sides: dict[str, tuple[str, str]], merged: tuple[str, str] | None, *, moved: bool
+    ) -> None:
+        ours = self._own(path, sides.get("2"), self._ours)
+        theirs = self._own(path, sides.get("3"), self._theirs)
+        if merged and merged[0] != FOLDER and ours and theirs and not moved and self._mark(path, merged, ours, theirs):
+            self._tell(Clash.MARKED, path, ours, theirs, labels=tuple(self._signs[path].split(" ")))
+        elif merged and merged[0] == FOLDER:
+            how, suffix = (
+                (Clash.FILE_HERE, f".{self._labels[self._ours]}") if ours is not None else (Clash.FILE_THERE, THEIRS)
+            )
+            beside = self._beside(f"{path}{suffix}", ours or theirs)
+            self._signs[beside] = f"{BESIDE}{beside}"
+            self._tell(how, beside, ours, theirs, beside)
         else:
             self._changes[path] = ours
-            other, suffix = theirs, THEIRS
-            if ours is not None and theirs is None and "1" in sides:
-                other, suffix = self._note(f"{self._theirs} deleted {path}, and you have changed it."), DELETED
-            if other is not None:
-                beside = self._beside(f"{path}{suffix}")
-                self._changes[beside] = other
-                self._signs[path] = f"{BESIDE}{beside}"
-        return Conflict(name, self._shown(ours), self._shown(theirs))
+            if theirs is not None:
+                how = Clash.BOTH if ours is not None else Clash.DELETED_HERE if "1" in sides else Clash.RENAMED
+                self._lay(how, path, ours, theirs, self._beside(f"{path}{THEIRS}", theirs))
+            elif ours is not None and "1" in sides:
+                note = self._note(f"{self._labels[self._theirs]} deleted {path}, and you have changed it.")
+                self._lay(Clash.DELETED_THERE, path, ours, theirs, self._beside(f"{path}{DELETED}", note))
+
+    def _lay(
+        self, how: Clash, path: str, ours: tuple[str, str] | None, theirs: tuple[str, str] | None, beside: str
+    ) -> None:
+        self._signs[path] = f"{BESIDE}{beside}"
+        self._tell(how, path, ours, theirs, beside)
+
+    def _tell(
+        self,
+        how: Clash,
+        path: str,
+        ours: tuple[str, str] | None,
+        theirs: tuple[str, str] | None,
+        beside: str = "",
+        labels: tuple[str, ...] = (),
+    ) -> None:
+        here, there = (_shown(self._history, side) for side in (ours, theirs))
+        self._found.append(Conflict(path, here, there, how, beside, labels))
+
+    def _own(self, path: str, side: tuple[str, str] | None, commit: str) -> tuple[str, str] | None:
+        """A side as its own commit has it, where git has put markers into it: so for a file that both have renamed."""
+        if side is None or not side[0].startswith("100") or self._history.git.size(side[1]) > MARKED_BYTES:
+            return side
+        before = self._history.entries(commit, [path]).get(path)
+        if before is None or before[1] == side[1]:
+            return side
+        data = self._history.blob(side[1])
+        return before if any(mark.encode() in data for mark in self._labels) else side
 
     def _note(self, text: str) -> tuple[str, str]:
         data = os.fsencode(f"{text}\nKeep it or delete it; then remove this note.\n")
         return REGULAR, self._history.objects.write("blob", data)
 
-    def _marked(self, merged: tuple[str, str]) -> tuple[str, str] | None:
-        """A file with markers, both sides by their names; None if git could not mark it."""
+    def _mark(self, path: str, merged: tuple[str, str], ours: tuple[str, str], theirs: tuple[str, str]) -> bool:
+        """Put a file in place that has markers, both sides by their names; False if git could not mark it."""
         mode, name = merged
         if not mode.startswith("100") or self._history.git.size(name) > MARKED_BYTES:
-            return None
+            return False
         data = self._history.blob(name)
-        commits = list(self._labels)
-        if not all(
-            f"{mark} {commit}".encode() in data for mark, commit in zip(("<<<<<<<", ">>>>>>>"), commits, strict=True)
-        ):
-            return None
-        for commit, label in self._labels.items():
+        for mark, commit in zip(OPENS_CLOSES, self._labels, strict=True):
+            if re.search(mark + commit.encode(), data) is None:
+                return False
+        both = [self._history.blob(side[1]) for side in (ours, theirs)]
+        number, names = 1, list(self._labels.values())
+        while any(has_markers(side.splitlines(), sign_of(*names)) for side in both):  # a file about markers, say
+            number += 1
+            names = [f"{label}-{number}" for label in self._labels.values()]
+        for commit, label in zip(self._labels, names, strict=True):
             data = data.replace(commit.encode(), label.encode())
-        return mode, self._history.objects.write("blob", data)
+        self._changes[path] = (mode, self._history.objects.write("blob", data))
+        self._signs[path] = sign_of(*names)
+        return True
 
-    def _beside(self, path: str) -> str:
-        """A name that nothing in the tree has yet."""
+    def _beside(self, path: str, entry: tuple[str, str] | None) -> str:
+        """Lay a file under a name that nothing in the tree has yet; that name."""
         number, name = 1, path
         while name in self._changes or self._history.entries(self._tree, [name], deep=False):
             number += 1
             name = f"{path}-{number}"
+        self._changes[name] = entry
         return name
-
-    def _shown(self, side: tuple[str, str] | None) -> str | None:
-        return _shown(self._history, side)
 
 
 def _shown(history: History, side: tuple[str, str] | None) -> str | None:
@@ -231,16 +282,16 @@ def _shown(history: History, side: tuple[str, str] | None) -> str | None:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n… ({size} bytes in all)"
 
 
-def still_open(history: History, tree: str, signs: dict[str, str]) -> dict[str, str]:
-    """The conflicts that nobody has settled in a tree."""
-    waiting = {path: sign.removeprefix(BESIDE) if sign.startswith(BESIDE) else path for path, sign in signs.items()}
-    held = history.entries(tree, list(waiting.values()), deep=False) if waiting else {}
-    found = {}
-    for path, file in waiting.items():
-        sign = signs[path]
-        if file in held and (sign.startswith(BESIDE) or _is_marked(history, held[file], sign)):
-            found[path] = sign
-    return found
+def still_open(history: History, tree: str, signs: Mapping[str, str]) -> dict[str, str]:
+    """The conflicts that nobody has settled in a tree, each with those of its signs that are still there."""
+    each = [(path, sign) for path in signs for sign in signs_in(signs[path])]
+    pairs = [(path, sign, sign.removeprefix(BESIDE) if is_beside(sign) else path) for path, sign in each]
+    held = history.entries(tree, [file for _, _, file in pairs], deep=False) if pairs else {}
+    found: dict[str, list[str]] = {}
+    for path, sign, file in pairs:
+        if file in held and (is_beside(sign) or _is_marked(history, held[file], sign)):
+            found.setdefault(path, []).append(sign)
+    return {path: BETWEEN.join(left) for path, left in found.items()}
 
 
 def _is_marked(history: History, entry: tuple[str, str], sign: str) -> bool:
@@ -251,11 +302,15 @@ def _is_marked(history: History, entry: tuple[str, str], sign: str) -> bool:
     return has_markers(data.splitlines(), sign)
 
 
-def carried(history: History, before: str, tree: str, signs: dict[str, str]) -> tuple[Conflict, ...]:
+def carried(history: History, before: str, tree: str, signs: Mapping[str, str]) -> tuple[Conflict, ...]:
     """Conflicts that a merge brought along as they were left: what the parent had, and what lies there now."""
     found = []
-    for path, sign in sorted(signs.items()):
-        there = sign.removeprefix(BESIDE) if sign.startswith(BESIDE) else path
+    for path, text in sorted(signs.items()):
+        sign = signs_in(text)[0]
+        beside = sign.removeprefix(BESIDE) if is_beside(sign) else ""
+        there = beside or path
         ours, theirs = history.entries(before, [path], deep=False), history.entries(tree, [there], deep=False)
-        found.append(Conflict(path, _shown(history, ours.get(path)), _shown(history, theirs.get(there))))
+        how, labels = (Clash.OPEN, ()) if beside else (Clash.MARKED, tuple(sign.split(" ")))
+        sides = _shown(history, ours.get(path)), _shown(history, theirs.get(there))
+        found.append(Conflict(path, *sides, how, beside, labels))
     return tuple(found)

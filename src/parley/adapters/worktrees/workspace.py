@@ -326,14 +326,15 @@ class Worktrees:
         tree = found.tree if found else before
         # what the one left open is open in the other
         left_open = still_open(history, tree, still_open(history, history.tree(giver.tip), giver.marks.conflicts))
-        brought = {path: sign for path, sign in left_open.items() if found is None or path not in found.signs}
+        brought = {path: signs for path, signs in left_open.items() if found is None or path not in found.signs}
         conflicts = carried(history, before, tree, brought)
         if found is None:
             return Merge((), conflicts, told(left))
         if taker.folder.is_dir():
             taker.update(tree, self._limits(taker))
         marks = taker.marks
-        marks.conflicts.update(brought | found.signs)
+        marks.leave_open(left_open)
+        marks.leave_open(found.signs)
         marks.write()
         parents = (taker.tip,) if found.apart else (taker.tip, giver.tip)
         commit = history.commit(tree, parents, f"merge {name}")
