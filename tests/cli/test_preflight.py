@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from parley.adapters.sqlite import SqliteStore
 from tests.boundary.yard import FORBIDDEN, fake_bubblewrap, no_package
-from tests.cli.home import APPROVES, LEADS, Home, wait_for
+from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
 
 SAID = "parley: no job can run here: user namespaces are not allowed here "
 
@@ -136,3 +137,17 @@ def test_a_job_of_another_process_that_waits_for_the_human_is_not_waited_for(hom
 
     assert done.code == 4
     assert f"parley answer {done.out.split('question ')[1][:8]}" in done.out
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_a_root_that_may_not_become_another_user_is_told_so(home: Home) -> None:
+    """As in a user namespace with one user in it."""
+    words = ["unshare", "--user", "--map-current-user", str(PARLEY), "run", "x", "--playbook"]
+    done = subprocess.run(
+        [*words, home.write("p.yaml", LEADS)],
+        cwd=home.folder, env=home.env(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Parley is root here, but may not become another user: run it as an ordinary user" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

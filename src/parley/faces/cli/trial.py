@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import tempfile
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 from parley.adapters.boundary import Boundary, Cage, NotHeld, Route, Verdict
 from parley.adapters.boundary.attempts import ATTEMPTS
+from parley.adapters.boundary.bubblewrap import ACCEPT
 from parley.adapters.boundary.launcher import CONTROLS
 from parley.config import BoundarySettings
 from parley.faces.cli import Trouble
@@ -76,9 +78,7 @@ def preflight(settings: BoundarySettings) -> None:
     except BoundaryError as error:
         raise Trouble(f"no job can run here: {error}") from error
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        remedy = "mend that, then see `parley doctor`"
-        raise Trouble(f"no job can run here: the boundary can't be tried: {where}{error.strerror}; {remedy}") from error
+        raise Trouble(f"no job can run here: the boundary can't be tried: {_why(error)}") from error
     finally:
         boundary.close()
 
@@ -103,9 +103,17 @@ def hold(settings: BoundarySettings) -> Trial:
     except BoundaryError as error:
         return Trial(ok=False, found="there is none", verdict=Verdict(), remedy=str(error))
     except OSError as error:
-        return Trial(ok=False, found=f"it can't be tried: {error}", verdict=Verdict(), remedy="mend that")
+        return Trial(ok=False, found="it can't be tried", verdict=Verdict(), remedy=_why(error))
     finally:
         boundary.close()
+
+
+def _why(error: OSError) -> str:
+    """Why not even a trial could begin, and what to do."""
+    if os.geteuid() == 0 and error.errno in {errno.EINVAL, errno.EPERM}:
+        return f"Parley is root here, but may not become another user: run it as an ordinary user, {ACCEPT}"
+    where = error.filename or tempfile.gettempdir()
+    return f"{where}: {error.strerror}; make room there and see to the permissions, or name another folder with TMPDIR"
 
 
 def _tried(boundary: Boundary) -> Verdict:
