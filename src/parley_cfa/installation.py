@@ -35,6 +35,7 @@ class Installation:
     source: str  # the path of a checkout or a wheel, or an address; empty if it is not known or no longer there
     editable: bool = False
     extras: tuple[str, ...] = ()  # those that are complete
+    has_pip: bool = True  # in the environment; uv makes those without
 
     def command(self, *extras: str, again: bool = False) -> str:
         """The command that installs Parley with these extras and those that are there; `again`: even if all is."""
@@ -46,7 +47,7 @@ class Installation:
         """The commands that remove the other project's package, and put back those of our files that it overwrote."""
         pip = [self.python, "-m", "pip", "uninstall", "--yes"]
         uv = ["uv", "pip", "uninstall", "--python", self.python]
-        removal = shlex.join([*(uv if self.tool.startswith("uv") else pip), STRANGER])
+        removal = shlex.join([*(pip if self.has_pip else uv), STRANGER])
         return f"remove it, then install Parley again: {removal} && {self.command(again=True)}"
 
     def _installer(self, *, again: bool) -> list[str]:
@@ -75,13 +76,14 @@ class Installation:
 
 def read(name: str = NAME) -> Installation:
     """How Parley was installed into the environment of this Python."""
-    tool = _tool(Path(sys.prefix))
+    has_pip = find_spec("pip") is not None
+    tool = _tool(Path(sys.prefix), has_pip=has_pip)
     try:
         found = distribution(name)
     except PackageNotFoundError:  # the source itself is on Python's path
-        return Installation(tool, sys.executable, "")
+        return Installation(tool, sys.executable, "", has_pip=has_pip)
     source, editable = _origin(found)
-    return Installation(tool, sys.executable, source, editable and bool(source), tuple(sorted(_extras(found))))
+    return Installation(tool, sys.executable, source, editable, tuple(sorted(_extras(found))), has_pip)
 
 
 def find_stranger() -> str | None:
@@ -93,12 +95,12 @@ def find_stranger() -> str | None:
     return f"the package {STRANGER} {found.version}, which is another project's, is installed in the same environment"
 
 
-def _tool(prefix: Path) -> Tool:
+def _tool(prefix: Path, *, has_pip: bool) -> Tool:
     if (prefix / "uv-receipt.toml").exists():
         return "uv tool"
     if (prefix / "pipx_metadata.json").exists():
         return "pipx"
-    return "pip" if find_spec("pip") else "uv pip"
+    return "pip" if has_pip else "uv pip"
 
 
 def _origin(found: Distribution) -> tuple[str, bool]:
@@ -113,7 +115,7 @@ def _origin(found: Distribution) -> tuple[str, bool]:
         return "", False
     parts = urlsplit(url)
     if parts.scheme != "file":
-        return url, False
+        return (url, False) if parts.netloc else ("", False)
     path = unquote(parts.path)
     return (path, editable) if Path(path).exists() else ("", False)
 
