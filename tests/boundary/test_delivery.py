@@ -218,12 +218,11 @@ def test_nobody_to_be_reached_may_be_a_wrong_url_unless_it_has_answered_before()
                 pass
             return trouble.words("ANTHROPIC_BASE_URL")
 
-    told = f"the API can't be reached: connection refused at {url}"
-    assert refused() == f"{told}; ANTHROPIC_BASE_URL may be wrong"
+    assert refused() == f"ANTHROPIC_BASE_URL may be wrong: connection refused at {url}"
     standing.hear()
     while held.told.get(timeout=10) is not None:
         pass
-    assert refused() == told
+    assert refused() == f"the API can't be reached: connection refused at {url}"
     held.gateway.close()
 
 

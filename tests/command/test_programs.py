@@ -393,6 +393,33 @@ def test_whatever_a_program_says_is_a_sign_of_life(
     assert here.progress.count("") >= 2  # what it says is kept for the end; that it says something is told
 
 
+@pytest.mark.parametrize(
+    "on_term, end",
+    [
+        ("echo wrapped up; exit 0", ("", "wrapped up", False)),
+        ("echo half; exit 1", ("it took longer than 60 s", "half", True)),
+        ("", ("it took longer than 60 s", "", True)),
+    ],
+    ids=["it wraps up", "it gives up", "it does not listen"],
+)
+def test_a_program_over_its_time_is_asked_to_end_and_then_ended(
+    stage: Make, tmp_path: Path, on_term: str, end: tuple[str, str, bool]
+) -> None:
+    name = script(tmp_path, f"#!/bin/sh\ntrap '{on_term}' TERM\necho begun >&2\nsleep 1000 & wait\nwait\n")
+    here = stage({"one": {"command": [name]}})
+    order = here.order("one", "go")
+    here.start(order)
+    here.next()
+
+    assert here.runner.wrap_up(order.job, order.turn)
+    if not on_term:
+        assert here.runner.stop(order.job, order.turn)
+    ended = here.finish()
+
+    assert (ended.fault, ended.text, ended.overtime) == end
+    assert marked(order.job, order.turn) == []
+
+
 @pytest.mark.parametrize("which", ["the launcher", "the program"])
 def test_the_death_of_a_process_ends_the_turn_at_once(stage: Make, tmp_path: Path, which: str) -> None:
     name = script(tmp_path, "#!/bin/sh\necho begun >&2\nexec sleep 1000\n")

@@ -46,9 +46,12 @@ class _Out:
 class LocalTurns:
     """Runs turns here, so many at once. A runner tells from its own threads; the engine asks from one."""
 
-    def __init__(self, runners: Mapping[str, Runner], slots: int = 8) -> None:
+    def __init__(
+        self, runners: Mapping[str, Runner], slots: int = 8, *, shortest_grace: float = SHORTEST_GRACE
+    ) -> None:
         self._runners = dict(runners)
         self._slots = slots
+        self._shortest_grace = shortest_grace
         self._running: dict[Key, _Out] = {}
         self._waiting: deque[Order] = deque()
         self._told: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
@@ -107,7 +110,7 @@ class LocalTurns:
         if not out.asked and not out.stopping:
             out.asked = True
             if out.runner.wrap_up(job, turn):
-                out.deadline = now + max(SHORTEST_GRACE, min(LONGEST_GRACE, GRACE_SHARE * limit))
+                out.deadline = now + max(self._shortest_grace, min(LONGEST_GRACE, GRACE_SHARE * limit))
                 return found
         if not out.stopping:
             out.stopping = True

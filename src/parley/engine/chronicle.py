@@ -51,6 +51,11 @@ class Event:
         }
 
 
+_GIVEN_UP = {  # what comes of an instance that lost its turn for the last time
+    "state": "the orchestrator decides whether it is tried again",
+    "dispatch": "it is given up, and its dispatcher is told",
+    "escalation": "it is given up, and the question goes on without it",
+}
 _TOLD = ("transition", "hold", "release", "recover", "give-up", "withdraw", "interrupt", "dead-letter")
 
 
@@ -111,8 +116,9 @@ def _step_event(step: StepRow) -> Event:
     elif step.rule in ("recover", "give-up"):
         fault = json.loads(step.extra).get("fault", "") if step.extra else "the process that ran it is gone"
         agent = step.at.partition(" ")[0]
-        next_ = "it is tried again" if step.rule == "recover" else "given up"
-        text, thread = f"{agent} lost its turn ({fault}); {next_}", step.at.split(" ")[1]
+        thread = step.at.split(" ")[1]
+        next_ = "it is tried again" if step.rule == "recover" else _GIVEN_UP.get(thread_kind(thread), "it is given up")
+        text = f"{agent} lost its turn ({fault}); {next_}"
     elif step.rule == "withdraw":
         text = f"{thread} is withdrawn"
     elif step.rule == "interrupt":

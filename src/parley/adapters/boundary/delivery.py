@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import re
 import select
 import socket
@@ -72,7 +71,7 @@ class Delivery:
         self._gone = threading.Event()
         self._lock = threading.Lock()
         self._far: socket.socket | None = None
-        self._over = os.eventfd(0, os.EFD_CLOEXEC)
+        self._over, self._told_over = socket.socketpair()
 
     def run(self) -> None:
         """Ask upstream until it answers, and pass the answer on."""
@@ -86,16 +85,16 @@ class Delivery:
                 self._wait(trouble, seconds)
         finally:
             self._means.troubles.end(id(self))
-            os.eventfd_write(self._over, 1)
+            self._told_over.close()
             watching.join()
-            os.close(self._over)
+            self._over.close()
 
     def _watch(self) -> None:
         """See the client go, and end what is asked upstream for it. One that talks out of turn counts as gone."""
         poll = select.poll()
         poll.register(self._over, select.POLLIN)
-        poll.register(self._client, select.POLLIN | select.POLLRDHUP)
-        if any(file == self._over for file, _ in poll.poll()):
+        poll.register(self._client, select.POLLIN)
+        if any(file == self._over.fileno() for file, _ in poll.poll()):
             return
         with self._lock:
             self._gone.set()
@@ -254,6 +253,8 @@ class Delivery:
                         self._client.sendall(b"0\r\n\r\n")
                         self._means.standing.serve()
                         return None
+                if time.monotonic() - self._pinged >= PING_SECONDS:
+                    self._say(self._means.care.ping)
                 if loose and held:  # there is no room for all of it: from here on it can't be asked for again
                     self._say(bytes(held))
                     held.clear()

@@ -40,20 +40,25 @@ class Trouble:
 
     def words(self, setting: str) -> str:
         """What is wrong, for people. `setting` is where the URL comes from; empty if it is the usual one."""
+        found = {
+            REFUSED: f"connection refused at {self.where}",
+            UNKNOWN_HOST: f"the host of {self.where} is unknown",
+            UNREACHABLE: f"no connection to {self.where}",
+        }.get(self.kind)
+        if found is not None and self.is_doubtful and setting:
+            return f"{setting} may be wrong: {found}"
+        if found is not None:
+            return f"the API can't be reached: {found}"
         told = {
-            REFUSED: f"the API can't be reached: connection refused at {self.where}",
-            UNKNOWN_HOST: f"the API can't be reached: the host of {self.where} is unknown",
-            UNREACHABLE: f"the API can't be reached: no connection to {self.where}",
             CERTIFICATE: f"the API can't be trusted: {self.where} has no valid certificate",
             BROKEN: "the API broke off its answer",
             SILENT: "the API does not answer",
-        }.get(self.kind) or {
+        }
+        limits = {
             LIMITED: f"a rate limit is reached ({LIMITED})",
             OVERLOADED: f"the API is overloaded ({OVERLOADED})",
-        }.get(self.status, f"the API is down ({self.status})")
-        if not self.is_doubtful:
-            return told
-        return f"{told}; {setting} may be wrong" if setting else f"{told}; check the network"
+        }
+        return told.get(self.kind) or limits.get(self.status, f"the API is down ({self.status})")
 
     @property
     def is_shared(self) -> bool:

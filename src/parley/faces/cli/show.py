@@ -144,5 +144,5 @@ def _print_tree(threads: list[dict[str, Any]]) -> None:
             )
         mail = f", {thread['mail']} waiting" if thread["mail"] else ""
         name = f"{'  ' * thread['depth']}{MARKS[thread['state']]} {thread['agent']} {thread['id']}"
-        print(f"{name:<52} {one_line(thread['doing'], 80)}{since}{mail}")
+        print(f"{name:<52} {one_line(thread['doing'], 160 if thread['waits'] else 80)}{since}{mail}")
     print("\n* at work  ! stalled  ? asks  . waits  - ended")
