@@ -89,7 +89,7 @@ def waits(soup: Soup) -> Iterator[tuple[str, Wait]]:
 
 def _when(until: float, now: float) -> str:
     left = until - now
-    if left < 1:
+    if left < 0.5:  # noqa: PLR2004 - rounded, that is none
         return "retries now"
     if left < _SECONDS:
         return f"retries in {left:.0f} s"

@@ -76,7 +76,7 @@ def _print(groups: dict[str, list[Glimpse]]) -> None:
             head = f"  {seen.job:<10}{state:<10}{lasting(now - seen.updated):>7} ago{back:<8} {stalled}"
             print(head + one_line(seen.request, max(20, width - len(head))))
             for words in _waits(seen, now):
-                print(one_line(f"    {words}", width))
+                print(f"    {one_line(words, max(20, width - 4))}")
 
 
 def _waits(seen: Glimpse, now: float) -> list[str]:
