@@ -1,4 +1,4 @@
-"""`make docs`: refreshes what the pages show of the code: the rules' tables, the escapes, the help of every command."""
+"""`make docs`: refreshes what the pages show of the code: rules, escapes, roles, and the help of every command."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from parley.adapters.boundary.attempts import ATTEMPTS
+from parley.adapters.roles import shipped
 from parley.core.catalogue import BLOCK, fill
 from parley.faces.cli import MODULES
 from parley.faces.cli import main as parley
@@ -41,7 +42,21 @@ def fill_help(text: str) -> str:
     return text
 
 
-PAGES = {"rules.md": fill, "boundary.md": fill_boundary, "cli.md": fill_help}
+def roles_table() -> str:
+    """The roles that come with Parley."""
+    rows = [
+        f"| `{role.name}` | {role.description} | {', '.join(sorted(role.team)) or '-'} | {', '.join(role.tools)} |"
+        for role in shipped().values()
+    ]
+    return "\n".join(["| role | what it does | team | tools |", "| --- | --- | --- | --- |", *rows])
+
+
+def fill_roles(text: str) -> str:
+    """The roles' page with its table made anew."""
+    return BLOCK.sub(lambda found: f"{found[1]}\n{roles_table()}\n\n{found[3]}", text)
+
+
+PAGES = {"rules.md": fill, "boundary.md": fill_boundary, "cli.md": fill_help, "roles.md": fill_roles}
 
 
 def main() -> None:

@@ -24,8 +24,9 @@ def near(word: str, known: Iterable[str]) -> str:
 
 
 def advice(word: str, known: Iterable[str]) -> str:
-    """What to write instead of an unknown name: the nearest one, else one of the known."""
+    """What to write instead of an unknown name: which there are, and the nearest one if one is near."""
     names = list(known)
-    if meant := near(word, names):
-        return f"did you mean {meant!r}?"
-    return f"use one of: {', '.join(names[:_MOST])}{', …' if len(names) > _MOST else ''}" if names else "leave it out"
+    if not names:
+        return "leave it out"
+    listed = f"use one of: {', '.join(names[:_MOST])}{', …' if len(names) > _MOST else ''}"
+    return f"{listed}; did you mean {meant!r}?" if (meant := near(word, names)) else listed

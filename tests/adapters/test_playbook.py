@@ -153,8 +153,46 @@ def test_parts_that_are_absent_are_told_from_parts_that_are_empty() -> None:
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_every_verdict_is_known(verdict: str) -> None:
-    book = parse(f"human: [{{match: x, verdict: {verdict}}}]", "p")
-    assert book.human == (HumanRule("x", verdict=verdict),)
+    book = parse(f"human: [{{match: x, verdict: {verdict}, text: t}}]", "p")
+    assert book.human == (HumanRule("x", verdict=verdict, text="t"),)
+
+
+@pytest.mark.parametrize("rule", ["{match: x, verdict: revise}", "{match: x, verdict: revise, text: ' '}"])
+def test_a_revise_of_the_human_needs_words(rule: str) -> None:
+    with pytest.raises(PlaybookError, match=r"p:1:.*'revise' needs words; add 'text: …'"):
+        parse(f"human: [{rule}]", "p")
+
+
+ROLES = ("coder", "intent-lead", "project-lead")
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("agents: {codr: []}", "p:1:10: there is no role 'codr'.*; did you mean 'coder'"),
+        ("agents:\n  coder: []\n  wizard: []", "p:3:3: there is no role 'wizard'.*; use one of: coder, intent-lead"),
+        (
+            "agents: {coder: [{match: x, do: [{send: {to: writr, text: hi}}]}]}",
+            "p:1:46: there is no role 'writr'",
+        ),
+    ],
+)
+def test_an_agent_that_no_job_could_have_is_refused(text: str, said: str) -> None:
+    with pytest.raises(PlaybookError, match=said):
+        parse(text, "p").refuse_unknown(ROLES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "agents: {coder: [], project-lead: []}",
+        "agents: {coder: [{match: x, do: [{send: {to: helper, text: hi}}]}], helper: []}",
+        'agents: {coder: [{match: x, do: [{write: {path: plan.md, text: "agents: api_agent"}}]}], api_agent: []}',
+    ],
+)
+def test_roles_agents_of_the_playbooks_own_and_workers_of_its_plan_are_known(text: str) -> None:
+    parse(text, "p").refuse_unknown(ROLES)
+    parse("agents: {db_agent: []}", "p").refuse_unknown(ROLES, plan="workers: db_agent (coder)")
 
 
 @pytest.mark.parametrize("verdict", ["none", "null", "~"])
@@ -467,7 +505,9 @@ def rules(actions: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[
 
 
 HUMAN_RULES = st.lists(
-    table({"match": PATTERNS, "text": TEXTS}, {"verdict": st.sampled_from(VERDICTS), **CONDITIONS}),
+    table({"match": PATTERNS, "text": TEXTS}, {"verdict": st.sampled_from(VERDICTS), **CONDITIONS}).filter(
+        lambda rule: rule.get("verdict") != "revise" or rule["text"].strip()
+    ),
     max_size=3,
 )
 PLAYBOOKS = table(

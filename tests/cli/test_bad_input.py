@@ -373,7 +373,12 @@ def test_no_job_starts_on_a_disk_that_takes_no_more_files(home: Home, tmp_path: 
 
 BAD_OUTCOMES = {
     "is not JSON": "{outcome: 'hurray'}",
-    "must be an object": """{outcome: '{"outcome": "APPROVED_INTENT", "mood": "good"}'}""",
+    "has what no outcome record has: 'mood'; write": """{outcome: '{"outcome": "APPROVED_INTENT", "mood": "good"}'}""",
+    'has no "outcome"': "{outcome: {reason: early}}",
+    "is a list": "{outcome: '[1]'}",
+    '"outcome" is a number and "reason" is null': """{outcome: '{"outcome": 1, "reason": null}'}""",
+    "gives the key 'reason' twice": """{outcome: '{"outcome": "APPROVED_INTENT", "reason": "", "reason": ""}'}""",
+    "is not UTF-8 (byte 1)": "{shell: 'mkdir -p .parley; printf \"\\\\377\" > .parley/outcome.json'}",
     "APPROVED_WORK": "{outcome: {outcome: APPROVED_WORK, reason: early}}",
     "'HURRAY' is not an outcome": "{outcome: {outcome: HURRAY, reason: early}}",
     "has 100000 bytes": "{shell: 'mkdir -p .parley; head -c 100000 /dev/zero > .parley/outcome.json'}",
@@ -383,7 +388,7 @@ BAD_OUTCOMES = {
 
 def test_outcome_records_that_do_not_count(home: Home) -> None:
     """Each is told to the lead in one line, is kept, and costs nothing but a try."""
-    home.write("parley.toml", "[limits]\nretry_budget = 10\n")
+    home.write("parley.toml", "[limits]\nretry_budget = 20\n")
     first, *others = BAD_OUTCOMES.values()
     rules = [f"    - {{match: 'ANSWER approve', do: [{first}]}}"]
     rules += [f"    - {{match: 'VIOLATION', do: [{action}]}}" for action in others]

@@ -37,13 +37,39 @@ def test_the_human_answers_right_there(home: Home) -> None:
         screen.wait_for("orchestrator asks (INTENT")
         job = home.jobs()[0]["id"]
         screen.type("x")
-        screen.wait_for("withdraw the whole job, because>")
+        screen.wait_for(f"withdraw {job}; why>")
         screen.type("\x1b")
         screen.wait_for("a try again")
         screen.type("xnot worth it\r")
+        screen.wait_for(f"withdraw {job} for good? type yes or {job[:4]}>")
+        screen.type("no\r")
+        screen.wait_for("nothing was withdrawn")
+        screen.type("xnot worth it\r")
+        screen.wait_for("for good?")
+        screen.type("yes\r")
         assert screen.end() == 3
 
     assert f"{job} WITHDRAWN: not worth it" in screen.everything.replace("\r", "")
+
+
+def test_giving_up_asks_once_more_and_an_empty_revise_is_not_sent(home: Home) -> None:
+    words = [str(PARLEY), "run", "a word counter", "--playbook", home.write("p.yaml", LEADS)]
+
+    with terminal(words, home.folder, home.env()) as screen:
+        screen.wait_for("a approve")
+        screen.type("r \r")
+        screen.wait_for("revise needs words; say what is to change")
+        screen.type("\x1b")
+        screen.wait_for("nothing was sent")
+        screen.type("w\r")
+        screen.wait_for("give the work up for good?")
+        screen.type("\x1b")
+        screen.wait_for("nothing was sent")
+        assert home.jobs()[0]["state"] == "INTENT"
+        screen.type("w\r")
+        screen.wait_for("give the work up for good?")
+        screen.type("y\r")
+        assert screen.end() == 3
 
 
 REVISES = r"""
@@ -72,7 +98,7 @@ def test_an_artifact_is_read_with_what_has_changed_since_it_was_last_seen(home: 
         lines = [line.strip(" |\u2502") for line in seen.splitlines()]
         assert lines.index("-of lines") < lines.index("+of words") < lines.index("of words")
         screen.type("v")
-        screen.type("x\r")
+        screen.type("x\ryes\r")
         assert screen.end() == 3
 
 

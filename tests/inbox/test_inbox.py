@@ -45,7 +45,7 @@ agents:
       do: [{write: {path: till.py, text: "print(2)\n"}}, {assert: {artifact: WORK_SUMMARY.md, text: "better?"}}]
 """
 NEED = {
-    "id", "job", "kind", "since", "state", "thread", "who", "decider", "headline", "body", "artifact", "exits",
+    "id", "job", "kind", "since", "state", "thread", "who", "decider", "headline", "body", "artifact", "exits", "stat",
     "file", "seen",
 }  # fmt: skip
 
@@ -114,7 +114,8 @@ def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answer
     assert "changed in all files since you last saw it (revise, " in text
     assert "till.py" in text
     assert "notes.txt" not in text
-    assert f"line by line: parley inbox {third['id']}\n    since the job began: parley diff {third['job']}\n" in text
+    assert f"line by line: parley inbox {third['id']}\n" in text
+    assert f" since the job began: parley diff {third['job']}\n" in text
     assert "-print(1)" in home.here("inbox", third["job"]).out  # a job's id names all that it needs
 
 

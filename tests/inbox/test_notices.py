@@ -285,7 +285,7 @@ def test_bad_settings_are_one_clear_line_and_no_job_waits_for_them(home: Home, t
     for text, said in (
         ('[notify]\nto = ["nonsense-token"]', "[notify] to: address 1 is none; write it as service://…, or `desktop`"),
         ("[notify]\nto = 3", "[notify] to: it must be a list of texts"),
-        ('[notify]\non = ["never"]', "[notify] on: 'never' is not known; use of: needs, done"),
+        ('[notify]\non = ["never"]', "[notify] on: 'never' is not known; use one of: needs, done"),
         (
             "[agents.x]\ncommand = ['x']",
             "agents: this is about one repository; move it to that repository's parley.toml",

@@ -26,7 +26,7 @@ class JobFiles:
     def write_state(self, job: str, name: str, text: str) -> None:
         """Replace a state record, whole or not at all."""
         path = self.home(job) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make(path.parent)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
@@ -39,12 +39,17 @@ class JobFiles:
         try:
             handle = os.open(path, flags, 0o600)
         except FileNotFoundError:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._make(Path(path).parent)
             handle = os.open(path, flags, 0o600)
         try:
             os.write(handle, data)
         finally:
             os.close(handle)
+
+    def _make(self, folder: Path) -> None:
+        """Make a folder of a job's. The home itself is never made anew: a job whose home was deleted has to stop."""
+        self._jobs.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
 
     def tail(self, job: str, stream: str) -> list[str]:
         """The last lines of a stream."""

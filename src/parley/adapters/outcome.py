@@ -10,12 +10,16 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from parley.ports import Outcome
 
 PLACE, NAME = ".parley", "outcome.json"
 OUTCOME = f"{PLACE}/{NAME}"
 OUTCOME_LIMIT = 64 * 1024
+KEYS = ("outcome", "reason")
+KEY_LIMIT, KEYS_SHOWN = 40, 5  # characters of a key, and keys, that are told
+FORM = 'write {"outcome": "…", "reason": "…"} and nothing else'
 
 
 def clear_outcome(workspace: Path, remove: Callable[[Path], object] = shutil.rmtree) -> None:
@@ -76,7 +80,7 @@ def _read(folder: int) -> Outcome | None:
         if not stat.S_ISREG(found.st_mode):
             return Outcome(problem=f"{OUTCOME} must be an ordinary file, not a link or a folder")
         if found.st_size > OUTCOME_LIMIT:
-            return Outcome(problem=f"{OUTCOME} has {found.st_size} bytes, {OUTCOME_LIMIT} at most")
+            return Outcome(problem=f"{OUTCOME} has {found.st_size} bytes, {OUTCOME_LIMIT} at most; shorten the reason")
         return _parse(os.read(handle, OUTCOME_LIMIT))
     except OSError as error:
         return Outcome(problem=f"{OUTCOME} can't be read ({error.strerror})")
@@ -86,14 +90,39 @@ def _read(folder: int) -> Outcome | None:
 
 def _parse(data: bytes) -> Outcome:
     try:
-        document = json.loads(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        return Outcome(problem=f"{OUTCOME} is not UTF-8")
+        document = json.loads(data.decode("utf-8"), object_pairs_hook=_once)
+    except UnicodeDecodeError as error:
+        return Outcome(problem=f"{OUTCOME} is not UTF-8 (byte {error.start + 1}); write it as UTF-8")
+    except _Twice as error:
+        return Outcome(problem=f"{OUTCOME} gives the key {error} twice; give each key once")
     except (ValueError, RecursionError) as error:
         return Outcome(problem=f"{OUTCOME} is not JSON: {error}")
-    if not isinstance(document, dict) or set(document) - {"outcome", "reason"}:
-        return Outcome(problem=f'{OUTCOME} must be an object {{"outcome": …, "reason": …}}')
-    outcome, reason = document.get("outcome"), document.get("reason", "")
-    if not isinstance(outcome, str) or not isinstance(reason, str):
-        return Outcome(problem=f"`outcome` and `reason` in {OUTCOME} must be strings")
-    return Outcome(outcome, reason)
+    if not isinstance(document, dict):
+        return Outcome(problem=f"{OUTCOME} is {_kind(document)}; {FORM}")
+    if extra := [key for key in document if key not in KEYS]:
+        keys = ", ".join(ascii(key[:KEY_LIMIT]) for key in extra[:KEYS_SHOWN])
+        more = f" and {len(extra) - KEYS_SHOWN} more" if len(extra) > KEYS_SHOWN else ""
+        return Outcome(problem=f"{OUTCOME} has what no outcome record has: {keys}{more}; {FORM}")
+    if "outcome" not in document:
+        return Outcome(problem=f'{OUTCOME} has no "outcome"; {FORM}')
+    if wrong := [f'"{key}" is {_kind(value)}' for key, value in document.items() if not isinstance(value, str)]:
+        return Outcome(problem=f"in {OUTCOME} {' and '.join(wrong)}; both must be texts")
+    return Outcome(document["outcome"], document.get("reason", ""))
+
+
+class _Twice(ValueError):
+    """A key that an object gives twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Twice(ascii(key[:KEY_LIMIT]))
+        found[key] = value
+    return found
+
+
+def _kind(value: Any) -> str:
+    kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return "a text" if isinstance(value, str) else kinds.get(type(value), "null")

@@ -10,7 +10,7 @@ import math
 import re
 import signal
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,7 +28,7 @@ from parley.adapters.nodes import (
     position,
     quoted,
 )
-from parley.wording import advice
+from parley.wording import advice, near
 
 __all__ = ["Action", "HumanRule", "Playbook", "PlaybookError", "Rule", "load", "parse"]
 
@@ -49,6 +49,9 @@ DISPATCHER = "dispatcher"
 _AGENT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 # Where a text belongs it is taken as it is written: `shell: true` is the command and `text: yes` the word.
 _TEXTS = frozenset(TAG + kind for kind in ("str", "bool", "int", "float", "timestamp", "value", "merge"))
+
+
+Place = tuple[str, int, int]  # a file, a line and a column
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,24 @@ class Playbook:
     human: tuple[HumanRule, ...] | None = None
     proxy: tuple[Rule, ...] | None = None
     agents: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)  # where an agent first stands
+
+    def refuse_unknown(self, roles: Collection[str], plan: str = "") -> None:
+        """Refuse an agent that no job of these roles could have: neither a role, nor a worker of a workflow's plan.
+
+        A plan makes roles of its own while the job runs. The playbook writes it, or it lies in the repository: `plan`.
+        An agent that the playbook both plays and sends to is its own.
+        """
+        recipients = {to for agent in (*self.agents, PROXY) for to in self.recipients(agent)}
+        known = {*roles, *(self.agents.keys() & recipients)}
+        unknown = [name for name in dict.fromkeys((*self.agents, *sorted(recipients))) if name not in known]
+        texts = [plan, *_texts(self.to_json())] if unknown else []
+        for name in unknown:
+            word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+            if not any(word.search(text) for text in texts):
+                own = "a role of your own goes into .claude/agents/ or parley.toml"
+                instead = advice(name, sorted(known - {PROXY}))
+                raise PlaybookError(*self.places[name], f"there is no role {quoted(name)} ({own}); {instead}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, of the same form as the file."""
@@ -189,6 +210,22 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
 
 
+def _instead(word: str, known: Iterable[str]) -> str:
+    """What to write instead of an unknown word."""
+    names = list(known)
+    return f"did you mean {meant!r}?" if (meant := near(word, names)) else advice(word, names)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a playbook that has more than a name in it."""
+    if isinstance(value, str):
+        if len(value.split()) > 1:
+            yield value
+    elif isinstance(value, Mapping | list):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(one)
+
+
 def _listed(rules: Iterable[Rule | HumanRule]) -> list[dict[str, Any]]:
     return [rule.to_json() for rule in rules]
 
@@ -212,6 +249,7 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
         self._weight = 0
+        self._places: dict[str, Place] = {}
         self._constructor = yaml.constructor.SafeConstructor()
 
     def fail(self, node: yaml.Node, problem: str, remedy: str) -> NoReturn:
@@ -240,7 +278,7 @@ class _Reader:
             if key in found:
                 self.fail(key_node, f"the key {quoted(key)} is given twice", "remove one of them")
             if known is not None and key not in known:
-                self.fail(key_node, f"unknown key {quoted(key)} in {what}", advice(key, known))
+                self.fail(key_node, f"unknown key {quoted(key)} in {what}", _instead(key, known))
             found.values[key] = value_node
             found.keys[key] = key_node
         return found
@@ -341,7 +379,7 @@ class _Reader:
         """One of the words that are known."""
         word = self.text(node, what)
         if word not in known:
-            self.fail(node, f"unknown {what} {quoted(word)}", advice(word, known))
+            self.fail(node, f"unknown {what} {quoted(word)}", _instead(word, known))
         return word
 
     def agent(self, node: yaml.Node, what: str) -> str:
@@ -350,6 +388,8 @@ class _Reader:
         if not _AGENT_NAME.fullmatch(name):
             remedy = "begin with a-z and go on with a-z, 0-9, '_' or '-'"
             self.fail(node, f"{quoted(name)} is not an agent's name", remedy)
+        mark = node.start_mark
+        self._places.setdefault(name, (self._name, mark.line + 1, mark.column + 1))
         return name
 
     # Rules
@@ -364,6 +404,7 @@ class _Reader:
             # An empty list is no rules: the proxy then asks the human if it may.
             proxy=tuple(self.rule(item, _PROXY_ACTIONS) for item in proxy) or None,
             agents=self.agents(top.values["agents"]) if "agents" in top else {},
+            places=self._places,
         )
 
     def agents(self, node: yaml.Node) -> dict[str, tuple[Rule, ...]]:
@@ -409,6 +450,9 @@ class _Reader:
             self.fail(node, "a rule of 'human' needs 'verdict' or 'text'", "add what the human answers")
         verdict = self.verdict(rule)
         text = self.text(rule.values["text"], "'text'") if "text" in rule else ""
+        if verdict == "revise" and not text.strip():
+            where = rule.values.get("text", rule.values["verdict"])
+            self.fail(where, "'revise' needs words", "add 'text: …' that says what is to change")
         return HumanRule(**self.conditions(rule), verdict=verdict, text=text)
 
     def verdict(self, entries: _Entries) -> str | None:
@@ -434,7 +478,7 @@ class _Reader:
         if name not in actions:
             only_proxy = name in _PROXY_ACTIONS
             problem = f"'{name}' is only for the proxy" if only_proxy else f"unknown action {quoted(name)}"
-            remedy = "move it to 'proxy'" if only_proxy else advice(name, actions)
+            remedy = "move it to 'proxy'" if only_proxy else _instead(name, actions)
             self.fail(entries.keys[name], problem, remedy)
         return Action(name, actions[name](self, value))
 

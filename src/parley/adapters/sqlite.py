@@ -119,6 +119,7 @@ class SqliteStore:
             self._connection.close()
             raise
         self._writing = Writing(self._connection, self._lock, self.path)
+        self._file = _identity(self.path)
 
     @staticmethod
     def exists(home: Path) -> bool:
@@ -275,6 +276,7 @@ class SqliteStore:
             _check_numbers(commit)
         if not commits:
             return
+        self.check()
         with self._writing as cursor:
             for wave in _waves(commits):
                 self._write(cursor, wave)
@@ -449,8 +451,20 @@ class SqliteStore:
         serial = self._serial(job)
         return starmap(TurnRow, self._read("list_turns", _span(serial)) if serial is not None else ())
 
+    def check(self) -> None:
+        """Refuse to go on where the file is not the one that was opened: no other process reads what is written."""
+        now = _identity(self.path)
+        if now == self._file:
+            return
+        folder = "" if self.path.parent.is_dir() else " with its folder"
+        what = "was replaced" if now is not None else f"is gone: it was deleted or moved{folder}"
+        raise BusError(
+            f"{self.path} {what} while it was in use; put it back and go on with `parley resume`, or start another job"
+        )
+
     def changed(self) -> bool:
         """Whether another process has written since the last call."""
+        self.check()
         before, self._version = self._version, self._data_version()
         return self._version != before
 
@@ -489,6 +503,15 @@ class SqliteStore:
 
 
 # ---- helpers -------------------------------------------------------------------------------------
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path names now; None: none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _check_home(home: Path, mountinfo: Path) -> None:

@@ -71,6 +71,7 @@ class Need:
             "body": self.body,
             "artifact": self.artifact or None,
             "exits": [way.document() for way in self.exits],
+            "stat": self.asked.stat.document() if self.asked and self.asked.stat else None,
         }
 
 

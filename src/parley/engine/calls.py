@@ -27,6 +27,7 @@ from parley.core.terms import (
 from parley.engine import designs, reports
 from parley.engine.endings import anchored, contents, refuse_unready
 from parley.engine.live import LiveJob
+from parley.engine.records import WORDLESS, lacks_words
 from parley.engine.spending import refuse_spark
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.turn import Turn
@@ -225,6 +226,8 @@ def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
     text = _text(arguments)
     proxy = _proxy(live, turn)
     ruling = _ruling(arguments)
+    if lacks_words(ruling, text):
+        raise Refused(WORDLESS)
     if proxy.policy is Policy.ALWAYS and not proxy.heard:
         raise Refused("the policy always asks the human here; ask before you answer")
     if proxy.said is not None and ruling != proxy.said:

@@ -49,6 +49,7 @@ WORDS = frozenset(
         "instructions",
         "diff",
         "workflow",
+        "path",
     }
 )
 # Terms that hold such words, and at which place.

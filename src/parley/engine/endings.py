@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import designs, reports, spending, texts
+from parley.engine.changed import stat_of
 from parley.engine.live import LiveJob, payload_message
 from parley.engine.losing import confined, interrupt, lose, park
 from parley.engine.merging import WORK, bring_up, clean, tell_conflicts
@@ -328,6 +330,9 @@ def _what(live: LiveJob, world: World, turn: Turn, record: Record, asked: Questi
         workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
         if lines := designs.told_of(live, world, workspace):
             what["workflow"] = lines
+    if asked.artifact == WORK and not record.depth:
+        with suppress(WorkspaceError):  # the work is put forward all the same
+            what["stat"] = stat_of(world.workspace.changes(live.job)).document()
     if asked.artifact and in_use(live):
         workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
         what["excerpt"] = texts.fit(world.workspace.beginning(live.job, workspace, asked.artifact, EXCERPT))

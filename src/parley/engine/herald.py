@@ -65,6 +65,7 @@ class Herald:
         lines = (
             f"job {need.job} ({need.state}): {self._plain(live.row.request)}",
             f"{need.who}: {said}" if need.who else said,
+            *([f"{need.asked.stat.words()}; see it: parley diff {need.job}"] if need.asked and need.asked.stat else ()),
             f"parley inbox {need.id}",
         )
         # a question that is put anew needs the human anew

@@ -27,7 +27,7 @@ from parley.engine import spending, stand_in, texts
 from parley.engine.holds import PAUSE
 from parley.engine.live import LiveJob
 from parley.engine.names import said_slot
-from parley.engine.records import ANSWERED, LATE, REFUSED
+from parley.engine.records import ANSWERED, LATE, REFUSED, WORDLESS, lacks_words
 from parley.engine.reduce import message, respond, terminate
 from parley.engine.remembering import replied
 from parley.engine.world import World
@@ -36,6 +36,10 @@ from parley.ports import InputRow
 
 class NotTheirs(Exception):
     """Somebody has decided what is not theirs to decide."""
+
+
+class Wordless(Exception):
+    """A verdict that is of no use without words came without any."""
 
 
 def take(live: LiveJob, world: World, row: InputRow) -> None:
@@ -49,7 +53,7 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
     }
     try:
         note = handlers[row.kind](live, world, row, json.loads(row.body))
-    except NotTheirs as refused:
+    except (NotTheirs, Wordless) as refused:
         note = f"{REFUSED}{refused}"
     except (Disabled, Refused) as late:
         note = f"{LATE}{late}"
@@ -67,6 +71,8 @@ def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) ->
         raise Disabled(f"{live.job} has no open question {question!s:.40}")
     if asked.framing != body["framing"]:
         raise Disabled("the question was put anew since")
+    if lacks_words(body["ruling"], body["text"]):
+        raise Wordless(WORDLESS)
     ruling = Ruling(body["ruling"]) if body["ruling"] else None
     now = world.clock.now()
     name = live.write(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from parley.core.terms import (
 )
 from parley.core.wire import decode
 from parley.engine.budgets import Line, is_spent, standing
+from parley.engine.changed import Stat, stat_from
 from parley.engine.holds import DIALOG, Wait, kind_of, rest_of, wait_of, wait_on
 from parley.engine.names import BESIDE, number_of
 from parley.engine.records import stream_of
@@ -44,6 +45,7 @@ from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, Loaded, StepRow, Store
 from parley.wording import count
 
+WORK = PHASES[State.EXECUTE].artifact
 TERMINAL = ("DONE", "WITHDRAWN", "FAILURE")
 GAUGES = ("context_used",)  # of what a turn reports: how full something was, which does not add up
 
@@ -100,6 +102,7 @@ class Asked:
     text: str
     body: str
     digest: str = ""  # what the artifact contained
+    stat: Stat | None = None  # what the job has changed, where the work is put forward
     superseded: str = ""  # the newer question about the same artifact, whose verdict is the one that counts
 
     @property
@@ -123,6 +126,8 @@ class Asked:
             "text": self.text,
             "body": self.body,
             "backtracks": list(self.backtracks),
+            "stat": self.stat.document() if self.stat else None,
+            "diff": f"parley diff {self.job}" if self.stat else None,
         }
 
 
@@ -195,8 +200,16 @@ class Present:
             str(about.get("text", "")),
             row.body,
             asked.question.digest,
+            self._stat(about),
             self._newer(asked),
         )
+
+    def _stat(self, about: Mapping[str, Any]) -> Stat | None:
+        """What the job has changed, as it was counted when its work was put forward."""
+        if about.get("artifact") != WORK or not about.get("asked"):
+            return None
+        row = self.store.message(self.job, number_of(about["asked"]))
+        return stat_from(json.loads(row.meta or "{}").get("stat"))
 
     def _newer(self, asked: AskHuman) -> str:
         """The question that has put the same artifact forward since."""

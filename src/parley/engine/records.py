@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from parley.core.states import PHASES, Record
+from parley.core.terms import Ruling
 from parley.ports import InputRow
 
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -18,6 +19,7 @@ quote = json.encoder.encode_basestring
 
 ANSWERED = "answered"  # the note of an answer that was taken
 LATE, REFUSED = "too late: ", "refused: "  # how the note of an input begins that had no effect
+WORDLESS = "revise needs words; say what is to change"
 NOT_DONE = (LATE, REFUSED)  # how the note on an input begins that had no effect
 
 
@@ -87,3 +89,8 @@ def line(time: float, turn: str, event: str, rest: str) -> str:
     """One line of a stream. `rest` is what the event has to say, as members of a JSON object."""
     moment = repr(time)  # by itself: within the literal, a compiled module calls `format` for it
     return f'{{"time":{moment},"turn":"{turn}","event":"{event}",{rest}}}'
+
+
+def lacks_words(ruling: str | None, text: str) -> bool:
+    """Whether a verdict is of no use as it is: the agent that is to revise something has to read what."""
+    return ruling == Ruling.REVISE and not text.strip()

@@ -16,7 +16,7 @@ from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.losing import is_parked
 from parley.engine.projections import TERMINAL, Asked, Present
-from parley.engine.records import REFUSED
+from parley.engine.records import REFUSED, WORDLESS, lacks_words
 from parley.engine.stand_in import STAND_INS, answer_key
 from parley.ports import Duplicate, InputRow, Owned, Store
 
@@ -145,8 +145,18 @@ class NotDecider(Closed):
         self.args = (f"question {asked.id} is not yours to answer: {started}; answer as {decider}, not as {by}",)
 
 
+class Wordless(Closed):
+    """The verdict says that something is to change, and no words say what."""
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked, None)
+        self.args = (WORDLESS,)
+
+
 def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: str) -> str:
     """Leave the human's word on a question; the input's key. A question is answered once, by who started the job."""
+    if lacks_words(ruling, text):
+        raise Wordless(asked)
     present = Present(store, asked.job)
     if by != present.row.decider:
         raise NotDecider(asked, present.row.decider, by)

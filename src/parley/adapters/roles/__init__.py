@@ -10,8 +10,8 @@ from parley.adapters.roles.dress import (
     skill_text,
     system_prompt,
 )
-from parley.adapters.roles.files import FOLDER, RoleError, RoleFile, parse, to_json
-from parley.adapters.roles.sources import gather, read, shipped
+from parley.adapters.roles.files import FOLDER, RoleError, RoleFile, not_given, parse, to_json
+from parley.adapters.roles.sources import gather, lacking_tools, read, shipped, skipped
 
 __all__ = [
     "CONTRACT",
@@ -22,12 +22,15 @@ __all__ = [
     "dress",
     "from_text",
     "gather",
+    "lacking_tools",
+    "not_given",
     "parse",
     "protocols",
     "read",
     "shared_text",
     "shipped",
     "skill_text",
+    "skipped",
     "system_prompt",
     "to_json",
 ]

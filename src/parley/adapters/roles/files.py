@@ -6,7 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,10 @@ FOLDER = Path(".claude/agents")
 LIMIT = 256 * 1024  # bytes
 BUS_TOOLS = ("Send", "CloseConversation", "AskQuestion")
 BUILT_IN = ("Read", "Edit", "Write", "Bash")  # where a role names no tools
+PROXY_TOOLS = ("Answer", "AskHuman", "Predict")
+GIVEN = frozenset(("Read", "Edit", "Write", "Bash", "Glob", "Grep", "NotebookEdit", *BUS_TOOLS, *PROXY_TOOLS))
+MORE = "+"
+MIXED_REMEDY = f"write {MORE} before each name to extend the team, before none to replace it"
 LIMITS = ("turn_seconds", "stall_seconds")
 LONGEST_SECONDS = 1e9
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -28,6 +32,10 @@ _FENCE = "---"
 
 class RoleError(ValueError):
     """A role that can't be used: file and line, what is wrong, what to do, in one line."""
+
+
+class NoRole(RoleError):
+    """A file that defines no role: a README, or an agent of Claude Code's whose name Parley can't use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +103,16 @@ class _Parsing:
         self.lines = text.removeprefix("\ufeff").splitlines()
         self.matter: dict[str, Any] = {}
 
+    def line_about(self, line: int, problem: str, remedy: str) -> str:
+        return f"{self.path}:{line}: {problem}; {remedy}"
+
     def fail(self, line: int, problem: str, remedy: str) -> RoleError:
-        return RoleError(f"{self.path}:{line}: {problem}; {remedy}")
+        return RoleError(self.line_about(line, problem, remedy))
 
     def role(self, bases: Mapping[str, RoleFile]) -> RoleFile:
         lines = self.lines
         if not lines or lines[0].rstrip() != _FENCE:
-            raise self.fail(1, "there is no front matter", f"begin the file with a line of {_FENCE}")
+            raise NoRole(self.line_about(1, "there is no front matter", f"begin the file with a line of {_FENCE}"))
         end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
         if end is None:
             raise self.fail(len(lines), "the front matter does not end", f"close it with a line of {_FENCE}")
@@ -109,7 +120,10 @@ class _Parsing:
         name = self.matter.get("name", self.path.stem)
         if not isinstance(name, str) or not NAME.fullmatch(name):
             said = repr(name) if isinstance(name, str | int | float) else "this"  # a list of aliases may be endless
-            raise self.fail(self.line("name"), f"{said} can't be a role's name", "use small letters, digits, - and _")
+            said = self.line_about(
+                self.line("name"), f"{said:.80} can't be a role's name", "use small letters, digits, - and _"
+            )
+            raise NoRole(said) if isinstance(name, str) else RoleError(said)
         base = bases.get(name)
         description = self.matter.get("description", base.description if base else "")
         if isinstance(description, list | dict):
@@ -119,7 +133,7 @@ class _Parsing:
             name,
             " ".join(str(description).split()),
             with_bus_tools(self.words("tools", base.tools if base else BUILT_IN), name),
-            self.words("team", base.team if base else ()),
+            self.team(base.team if base else ()),
             "\n".join(lines[end + 1 :]).strip(),
             "" if model == "inherit" else model,
             self.word("runner", base.runner if base else ""),
@@ -154,6 +168,12 @@ class _Parsing:
             raise self.fail(self.line(key), f"`{key}` must be names", f"write `{key}: one, two`")
         return tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
 
+    def team(self, default: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return with_team(default, self.words("team", default))
+        except ValueError as error:
+            raise self.fail(self.line("team"), f"`team`: {error}", MIXED_REMEDY) from error
+
     def word(self, key: str, default: str) -> str:
         given = self.matter.get(key, default) or ""
         if not isinstance(given, str) or (given and not _WORD.fullmatch(given)):
@@ -178,9 +198,24 @@ def line_of(lines: list[str], key: str) -> int:
     return next((number for number, line in enumerate(lines, 1) if line.startswith(f"{key}:")), 1)
 
 
+def with_team(base: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    """A team as it is given: it replaces the base's, or extends it where each name has a `+` before it."""
+    more = [name[len(MORE) :].strip() for name in given if name.startswith(MORE)]
+    if not more:
+        return given
+    if len(more) < len(given):
+        raise ValueError(f"some names have a {MORE} and some have none")
+    return tuple(dict.fromkeys((*base, *more)))
+
+
+def not_given(tools: Iterable[str]) -> tuple[str, ...]:
+    """Those of a role's tools that no agent gets here: Claude Code's own others, and those of MCP servers."""
+    return tuple(tool for tool in tools if tool.partition("(")[0].strip() not in GIVEN)
+
+
 def with_bus_tools(tools: tuple[str, ...], name: str) -> tuple[str, ...]:
     """The tools that a role names, and the bus's, which every role has; the proxy has its own."""
-    own = ("Answer", "AskHuman", "Predict") if name == "proxy" else BUS_TOOLS
+    own = PROXY_TOOLS if name == "proxy" else BUS_TOOLS
     return tuple(dict.fromkeys((*tools, *own)))
 
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from parley.adapters.roles.files import FOLDER, NAME, RoleError, RoleFile, line_of, parse, text_of, with_bus_tools
+from parley.adapters.roles.files import (
+    FOLDER,
+    MIXED_REMEDY,
+    NAME,
+    NoRole,
+    RoleError,
+    RoleFile,
+    line_of,
+    not_given,
+    parse,
+    text_of,
+    with_bus_tools,
+    with_team,
+)
 from parley.config import FILE, Settings
+from parley.wording import near
 
 OWN = ("proxy",)  # has a role, and is nobody's to send to
 RESERVED = ("orchestrator", "human")
@@ -26,12 +40,48 @@ def shipped() -> dict[str, RoleFile]:
 def read(root: Path, bases: Mapping[str, RoleFile] | None = None) -> dict[str, RoleFile]:
     """The roles that a folder's own files define, by name."""
     found: dict[str, RoleFile] = {}
-    for path in sorted((root / FOLDER).glob("*.md")):
-        role = parse(text_of(path, root), path, bases)
+    for path, role in _files(root, bases or {}):
+        if isinstance(role, NoRole):
+            continue
         if role.name in found:
             raise RoleError(f"{path}:1: the role {role.name!r} is defined twice; rename one of them")
         found[role.name] = role
     return found
+
+
+def skipped(root: Path) -> list[str]:
+    """The files among the roles that define none, each with the reason: one line for each."""
+    told = []
+    for path, problem in _files(root, shipped()):
+        if isinstance(problem, NoRole):
+            why = str(problem).removeprefix(f"{path}:").partition(" ")[2]
+            told.append(f"{path.relative_to(root)} is skipped, it is no role: {why}")
+    return told
+
+
+def lacking_tools(root: Path, roles: Mapping[str, RoleFile]) -> list[str]:
+    """What the user's roles name that no agent gets here: one line for each role."""
+    told = []
+    for name, role in roles.items():
+        if role.source != "package" and (missing := not_given(role.tools)):
+            where = role.source.removeprefix(f"{root}/")
+            told.append(f"{where}: Parley does not give {', '.join(missing)}; {name} works without")
+    return told
+
+
+def _files(root: Path, bases: Mapping[str, RoleFile]) -> Iterator[tuple[Path, RoleFile | NoRole]]:
+    """Each file among a folder's roles, with what it defines, or why it defines nothing.
+
+    Claude Code keeps its agents in the same folder, and people keep notes there: what is no role here does not stop a
+    job. A file that is called as a shipped role is meant to be one, and has to be right.
+    """
+    for path in sorted((root / FOLDER).glob("*.md")):
+        try:
+            yield path, parse(text_of(path, root), path, bases)
+        except RoleError as error:
+            if path.stem in bases or (not isinstance(error, NoRole) and NAME.fullmatch(path.stem)):
+                raise
+            yield path, error if isinstance(error, NoRole) else NoRole(str(error))
 
 
 def gather(root: Path, settings: Settings, also: Iterable[str] = ()) -> dict[str, RoleFile]:
@@ -50,9 +100,10 @@ def gather(root: Path, settings: Settings, also: Iterable[str] = ()) -> dict[str
             raise RoleError(f"{where}: {name!r} is the protocol's own name; call the role something else")
         for member in role.team:
             if member not in known:
+                meant = near(member, known)
+                instead = f"did you mean {meant!r}?" if meant else f"use some of: {', '.join(sorted(known))}"
                 raise RoleError(
-                    f"{where}: the team of {name!r} has {member!r}, and there is no such role to send to;"
-                    f" use some of: {', '.join(sorted(known))}"
+                    f"{where}: the team of {name!r} has {member!r}, and there is no such role to send to; {instead}"
                 )
     return dict(sorted(roles.items()))
 
@@ -63,7 +114,13 @@ def _settled(root: Path, name: str, given: Mapping[str, Any], base: RoleFile | N
     if not NAME.fullmatch(name):
         raise RoleError(f"{where}: {name!r:.80} can't be a role's name; use small letters, digits, - and _")
     role = base or RoleFile(name, "", with_bus_tools(("Read", "Edit", "Write", "Bash"), name), (), "")
-    role = replace(role, **{key: given[key] for key in ("team", "runner") if key in given})
+    if "runner" in given:
+        role = replace(role, runner=given["runner"])
+    if "team" in given:
+        try:
+            role = replace(role, team=with_team(role.team, tuple(given["team"])))
+        except ValueError as error:
+            raise RoleError(f"{where} team: {error}; {MIXED_REMEDY}") from error
     if "model" in given:
         role = replace(role, model="" if given["model"] == "inherit" else given["model"])
     if "tools" in given:

@@ -7,7 +7,7 @@ import argparse
 from parley.adapters.sqlite import SqliteStore
 from parley.engine import fate
 from parley.engine.projections import Asked, inbox
-from parley.engine.records import LATE, REFUSED
+from parley.engine.records import LATE, REFUSED, WORDLESS, lacks_words
 from parley.engine.session import Closed, NotDecider, give_answer
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
@@ -24,6 +24,8 @@ def run(words: argparse.Namespace) -> int:
     ruling = f"backtrack {words.backtrack}" if words.backtrack else words.verdict
     if not check_text(words.text).strip() and ruling is None:
         raise Trouble("an answer needs words or a verdict; give TEXT, --approve, --revise, --backtrack or --withdraw")
+    if lacks_words(ruling, words.text):
+        raise Trouble(f'{WORDLESS}: parley answer {words.id} "TEXT" --revise')
     place = place_of(words.repo)
     with bus(place) as store:
         asked = _question(store, words.id)

@@ -72,6 +72,14 @@ def put_forward(store: Store, trees: Worktrees, need: Need, redact: Callable[[st
     return (found.content or "")[:READ_LIMIT], since, (found.changed or "")[:READ_LIMIT]
 
 
+def diff_text(trees: Worktrees, job: str, redact: Callable[[str], str]) -> str:
+    """What a job has changed, for a screen; empty while it has no files."""
+    if not trees.history(job).exists:
+        return ""
+    text = redact(trees.diff(job).decode("utf-8", "replace"))
+    return text if len(text) <= READ_LIMIT else f"{text[:READ_LIMIT]}\n… the rest: parley diff {job}"
+
+
 def file_of(paths: Worktrees, asked: Asked) -> Path:
     """Where the artifact lies that a question is about."""
     return paths.path(asked.job, asked.workspace) / asked.artifact
@@ -104,6 +112,9 @@ def _shown(need: Need, found: Exhibit, trees: Worktrees, *, whole: bool) -> Iter
         length = len(found.content.splitlines())
         yield f"    {need.artifact}, {count(length, 'line')}: {shown(file_of(trees, need.asked))}"
         yield from _cut(_quoted(found.content), BEGINNING, need, whole=whole)
+    if need.asked.stat:
+        yield ""
+        yield f"    {need.asked.stat.short} since the job began: parley diff {need.job}"
     if found.changed is not None:
         yield ""
         yield f"    {_heading(need, found)}"
@@ -111,7 +122,6 @@ def _shown(need: Need, found: Exhibit, trees: Worktrees, *, whole: bool) -> Iter
         yield from _cut(["      nothing"] if nothing else _quoted(found.changed), CHANGED, need, whole=whole)
         if need.artifact == WORK and not whole:
             yield f"    line by line: parley inbox {need.id}"
-            yield f"    since the job began: parley diff {need.job}"
 
 
 def _heading(need: Need, found: Exhibit) -> str:

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from parley import config
-from parley.adapters.roles import RoleFile, gather, system_prompt, to_json
+from parley.adapters.roles import RoleFile, gather, not_given, skipped, system_prompt, to_json
 from parley.engine.roster import roles as listed
 from parley.faces.cli import OK
 from parley.faces.cli.bus import pick
 from parley.faces.cli.desk import columns, one_line, place_of, print_json, safe
+
+LONGEST_LINE = 500  # characters of a warning
 
 
 def run(words: argparse.Namespace) -> int:
     """List the roles, or show one."""
     root = place_of(words.repo).root
     found = gather(root, config.read(root))
+    left_out = skipped(root)
+    for line in left_out:
+        print(f"parley: {one_line(line, LONGEST_LINE)}", file=sys.stderr)
     documents = {entry["name"]: entry for entry in listed({name: to_json(role) for name, role in found.items()}, {})}
     if words.name is None:
         entries = [_entry(documents[name], role, root) for name, role in found.items()]
         if words.json:
-            print_json({"roles": entries})
+            print_json({"roles": entries, "skipped": left_out})
         else:
             for entry in entries:
                 _print(entry)
@@ -43,6 +49,7 @@ def _entry(document: dict[str, Any], role: RoleFile, root: Path) -> dict[str, An
     keys = ("name", "description", "runner", "model", "team", "tools", "limits")
     return {
         **{key: document[key] if document[key] != "" else None for key in keys},
+        "not_given": list(not_given(document["tools"])),
         "from": role.source.removeprefix(f"{root}/"),
     }
 
@@ -55,7 +62,7 @@ def _print(entry: dict[str, Any]) -> None:
         "runner": entry["runner"],
         "model": entry["model"],
         "team": ", ".join(entry["team"]),
-        "tools": ", ".join(entry["tools"]),
+        "tools": ", ".join(f"{tool} (not given)" if tool in entry["not_given"] else tool for tool in entry["tools"]),
         "limits": json.dumps(limits).strip("{}").replace('"', "") if limits else "",
     }
     for name, value in rows.items():

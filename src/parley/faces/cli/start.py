@@ -39,9 +39,12 @@ from parley.faces.cli.trust import settings_of
 from parley.faces.cli.typed import typed
 from parley.faces.cli.workshop import again, conduct, engine_of, under_way
 from parley.ports import JobRow
+from parley.workflow.terms import PLAN
 
 NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
+PLAN_LIMIT = 1_000_000  # characters of a workflow's plan that are looked into for its workers' names
 DETACH_SECONDS = 20.0
+LONGEST_LINE = 500  # characters of a warning
 POLL_SECONDS = 0.02
 
 
@@ -64,6 +67,7 @@ def run(words: argparse.Namespace) -> int:
     announce(words, agent, announced(agent, settings, snapshot))
     warn_of_uncommitted(place, settings)
     warn_of_notes(place)
+    warn_of_roles(place, settings, playbook)
     warn_of_memory(snapshot, agent)
     if words.detach:
         return detach(place, request, agent, words, snapshot, settings)
@@ -120,6 +124,13 @@ def warn_of_notes(place: Place) -> None:
         print(f"parley: {NOTES} leads outside this folder, so no agent is told of it; put a copy here", file=sys.stderr)
 
 
+def warn_of_roles(place: Place, settings: config.Settings, playbook: Playbook) -> None:
+    """Say which files among the roles define none, and which tools of the user's roles no agent gets."""
+    gathered = role_files.gather(place.root, settings, playbook.agents)
+    for line in (*role_files.skipped(place.root), *role_files.lacking_tools(place.root, gathered)):
+        print(f"parley: {one_line(line, LONGEST_LINE)}", file=sys.stderr)
+
+
 def warn_of_memory(snapshot: dict[str, Any], agent: str) -> None:
     """Say that a job has to do without what is remembered, where that can't be read."""
     if not will_be_used(snapshot, agent):
@@ -138,6 +149,7 @@ def snapshot_of(
 ) -> dict[str, Any]:
     """All that a job is to know of its settings, as they are now."""
     gathered = role_files.gather(root, settings, playbook.agents)
+    playbook.refuse_unknown(gathered, planned(root))
     defined = {name: role_files.to_json(role) for name, role in gathered.items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}
     document = playbook.to_json()
@@ -172,6 +184,18 @@ def snapshot_of(
         },
         "workflow": asdict(settings.workflow),
     }
+
+
+def planned(root: Path) -> str:
+    """The plan of a workflow that lies in the repository: its workers are roles that are not there yet."""
+    path = root / PLAN
+    try:
+        if not path.is_file() or not lies_in(path, root):
+            return ""
+        with path.open(encoding="utf-8", errors="replace") as plan:
+            return plan.read(PLAN_LIMIT)
+    except OSError:
+        return ""
 
 
 def own_notes(root: Path) -> str:

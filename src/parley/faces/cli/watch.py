@@ -16,11 +16,10 @@ from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.desk import Place, columns, me, place_of, shield
 from parley.faces.cli.listing import look
-from parley.faces.cli.need import READ_LIMIT, put_forward
+from parley.faces.cli.need import diff_text, put_forward
 from parley.faces.cli.start import spawn
 from parley.faces.cli.workshop import on_terminal
 from parley.faces.terminal import Ended, Exhibit, Sight, standing, watch_all
-from parley.ports import BusError
 
 
 def run(words: argparse.Namespace) -> int:
@@ -51,28 +50,10 @@ def _print(sight: Sight) -> None:
 
 def sight_of(place: Place, store: ShownStore) -> Sight:
     """What a watch sees of a place."""
-    bus = store.path.stat()
     redact = store.secrets.redact
-
-    def check() -> None:
-        try:
-            now = store.path.stat()
-        except OSError as error:
-            raise BusError(
-                f"{store.path} is gone; watch another with --repo, or start a job with `parley run`"
-            ) from error
-        if (now.st_dev, now.st_ino) != (bus.st_dev, bus.st_ino):
-            raise BusError(f"{store.path} was replaced; watch the new one with `parley watch`")
 
     def exhibit(need: Need) -> Exhibit:
         return Exhibit(*put_forward(store, Worktrees(place.home, place.root), need, redact))
-
-    def diff(job: str) -> str:
-        trees = Worktrees(place.home, place.root)
-        if not trees.history(job).exists:
-            return ""
-        text = redact(trees.diff(job).decode("utf-8", "replace"))
-        return text if len(text) <= READ_LIMIT else f"{text[:READ_LIMIT]}\n… the rest: parley diff {job}"
 
     def command(words: Sequence[str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -91,10 +72,10 @@ def sight_of(place: Place, store: ShownStore) -> Sight:
         JobFiles(place.home),
         me(),
         place.root.name or str(place.root),
-        check,
+        store.check,
         lambda: [seen._replace(request=redact(seen.request)) for seen in look(place)],
         exhibit,
-        diff,
+        lambda job: diff_text(Worktrees(place.home, place.root), job, redact),
         command,
         lambda job, more: spawn(place, job, place.home / "jobs" / job / "run.log", *more),
     )

@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
@@ -35,7 +36,7 @@ from parley.faces.cli.delivered import lines
 from parley.faces.cli.desk import Place, make_home, me, print_json, safe
 from parley.faces.cli.documents import deliver, job_document
 from parley.faces.cli.homes import remember
-from parley.faces.cli.need import file_of, put_forward
+from parley.faces.cli.need import diff_text, file_of, put_forward
 from parley.faces.cli.notices import notices_of
 from parley.faces.cli.preparing import Preparing
 from parley.faces.cli.runners import at_home, runners
@@ -43,6 +44,7 @@ from parley.faces.cli.typed import typed
 from parley.faces.plain import PlainView, SilentView
 from parley.ports import WorkspaceError
 
+GOING_TRIES, GOING_SECONDS = 10, 0.05
 SHOWN = 4  # jobs that are named
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
@@ -85,7 +87,18 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
         )
         files, secrets = JobFiles(place.home), known_secrets(place)
         notices = notices_of(place, settings)
-        yield Engine(World(store, turns, trees, files, SystemClock(), RandomIds(), secrets, memory, notices))
+        try:
+            yield Engine(World(store, turns, trees, files, SystemClock(), RandomIds(), secrets, memory, notices))
+        except Exception as error:
+            _refuse_gone(store, patient=isinstance(error, OSError | WorkspaceError))
+            raise
+
+
+def _refuse_gone(store: SqliteStore, *, patient: bool) -> None:
+    """Where the home is gone, that is the reason for whatever else has failed. `patient`: it may be going just now."""
+    for _ in range(GOING_TRIES if patient else 1):
+        store.check()
+        time.sleep(GOING_SECONDS)
 
 
 def conduct(
@@ -113,12 +126,15 @@ def conduct(
                 me(),
                 lambda asked: file_of(paths, asked),
                 lambda asked: face.Exhibit(*put_forward(looking, paths, of_question(asked), redact)),
+                lambda: diff_text(paths, jobs[0], redact),
                 hands_off=beside is not None,
             ) as view:
                 ends = drive(engine, jobs, Both(view, beside), stay=True)
         else:
             quiet = SilentView() if words.json else PlainView(looking, jobs, afresh=words.command == "run")
             ends = drive(engine, jobs, Both(quiet, beside), stay=stay or beside is not None)
+        if any(rest.how is Pause.UNCONFINED for rest in ends.values()):
+            _refuse_gone(looking, patient=True)
         return report(looking, place, ends, words)
     except KeyboardInterrupt as stop:
         print(f"parley: {interrupt.told()}", file=sys.stderr)
@@ -243,5 +259,8 @@ def print_question(asked: Asked, place: Place) -> None:
         print(f"  > {line}".rstrip())  # what agents say can't pass for a command
     if asked.artifact:
         print(f"  file: {file_of(Worktrees(place.home), asked)}")
+    if asked.stat:
+        print(f"  {asked.stat.words()}")
+        print(f"  see the change: parley diff {asked.job}")
     for way in exits_of(asked):
         print(f"  {typed(way.command, place)}")

@@ -12,10 +12,11 @@ from parley.engine.attention import BUDGET, STALL, UNATTENDED, Need, needs
 from parley.engine.budgets import PARALLEL, standing
 from parley.engine.chronicle import Follower, concerns
 from parley.engine.projections import TERMINAL, Asked, Present, Thread, tree, with_progress
-from parley.faces.terminal.errands import ERRANDS, confirm, settle
+from parley.engine.records import WORDLESS, lacks_words
+from parley.faces.terminal.errands import ERRANDS, settle
 from parley.faces.terminal.overview import ENDS, end_words
 from parley.faces.terminal.pages import Reading, question_page
-from parley.faces.terminal.prompt import Prompt
+from parley.faces.terminal.prompt import Prompt, confirm
 from parley.faces.terminal.questions import Choice, about, choices, words_of
 from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, told
 from parley.faces.terminal.watch import Watch
@@ -112,6 +113,8 @@ class Closeup:
 
     def _answer(self, asked: Asked, choice: Choice) -> None:
         def send(text: str, way: int) -> str | Prompt:
+            if lacks_words(choice.ruling, text):
+                return Prompt(WORDLESS, send)
             if choice.ruling == "withdraw":
                 return confirm(
                     self._job, "give the work up for good", lambda: self._watch.deeds.answer(asked, choice, text)

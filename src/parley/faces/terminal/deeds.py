@@ -11,7 +11,7 @@ from pathlib import Path
 from parley.engine.fate import answered, fate
 from parley.engine.projections import TERMINAL, Asked, moment
 from parley.engine.records import LATE, REFUSED
-from parley.engine.session import Closed, NotDecider, find_input, give_answer, leave
+from parley.engine.session import Closed, NotDecider, Wordless, find_input, give_answer, leave
 from parley.faces.terminal.questions import Choice
 from parley.faces.terminal.sight import Sight
 from parley.ports import InputRow
@@ -74,7 +74,7 @@ class Deeds:
             return "an answer needs words"
         try:
             key = give_answer(self._sight.store, asked, choice.ruling, text, self._sight.by)
-        except NotDecider as refused:
+        except (NotDecider, Wordless) as refused:
             return str(refused)
         except Closed as closed:
             return self._became(asked, closed.earlier)

@@ -9,11 +9,10 @@ from parley.engine.attention import BUDGET, GATE, Need, needs
 from parley.engine.budgets import remedies, standing
 from parley.engine.projections import TERMINAL, Present
 from parley.faces.terminal.pages import Conversation, Reading, diff_page
-from parley.faces.terminal.prompt import Prompt
+from parley.faces.terminal.prompt import Prompt, confirm
 from parley.faces.terminal.sight import Exhibit
 from parley.faces.terminal.watch import Watch
 
-SHORT = 3  # characters of an id that confirm as well as all of it
 _WAYS = ("at the turn's end", "at once", "with authority, at the turn's end", "with authority, at once")
 
 Errand = Callable[[Watch, str, str, str], None]  # the job, and the thread with its agent if one is chosen
@@ -102,17 +101,6 @@ def withdraw(watch: Watch, job: str, thread: str, name: str) -> None:
         return confirm(job, f"withdraw {what} for good", lambda: watch.deeds.withdraw(job, thread, text))
 
     watch.ask(Prompt(f"withdraw {what}; why", reason))
-
-
-def confirm(job: str, what: str, then: Callable[[], str]) -> Prompt:
-    """Have the human say it once more, in words that no slip of a finger types."""
-
-    def sure(text: str, way: int) -> str:
-        given = text.strip()
-        meant = given == "yes" or (len(given) >= SHORT and job.startswith(given))
-        return then() if meant else "nothing was withdrawn"
-
-    return Prompt(f"{what}? type yes or {job[:4]}", sure)
 
 
 ERRANDS: Mapping[str, Errand] = {

@@ -159,7 +159,8 @@ def need_words(needs: Sequence[Need]) -> str:
     more = f" (and {len(needs) - 1} more)" if len(needs) > 1 else ""
     if need.kind == GATE:
         words = need.headline.removeprefix(f"{need.artifact}: ")
-        return f"approve {need.artifact}?{more} {words}"
+        stat = f" {need.asked.stat.short}:" if need.asked and need.asked.stat else ""
+        return f"approve {need.artifact}?{more}{stat} {words}"
     if need.kind == QUESTION:
         return f"{need.who} asks{more}: {need.headline}"
     return f"{need.headline}{more}"

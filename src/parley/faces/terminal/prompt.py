@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from parley.faces.terminal.keys import Pasted
 
+SHORT = 3  # characters of an id that confirm as well as all of it
 LONGEST = 100_000  # characters, as for every other input
 
 
@@ -45,3 +46,14 @@ class Prompt:
         elif key == "tab" and self.ways:
             self.way = (self.way + 1) % len(self.ways)
         return False
+
+
+def confirm(job: str, what: str, then: Callable[[], str]) -> Prompt:
+    """Have the human say once more that something is to be given up: any other words, and Esc, leave it as it is."""
+
+    def sure(text: str, way: int) -> str:
+        given = text.strip()
+        meant = given.lower() in ("y", "yes") or (len(given) >= SHORT and job.startswith(given))
+        return then() if meant else "nothing was withdrawn"
+
+    return Prompt(f"{what}? type yes or {job[:4]}", sure)

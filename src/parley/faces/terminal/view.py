@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -21,10 +21,12 @@ from parley.config import ConfigError, budget_amount, budget_words
 from parley.engine.budgets import day_of, remedies
 from parley.engine.chronicle import Follower, concerns
 from parley.engine.projections import Asked, Present, Thread, tree, with_progress
+from parley.engine.records import WORDLESS, lacks_words
 from parley.engine.session import Closed, give_answer, leave
 from parley.engine.signs import alarms
 from parley.faces.terminal.keys import Keys
 from parley.faces.terminal.pages import question_lines
+from parley.faces.terminal.prompt import Prompt, confirm
 from parley.faces.terminal.questions import Choice, about, choices, words_of
 from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, told, wrapped
 from parley.faces.terminal.sight import Exhibit
@@ -38,13 +40,6 @@ LINE = 400
 LEAVING = "Ctrl-C leaves; the job can be gone on with later"
 
 
-class Prompt(NamedTuple):
-    """A line that is being typed, and what becomes of it."""
-
-    label: str
-    send: Callable[[str], str]
-
-
 class TerminalView:
     """A whole screen for one job."""
 
@@ -56,11 +51,12 @@ class TerminalView:
         by: str,
         place: Callable[[Asked], Path],
         exhibit: Callable[[Asked], Exhibit],
+        diff: Callable[[], str],
         *,
         hands_off: bool = False,
     ) -> None:
         self._hands_off = hands_off
-        self._exhibit = exhibit
+        self._exhibit, self._diff = exhibit, diff
         self._store, self._files, self._job, self._by, self._place = store, files, job, by, place
         self._follower = Follower(store, job)
         self._lines: deque[Text] = deque(maxlen=MESSAGES)
@@ -69,7 +65,6 @@ class TerminalView:
         self._turns = 0
         self._chosen = ""
         self._prompt: Prompt | None = None
-        self._typed = ""
         self._note = ""
         self._page: list[str] | None = None
         self._offset = 0
@@ -117,9 +112,10 @@ class TerminalView:
         self._present = Present(self._store, self._job)
         self._questions = self._present.questions()
         self._turns = sum(turn.status == "ended" for turn in self._store.turns(self._job))
-        if not any(asked.id == self._chosen for asked in self._questions):
-            self._chosen = self._questions[0].id if self._questions else ""
-            self._page = None
+        if self._chosen and not any(asked.id == self._chosen for asked in self._questions):
+            self._chosen, self._page = "", None
+        if not self._chosen and self._questions:
+            self._chosen = self._questions[0].id
         for event in self._follower.read():
             if concerns(event):
                 self._lines.append(stamp(event.time, told(event, LINE), style_of(event)))
@@ -136,38 +132,38 @@ class TerminalView:
             self._note = "the demo answers by itself; Ctrl-C ends it"
         elif self._prompt is not None:
             self._type(self._prompt, key)
-        elif self._page is not None and key in ("up", "down", "pageup", "pagedown", " ", "esc", "v"):
+        elif self._page is not None and key in ("up", "down", "pageup", "pagedown", " ", "esc", "v", "d"):
             self._turn_page(key)
         elif self._asked is not None and self._choose(self._asked, key):
             return
         elif key == "s":
-            self._prompt = Prompt("tell the team", self._intervene)
+            self._prompt = Prompt("tell the team", lambda text, way: self._intervene(text))
         elif key == "z":
             self._hold()
         elif key == "b" and (spent := self._present.spent()):
-            self._prompt = Prompt("raise the budget", self._raise)
-            self._typed = remedies(self._job, spent[0])[0].rpartition(" ")[2]
+            more = remedies(self._job, spent[0])[0].rpartition(" ")[2]
+            self._prompt = Prompt("raise the budget", lambda text, way: self._raise(text), typed=more)
         elif key == "x":
-            self._prompt = Prompt("withdraw the whole job, because", self._withdraw)
+            self._prompt = Prompt(f"withdraw {self._job}; why", self._withdraw)
+        elif key == "d":
+            self._read_diff()
 
     def _type(self, prompt: Prompt, key: str) -> None:
-        if key == "enter":
-            self._prompt, typed, self._typed = None, self._typed, ""
-            self._note = prompt.send(typed.strip())
-        elif key == "esc":
-            self._prompt, self._typed = None, ""
-        elif key == "backspace":
-            self._typed = self._typed[:-1]
-        elif key == "clear":
-            self._typed = ""
-        elif len(key) == 1:
-            self._typed += key
+        if key == "esc":
+            self._prompt, self._note = None, "nothing was sent"
+        elif prompt.press(key):
+            self._prompt = None
+            sent = prompt.send(prompt.typed.strip(), prompt.way)
+            if isinstance(sent, Prompt):
+                self._prompt = sent
+            else:
+                self._note = sent
 
     def _choose(self, asked: Asked, key: str) -> bool:
         """A key that is about the question."""
         choice = choices(asked).get(key)
         if choice is not None:
-            self._prompt = Prompt(choice.label, lambda text: self._answer(asked, choice, text))
+            self._prompt = Prompt(choice.label, lambda text, way: self._answer(asked, choice, text))
         elif key == "v":
             self._page, self._offset = self._text(asked), 0
         elif key == "tab" and len(self._questions) > 1:
@@ -179,13 +175,25 @@ class TerminalView:
         return True
 
     def _turn_page(self, key: str) -> None:
-        if key in ("esc", "v"):
+        if key in ("esc", "v", "d"):
             self._page = None
             return
         step = {"up": -1, "down": 1, "pageup": -10}.get(key, 10)
         width = self._console.size.width - 2
         last = sum(len(wrapped(line, width)) for line in self._page or ()) - 1
         self._offset = max(0, min(self._offset + step, last))
+
+    def _read_diff(self) -> None:
+        """Open what the job has changed."""
+        try:
+            text = self._diff()
+        except WorkspaceError as trouble:
+            self._note = str(trouble)
+            return
+        if text:
+            self._page, self._offset = text.splitlines(), 0
+        else:
+            self._note = f"{self._job} has changed nothing yet"
 
     def _text(self, asked: Asked) -> list[str]:
         """The question in full, what has changed in the artifact that it is about, and the artifact."""
@@ -199,7 +207,14 @@ class TerminalView:
 
     # ---- what is asked of the job ------------------------------------------------------------
 
-    def _answer(self, asked: Asked, choice: Choice, text: str) -> str:
+    def _answer(self, asked: Asked, choice: Choice, text: str) -> str | Prompt:
+        if choice.ruling == "withdraw":
+            return confirm(self._job, "give the work up for good", lambda: self._give(asked, choice, text))
+        if lacks_words(choice.ruling, text):
+            return Prompt(WORDLESS, lambda text, way: self._answer(asked, choice, text))
+        return self._give(asked, choice, text)
+
+    def _give(self, asked: Asked, choice: Choice, text: str) -> str:
         text = choice.said or text
         if choice.ruling is None and not text:
             return "an answer needs words"
@@ -220,9 +235,12 @@ class TerminalView:
         self._leave("intervene", {"thread": None, "text": text, "now": False, "authoritative": False})
         return "the lead hears it when its turn ends"
 
-    def _withdraw(self, text: str) -> str:
-        self._leave("withdraw", {"thread": None, "reason": text})
-        return "withdrawing"
+    def _withdraw(self, text: str, way: int) -> Prompt:
+        def sure() -> str:
+            self._leave("withdraw", {"thread": None, "reason": text})
+            return "withdrawing"
+
+        return confirm(self._job, f"withdraw {self._job} for good", sure)
 
     def _hold(self) -> None:
         paused = self._present.paused
@@ -265,8 +283,8 @@ class TerminalView:
             question=about(asked) if asked else "",
             words=words_of(asked) if asked else "",
             keys=self._offered(asked),
-            prompt=self._prompt.label if self._prompt else None,
-            typed=self._typed,
+            prompt=self._prompt.shown if self._prompt else None,
+            typed=self._prompt.typed if self._prompt else "",
             note=self._note or self._spent() or ("" if asked or self._hands_off else LEAVING),
             page=self._page,
             offset=self._offset,
@@ -297,15 +315,15 @@ class TerminalView:
         if self._hands_off:
             return ["Ctrl-C ends the demo"]
         if self._prompt is not None:
-            return ["Enter sends", "Esc cancels"]
+            return self._prompt.keys
         if self._page is not None:
             return [
-                "v back",
+                "Esc back",
                 "up/down scroll",
                 *(f"{key} {choice.label}" for key, choice in (choices(asked) if asked else {}).items() if key != "t"),
             ]
         if asked is not None:
             several = ["Tab next"] if len(self._questions) > 1 else []
-            return [*(f"{key} {choice.label}" for key, choice in choices(asked).items()), "v read", *several]
+            return [*(f"{key} {choice.label}" for key, choice in choices(asked).items()), "v read", "d diff", *several]
         more = ["b raise the budget"] if self._present.unpaid else []
-        return [*more, "s tell the team", "z go on" if self._present.paused else "z pause", "x withdraw"]
+        return [*more, "d diff", "s tell the team", "z go on" if self._present.paused else "z pause", "x withdraw"]
