@@ -80,9 +80,13 @@ def system_bubblewrap(yard: Yard, text: str, monkeypatch: pytest.MonkeyPatch) ->
     return f"{folder}/bwrap"
 
 
+SPENT = "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)"
+
+
 @pytest.mark.usefixtures("packageless")
-def test_without_user_namespaces_it_says_so(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    system_bubblewrap(yard, FORBIDDEN, monkeypatch)
+@pytest.mark.parametrize("text", [FORBIDDEN, f"echo 'bwrap: {SPENT}' >&2; exit 1"])
+def test_without_user_namespaces_it_says_so(yard: Yard, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    system_bubblewrap(yard, text, monkeypatch)
     assert "user namespaces are not allowed here" in refusal(Boundary(), yard)
 
 

@@ -33,7 +33,7 @@ _FORBIDDING = (
     ("kernel/unprivileged_userns_clone", "0", "1"),
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
 )
-_REFUSED = ("creating new namespace", "No permissions to", "setting up uid map", "create new namespace")
+_REFUSED = ("creating new namespace", "create new namespace", "no permissions to", "setting up uid map")
 
 
 class Program(NamedTuple):
@@ -82,7 +82,7 @@ def candidates() -> tuple[str, ...]:
 
 def is_refused(said: str) -> bool:
     """Whether bubblewrap complains that it may not make a user namespace."""
-    return any(words in said for words in _REFUSED)
+    return any(words in said.lower() for words in _REFUSED)
 
 
 def forbidden(said: str) -> str:
