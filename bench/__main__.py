@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import calibration, dispatches, first_request, machine, memory, report, scale, spawn, startup
+from bench import calibration, dispatches, first_request, machine, memory, report, requests, scale, spawn, startup
 from bench.report import Section
 
 ROOT = Path(__file__).parent.parent
@@ -201,6 +201,7 @@ class Results:
     starts: list[dict[str, Any]]
     spawn: dict[str, Any]
     request: dict[str, Any]
+    requests: list[dict[str, Any]]
     memory: dict[str, Any]
 
 
@@ -243,6 +244,7 @@ def sections(found: Results) -> list[Section]:
         Section(
             "The first request of a doer, in bytes", ["", "all", "beyond the user's content", "tools"], _asked(found)
         ),
+        requests.section(found.requests),
         Section("What the proxy remembers", ["", "measured"], _facts(found.memory), MEMORY),
         Section("Start-up", ["", "ms", "ratio"], [[s["what"], s["ms"], _two(s["ratio"])] for s in found.starts]),
     ]
@@ -339,6 +341,7 @@ def main() -> int:
         startup.measure(),
         spawn.measure(),
         first_request.measure(),
+        requests.measure(),
         memory.measure(where),
     )
     print("simulated humans…", flush=True)
