@@ -14,9 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parley.engine.projections import Past
 from parley.faces.cli.desk import Place
+from parley.faces.cli.documents import ran_by
 from parley.faces.cli.own_file import edited
 from parley.faces.cli.ready import LEAST_BYTES, LEAST_FILES, disk
+from parley.faces.cli.show import agent_words
 from tests.cli.home import APPROVES, LEADS, PARLEY, Done, Home
 from tests.cli.terminal import terminal
 
@@ -294,6 +297,25 @@ def test_a_model_is_named_on_the_command_line_for_an_agent_that_has_one(user: Ho
     assert "model: opus (helper: haiku), login: ANTHROPIC_API_KEY" in done.out.splitlines()[0]
     shown = user.here("show", user.jobs()[0]["id"], "--json").document
     assert (shown["model"], shown["models"]) == ("opus", {})
+
+
+def test_models_that_differ_are_shown_by_agent() -> None:
+    answered = {"intent-lead": "claude-a", "coder": "claude-b", "proxy": "claude-a"}
+
+    assert ran_by(Past([], {}, 0, 0, models=answered)) == ["claude-a", "claude-b"]
+    assert agent_words({"agent": "claude", "model": "claude-a", "models": answered}) == (
+        "Claude Code, model: claude-a (coder: claude-b)"
+    )
+    assert agent_words({"agent": "codex", "model": None, "models": {}}).startswith("codex, model: codex's default")
+
+
+def test_doctor_says_whether_git_knows_the_user(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    assert "ok    identity     git does not know you" in user.here("doctor", "--agent", "scripted").out
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "A User")
+    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "a@example.org")
+    assert "ok    identity     A User <a@example.org>" in user.here("doctor", "--agent", "scripted").out
 
 
 # ---- the file ------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import shutil
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
@@ -45,6 +47,7 @@ def run(words: argparse.Namespace) -> int:
         of_agent(place, words.agent),
         of_claude(place, words.agent),
         *needs(place),
+        _identity(place),
         _bus(place.home),
         _memory(),
         _settings(place),
@@ -114,6 +117,18 @@ def _memory() -> Check:
         return Check("memory", ok=False, found=str(trouble), remedy="until then jobs ask you instead")
     finally:
         memory.close()
+
+
+def _identity(place: Place) -> Check:
+    """Who the user is to git. A job needs no name, and neither does a merge that only moves the branch on."""
+    asked = ["git", "-C", str(place.root), "var", "GIT_AUTHOR_IDENT"]
+    said = ""
+    with contextlib.suppress(OSError):
+        strict = [*asked[:3], "-c", "user.useConfigOnly=true", *asked[3:]]
+        said = subprocess.run(strict, capture_output=True, text=True, errors="replace", check=False).stdout
+    name = said.rpartition(">")[0]
+    unknown = "git does not know you, and `parley merge` may ask: git config --global user.name, user.email"
+    return Check("identity", ok=True, found=f"{name}>" if name else unknown)
 
 
 def _bus(home: Path) -> Check:

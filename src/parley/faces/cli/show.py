@@ -83,7 +83,7 @@ def _print_job(document: dict[str, Any]) -> None:
     print(f"  started    {clock(document['created'])} by {document['decider']}, took {took}")
     cost = cost_words(document["cost"])
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
-    print(f"  agent      {_agent_words(document)}")
+    print(f"  agent      {agent_words(document)}")
     print(f"  cost       {cost}{lost}; {count(document['messages'], 'message')}, {count(document['steps'], 'step')}")
     for number, line in enumerate(document["budget"]):
         said = Line(**line)
@@ -119,7 +119,7 @@ def _print_job(document: dict[str, Any]) -> None:
         print(f"  {MARKS[thread['state']]} {thread['agent']:<13} {thread['id']:<23} {safe(thread['doing'])}")
 
 
-def _agent_words(document: dict[str, Any]) -> str:
+def agent_words(document: dict[str, Any]) -> str:
     """Who does the work, with which models: as they answered, else as they are asked for."""
     agent, model = document["agent"], document["model"]
     if agent == SCRIPTED:
