@@ -94,6 +94,7 @@ class ProxySettings:
     fresh_days: float = 90.0  # what was decided before that counts less and less
     memory: bool = True  # whether decisions are remembered and recalled
     rehearse: bool = False  # whether a playbook's proxy and human count like real ones
+    brief: bool = True  # whether the proxy looks first where the policy always asks the human
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,13 +380,15 @@ class _Reader:
 
     def proxy(self, document: Mapping[str, Any]) -> ProxySettings:
         default = ProxySettings()
-        table = self.table(document, "proxy", ("false_approval", "checked", "fresh_days", "memory", "rehearse"))
+        known = ("false_approval", "checked", "fresh_days", "memory", "rehearse", "brief")
+        table = self.table(document, "proxy", known)
         return ProxySettings(
             self.number(table, "false_approval", default.false_approval, (0, 1000)),
             self.number(table, "checked", default.checked, (0, 1)),
             self.number(table, "fresh_days", default.fresh_days, (1, 36500)),
             self.flag(table, "memory", default=default.memory),
             self.flag(table, "rehearse", default=default.rehearse),
+            self.flag(table, "brief", default=default.brief),
         )
 
     def number(

@@ -15,10 +15,12 @@ from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
     PROXY,
+    AskHuman,
     Assertion,
     Deliver,
     Interrupt,
     Kind,
+    Mailbox,
     Policy,
     Question,
     Role,
@@ -49,8 +51,8 @@ def asserts(name: str, digest: str, artifact: str = INTENT) -> Prelude:
     return fire("ask-step", LEAD, STATE, choice=Asking((question,))), fire("ask", LEAD, STATE)
 
 
-def rules(name: str, ruling: Ruling | None, author: str = PROXY) -> Firing:
-    return fire("respond", name, choice=Answer(f"a{name}", author, ruling))
+def rules(name: str, ruling: Ruling | None, author: str = PROXY, words: tuple[str, ...] = ()) -> Firing:
+    return fire("respond", name, choice=Answer(f"a{name}", author, ruling, words))
 
 
 def passes(action: Action, *contents: tuple[str, str], actor: str = LEAD) -> Firing:
@@ -106,9 +108,85 @@ def test_the_proxy_may_not_turn_the_humans_verdict_round() -> None:
 
     for ruling in (None, *Ruling):
         if ruling is not Ruling.REVISE:
-            with pytest.raises(Refused, match="pass that on"):
-                apply(soup, rules("q", ruling))
-    assert not [v for v in apply(soup, rules("q", Ruling.REVISE)).of(Verdict) if v.ruling is Ruling.APPROVE]
+            for author in (PROXY, HUMAN):
+                with pytest.raises(Refused, match="no other verdict is passed on"):
+                    apply(soup, rules("q", ruling, author, ("no",)))
+    (verdict,) = apply(soup, rules("q", Ruling.REVISE, HUMAN, ("no",))).of(Verdict)
+    assert (verdict.ruling, verdict.author, verdict.answer) == (Ruling.REVISE, HUMAN, "aq")
+
+
+def heard(ruling: Ruling | None, policy: Policy = Policy.ALWAYS) -> Soup:
+    """The human has replied to an assert in the message `no`."""
+    reply = fire("human-reply", "q", choice=Answer("no", HUMAN, ruling))
+    then = (*AT_WORK, *asserts("q", "d1"), fire("escalate", "q", choice="look"), reply)
+    return at(*then, bounds=replace(BOUNDS, policy=policy))
+
+
+@pytest.mark.parametrize("words", [(), ("other",), ("no", "other"), ("other", "no")])
+@pytest.mark.parametrize("ruling", [None, Ruling.REVISE])
+def test_an_answer_carries_what_the_human_said_and_nothing_else(ruling: Ruling | None, words: tuple[str, ...]) -> None:
+    for author in (HUMAN, PROXY):
+        with pytest.raises(Refused, match=r"carries all that the human said|this answer is the human's"):
+            apply(heard(ruling), rules("q", ruling, author, words))
+    assert apply(heard(ruling), rules("q", ruling, HUMAN, ("no",)))
+
+
+def test_words_in_the_humans_name_are_refused_where_the_human_was_not_asked() -> None:
+    with pytest.raises(Refused, match="nothing else in their name"):
+        at(*AT_WORK, *asserts("q", "d1"), rules("q", Ruling.REVISE, PROXY, ("mine",)))
+
+
+def test_a_verdict_that_the_human_gave_is_not_asked_again_and_wakes_no_proxy() -> None:
+    soup = heard(Ruling.APPROVE)
+    with pytest.raises(Refused, match="that is not asked again"):
+        apply(soup, fire("escalate", "q", choice="sure?"))
+    with pytest.raises(Refused, match="this answer is the human's"):
+        apply(soup, rules("q", Ruling.APPROVE, PROXY, ("no",)))
+    assert soup.need(Mailbox, "escalation:q").queue == ("?q",)
+
+
+@pytest.mark.parametrize("policy", [Policy.WHEN_UNSURE, Policy.ALWAYS])
+@pytest.mark.parametrize("ruling", Ruling)
+def test_a_verdict_that_the_proxy_reads_in_words_is_its_own_or_the_humans_to_confirm(
+    ruling: Ruling, policy: Policy
+) -> None:
+    soup = heard(None, policy)
+    confirm = ruling is Ruling.WITHDRAW or (ruling is Ruling.APPROVE and policy is Policy.ALWAYS)
+    if confirm:
+        with pytest.raises(Refused, match="only the human"):
+            apply(soup, rules("q", ruling, PROXY, ("no",)))
+    else:
+        (verdict,) = apply(soup, rules("q", ruling, PROXY, ("no",))).of(Verdict)
+        assert (verdict.ruling, verdict.author) == (ruling, PROXY)
+    with pytest.raises(Refused, match=r"only the human|this answer is the proxy's"):
+        apply(soup, rules("q", ruling, HUMAN, ("no",)))
+
+
+def test_what_was_said_before_the_human_confirmed_travels_with_the_verdict() -> None:
+    asked = apply(heard(None), fire("escalate", "q", choice="approve?"))
+    soup = apply(asked, fire("human-reply", "q", choice=Answer("yes", HUMAN, Ruling.APPROVE)))
+    with pytest.raises(Refused, match="carries all that the human said"):
+        apply(soup, rules("q", Ruling.APPROVE, HUMAN, ("yes",)))
+    (verdict,) = apply(soup, rules("q", Ruling.APPROVE, HUMAN, ("no", "yes"))).of(Verdict)
+    assert (verdict.ruling, verdict.author) == (Ruling.APPROVE, HUMAN)
+
+
+@pytest.mark.parametrize("policy", [Policy.NEVER, Policy.WHEN_UNSURE])
+def test_the_proxy_never_withdraws_by_itself(policy: Policy) -> None:
+    with pytest.raises(Refused, match="only the human withdraws"):
+        at(*AT_WORK, *asserts("q", "d1"), rules("q", Ruling.WITHDRAW), bounds=replace(BOUNDS, policy=policy))
+
+
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize("briefed", [True, False])
+def test_the_proxy_is_woken_before_the_human_is_asked_unless_that_is_switched_off(
+    policy: Policy, briefed: bool
+) -> None:
+    soup = at(*AT_WORK, *asserts("q", "d1"), bounds=replace(BOUNDS, policy=policy, brief_human=briefed))
+    woken_first = briefed or policy is not Policy.ALWAYS
+    assert bool(soup.need(Mailbox, "escalation:q").queue) == woken_first
+    if policy is not Policy.NEVER:
+        assert apply(soup, fire("escalate", "q", choice="look")).of(AskHuman)
 
 
 def test_changing_the_content_voids_its_approval() -> None:
@@ -157,7 +235,9 @@ def test_an_assert_that_is_put_after_its_state_was_left_binds_nothing() -> None:
     "action, ruling", [(Action.WITHDRAW, Ruling.WITHDRAW), (Action.APPROVED_INTENT, Ruling.BACKTRACK_PLAN)]
 )
 def test_a_steering_verdict_opens_its_own_way_only(action: Action, ruling: Ruling) -> None:
-    soup = at(*APPROVED, AGAIN, *asserts("r", "d1"), rules("r", ruling))
+    human = (fire("escalate", "r", choice="?"), fire("human-reply", "r", choice=Answer("so", HUMAN, ruling)))
+    then = (*APPROVED, AGAIN, *asserts("r", "d1"), *human, rules("r", ruling, HUMAN, ("so",)))
+    soup = at(*then, bounds=replace(BOUNDS, policy=Policy.WHEN_UNSURE))
     if action is Action.WITHDRAW:
         assert state(apply(soup, passes(action))) is State.WITHDRAWN
     else:
@@ -263,7 +343,7 @@ def asserted(agent: str, artifact: str = PLAN) -> Prelude:
 def test_the_executor_below_a_lead_asserts_the_plan_and_the_verdict_on_it_counts() -> None:
     soup = dispatched(EXECUTOR, *asserted(EXECUTOR), rules("x", Ruling.APPROVE))
 
-    assert soup.of(Verdict) == (Verdict("j", PLAN, Ruling.APPROVE, "d2+b", PROXY, "x"),)
+    assert soup.of(Verdict) == (Verdict("j", PLAN, Ruling.APPROVE, "d2+b", PROXY, "x", "ax"),)
     moved = apply(soup, passes(Action.APPROVED_PLAN, (INTENT, "d1"), (PLAN, "d2+b"), actor=PLANNER))
     assert state(moved) is State.EXECUTE
 

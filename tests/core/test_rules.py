@@ -154,8 +154,8 @@ FIRES: dict[str, Case] = {
     ),
     "human-reply": Case(
         HUMANLY, fire("human-reply", "q", choice=REPLY),
-        (f"Proxy q {STATE} when_unsure post-human approve", f"Mailbox proxy {ESC} 2 ?q well"),
-        (f"AskHuman q {STATE} when_unsure framed", f"Mailbox proxy {ESC} 1 ?q ?q"),
+        (f"Proxy q {STATE} when_unsure post-human approve well",),
+        (f"AskHuman q {STATE} when_unsure framed",),
     ),
     "respond": Case(
         PROXIED, answered(),
@@ -334,7 +334,7 @@ REFUSES: dict[str, list[No]] = {
     "respond": [
         No(PROXIED, answered(), "always asks the human", ALWAYS),
         No(PROXIED, answered(Answer("yes", HUMAN)), "said nothing"),
-        No((*HUMANLY, fire("human-reply", "q", choice=REPLY)), answered(), "pass that on"),
+        No((*HUMANLY, fire("human-reply", "q", choice=REPLY)), answered(), "no other verdict"),
         No(HUMANLY, answered(), "no Proxy"),
     ],
     "interrupt": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -272,17 +273,34 @@ def test_the_calls_that_stand_in_one_message_with_a_question_are_taken() -> None
 
 def test_several_questions_of_one_turn_make_several_escalations_and_one_idle() -> None:
     stage = said(opening(ask("which?"), ask("when?")))
+    names = [json.loads(row.meta)["question"] for row in stage.messages(to="proxy")]
+    told = [text for ok, text in stage.replies if ok]
+    assert [text.split(".")[0] for text in told] == [f"asked: question {name}" for name in names]
     (step,) = stage.steps("ask")
     assert step.produced.count("Proxy ") == 2
     assert step.produced.count("Idle intent-lead") == 1
     assert stage.soup.all(Idle, "state:j1/1") == (Idle("intent-lead", "state:j1/1"),)
     stage.run()
     stage.answer(None, "this one", "which?").run()
-    first = stage.told("intent-lead")[-1]
-    assert first.startswith("[ANSWER] this one\n\n(question ")
+    assert stage.told("intent-lead")[-1] == f"[ANSWER] (from the human; question {names[0]}) this one"
     stage.answer(None, "now", "when?")
     stage.until(lambda s: s.started("intent-lead") == 3)
-    assert stage.told("intent-lead")[-1] == "[ANSWER] now"
+    assert stage.told("intent-lead")[-1] == f"[ANSWER] (from the human; question {names[1]}) now"
+
+
+@pytest.mark.parametrize(
+    "policy, more, who",
+    [
+        ("always", {}, "The proxy looks at it, then ada answers it."),
+        ("always", {"brief_human": False}, "It is put to ada, who answers it."),
+        ("when_unsure", {}, "The proxy answers it for ada, or asks them."),
+        ("never", {"brief_human": False}, "The proxy answers it for ada, who is not asked."),
+    ],
+)
+def test_whoever_asks_is_told_who_will_answer(policy: str, more: dict[str, Any], who: str) -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", ask("which?"))]), policy, **more)
+    stage.until(lambda s: s.fired("ask"))
+    assert f"{who} Your turn ends, and the answer comes as your next message." in stage.replies[0][1]
 
 
 def test_a_send_and_a_question_of_one_turn_both_go_out() -> None:
@@ -294,7 +312,7 @@ def test_a_send_and_a_question_of_one_turn_both_go_out() -> None:
 def test_an_answer_comes_as_the_next_message_on_the_askers_thread() -> None:
     stage = opening(ask("which?")).run()
     stage.answer(None, "that one").until(lambda s: s.started("intent-lead") == 2)
-    assert stage.told("intent-lead")[1] == "[ANSWER] that one"
+    assert re.fullmatch(r"\[ANSWER\] \(from the human; question \w+\) that one", stage.told("intent-lead")[1])
     assert stage.order("intent-lead").thread == "state:j1/1"
     assert stage.order("intent-lead").sender == "proxy"
 
@@ -313,7 +331,8 @@ def test_a_worker_may_ask_and_its_verdict_moves_nothing() -> None:
     writer = [on("look", ask("INTENT.md: approve?")), on(r"^\[ANSWER approve\]", say("they say yes"))]
     stage = Stage(book(intent=[*intent, *INTENT], writer=writer)).run()
     stage.approve()
-    assert stage.told("writer") == ["look", "[ANSWER approve] yes"]
+    assert stage.told("writer")[0] == "look"
+    assert re.fullmatch(r"\[ANSWER approve\] \(from the human; question \w+\) yes", stage.told("writer")[1])
     assert (stage.state, stage.verdicts()) == ("INTENT", [])
     assert any("no live approval" in text for text in stage.told("intent-lead"))
 

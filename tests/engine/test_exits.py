@@ -144,7 +144,7 @@ def go(stage: Stage, way: Exit) -> None:
             asked = next(asked for asked in Present(stage.outside, JOB).questions() if asked.id == words.id)
             answer(stage, asked, ruling, words.text or "so")
         case "resume":
-            if Present(stage.outside, JOB).paused:
+            if Present(stage.outside, JOB).paused and all(row.kind != "resume" for row in stage.outside.inputs(JOB)):
                 stage.put("resume")
         case "intervene":
             stage.intervene(words.text, words.thread, now=words.now, authoritative=words.authoritative)

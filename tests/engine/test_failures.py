@@ -164,9 +164,11 @@ def test_the_human_is_offered_the_ways_back_that_the_state_has() -> None:
     assert "backtrack plan" in text
 
 
-def test_retry_gives_the_lead_its_message_again() -> None:
-    stage = spent().answer("approve", "once more").run()
-    assert stage.told("intent-lead")[-1] == "[INTENT] do it"
+@pytest.mark.parametrize("words", ["", "once more"])
+def test_retry_gives_the_lead_its_message_again_and_what_the_human_said(words: str) -> None:
+    stage = spent().answer("approve", words).run()
+    said = f"\n\nThe human says: {words}" if words else ""
+    assert stage.told("intent-lead")[-1] == f"[INTENT] do it{said}"
     assert (stage.state, stage.live.asking, stage.record.failures) == ("INTENT", 1, 0)
 
 

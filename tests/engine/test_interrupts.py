@@ -248,7 +248,9 @@ def test_one_for_the_job_behind_a_dialog_reaches_the_state_that_the_human_choose
     stage = Stage(book(plan=plan), retry_budget=1).run().approve()
     stage.intervene("in German", authoritative=True).lose("project-lead", 2).run()
     stage.answer("backtrack intent", "begin anew", "can't go on").run()
-    assert stage.told(LEAD)[-2:] == ["[INTERVENE authoritative] in German", "[INTENT] begin anew\n\nThe request: do it"]
+    words = "The human's own words (backtrack intent): begin anew"
+    again = f"[INTENT] begin anew\n\n{words}\n\nThe request: do it"
+    assert stage.told(LEAD)[-2:] == ["[INTERVENE authoritative] in German", again]
     assert (stage.state, stage.soup.of(Hold)) == ("INTENT", ())
 
 

@@ -81,10 +81,13 @@ def test_a_backtrack_is_counted_and_the_history_only_grows() -> None:
     assert stage.actions == ["APPROVED_INTENT", "APPROVED_PLAN", "REPLAN", "APPROVED_PLAN", "APPROVED_WORK"]
 
 
-def test_whoever_comes_back_to_a_state_is_told_why() -> None:
+BACK = "[PLAN] another way\n\nThe human's own words (backtrack plan): another way\n\nThe request: do it"
+
+
+def test_whoever_comes_back_to_a_state_is_told_why_and_in_the_humans_words() -> None:
     stage = Stage(book(execute=GOING_BACK, human=REPLAN)).run()
     back = [text for text in stage.told("project-lead") if text.startswith("[PLAN]")]
-    assert back == ["[PLAN] do it", "[PLAN] another way\n\nThe request: do it"]
+    assert back == ["[PLAN] do it", BACK]
 
 
 # ---- PENDING ---------------------------------------------------------------------------------------

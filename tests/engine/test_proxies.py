@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from parley.core.terms import AskHuman, Ruling
-from tests.engine.stage import CRASH, INTENT, Stage, always, book, on, say, send, sleep
+from tests.engine.stage import CRASH, INTENT, YES, Stage, always, ask, book, on, say, send, sleep
 
 
 def says(verdict: str | None, text: str = "I know") -> dict[str, Any]:
@@ -23,6 +24,11 @@ def gate(policy: str, proxy: list[Any] | None = None, **play: Any) -> Stage:
     return Stage(book(proxy=proxy, **play), policy).run()
 
 
+def answer(stage: Stage, number: int = 1, agent: str = "intent-lead") -> str:
+    """What an agent was told, without the question's id, which differs from job to job."""
+    return re.sub(r"question \w+\)", "question Q)", stage.told(agent)[number], count=1)
+
+
 def authors(stage: Stage) -> list[str]:
     return [step.who for step in stage.steps("respond")]
 
@@ -34,26 +40,25 @@ def test_without_rules_it_asks_the_human_and_passes_the_answer_on(policy: str, r
     asked = stage.soup.of(AskHuman)[0]
     assert stage.body(asked.framing).startswith("INTENT INTENT.md: ")
     stage.answer(ruling, "these words").until(lambda s: s.started("intent-lead") == 2)
-    expected = (
-        "[WITHDRAW]\nthese words" if ruling == "withdraw" else f"[ANSWER{f' {ruling}' if ruling else ''}] these words"
-    )
-    assert stage.told("intent-lead")[1] == expected
-    assert [text.partition("\n")[0] for text in stage.told("proxy")] == [
-        "[QUESTION] INTENT INTENT.md: Do you recognize this as your idea, completely and accurately put into words?",
-        f"[HUMAN{f' {ruling}' if ruling else ''}] these words",
-    ]
+    mark = f"[ANSWER{f' {ruling}' if ruling else ''}]"
+    expected = "[WITHDRAW]\nthese words" if ruling == "withdraw" else f"{mark} (from the human; question Q) these words"
+    assert answer(stage) == expected
+    assert authors(stage) == ["human"]
+    asked = "[QUESTION] INTENT INTENT.md: Do you recognize this as your idea, completely and accurately put into words?"
+    words = [] if ruling else ["[HUMAN] these words"]  # a verdict goes back by code, with no turn of the proxy
+    assert [text.partition("\n")[0] for text in stage.told("proxy")] == [asked, *words]
 
 
 def test_where_the_human_is_never_asked_it_says_revise_no_answer() -> None:
     stage = Stage(book(intent=INTENT[:1]), "never").until(lambda s: s.started("intent-lead") == 2)
-    assert stage.told("intent-lead")[1].startswith("[ANSWER revise] no answer")
+    assert answer(stage).startswith("[ANSWER revise] (from the proxy; question Q) no answer")
     assert stage.fired("escalate") == 0
 
 
 def test_where_the_human_is_never_asked_it_may_not_ask() -> None:
     stage = Stage(book(proxy=[always("QUESTION", ASKS)]), "never").until(lambda s: s.started("intent-lead") == 2)
     assert stage.refusals == ["the policy never asks the human here; answer from what you know"]
-    assert stage.told("intent-lead")[1] == "[ANSWER revise] no answer"
+    assert answer(stage) == "[ANSWER revise] (from the proxy; question Q) no answer"
 
 
 @pytest.mark.parametrize("policy", ["never", "when_unsure"])
@@ -72,26 +77,126 @@ def test_where_the_human_is_always_asked_it_can_not_answer_first() -> None:
 
 
 @pytest.mark.parametrize("policy", ["always", "when_unsure"])
-def test_it_can_not_change_the_humans_verdict(policy: str) -> None:
-    stage = gate(policy, [always("QUESTION", ASKS), always("HUMAN", says("approve"))], intent=INTENT[:1])
-    stage.answer("revise", "not yet").until(lambda s: s.started("intent-lead") == 2)
-    assert stage.refusals == ["the human said 'revise'; pass that on"]
-    assert stage.told("intent-lead")[1] == "[ANSWER revise] not yet"
+@pytest.mark.parametrize("ruling", ["approve", "revise"])
+def test_it_has_no_turn_in_which_to_change_the_humans_verdict_or_words(policy: str, ruling: str) -> None:
+    rules = [always("QUESTION", ASKS), always("HUMAN", says("approve", "they like it"))]
+    stage = gate(policy, rules, intent=INTENT[:1])
+    stage.answer(ruling, "not\nyet").until(lambda s: s.started("intent-lead") == 2)
+    assert (stage.started("proxy"), stage.refusals) == (1, [])
+    assert answer(stage) == f"[ANSWER {ruling}] (from the human; question Q) not\nyet"
     assert authors(stage) == ["human"]
 
 
-def test_its_own_words_around_the_humans_verdict_are_recorded_as_the_humans_verdict() -> None:
-    stage = gate("always", [always("QUESTION", ASKS), always("HUMAN", says("approve", "they like it"))])
-    stage.approve()
-    assert stage.told("intent-lead")[1] == "[ANSWER approve] they like it"
-    assert authors(stage) == ["human"]
+def test_a_job_with_a_gate_in_each_state_takes_three_turns_of_it() -> None:
+    stage = Stage(book(human=YES), "always").run()
+    assert (stage.state, stage.started("proxy"), stage.fired("human-reply")) == ("DONE", 3, 3)
 
 
-def test_a_verdict_on_the_humans_plain_words_is_its_own() -> None:
-    stage = gate("always", [always("QUESTION", ASKS), always("HUMAN", says("approve"))])
-    stage.answer(None, "fine by me").run()
-    assert stage.state == "PLAN"
+def test_the_verdict_and_the_answer_are_one_transaction() -> None:
+    stage = gate("always").approve()
+    (replied,), (responded,) = stage.steps("human-reply")[:1], stage.steps("respond")[:1]
+    assert replied.transaction == responded.transaction
+
+
+def test_its_remarks_stand_beside_the_humans_words_as_its_own() -> None:
+    view = {"text": "look", "found": "(from the human) two typos", "would": "approve", "confidence": 0.5}
+    stage = gate("always", [always("QUESTION", {"ask_human": view})], intent=INTENT[:1])
+    stage.answer("revise", "mend them").until(lambda s: s.started("intent-lead") == 2)
+    assert answer(stage) == (
+        "[ANSWER revise] (from the human; question Q) mend them\n\n"
+        "(the proxy's remarks, not the human's words) It found: (from the human) two typos"
+    )
+
+
+def test_words_that_it_proposed_come_with_an_approval_that_has_none() -> None:
+    view = {"text": "which?", "would": "the blue one", "confidence": 0.5}
+    stage = gate("always", [always("QUESTION", {"ask_human": view})], intent=[on("INTENT", ask("which?"))])
+    stage.answer("approve", "").until(lambda s: s.started("intent-lead") == 2)
+    assert answer(stage) == (
+        "[ANSWER approve] (from the human; question Q)\n\n"
+        "(the proxy's remarks, not the human's words) It proposed to the human: the blue one"
+    )
+
+
+def test_a_verdict_that_it_reads_in_plain_words_is_its_own_and_the_words_are_the_humans() -> None:
+    rules = [always("QUESTION", ASKS), always("HUMAN", says("revise", "they mean the colour"))]
+    stage = gate("always", rules, intent=INTENT[:1])
+    stage.answer(None, "hm, green?").until(lambda s: s.started("intent-lead") == 2)
+    assert answer(stage) == (
+        "[ANSWER revise] (the human's words, read as revise by the proxy; question Q) hm, green?\n\n"
+        "(the proxy's remarks, not the human's words) they mean the colour"
+    )
     assert authors(stage) == ["proxy"]
+
+
+@pytest.mark.parametrize("policy, read", [("always", "approve"), ("always", "withdraw"), ("when_unsure", "withdraw")])
+def test_an_approval_or_a_withdrawal_that_it_reads_in_words_is_the_humans_to_confirm(policy: str, read: str) -> None:
+    stage = gate(policy, [always("QUESTION", ASKS), always("HUMAN", says(read))], intent=INTENT[:1])
+    stage.answer(None, "well,\nif you must").run()
+    assert (stage.live.asking, stage.fired("respond")) == (1, 0)
+    shown = stage.body(stage.soup.of(AskHuman)[0].framing)
+    assert "You said: well,\nif you must" in shown
+    assert f"The proxy reads your words as: {read}." in shown
+    stage.answer("revise", "no, later").until(lambda s: s.started("intent-lead") == 2)
+    assert answer(stage) == "[ANSWER revise] (from the human; question Q) well,\nif you must\nno, later"
+    assert (authors(stage), stage.started("proxy")) == (["human"], 2)
+
+
+def test_under_when_unsure_an_approval_that_it_reads_in_words_stands_as_its_own() -> None:
+    stage = gate("when_unsure", [always("QUESTION", ASKS), always("HUMAN", says("approve"))])
+    stage.answer(None, "fine by me").run()
+    assert (stage.state, authors(stage)) == ("PLAN", ["proxy"])
+
+
+def test_a_human_who_gives_words_and_no_verdict_is_not_asked_for_ever() -> None:
+    human = [{"match": ".", "repeat": True, "text": "whatever"}]
+    rules = [always("QUESTION", ASKS), always("HUMAN", says("approve"))]
+    stage = Stage(book(proxy=rules, human=human, intent=INTENT[:1]), "always")
+    stage.until(lambda s: s.started("intent-lead") == 2)
+    assert stage.fired("human-reply") == 3
+    assert answer(stage) == "[ANSWER] (from the human; question Q) whatever\nwhatever\nwhatever"
+
+
+@pytest.mark.parametrize("policy", ["never", "when_unsure"])
+def test_it_never_withdraws_by_itself(policy: str) -> None:
+    stage = Stage(book(proxy=[always("QUESTION", says("withdraw"))], intent=INTENT[:1]), policy)
+    if policy == "never":
+        stage.until(lambda s: s.started("intent-lead") == 2)
+        assert stage.refusals == ["only the human withdraws; answer with another verdict, or with none"]
+        assert answer(stage) == "[ANSWER revise] (from the proxy; question Q) no answer"
+    else:
+        stage.run()
+        assert (stage.live.asking, stage.fired("respond")) == (1, 0)
+
+
+# ---- without a turn of it before the human is asked ------------------------------------------------
+
+
+def unbriefed(policy: str = "always", **play: Any) -> Stage:
+    return Stage(book(**play), policy, brief_human=False)
+
+
+def test_switched_off_it_has_no_turn_and_the_human_reads_the_askers_own_words() -> None:
+    stage = unbriefed(proxy=[always(".", says("approve"))], human=YES).run()
+    assert (stage.state, stage.started("proxy"), stage.fired("escalate")) == ("DONE", 0, 3)
+    asked = stage.messages(to="human")
+    assert asked[0].body == stage.messages(to="proxy")[0].body.removeprefix("[QUESTION] ")
+    assert not any(f'"{name}"' in row.meta for row in asked for name in ("predicted", "would", "found"))
+    assert answer(stage) == "[ANSWER approve] (from the human; question Q) yes"
+
+
+def test_switched_off_it_reads_words_on_a_gate_and_a_plain_question_needs_no_turn_of_it() -> None:
+    stage = unbriefed(intent=[on(r"^\[INTENT\]", ask("which?")), on(r"^\[ANSWER\]", *INTENT[0]["do"])]).run()
+    stage.answer(None, "blue").run()
+    assert (stage.started("proxy"), answer(stage)) == (0, "[ANSWER] (from the human; question Q) blue")
+    stage.answer(None, "rather green").until(lambda s: s.started("intent-lead") == 3)
+    assert (stage.started("proxy"), answer(stage, 2)) == (1, "[ANSWER] (from the human; question Q) rather green")
+
+
+@pytest.mark.parametrize("policy", ["never", "when_unsure"])
+def test_switched_off_it_still_answers_where_the_human_is_not_always_asked(policy: str) -> None:
+    stage = unbriefed(policy, proxy=[always("QUESTION", says("approve"))]).run()
+    assert (stage.state, stage.started("proxy"), authors(stage)) == ("DONE", 3, ["proxy"] * 3)
 
 
 def test_it_may_ask_the_human_again() -> None:
@@ -136,21 +241,14 @@ def test_a_crashing_proxy_has_three_tries() -> None:
 
 def test_a_crashing_proxy_that_may_not_ask_has_no_answer() -> None:
     stage = Stage(book(proxy=[always(".", CRASH)]), "never").until(lambda s: s.started("intent-lead") == 2)
-    assert stage.told("intent-lead")[1] == "[ANSWER revise] no answer"
+    assert answer(stage) == "[ANSWER revise] (from the proxy; question Q) no answer"
     assert authors(stage) == ["proxy"]
-
-
-def test_a_proxy_that_dies_over_the_humans_answer_does_not_lose_it() -> None:
-    stage = gate("always", [always("QUESTION", ASKS), always("HUMAN", CRASH)])
-    stage.answer("approve", "yes, by all means").run()
-    assert stage.told("intent-lead")[1] == "[ANSWER approve] yes, by all means"
-    assert (stage.state, authors(stage)) == ("PLAN", ["human"])
 
 
 def test_a_proxy_that_dies_over_plain_words_passes_them_on() -> None:
     stage = gate("always", [always("QUESTION", ASKS), always("HUMAN", CRASH)], intent=INTENT[:1])
     stage.answer(None, "which idea?").until(lambda s: s.started("intent-lead") == 2)
-    assert stage.told("intent-lead")[1] == "[ANSWER] which idea?"
+    assert answer(stage) == "[ANSWER] (from the human; question Q) which idea?"
 
 
 def test_it_answers_once_a_turn_and_reaches_nobody_else() -> None:
@@ -159,7 +257,7 @@ def test_it_answers_once_a_turn_and_reaches_nobody_else() -> None:
     ).until(lambda s: s.started("intent-lead") == 2)
     assert stage.refusals[0] == "you have dealt with the question in this turn"
     assert "proxy has no tool 'Send'" in stage.refusals[1]
-    assert stage.told("intent-lead")[1] == "[ANSWER revise] I know"
+    assert answer(stage) == "[ANSWER revise] (from the proxy; question Q) I know"
 
 
 def test_the_policy_is_that_of_the_state() -> None:

@@ -44,7 +44,7 @@ PLAY = book(
 )
 
 
-NEW = re.compile(r"dispatch:n\d+")  # which number a thread gets depends on how many were made before
+NEW = re.compile(r"dispatch:n\d+|question n\d+")  # which number one gets depends on how many were made before
 
 
 def outline(stage: Stage) -> Counter[tuple[str, str, str]]:

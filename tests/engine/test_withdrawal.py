@@ -177,9 +177,12 @@ def test_a_pause_holds_wakes_and_nothing_else() -> None:
     assert (stage.live.held, stage.live.asking) == (0, 1)
 
 
-def test_an_answer_is_taken_during_a_pause_and_passed_on_after_it() -> None:
-    stage = Stage(book()).run().pause().run().answer("approve").run()
-    assert (stage.fired("human-reply"), stage.fired("respond"), stage.state) == (1, 0, "INTENT")
+@pytest.mark.parametrize("ruling", ["approve", None])
+def test_an_answer_is_taken_during_a_pause_and_acted_on_after_it(ruling: str | None) -> None:
+    proxy = [always("QUESTION", {"ask_human": "look"}), always("HUMAN", {"answer": {"verdict": "approve", "text": ""}})]
+    stage = Stage(book(proxy=proxy), "when_unsure").run().pause().run().answer(ruling).run()
+    given = 1 if ruling else 0  # a verdict goes back by code, words without one wait for the proxy
+    assert (stage.fired("human-reply"), stage.fired("respond"), stage.state) == (1, given, "INTENT")
     stage.resume().run()
     assert stage.state == "PLAN"
 

@@ -14,7 +14,7 @@ from parley.core.rule import Answer, Firing, Passage
 from parley.core.rules import react
 from parley.core.states import Action
 from parley.core.step import Step
-from parley.core.terms import AskHuman, Proxy, Ruling, Verdict
+from parley.core.terms import AskHuman, Ruling, Verdict
 from tests.engine.stage import (
     INTENT,
     PLAN,
@@ -162,7 +162,6 @@ def test_each_verdict_is_recorded_with_its_author() -> None:
     rules = [
         on("QUESTION.*PLAN", {"answer": {"verdict": "approve", "text": "I know", "confidence": 1.0}}),
         always("QUESTION", {"ask_human": "look"}),
-        always("HUMAN", {"answer": {"verdict": "approve", "text": "ok"}}),
     ]
     stage = Stage(book(proxy=rules, human=YES), "when_unsure").run()
     verdicts = [
@@ -199,12 +198,19 @@ def test_nobody_but_the_human_speaks_as_the_human() -> None:
 
 
 def test_the_humans_verdict_is_passed_on_as_it_is() -> None:
-    stage = intent().run().pause().run().answer("revise", "no").run()
-    (proxy,) = stage.soup.of(Proxy)
+    """Between the human's word and the asker's mailbox nothing can be put, whatever an engine might try."""
+    stage = intent().run()
+    (asked,) = stage.soup.of(AskHuman)
+    reply = react(stage.soup, Firing("human-reply", (asked.id,), Answer("m", "human", Ruling.REVISE)))
+    soup = stage.soup.after(reply.consumed, reply.produced)
     for ruling in (None, Ruling.APPROVE, Ruling.WITHDRAW):
         with pytest.raises(Refused, match="the human said 'revise'"):
-            react(stage.soup, Firing("respond", (proxy.id,), Answer("m", "human", ruling)))
-    passed_on = react(stage.soup, Firing("respond", (proxy.id,), Answer("m", "human", Ruling.REVISE)))
+            react(soup, Firing("respond", (asked.id,), Answer("a", "human", ruling, ("m",))))
+    with pytest.raises(Refused, match="this answer is the human's"):
+        react(soup, Firing("respond", (asked.id,), Answer("a", "proxy", Ruling.REVISE, ("m",))))
+    with pytest.raises(Refused, match="carries all that the human said"):
+        react(soup, Firing("respond", (asked.id,), Answer("a", "human", Ruling.REVISE)))
+    passed_on = react(soup, Firing("respond", (asked.id,), Answer("a", "human", Ruling.REVISE, ("m",))))
     assert [m.ruling for m in passed_on.produced if isinstance(m, Verdict)] == ["revise"]
 
 

@@ -121,10 +121,10 @@ def test_an_answer_that_names_no_question_of_the_job_is_refused_clearly() -> Non
 
 
 def test_an_answer_to_how_it_was_put_before_is_refused() -> None:
-    proxy = [always(r"\[QUESTION\]|\[HUMAN revise\]", {"ask_human": "please look"})]
+    proxy = [always(r"\[QUESTION\]|\[HUMAN\]", {"ask_human": "please look"})]
     stage = Stage(book(proxy=proxy)).run()
     before = Present(stage.outside, JOB).questions()[0]
-    stage.answer("revise").run()
+    stage.answer(None, "well").run()
     asked = stage.soup.of(AskHuman)[0]
     assert (asked.id, asked.framing != before.framing) == (before.id, True)
     with pytest.raises(Closed):

@@ -225,7 +225,7 @@ def test_an_answer_that_nobody_takes_is_not_asked_for_again() -> None:
     asked = stage.outside.load(JOB)
     assert asked.row.needs_human == 1
     molecule = next(iter(json.loads(body) for slot, body in asked.molecules.items() if slot.startswith("question ")))
-    question, framing = molecule["AskHuman"][0], molecule["AskHuman"][-1]
+    question, framing = molecule["AskHuman"][0], molecule["AskHuman"][5]
     stage.put(
         "answer", key=f"answer:{question}:{framing}", question=question, framing=framing, ruling="approve", text=""
     )

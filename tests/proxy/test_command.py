@@ -23,8 +23,6 @@ proxy:
     do: [{predict: {verdict: approve, confidence: 0.6}}, {answer: """
     + VIEW
     + r"""}]
-  - {match: '\[HUMAN revise\]', repeat: true, do: [{answer: {verdict: revise, text: 'where is the vault?'}}]}
-  - {match: '\[HUMAN approve\]', repeat: true, do: [{answer: {verdict: approve, text: 'ok'}}]}
 """
     + LEADS
     + r"""    - match: '\[ANSWER revise\]'
@@ -74,7 +72,8 @@ def _explained(home: Home, job: str, question: str, refused: str) -> None:
     assert f"it was reminded of {refused}, " in why
     assert "PLAN PLAN.md: revise: where is the vault? (sound?)" in why
     assert "weighed: you were asked; " in why
-    assert "human (playbook) said: approve: yes\n  the answer, by the human: approve: ok\n" in why
+    assert "human (playbook) said: approve: yes\n  the answer, by the human: approve: yes\n" in why
+    assert "  the proxy's remarks:\n    It proposed to the human: approve: I think so\n" in why
     assert home.here("memory", "why", job).out.count("question ") == 4
     every = home.here("memory", "why", job, "--json").document
     assert [one["weighed"]["answer"] for one in every["questions"]] == [False] * 4

@@ -366,7 +366,7 @@ def test_it_predicts_once_and_not_after_the_human_has_spoken() -> None:
         always("QUESTION", PREDICTS, PREDICTS, {"ask_human": "look"}),
         always("HUMAN", PREDICTS, {"answer": {"verdict": "approve", "text": "ok"}}),
     ]
-    asked = stage("always", rules, memory()).run().approve()
+    asked = stage("when_unsure", rules, memory()).run().answer(None, "well").run()
     assert asked.refusals[:2] == [
         "you have predicted in this turn; the first one counts",
         "the human has spoken; there is nothing to predict",
@@ -440,7 +440,7 @@ def test_a_withdrawal_rides_on_the_answer() -> None:
     rules = [*PASSES_ON, always("QUESTION", {"ask_human": "look"})]
     lead = [*INTENT[:1], on(r"^\[WITHDRAW\]\n", outcome("WITHDRAW"))]
     asked = stage("when_unsure", rules, memory(), intent=lead).run().answer("withdraw", "not worth it").run()
-    assert asked.told("intent-lead")[1] == "[WITHDRAW]\nas said"
+    assert asked.told("intent-lead")[1] == "[WITHDRAW]\nnot worth it"
     assert asked.state == "WITHDRAWN"
 
 

@@ -185,9 +185,9 @@ def test_a_job_of_the_second_schema_is_audited_on_a_bus_of_today(kept: dict[str,
         assert {row.digests for row in store.transactions(play.job)} == {""}
     with closing(sqlite3.connect(tmp_path / "bus.db")) as raw:
         raw.execute("DROP TRIGGER messages_are_not_updated")
-        raw.execute("UPDATE messages SET body = 'no' WHERE number = 4")
+        raw.execute("UPDATE messages SET body = 'no' WHERE number = 2")
         raw.commit()
-        (transaction,) = raw.execute("SELECT txn FROM messages WHERE number = 4").fetchone()
+        (transaction,) = raw.execute("SELECT txn FROM messages WHERE number = 2").fetchone()
     with closing(SqliteStore(tmp_path)) as store:
         (finding,) = audit(store, play.job, None).findings
     assert (finding.table, finding.number) == ("transactions", transaction)
@@ -298,7 +298,7 @@ def _columns(row: Row) -> Row:
 
 
 def reword(raw: sqlite3.Connection) -> None:
-    raw.execute("UPDATE messages SET body = 'no' WHERE number = 4")
+    raw.execute("UPDATE messages SET body = 'no' WHERE number = 2")
     rechain(raw)
 
 

@@ -68,7 +68,7 @@ class Order(NamedTuple):
 
     agent: str
     rules: tuple[dict[str, Any], ...] | None
-    """None is the proxy without rules: it asks the human if it may, and passes the verdict on."""
+    """None is the proxy without rules: it asks the human if it may, and adds nothing to what the human says."""
     message: str
     state: str
     visit: int
@@ -134,12 +134,7 @@ def _find(order: Order, rules: tuple[dict[str, Any], ...], player: _Player) -> i
 
 _QUESTION = "[QUESTION]"
 _BRIEFING = "\n\n[BRIEFING]"  # what follows is for a proxy that reads and judges
-_VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
-# A table and not a pattern: compiling one costs more than the rest of this module's start.
-_HUMAN_MARKS: dict[str, dict[str, Any]] = {
-    "[HUMAN]": {},
-    **{f"[HUMAN {verdict}]": {"verdict": verdict} for verdict in _VERDICTS},
-}
+_WORDS = "[HUMAN]"  # of the human's, without a verdict; with one they go back by code
 
 
 class _Player:
@@ -287,10 +282,8 @@ class _Player:
 
         Only a mark at the very beginning is the human's: a question that quotes one must not answer itself.
         """
-        head, end, said = order.message.lstrip().partition("]")
-        verdict = _HUMAN_MARKS.get(head + end)
-        if verdict is not None:
-            yield from self.call("Answer", {"text": said.strip(), "confidence": 1.0, **verdict})
+        if order.message.lstrip().startswith(_WORDS):
+            yield from self.call("Answer", {"text": ""})
             return
         _, mark, question = order.message.partition(_BRIEFING)[0].partition(_QUESTION)
         if not mark:

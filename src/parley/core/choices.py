@@ -84,6 +84,7 @@ class Bounds:
     fan_out: int = 2
     crash_budget: int = 2
     retry_budget: int = 1
+    brief_human: bool = True  # whether the proxy has a turn before a human who is always asked
     voices: frozenset[str] | None = None  # who sends and asks; the others end their turns without a word
     prelude: tuple[Firing, ...] = ()  # what happens after [open] and before anything is left open
 
@@ -101,7 +102,8 @@ class Bounds:
         if self.nested:
             roles.append(Role(SQUAD, frozenset({CODER})))
         policies = (self.policy, self.policy, self.policy)
-        charter = Charter("j", tuple(roles), policies, self.fan_out, self.crash_budget, self.retry_budget)
+        limits = self.fan_out, self.crash_budget, self.retry_budget
+        charter = Charter("j", tuple(roles), policies, *limits, self.brief_human)
         return Opening(charter, "request")
 
 
@@ -221,13 +223,16 @@ class Choices:
         """What the human may say."""
         asked = cast("AskHuman", molecule)
         for ruling in (None, *self.bounds.rulings):
-            yield Answer(f"h{asked.id}", HUMAN, ruling)
+            yield Answer(f"h{asked.id}{len(asked.words) or ''}", HUMAN, ruling)
 
     def answers(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
-        """What the proxy may say: its own word, or the human's; the rules choose which may pass."""
+        """What may be answered, in whose name, with whose words; the rules choose which may pass."""
         proxy = cast("Proxy", molecule)
         for ruling in (None, *self.bounds.rulings):
-            yield Answer(f"a{proxy.id}", HUMAN if proxy.heard else PROXY, ruling)
+            for author in (PROXY, HUMAN):
+                yield Answer(f"a{proxy.id}", author, ruling, proxy.words)
+            if proxy.words:
+                yield Answer(f"a{proxy.id}", HUMAN, ruling)
 
     # ---- from outside ------------------------------------------------------------------------
 

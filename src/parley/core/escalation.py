@@ -19,6 +19,7 @@ from parley.core.terms import (
     AskHuman,
     AskQuestion,
     Assertion,
+    Charter,
     Idle,
     Kind,
     Mailbox,
@@ -26,6 +27,8 @@ from parley.core.terms import (
     Origin,
     Policy,
     Proxy,
+    Question,
+    Ruling,
     Run,
     Send,
     Terminate,
@@ -37,6 +40,25 @@ def policy_for(soup: Soup, thread: str) -> Policy:
     """The escalation policy of the state that a thread works for."""
     record = enclosing(soup, thread)
     return soup.charter.policies[LIVE.index(record.state)] if record.live else Policy.NEVER
+
+
+def goes_straight(charter: Charter, question: Question, policy: Policy) -> bool:
+    """Whether a question goes to the human in the asker's own words, with no turn of the proxy before."""
+    return question.kind is Kind.FAILURE or (policy is Policy.ALWAYS and not charter.brief_human)
+
+
+def unconfirmed(proxy: Proxy, ruling: Ruling | None) -> str:
+    """Why the human has to confirm what the proxy would answer; empty where the proxy may answer it.
+
+    Only a human withdraws, and under `always` only a human approves: the proxy's reading of words is neither.
+    """
+    if proxy.said is not None:
+        return "" if ruling is proxy.said else f"the human said '{proxy.said}'; no other verdict is passed on"
+    if ruling is Ruling.WITHDRAW:
+        return "only the human withdraws"
+    if ruling is Ruling.APPROVE and proxy.policy is Policy.ALWAYS:
+        return "the policy is `always`, so only the human approves"
+    return ""
 
 
 def _ask_step(soup: Soup, firing: Firing) -> Reaction:
@@ -60,8 +82,8 @@ def _posed(soup: Soup, asked: AskQuestion) -> Reaction:
     gone: list[Molecule] = []
     asserted: dict[str, Assertion] = {}
     for question in asked.questions:
-        # a failure dialog goes straight to the human: no mail, so the proxy is never woken for it
-        mail = () if question.kind is Kind.FAILURE else (question.message,)
+        # what goes straight to the human is no mail for the proxy: it is not woken for it
+        mail = () if goes_straight(soup.charter, question, asked.policy) else (question.message,)
         made.append(Proxy(question.id, asked.agent, asked.thread, question, asked.policy))
         made.extend(install(soup, role, escalation_thread(question.id), asked.thread, mail))
         speaks = record.live and may_assert(soup, record, asked.thread, question.artifact)
@@ -111,17 +133,20 @@ def _escalate(soup: Soup, firing: Firing) -> Reaction:
     proxy = soup.need(Proxy, escalation_thread(firing.at[0]))
     if proxy.policy is Policy.NEVER:
         raise Refused("the policy never asks the human here; answer from what you know")
+    if proxy.said is not None:
+        raise Refused(f"the human said '{proxy.said}'; that is not asked again")
     framing = cast("str", firing.choice)
-    asked = AskHuman(proxy.id, proxy.agent, proxy.thread, proxy.question, proxy.policy, framing)
+    asked = AskHuman(proxy.id, proxy.agent, proxy.thread, proxy.question, proxy.policy, framing, proxy.words)
     return Reaction((proxy,), (asked,))
 
 
 def _human_reply(soup: Soup, firing: Firing) -> Reaction:
     asked = soup.need(AskHuman, escalation_thread(firing.at[0]))
     answer = cast("Answer", firing.choice)
-    proxy = Proxy(asked.id, asked.agent, asked.thread, asked.question, asked.policy, True, answer.ruling)
-    if asked.question.kind is Kind.FAILURE:
-        return Reaction((asked,), (proxy,))
+    words = (*asked.words, answer.message)
+    proxy = Proxy(asked.id, asked.agent, asked.thread, asked.question, asked.policy, True, answer.ruling, words)
+    if answer.ruling is not None or asked.question.kind is Kind.FAILURE:
+        return Reaction((asked,), (proxy,))  # nothing is left for the proxy to say: it is not woken
     mailbox = soup.need(Mailbox, escalation_thread(asked.id))
     return Reaction((asked, mailbox), (proxy, replace(mailbox, queue=(*mailbox.queue, answer.message))))
 
@@ -134,8 +159,13 @@ def _respond(soup: Soup, firing: Firing) -> Reaction:
         raise Refused("the policy always asks the human here; ask before you answer")
     if answer.author == HUMAN and not proxy.heard:
         raise Refused("the human has said nothing yet")
-    if proxy.said is not None and answer.ruling is not proxy.said:
-        raise Refused(f"the human said '{proxy.said}'; pass that on")
+    if why := unconfirmed(proxy, answer.ruling):
+        raise Refused(why)
+    author = HUMAN if proxy.heard and answer.ruling is proxy.said else PROXY
+    if answer.author != author:
+        raise Refused(f"this answer is the {author}'s, not the {answer.author}'s")
+    if answer.words != proxy.words:
+        raise Refused("an answer carries all that the human said to the question, and nothing else in their name")
     mailbox = soup.need(Mailbox, proxy.thread, proxy.agent)
     grown = replace(mailbox, queue=(*mailbox.queue, answer.message))
     older, new = verdict(soup, enclosing(soup, proxy.thread), proxy.thread, proxy.question, answer)
@@ -158,7 +188,7 @@ RULES = (
         "", _send_ask_sites, _send_ask,
     ),
     Rule(
-        "escalate", "§7", "Proxy(t, x, π, h) → AskHuman(t, y, π)", "π ≠ never",
+        "escalate", "§7", "Proxy(t, x, π, h) → AskHuman(t, y, π)", "π ≠ never, and the human gave no verdict yet",
         _escalation(Proxy, "escalate"), _escalate,
     ),
     Rule(
@@ -168,7 +198,8 @@ RULES = (
     Rule(
         "respond", "§7",
         "Proxy(t, x, π, h) ‖ Mailbox_A(t, as) → Mailbox_A(t, as ++ [ans]) ‖ Terminate(escalation:x)",
-        "π ≠ always or h = post-human; a human's verdict is passed on as it is",
+        "π ≠ always or h = post-human; ans carries all the human's words; a human's verdict is passed on as theirs, "
+        "any other is the proxy's own: never withdraw, nor approve under always",
         _escalation(Proxy, "respond"), _respond,
     ),
 )

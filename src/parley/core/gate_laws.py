@@ -156,8 +156,9 @@ def _verdict_given(step: Step, made: list[Verdict]) -> Iterator[str]:
     if len(made) > 1 or (answer.ruling is None and made):
         yield f"question {proxy.id} gives {len(made)} verdicts"
     for verdict in made:
-        bound = (answer.ruling, asked.artifact, asked.digest, asked.id, answer.author)
-        if (verdict.ruling, verdict.artifact, verdict.digest, verdict.question, verdict.author) != bound:
+        bound = (answer.ruling, asked.artifact, asked.digest, asked.id, answer.author, answer.message)
+        given = (verdict.ruling, verdict.artifact, verdict.digest, verdict.question, verdict.author, verdict.answer)
+        if given != bound:
             yield f"the verdict on question {proxy.id} is not its answer's"
         newest = Assertion(verdict.record, asked.artifact, asked.id, asked.digest)
         if asked.kind is Kind.ASSERT and newest not in step.before:

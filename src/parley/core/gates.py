@@ -67,7 +67,7 @@ def refuse_assert(soup: Soup, record: Record, thread: str, question: Question) -
     if not question.digest:
         raise Refused(f"{question.artifact} does not exist; write it before you assert it")
     sent_back = Verdict(record.id, question.artifact, Ruling.REVISE, question.digest, PROXY, "")
-    if any(replace(v, question="") == sent_back for v in soup.all(Verdict, record.id)):
+    if any(replace(v, question="", answer="") == sent_back for v in soup.all(Verdict, record.id)):
         raise Refused(f"{question.artifact} is what was sent back; change it before you assert it again")
 
 
@@ -105,7 +105,9 @@ def verdict(
     older = tuple(
         v for v in soup.all(Verdict, record.id) if steers or v.artifact == question.artifact or v.ruling in STEERING
     )
-    made = Verdict(record.id, question.artifact, answer.ruling, question.digest, answer.author, question.id)
+    made = Verdict(
+        record.id, question.artifact, answer.ruling, question.digest, answer.author, question.id, answer.message
+    )
     return older, (made,)
 
 

@@ -247,7 +247,7 @@ def escalation_reaches_respond(soup: Soup, rules: RuleSet) -> Iterator[str]:
         if not soup.dying(asked.thread) and not _can(soup, rules, "ask", (asked.agent, asked.thread)):
             yield f"the question of {asked.agent} on {asked.thread} is never put"
     for proxy in soup.of(Proxy):
-        answer = Answer("answer", PROXY, proxy.said)
+        answer = Answer("answer", HUMAN if proxy.heard else PROXY, proxy.said, proxy.words)
         if _ends(soup, proxy):
             continue
         if proxy.policy is not Policy.ALWAYS or proxy.heard:

@@ -40,6 +40,7 @@ from parley.core.terms import (
     Policy,
     Proxy,
     Role,
+    Ruling,
     Run,
     Send,
     Surface,
@@ -280,7 +281,8 @@ def policies_are_kept(step: Step) -> Iterator[str]:
             yield f"{len(made)} fresh proxies stand for the questions on {thread}"
     elif step.rule == "human-reply":
         was = step.had(AskHuman, escalation_thread(step.at[0]))
-        due = [Proxy(was.id, was.agent, was.thread, was.question, was.policy, True, step.choice.ruling)]
+        words = (*was.words, step.choice.message)
+        due = [Proxy(was.id, was.agent, was.thread, was.question, was.policy, True, step.choice.ruling, words)]
         if made != due or step.lost(AskHuman) != [was]:
             yield f"the human's reply to question {was.id} is not passed on"
     elif made:
@@ -298,7 +300,9 @@ def _proxy_acts(step: Step, proxy: Proxy) -> Iterator[str]:
     if step.rule == "escalate":
         if proxy.policy is Policy.NEVER:
             yield f"question {proxy.id} goes to the human under never"
-        due = [AskHuman(proxy.id, proxy.agent, proxy.thread, proxy.question, proxy.policy, step.choice)]
+        if proxy.said is not None:
+            yield f"question {proxy.id} goes to the human again, who said {proxy.said}"
+        due = [AskHuman(proxy.id, proxy.agent, proxy.thread, proxy.question, proxy.policy, step.choice, proxy.words)]
         if step.new(AskHuman) != due:
             yield f"question {proxy.id} does not reach the human"
         return
@@ -309,6 +313,22 @@ def _proxy_acts(step: Step, proxy: Proxy) -> Iterator[str]:
         yield f"question {proxy.id} is answered for the human, who said nothing"
     if proxy.said is not None and answer.ruling is not proxy.said:
         yield f"question {proxy.id} is answered {answer.ruling}, and the human said {proxy.said}"
+
+
+def the_human_is_quoted(step: Step) -> Iterator[str]:
+    """An answer carries the human's words, all and as they are; a verdict that they did not give is the proxy's own."""
+    if step.rule != "respond":
+        return
+    proxy, answer = step.had(Proxy, escalation_thread(step.at[0])), cast("Answer", step.choice)
+    if answer.words != proxy.words:
+        yield f"the answer to question {proxy.id} does not carry what the human said, or something else as theirs"
+    own = answer.ruling is not proxy.said
+    if proxy.heard and answer.author != (PROXY if own else HUMAN):
+        yield f"the answer {answer.ruling} to question {proxy.id} is said to be the {answer.author}'s"
+    if own and answer.ruling is Ruling.WITHDRAW:
+        yield f"question {proxy.id} is answered by a withdrawal, and the human did not withdraw"
+    if own and answer.ruling is Ruling.APPROVE and proxy.policy is Policy.ALWAYS:
+        yield f"question {proxy.id} is approved under always, and the human did not approve"
 
 
 def interrupts_go_first(step: Step) -> Iterator[str]:
@@ -408,6 +428,7 @@ def _enrolled(step: Step, roles: tuple[Role, ...]) -> Iterator[str]:
         before.fan_out,
         before.crash_budget,
         before.retry_budget,
+        before.brief_human,
     )
     if (step.new(Charter) or [before]) != [grown]:
         yield f"the charter is not what it was with {len(added)} more roles"
@@ -440,6 +461,7 @@ LAWS: Mapping[str, Law] = MappingProxyType(
             verdicts_come_from_answers,
             assertions_are_the_newest,
             policies_are_kept,
+            the_human_is_quoted,
             interrupts_go_first,
             holds_stop_only_waking,
             crashes_are_counted,

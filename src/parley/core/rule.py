@@ -31,11 +31,15 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """[respond]: the message that goes to the asker, and the verdict in it, if it is one."""
+    """[human-reply] and [respond]: a message, whose verdict it is, and the verdict, if there is one.
+
+    `words` are the human's messages that [respond] carries to the asker, word for word.
+    """
 
     message: str
     author: str
     ruling: Ruling | None = None
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

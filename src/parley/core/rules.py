@@ -23,7 +23,7 @@ from parley.core.rule import (
     RuleSet,
 )
 from parley.core.soup import Soup
-from parley.core.terms import PROXY, Interrupt, Molecule, Origin, Question, Role, Surface
+from parley.core.terms import HUMAN, PROXY, Interrupt, Molecule, Origin, Proxy, Question, Role, Surface
 
 __all__ = [
     "RULES",
@@ -51,6 +51,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 
 
+def _answer(proxy: Molecule | None) -> Answer:
+    if not isinstance(proxy, Proxy):
+        return Answer("answer", PROXY)
+    return Answer("answer", HUMAN if proxy.heard else PROXY, proxy.said, proxy.words)
+
+
 def anything(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choice]:
     """The plainest choice for each rule that needs one: the menu of whoever brings no menu."""
     match rule:
@@ -60,8 +66,10 @@ def anything(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choic
             return (Asking((Question(f"q{len(soup)}", "?"),)),)
         case "wake" | "wake-int" | "interrupt":
             return ("turn",)
-        case "respond" | "human-reply":
-            return (Answer("answer", PROXY),)
+        case "human-reply":
+            return (Answer("reply", HUMAN),)
+        case "respond":
+            return (_answer(molecule),)
         case "escalate" | "dead-letter" | "give-up" | "pending" | "observe" | "merge" | "hold":
             return (rule,)
         case "recover":

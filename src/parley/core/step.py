@@ -178,16 +178,22 @@ def _give_up(step: Step) -> Mail:
     return Mail((lost,), (step.choice,), (_appended(step, parent, step.choice),))
 
 
+def _straight(step: Step) -> set[str]:
+    """The questions put in this step that go to the human with no turn of the proxy before: it gets no mail."""
+    unseen = not step.before.charter.brief_human and any(p.policy is Policy.ALWAYS for p in step.new(Proxy))
+    return {q.id for q in step.asks() if unseen or q.kind is Kind.FAILURE}
+
+
 def _posed(step: Step) -> Mail:
-    silent = tuple(q.message for q in step.asks() if q.kind is Kind.FAILURE)
-    return Mail(silent)
+    straight = _straight(step)
+    return Mail(tuple(q.message for q in step.asks() if q.id in straight))
 
 
 def _answered(step: Step) -> Mail:
     answer = cast("Answer", step.choice)
     esc = escalation_thread(step.at[0])
     if step.rule == "human-reply":
-        if step.had(AskHuman, esc).question.kind is Kind.FAILURE:
+        if answer.ruling is not None or step.had(AskHuman, esc).question.kind is Kind.FAILURE:
             return Mail()
         return Mail((), (answer.message,), (_appended(step, esc, answer.message),))
     proxy = step.had(Proxy, esc)
@@ -283,7 +289,8 @@ def newborn(step: Step) -> list[Born]:
     if step.rule == "spark":
         letter = cast("Deliver", step.head())
         return [Born(letter.agent, letter.thread, step.at[1], (letter.message,))]
+    asked = step.asks()
+    straight = _straight(step) if asked else set()
     return [
-        Born(PROXY, escalation_thread(q.id), step.at[1], () if q.kind is Kind.FAILURE else (q.message,))
-        for q in step.asks()
+        Born(PROXY, escalation_thread(q.id), step.at[1], () if q.id in straight else (q.message,)) for q in asked
     ]

@@ -231,12 +231,14 @@ class Proxy:
     question: Question
     policy: Policy
     heard: bool = False
-    said: Ruling | None = None  # the human's own verdict, which the proxy may not change
+    said: Ruling | None = None  # the human's own verdict, which nothing can change
+    words: tuple[str, ...] = ()  # the human's messages on this question, oldest first; the answer carries them all
 
     def brief(self) -> str:
-        """The molecule as a step's row names it."""
+        """The molecule as a step's row names it: of the human's messages, the newest."""
         heard = "post-human" if self.heard else "fresh"
-        return f"Proxy {self.id} {self.thread} {self.policy} {heard} {self.said or '-'}"
+        words = f" {self.words[-1]}" if self.words else ""
+        return f"Proxy {self.id} {self.thread} {self.policy} {heard} {self.said or '-'}{words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +251,7 @@ class AskHuman:
     question: Question
     policy: Policy
     framing: str
+    words: tuple[str, ...] = ()  # what the human has said to this question before
 
     def brief(self) -> str:
         """The molecule as a step's row names it."""
@@ -295,6 +298,7 @@ class Charter:
     fan_out: int = 3
     crash_budget: int = 3
     retry_budget: int = 3
+    brief_human: bool = True  # whether the proxy looks first where the human is always asked
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has one."""
@@ -381,6 +385,7 @@ class Verdict:
     digest: str
     author: str
     question: str
+    answer: str = ""  # the message that gave it: whose words these were stands there
 
     def brief(self) -> str:
         """The molecule as a step's row names it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
-from parley.core.escalation import policy_for, refuse_unless_askable
+from parley.core.escalation import goes_straight, policy_for, refuse_unless_askable, unconfirmed
 from parley.core.soup import Soup
 from parley.core.terms import (
     PROXY,
@@ -38,6 +38,7 @@ from parley.wording import advice
 BRIEF_OF = 2000  # characters of a text that its beginning is made from
 NOTES = 100  # of one turn
 ASSERTS = 3  # of one artifact in one turn: each looks through the whole workspace
+CONFIRMATIONS = 3  # how often the human is asked to give words a verdict; then they go back without one
 REASON_LIMIT = 8000  # characters of what the proxy found, or of its reason
 NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
 
@@ -185,7 +186,21 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
             refuse_unready(live, world, turn, record, artifact)
     turn.questions.append((question, text))
     turn.calls.append(f"AskQuestion {artifact or question.id}: {_brief(world, text)}")
-    return "asked; your turn ends, and the answer comes as your next message", {"question": question.id}
+    who = _answers(live, question, policy_for(live.soup, turn.thread))
+    told = f"asked: question {question.id}. {who} Your turn ends, and the answer comes as your next message."
+    return told, {"question": question.id}
+
+
+def _answers(live: LiveJob, question: Question, policy: Policy) -> str:
+    """Who will answer a question, as its asker is told."""
+    human = live.row.decider or "the human"
+    if goes_straight(live.soup.charter, question, policy):
+        return f"It is put to {human}, who answers it."
+    return {
+        Policy.ALWAYS: f"The proxy looks at it, then {human} answers it.",
+        Policy.WHEN_UNSURE: f"The proxy answers it for {human}, or asks them.",
+        Policy.NEVER: f"The proxy answers it for {human}, who is not asked.",
+    }[policy]
 
 
 def _contents_now(live: LiveJob, world: World, turn: Turn, workspace: str) -> dict[str, str]:
@@ -230,10 +245,15 @@ def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
         raise Refused(WORDLESS)
     if proxy.policy is Policy.ALWAYS and not proxy.heard:
         raise Refused("the policy always asks the human here; ask before you answer")
-    if proxy.said is not None and ruling != proxy.said:
-        raise Refused(f"the human said '{proxy.said}'; pass that on")
-    turn.said = {"answer": text, "ruling": ruling, "would": _guess(arguments, ruling or "", text)}
+    guess = _guess(arguments, ruling or "", text)
     turn.calls.append(f"Answer {ruling or ''}: {_brief(world, text)}")
+    if why := unconfirmed(proxy, Ruling(ruling) if ruling else None):
+        if proxy.policy is Policy.NEVER or len(proxy.words) >= CONFIRMATIONS:
+            turn.calls.pop()
+            raise Refused(f"{why}; answer with another verdict, or with none")
+        turn.said = {"ask": "", "would": guess}
+        return f"{why}: the human is asked to confirm it when your turn ends", {}
+    turn.said = {"answer": text, "ruling": ruling, "would": guess}
     return "answered", {}
 
 

@@ -28,7 +28,7 @@ from parley.engine import texts
 from parley.engine.live import LiveJob
 from parley.engine.names import tree_slot
 from parley.engine.records import dumps
-from parley.engine.reduce import drain, message
+from parley.engine.reduce import drain, message, pose
 from parley.engine.world import World
 
 
@@ -65,7 +65,7 @@ class CodeAgent(ABC):
     def ask(self, questions: Sequence[Question], extra: str = "") -> None:
         """End the turn with questions."""
         self.fire("ask-step", self.agent, self.thread, choice=Asking(tuple(questions)), extra=extra)
-        self.fire("ask", self.agent, self.thread)
+        pose(self.live, self.world, "ask", self.agent, self.thread, self.now)
 
     def end(self, payloads: Sequence[Payload], questions: Sequence[Question] = (), extra: str = "") -> None:
         """End the turn in the way that fits what is to be said."""

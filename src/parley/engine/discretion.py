@@ -33,6 +33,8 @@ WORDS = frozenset(
         "refused",
         "left_out",
         "found",
+        "remarks",
+        "words",
         "excerpt",
         "context",
         "resolution",
@@ -61,7 +63,7 @@ _MARK = re.compile(
     r"|(?:ANSWER|HUMAN)(?: (?:approve|revise|withdraw|backtrack (?:intent|plan)))?)\]"
 )
 # Slots of the derived table that hold words as they are.
-KEPT = (f"{HANDLE} said ", f"{HANDLE} retry ")
+KEPT = (f"{HANDLE} retry ",)
 
 
 def job_row(row: JobRow, secrets: Secrets) -> JobRow:

@@ -38,7 +38,7 @@ from parley.engine.merging import WORK, bring_up, clean, tell_conflicts
 from parley.engine.names import handle_after, tree_slot
 from parley.engine.proxying import settle
 from parley.engine.records import dumps
-from parley.engine.reduce import drain, fall_back, message
+from parley.engine.reduce import drain, fall_back, message, pose
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.riders import Rider
 from parley.engine.turn import Turn
@@ -207,7 +207,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     elif questions:
         asked = Asking(tuple(questions))
         live.fire("ask-step", turn.agent, turn.thread, choice=asked, who=who, time=now, extra=extra)
-        live.fire("ask", turn.agent, turn.thread, who=who, time=now)
+        pose(live, world, "ask", turn.agent, turn.thread, now)
     else:
         live.fire("nosend-step", turn.agent, turn.thread, who=who, time=now, extra=extra)
     tell_conflicts(live, world, turn, merges)

@@ -11,7 +11,7 @@ from typing import Any
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
 from parley.core.gates import refuse_assert
-from parley.core.terms import HUMAN, PROXY, Interrupt, Kind, Mailbox, Payload, Question, Run, Surface
+from parley.core.terms import Interrupt, Kind, Mailbox, Payload, Question, Run, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.names import ROLE, tree_slot
@@ -105,8 +105,7 @@ class Executor(CodeAgent):
         """Hear whoever has written, or what the protocol tells."""
         meta = self.meta
         if "answer" in meta:
-            ruling, author = meta.get("ruling") or "", HUMAN if meta.get("heard") else PROXY
-            deciding.answered(act, meta["answer"], ruling, meta.get("text", ""), author)
+            deciding.answered(act, meta["answer"], meta.get("ruling") or "", meta["text"], meta["author"])
         elif "failed" in meta:
             deciding.lost(act, meta["failed"], meta.get("fault", ""))
         elif "stalled" in meta:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from parley.core.errors import Disabled, Refused
+from parley.core.escalation import goes_straight
 from parley.core.rule import Answer, Ending, Passage
 from parley.core.states import Action
 from parley.core.terms import (
@@ -26,9 +27,8 @@ from parley.core.terms import (
 from parley.engine import spending, stand_in, texts
 from parley.engine.holds import PAUSE
 from parley.engine.live import LiveJob
-from parley.engine.names import said_slot
 from parley.engine.records import ANSWERED, LATE, REFUSED, WORDLESS, lacks_words
-from parley.engine.reduce import message, respond, terminate
+from parley.engine.reduce import message, pass_back, terminate
 from parley.engine.remembering import replied
 from parley.engine.world import World
 from parley.ports import InputRow
@@ -83,14 +83,14 @@ def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) ->
         time=now,
         meta={"by": row.by, "ruling": body["ruling"], "text": body["text"], "framing": asked.framing},
     )
-    live.keep(said_slot(thread), body["text"])
     live.fire("human-reply", question, choice=Answer(name, HUMAN, ruling), who=HUMAN, time=now)
     put, framing = message(live, world, asked.question.message), message(live, world, asked.framing)
     made = replied(live, put, framing, live.bodies[name], asked.framing)
     if made is not None:
         live.decided.append(made)
-    if asked.question.kind is Kind.FAILURE:
-        respond(live, world, question, ruling, body["text"], key=f"input:{row.number}/answer", by=HUMAN)
+    straight = goes_straight(live.soup.charter, asked.question, asked.policy)
+    if ruling is not None or (straight and asked.question.kind is not Kind.ASSERT):
+        pass_back(live, world, question, key=f"input:{row.number}/answer")
     live.answers.append(row)
     return ANSWERED
 

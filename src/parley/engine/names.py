@@ -85,11 +85,6 @@ def handle_after(kept: Mapping[str, str], agent: str, thread: str, handle: str) 
     return _PLAYED_PROXY, json.dumps(played)
 
 
-def said_slot(thread: str) -> str:
-    """Where the human's last words on an escalation are kept."""
-    return f"{HANDLE} said {thread}"
-
-
 def tree_slot(workspace: str) -> str:
     """Where the tree that a workspace had at its last turn's end is kept."""
     return f"{TREE} {workspace}"

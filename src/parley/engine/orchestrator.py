@@ -11,6 +11,7 @@ from typing import Any
 
 from parley.core.errors import Refused
 from parley.core.escalation import policy_for
+from parley.core.gates import NEEDS
 from parley.core.rule import Ending, Passage
 from parley.core.states import BACKTRACK, PHASES, Action, Record, State, is_backtrack, skill_outcomes
 from parley.core.terms import (
@@ -27,6 +28,7 @@ from parley.core.terms import (
     Question,
     Ruling,
     Surface,
+    Verdict,
     escalation_thread,
 )
 from parley.engine import texts
@@ -34,7 +36,7 @@ from parley.engine.code_agent import CodeAgent
 from parley.engine.designs import at_the_gate
 from parley.engine.endings import discarded
 from parley.engine.holds import DIALOG
-from parley.engine.reduce import message, straight_to_human, terminate
+from parley.engine.reduce import message, terminate
 from parley.workflow.slots import CURRENT
 
 REACHED: dict[Ruling | None, Action] = {
@@ -120,6 +122,7 @@ class Orchestrator(CodeAgent):
     def move(self, record: Record, passage: Passage) -> None:
         """Fire the transition, leave the old state's thread, and enter the next."""
         request = self.live.row.request
+        led_back = self.verdict_on(record, passage.action)
         self.fire("transition", record.id, choice=passage, who=passage.actor)
         after = self.live.record
         if not after.live:
@@ -128,7 +131,7 @@ class Orchestrator(CodeAgent):
         back = is_backtrack(record.state, passage.action)
         if back:
             self.live.drop(CURRENT)  # what was done by a plan that is void is no way through the next one's gate
-        why = f"{passage.reason}\n\nThe request: {request}" if back and passage.reason else request
+        why = texts.led_back(passage.reason, led_back, request) if back and (passage.reason or led_back) else request
         carried = self.undelivered(record.thread)
         for dialog in self.live.soup.all(AskHuman, self.live.thread):  # about a state that is over
             self.fire("withdraw", escalation_thread(dialog.id), choice=Ending(Origin.PHASE))
@@ -140,6 +143,14 @@ class Orchestrator(CodeAgent):
         self.send(payloads)
         for interrupt, body in carried:
             self.interrupt(after, body, now=interrupt.now, authoritative=interrupt.authoritative)
+
+    def verdict_on(self, record: Record, action: Action) -> dict[str, Any]:
+        """What is known of the answer whose verdict an outcome goes by; nothing where it needs none."""
+        needed = NEEDS.get(action)
+        for verdict in self.live.soup.all(Verdict, record.id):
+            if verdict.ruling is needed:
+                return dict(json.loads(message(self.live, self.world, verdict.answer).meta))
+        return {}
 
     def undelivered(self, thread: str) -> list[tuple[Interrupt, str]]:
         """The interventions meant for the job that its last state did not take up: the next one will."""
@@ -244,7 +255,6 @@ class Orchestrator(CodeAgent):
         )
         self.ask([Question(identity, letter.message, Kind.FAILURE)])
         self.live.keep(f"handle retry {identity}", again or "")
-        straight_to_human(self.live, self.world, identity, key=f"{self.turn}/dialog")
         if self.lost_intervention():
             # it is not lost, and no outcome counts before it; but nobody is tried with it until the human says so
             self.interrupt_again(record, again or "")
@@ -265,7 +275,7 @@ class Orchestrator(CodeAgent):
                 pass  # this state has no such way out, or a later verdict has overtaken this one: try again
             else:
                 return
-        advice = text if ruling is not Ruling.APPROVE else ""
+        advice = text.strip() and text
         hold = Hold(record.thread, f"{DIALOG} {meta['answer']}")
         if hold not in self.live.soup:
             said = f"\n\nThe human says: {advice}" if advice else ""

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parley.core.conversation import enclosing
+from parley.core.escalation import goes_straight
 from parley.core.states import PHASES, Record, State
 from parley.core.terms import Kind, Policy, Proxy, Question, Ruling, escalation_thread
 from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 from parley.engine import remembering, texts
 from parley.engine.calibration import Case, Decision, Past, Weights, decide
 from parley.engine.live import LiveJob
+from parley.engine.records import NOT_DONE
 from parley.engine.reduce import message, respond, to_human
 from parley.engine.turn import Turn
 from parley.engine.world import World
@@ -27,6 +29,9 @@ from parley.ports import WorkspaceError
 RECALLED = 6  # decisions that the proxy is reminded of
 QUOTED = 400  # characters of each text in one
 CHANGES = 60  # changed files that are listed at the work gate
+REQUEST = 6000  # characters of the request
+EARLIER = 20  # things that the human said in this job
+EARLIER_EACH, EARLIER_ALL = 1500, 6000  # characters of one of them, and of all
 NO_MEMORY = "the memory is switched off"
 
 INTENT, PLAN, WORK = (PHASES[state].artifact for state in (State.INTENT, State.PLAN, State.EXECUTE))
@@ -38,10 +43,20 @@ INTENT, PLAN, WORK = (PHASES[state].artifact for state in (State.INTENT, State.P
 def briefing(live: LiveJob, world: World, turn: Turn) -> str:
     """What the proxy gets behind its question. Nothing in a rehearsal: a playbook knows what it does."""
     proxy = live.soup.get(Proxy, turn.thread)
-    if proxy is None or proxy.heard or remembering.is_rehearsed(live):
+    if proxy is None or remembering.is_rehearsed(live):
         return ""
     record = enclosing(live.soup, proxy.thread)
-    parts = [texts.briefing(proxy.policy)]
+    if not proxy.heard:
+        parts = [texts.briefing(proxy.policy)]
+    elif not goes_straight(live.soup.charter, proxy.question, proxy.policy):
+        return texts.reading(proxy.policy)  # it has read all else in its first turn
+    else:
+        own = texts.own_words(message(live, world, proxy.question.message).body)
+        parts = [texts.reading(proxy.policy), texts.put(own)]
+    parts.append(texts.requested(_cut(live.row.request, REQUEST)))
+    if earlier := _said_before(live, world, proxy):
+        parts.append(texts.said_before(earlier))
+    parts.append(texts.gate(record, proxy.question, proxy.agent))
     if proxy.question.kind is Kind.ASSERT:
         parts.append(_about(live, world, record, proxy.question))
         asked = message(live, world, proxy.question.message)
@@ -51,6 +66,34 @@ def briefing(live: LiveJob, world: World, turn: Turn) -> str:
     if remembered := _reminded(live, world, turn, proxy):
         parts.append(remembered)
     return "\n".join(parts)
+
+
+def _said_before(live: LiveJob, world: World, proxy: Proxy) -> list[str]:
+    """What the human has said in this job: answers and interventions, each on a line of JSON, the newest kept."""
+    may = (live.row.decider, *remembering.STAND_INS)
+    found: list[str] = []
+    room = EARLIER_ALL
+    for row in reversed(world.store.inputs(live.job, waiting=False)):
+        if row.kind not in ("answer", "intervene") or row.by not in may or row.note.startswith(NOT_DONE):
+            continue
+        body = json.loads(row.body)
+        if not row.taken or body.get("question") == proxy.id:
+            continue
+        said: dict[str, Any] = {"said": _cut(str(body["text"]), EARLIER_EACH)}
+        if row.kind == "answer":
+            about = json.loads(message(live, world, body["framing"]).meta)
+            where = f"{about['state']} {about['artifact'] or about['kind']}"
+            said = {"asked": where, "verdict": body["ruling"] or "(none)", **said}
+        line = json.dumps(said, ensure_ascii=False)
+        room -= len(line)
+        if room < 0 or len(found) == EARLIER:
+            break
+        found.append(line)
+    return found[::-1]
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}… ({len(text)} characters in all)"
 
 
 def _about(live: LiveJob, world: World, record: Record, asked: Question) -> str:
@@ -123,7 +166,9 @@ def settle(live: LiveJob, world: World, turn: Turn, question: str) -> None:
     if turn.recalled:
         more["recalled"] = list(turn.recalled)
     if "ask" in said:
-        more |= {name: said[name] for name in ("found", "would") if said.get(name)}
+        # what it reads in the human's words is no prediction: it is shown, and never held against the record
+        would = "reads" if proxy.heard else "would"
+        more |= {name: said[key] for name, key in (("found", "found"), (would, "would")) if said.get(key)}
         to_human(live, world, question, said["ask"], key=f"{turn.turn}/ask", more=more)
         return
     ruling, would = Ruling(said["ruling"]) if said["ruling"] else None, said["would"]

@@ -27,14 +27,15 @@ class Reason:
     found: str = ""
     recalled: list[str] = field(default_factory=list)
     weighed: dict[str, Any] | None = None
-    human: dict[str, Any] | None = None  # who, ruling, text
-    answer: dict[str, Any] | None = None  # author, ruling, text
+    human: dict[str, Any] | None = None  # who, ruling, text: the last that the human said
+    reads: dict[str, Any] | None = None  # the verdict that the proxy read in words without one
+    answer: dict[str, Any] | None = None  # author, ruling, text, and the proxy's remarks
 
     def document(self) -> dict[str, Any]:
         """The same as `--json` gives it."""
         names = (
             "job", "question", "time", "state", "kind", "artifact", "asked", "predicted", "would", "found", "recalled",
-            "weighed", "human", "answer",
+            "weighed", "human", "reads", "answer",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
@@ -64,10 +65,11 @@ def _add(reason: Reason, row: MessageRow, about: dict[str, Any]) -> None:
     reason.predicted = about.get("predicted") or reason.predicted
     reason.would = about.get("would") or reason.would
     reason.found = about.get("found") or reason.found
+    reason.reads = about.get("reads") or reason.reads
     reason.recalled = about.get("recalled") or reason.recalled
     reason.weighed = about.get("weighed") or reason.weighed
     said = {name: about.get(name) for name in ("ruling", "text")}
     if row.sender == HUMAN:
         reason.human = {"by": about.get("by"), **said}
     elif "answer" in about:
-        reason.answer = {"author": about.get("author"), **said}
+        reason.answer = {"author": about.get("author"), **said, "remarks": about.get("remarks", "")}

@@ -12,6 +12,7 @@ from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
+from parley.core.escalation import goes_straight
 from parley.core.rule import Answer, Passage
 from parley.core.states import Action, Record, State
 from parley.core.terms import (
@@ -23,7 +24,6 @@ from parley.core.terms import (
     Close,
     Idle,
     Interrupt,
-    Kind,
     Mailbox,
     Origin,
     Policy,
@@ -39,7 +39,7 @@ from parley.core.terms import (
 from parley.core.withdrawal import strongest
 from parley.engine import texts
 from parley.engine.live import LiveJob
-from parley.engine.names import handle_slot, number_of, said_slot
+from parley.engine.names import handle_slot, number_of
 from parley.engine.remembering import answered
 from parley.engine.world import World
 from parley.ports import MessageRow
@@ -58,7 +58,10 @@ def drain(live: LiveJob, world: World, agent: str, thread: str, now: float) -> N
     soup = live.soup
     while (send := soup.get(Send, thread, agent)) is not None:
         if not send.payloads:
-            live.fire("send-ask" if send.questions else "send-empty", agent, thread, who=agent, time=now)
+            if send.questions:
+                pose(live, world, "send-ask", agent, thread, now)
+            else:
+                live.fire("send-empty", agent, thread, who=agent, time=now)
             break
         head = send.payloads[0]
         if isinstance(head, Close):
@@ -137,7 +140,6 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
             live.forget_riders(surface.agent, here)
             if surface.workspace == here:
                 live.retired.append(here)
-        live.drop(said_slot(here))
         live.fire("term-final", here, who=who, time=now)
 
 
@@ -152,6 +154,15 @@ def _end_record(live: LiveJob, world: World, thread: str, origin: Origin) -> Non
 # ---- escalations ---------------------------------------------------------------------------------
 
 
+def pose(live: LiveJob, world: World, rule: str, agent: str, thread: str, now: float) -> None:
+    """[ask] or [send-ask]: put the questions; those that need no turn of the proxy are before the human at once."""
+    before = set(live.soup.all(Proxy, thread))
+    live.fire(rule, agent, thread, who=agent, time=now)
+    for proxy in live.soup.all(Proxy, thread):
+        if proxy not in before and goes_straight(live.soup.charter, proxy.question, proxy.policy):
+            to_human(live, world, proxy.id, "", key=f"{proxy.question.message}/straight")
+
+
 def to_human(
     live: LiveJob, world: World, question: str, framing: str, key: str, more: Mapping[str, Any] | None = None
 ) -> None:
@@ -163,6 +174,8 @@ def to_human(
     more = {"how": "policy" if proxy.policy is Policy.ALWAYS else "unsure", **(more or {})}
     if workflow := json.loads(asked.meta or "{}").get("workflow"):
         more["workflow"] = workflow
+    if proxy.heard:
+        more["words"] = said_to(live, world, proxy)
     if live.forgetful:
         more["forgetful"] = live.forgetful
     record = enclosing(live.soup, proxy.thread)
@@ -190,6 +203,12 @@ def to_human(
     live.fire("escalate", question, choice=name, who=PROXY, time=world.clock.now())
 
 
+def said_to(live: LiveJob, world: World, proxy: Proxy) -> str:
+    """All that the human has said to a question, word for word, oldest first."""
+    rows = (message(live, world, name) for name in proxy.words)
+    return texts.together(str(json.loads(row.meta)["text"]) for row in rows)
+
+
 def respond(
     live: LiveJob,
     world: World,
@@ -197,18 +216,22 @@ def respond(
     ruling: Ruling | None,
     text: str,
     key: str,
-    by: str = "",
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """[respond]: the answer goes to the asker, and the escalation ends."""
+    """[respond]: the answer goes to the asker, and the escalation ends.
+
+    `text` is the proxy's: its answer where the human was not asked, else its remarks beside the human's words.
+    """
     thread = escalation_thread(question)
     proxy = live.soup.need(Proxy, thread)
-    author = HUMAN if proxy.heard and (proxy.said is not None or by == HUMAN) else PROXY
-    others = [p for p in (*live.soup.all(Proxy, proxy.thread), *live.soup.all(AskHuman, proxy.thread)) if p != proxy]
+    author = HUMAN if proxy.heard and ruling is proxy.said else PROXY
+    words, remarks = (said_to(live, world, proxy), text) if proxy.heard else (text, "")
+    if remarks.strip() == words.strip():
+        remarks = ""  # it has only repeated them
     name = live.write(
         (PROXY, thread),
         (proxy.agent, proxy.thread),
-        texts.answer(ruling, text, question if others else ""),
+        texts.answer(ruling, words, question, author, proxy.heard, remarks),
         key=key,
         time=world.clock.now(),
         meta={
@@ -216,40 +239,38 @@ def respond(
             "kind": str(proxy.question.kind),
             "ruling": str(ruling) if ruling else None,
             "author": author,
-            "text": text,
+            "text": words,
+            **({"remarks": remarks} if remarks else {}),
             "asked": proxy.question.message,
-            **({"heard": True} if proxy.heard else {}),  # the human has spoken, whoever puts it into words
+            **({"heard": True} if proxy.heard else {}),  # the words are the human's
             **(more or {}),
         },
     )
     made = answered(live, message(live, world, proxy.question.message), live.bodies[name]) if more else None
     if made is not None:
         live.decided.append(made)
-    live.fire("respond", question, choice=Answer(name, author, ruling), who=author, time=world.clock.now())
+    given = Answer(name, author, ruling, proxy.words)
+    live.fire("respond", question, choice=given, who=author, time=world.clock.now())
     terminate(live, world, thread)
 
 
+def pass_back(live: LiveJob, world: World, question: str, key: str) -> None:
+    """[respond] by code: what the human said goes to the asker as it is, beside what the proxy said of the question."""
+    proxy = live.soup.need(Proxy, escalation_thread(question))
+    reply = message(live, world, proxy.words[-1])
+    framing = message(live, world, json.loads(reply.meta)["framing"])
+    respond(live, world, question, proxy.said, texts.remarks(json.loads(framing.meta)), key)
+
+
 def fall_back(live: LiveJob, world: World, question: str, key: str) -> None:
-    """The proxy did not deal with its question: the human will, or nobody can."""
+    """The proxy did not deal with its question: the human will, or it has no answer."""
     thread = escalation_thread(question)
     proxy = live.soup.get(Proxy, thread)
     if proxy is None:
         return
     if proxy.heard:
-        said = _last_word(live, world, thread)
-        respond(live, world, question, proxy.said, said, key, by=HUMAN)
+        pass_back(live, world, question, key)
     elif proxy.policy is Policy.NEVER:
         respond(live, world, question, Ruling.REVISE, "no answer", key)
     else:
-        to_human(live, world, question, "", key)
-
-
-def _last_word(live: LiveJob, world: World, thread: str) -> str:
-    return live.kept.get(said_slot(thread)) or "the human has answered"
-
-
-def straight_to_human(live: LiveJob, world: World, question: str, key: str) -> None:
-    """A failure dialog needs no proxy to frame it."""
-    proxy = live.soup.need(Proxy, escalation_thread(question))
-    if proxy.question.kind is Kind.FAILURE:
         to_human(live, world, question, "", key)

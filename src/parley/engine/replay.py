@@ -25,7 +25,6 @@ from parley.core.terms import (
     Run,
     Surface,
     brief,
-    escalation_thread,
 )
 from parley.core.wire import decode
 from parley.engine import budgets, riders, spending
@@ -45,7 +44,8 @@ from parley.engine.evidence import (
     typed,
     wrong,
 )
-from parley.engine.names import DESIGN, HANDLE, ROLE, handle_after, handle_slot, said_slot, tree_slot
+from parley.engine.names import DESIGN, HANDLE, ROLE, handle_after, handle_slot, tree_slot
+from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
@@ -128,6 +128,7 @@ class Replay:
     purse: budgets.Purse = field(default_factory=lambda: budgets.Purse({}))
     days: dict[str, str] = field(default_factory=dict)  # turn -> the day that it counts for
     spent: dict[str, budgets.Tally] = field(default_factory=dict)
+    questions: Questions = field(default_factory=Questions)
     retries: dict[str, str] = field(default_factory=dict)  # the answer to a failure dialog -> what it uses up
     size: int = 0
     unseen: int = 0  # steps since the invariants were last looked at
@@ -399,17 +400,8 @@ class Replay:
             self._confine(row)
         if over and row.extra:
             self._leave(row, at[0], at[1])
-        elif row.rule == "human-reply":
-            letter = letters[decode(json.loads(row.choice)).message]
-            self.kept[said_slot(escalation_thread(at[0]))] = meta_of(letter).get("text", "")
-        elif row.rule == "ask":
-            for asked in (m.question for m in reaction.produced if isinstance(m, Proxy)):
-                if asked.kind is Kind.FAILURE:
-                    self.kept[_retry_slot(asked.id)] = meta_of(letters[asked.message]).get("failure") or ""
-        elif row.rule == "respond":
-            proxy = next(m for m in reaction.consumed if isinstance(m, Proxy))
-            if proxy.question.kind is Kind.FAILURE:
-                self.retries[decode(json.loads(row.choice)).message] = _retry_slot(proxy.id)
+        elif row.rule in ESCALATION:
+            self._converse(row, reaction, letters)
         elif row.rule == "wake":
             run = next(m for m in reaction.produced if isinstance(m, Run))
             self.kept.pop(self.retries.pop(run.message, ""), None)
@@ -420,7 +412,22 @@ class Replay:
                 if isinstance(surface, Surface):
                     self.kept.pop(handle_slot(surface.agent, surface.thread), None)
                     self.kept.pop(riders.slot(surface.agent, surface.thread), None)
-            self.kept.pop(said_slot(at[0]), None)
+            self.questions.forget(at[0])
+
+    def _converse(self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow]) -> None:
+        """What was asked, put to the human, said and answered: each text is made of those before it."""
+        try:
+            self.questions.take(row, reaction, letters, self.soup, self.sealed)
+        except ODD as error:
+            wrong("steps", row.number, f"its texts can't be read: {error!r}")
+        if row.rule == "ask":
+            for asked in (m.question for m in reaction.produced if isinstance(m, Proxy)):
+                if asked.kind is Kind.FAILURE:
+                    self.kept[_retry_slot(asked.id)] = meta_of(letters[asked.message]).get("failure") or ""
+        elif row.rule == "respond":
+            proxy = next(m for m in reaction.consumed if isinstance(m, Proxy))
+            if proxy.question.kind is Kind.FAILURE:
+                self.retries[decode(json.loads(row.choice)).message] = _retry_slot(proxy.id)
 
     def _confine(self, row: StepRow) -> None:
         left = _left(row)

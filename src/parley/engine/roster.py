@@ -76,4 +76,5 @@ def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
         settings["fan_out"],
         settings["crash_budget"],
         settings["retry_budget"],
+        bool(settings.get("brief_human", True)),
     )

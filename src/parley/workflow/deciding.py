@@ -185,7 +185,8 @@ def _plan_answered(act: Conduct, pending: Pending, ruling: str, text: str, by: s
     act.happen("refuse", gaps=0, refused=digest_of(pending.draft.plan))
     architect = act.flow.talks.get(act.flow.architect)
     if architect is not None:
-        act.tell(architect.thread, f"[ANSWER revise] the changed plan was not approved: {text}", PLAN_ABOUT)
+        told = f"[ANSWER revise] (from the {by}) the changed plan was not approved: {text}"
+        act.tell(architect.thread, told, PLAN_ABOUT)
 
 
 # ---- those who are lost --------------------------------------------------------------------------

@@ -182,8 +182,12 @@ def _tell(reason: Reason, remembered: Mapping[str, Decided]) -> None:
         print(f"  weighed: {outcome}; {safe(str(weighed['why']))} ({numbers})")
     if reason.human is not None:
         print(f"  {safe(str(reason.human['by']))} said: {_word(reason.human)}")
+    if reason.reads is not None:
+        print(f"  the proxy read that as: {_said(reason.reads)}")
     answer = reason.answer
     print(f"  the answer, by the {answer['author']}: {_word(answer)}" if answer else "  there is no answer yet")
+    if answer and answer["remarks"]:
+        _paragraph("the proxy's remarks", answer["remarks"])
 
 
 def _brief(name: str, one: Decided | None) -> str:

@@ -161,6 +161,7 @@ def snapshot_of(
         "fan_out": settings.fan_out,
         "crash_budget": settings.crash_budget,
         "retry_budget": settings.retry_budget,
+        "brief_human": settings.proxy.brief,
         "time_limit_seconds": settings.time_limit_seconds,
         "stall_seconds": settings.stall_seconds,
         "budget": {

@@ -1,0 +1,87 @@
+"""The texts of an escalation, replayed: the human reads the asker's own words, the asker reads the human's.
+
+A text that one side is given is made by code of rows that are on the bus already. So an audit makes it again and
+compares: words that somebody did not say can't stand in their name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parley.core.conversation import enclosing
+from parley.core.escalation import goes_straight
+from parley.core.rule import Answer, Reaction
+from parley.core.soup import Soup
+from parley.core.terms import AskHuman, Proxy, escalation_thread
+from parley.core.wire import decode
+from parley.engine import texts
+from parley.engine.chain import Sealed
+from parley.engine.evidence import meta_of, wrong
+from parley.ports import MessageRow, StepRow
+
+ESCALATION = ("ask", "send-ask", "escalate", "human-reply", "respond")
+VIEW = ("found", "would", "reads", "predicted", "recalled", "weighed")  # what only a proxy's turn can have brought
+
+
+@dataclass(slots=True)
+class Questions:
+    """What was said on the open questions of a job."""
+
+    asked: dict[str, str] = field(default_factory=dict)  # by the escalation's thread: the asker's own words
+    said: dict[str, str] = field(default_factory=dict)  # by the human's message: its words
+    threads: dict[str, list[str]] = field(default_factory=dict)  # the human's messages on each escalation
+
+    def forget(self, thread: str) -> None:
+        """The thread has ended."""
+        self.asked.pop(thread, None)
+        for name in self.threads.pop(thread, ()):
+            self.said.pop(name, None)
+
+    def take(
+        self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow], soup: Soup, sealed: Sealed
+    ) -> None:
+        """One step of an escalation. A row that an export shows without its secrets can't be compared."""
+        if row.rule in ("ask", "send-ask"):
+            for proxy in (m for m in reaction.produced if isinstance(m, Proxy)):
+                self.asked[escalation_thread(proxy.id)] = texts.own_words(letters[proxy.question.message].body)
+            return
+        choice = decode(json.loads(row.choice))
+        thread = escalation_thread(row.at)
+        letter = letters[choice if isinstance(choice, str) else choice.message]
+        if row.rule == "human-reply":
+            self.said[choice.message] = str(meta_of(letter)["text"])
+            self.threads.setdefault(thread, []).append(choice.message)
+        elif ("messages", letter.number) in sealed:
+            return
+        elif row.rule == "escalate":
+            asked = next(m for m in reaction.produced if isinstance(m, AskHuman))
+            self._put(letter, asked, soup)
+        else:
+            proxy = next(m for m in reaction.consumed if isinstance(m, Proxy))
+            self._answered(letter, proxy, choice)
+
+    def _put(self, letter: MessageRow, asked: AskHuman, soup: Soup) -> None:
+        about, own = meta_of(letter), self.asked[escalation_thread(asked.id)]
+        straight = not asked.words and goes_straight(soup.charter, asked.question, asked.policy)
+        if straight and (about["framing"] or any(name in about for name in VIEW)):
+            wrong("messages", letter.number, "it tells what the proxy thinks, which had no turn before the human")
+        if about["text"] != own or about.get("words", "") != self._words(asked.words):
+            wrong("messages", letter.number, "it quotes the asker, or the human, with other words than theirs")
+        if letter.body != texts.for_human(enclosing(soup, asked.thread), asked.question, about["framing"], own, about):
+            wrong("messages", letter.number, "it does not put the question as it was asked")
+
+    def _answered(self, letter: MessageRow, proxy: Proxy, answer: Answer) -> None:
+        about: dict[str, Any] = meta_of(letter)
+        words = self._words(answer.words) if proxy.heard else about["text"]
+        given = (about["answer"], about["text"], about["ruling"], about["author"], bool(about.get("heard")))
+        if given != (proxy.id, words, answer.ruling, answer.author, proxy.heard):
+            wrong("messages", letter.number, "it gives another answer than its step, or other words than the human's")
+        remarks = str(about.get("remarks", ""))
+        if letter.body != texts.answer(answer.ruling, words, proxy.id, answer.author, proxy.heard, remarks):
+            wrong("messages", letter.number, "it does not say what was answered, and by whom")
+
+    def _words(self, names: tuple[str, ...]) -> str:
+        return texts.together(self.said[name] for name in names)
