@@ -234,7 +234,7 @@ def _ask_human(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, 
     guess = _guess(arguments, verdict, "" if verdict else would) if would else None
     turn.said = {"ask": text, "found": found, "would": guess}
     turn.calls.append(f"AskHuman: {_brief(world, text)}")
-    return "the human is asked when your turn ends; the reply comes as your next message", {}
+    return "the human is asked when your turn ends; what they say reaches the asker word for word", {}
 
 
 def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

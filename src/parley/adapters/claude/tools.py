@@ -39,7 +39,7 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         _text(
             "text",
             verdict=_VERDICT,
-            text=_STRING,
+            text={"type": "string", "description": "your answer; beside the human's words only your remarks"},
             reason={"type": "string", "description": "what you saw that settles it"},
             confidence=_SURE,
         ),

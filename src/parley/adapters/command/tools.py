@@ -63,7 +63,7 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         ),
     ),
     "AskHuman": (
-        "Put the question that you were given to the human. The reply is your next message.",
+        "Put the question that you were given to the human, whose answer reaches the asker word for word.",
         _takes(
             ("text",),
             text=_text("what the human should know and decide"),
@@ -77,7 +77,7 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "Answer the question that you were given.",
         _takes(
             ("text",),
-            text=_text("the answer"),
+            text=_text("your answer; beside the human's words only your remarks"),
             verdict={"type": "string", "enum": list(VERDICTS), "description": "for an artifact that was put forward"},
             confidence=_SURE,
             reason=_text("what you saw that settles it"),
