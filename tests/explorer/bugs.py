@@ -6,12 +6,14 @@ from typing import Any
 
 from parley.core.errors import Disabled
 from parley.core.explorer import Bounds
-from parley.core.rule import Broadcast, Firing, Passage, Reaction, RuleSet
+from parley.core.rule import Answer, Broadcast, Firing, Passage, Reaction, RuleSet
 from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.states import Record
 from parley.core.terms import (
+    HUMAN,
     PROXY,
+    AskHuman,
     AskQuestion,
     Assertion,
     Charter,
@@ -116,6 +118,30 @@ def unsure(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
     return {proxy: replace(proxy, policy=Policy.WHEN_UNSURE) for proxy in soup.of(Proxy)}
 
 
+def unsure_once_heard(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {proxy: replace(proxy, policy=Policy.WHEN_UNSURE) for proxy in soup.of(Proxy) if proxy.heard}
+
+
+def as_answered(*names: str) -> View:
+    """The proxy's question with what the answer itself claims for what the human said."""
+
+    def view(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+        answer = firing.choice
+        assert isinstance(answer, Answer)
+        claimed: dict[str, Any] = {"said": answer.ruling, "words": answer.words, "heard": answer.author == HUMAN}
+        return {proxy: replace(proxy, **{name: claimed[name] for name in names}) for proxy in soup.of(Proxy)}
+
+    return view
+
+
+def unsaid(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {proxy: replace(proxy, said=None) for proxy in soup.of(Proxy)}
+
+
+def briefed(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {soup.charter: replace(soup.charter, brief_human=True)}
+
+
 def no(*kinds: type[Molecule]) -> View:
     return lambda soup, firing: {m: None for kind in kinds for m in soup.of(kind)}
 
@@ -216,6 +242,14 @@ def unheard_reply(reaction: Reaction) -> Reaction:
     )
 
 
+def passed_by_the_proxy(soup: Soup, firing: Firing) -> Reaction:
+    """The proxy is woken with a verdict of the human's, as if it were to pass it on."""
+    answer = firing.choice
+    assert isinstance(answer, Answer)
+    words = Firing(firing.rule, firing.at, replace(answer, ruling=None))
+    return changed(Proxy, lambda proxy: replace(proxy, said=answer.ruling))(RULES["human-reply"].react(soup, words))
+
+
 def charter_grows(reaction: Reaction) -> Reaction:
     return Reaction(reaction.consumed, (*reaction.produced, Charter("other", ())))
 
@@ -244,6 +278,9 @@ GATE = Bounds(
     questions=1, kinds=(Kind.ASSERT,), rulings=(Ruling.APPROVE,), transitions=1, policy=Policy.NEVER,
     voices=TASKS, prelude=AT_WORK,
 )  # fmt: skip
+RULED = replace(
+    GATE, rulings=(Ruling.APPROVE, Ruling.REVISE, Ruling.WITHDRAW), transitions=0, policy=Policy.ALWAYS, escalations=1
+)
 GATE_TWICE = replace(GATE, questions=2, transitions=0, several=True)
 
 
@@ -308,6 +345,37 @@ BUGS: dict[str, Bug] = {
     ),
     "the human is asked under never": bug(
         plant(escalate=blind("escalate", unsure)), replace(ASKED, policy=Policy.NEVER), "policies_are_kept"
+    ),
+    "the proxy speaks in the human's name": bug(
+        plant(respond=blind("respond", as_answered("words"))), RULED, "the_human_is_quoted"
+    ),
+    "the proxy answers before the human, in the human's name": bug(
+        plant(respond=blind("respond", as_answered("heard", "said"))), replace(RULED, policy=Policy.WHEN_UNSURE),
+        "policies_are_kept",
+    ),
+    "the proxy turns the human's verdict round, or gives one for them": bug(
+        plant(respond=blind("respond", as_answered("said"))), RULED, "policies_are_kept", "the_human_is_quoted"
+    ),
+    "the proxy approves under always what the human said in words": bug(
+        plant(respond=blind("respond", unsure_once_heard)), replace(RULED, rulings=(Ruling.APPROVE,)),
+        "the_human_is_quoted",
+    ),
+    "the proxy withdraws": bug(
+        plant(respond=blind("respond", as_answered("said"))),
+        replace(RULED, rulings=(Ruling.WITHDRAW,), policy=Policy.WHEN_UNSURE), "the_human_is_quoted",
+    ),
+    "the human is asked again for what they have ruled": bug(
+        plant(escalate=blind("escalate", unsaid)), RULED, "policies_are_kept"
+    ),
+    "earlier words of the human are dropped": bug(
+        plant(escalate=mended("escalate", changed(AskHuman, lambda asked: replace(asked, words=())))), RULED,
+        "policies_are_kept",
+    ),
+    "the proxy is woken to pass the human's verdict on": bug(
+        plant(human_reply=passed_by_the_proxy), RULED, "conservation_of_mail"
+    ),
+    "the proxy is woken before a human who wants no briefing": bug(
+        plant(ask=blind("ask", briefed)), replace(RULED, brief_human=False), "conservation_of_mail"
     ),
     "the human's reply goes unheard": bug(
         plant(human_reply=mended("human-reply", unheard_reply)), ASKED, "policies_are_kept"

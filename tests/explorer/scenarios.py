@@ -157,6 +157,9 @@ SCENARIOS: dict[str, Bounds] = {
         questions=1, policy=Policy.ALWAYS, rulings=(Ruling.APPROVE, Ruling.WITHDRAW), transitions=1,
         kinds=(Kind.ASSERT,),
     ),
+    "no briefing": Bounds(
+        questions=1, policy=Policy.ALWAYS, brief_human=False, rulings=(Ruling.APPROVE,), kinds=(Kind.ASSERT,),
+    ),
     "never": Bounds(questions=1, policy=Policy.NEVER, withdrawals=1, holds=1),
     "failure": Bounds(failures=2, pendings=1, observations=1, transitions=1),
     "letters": Bounds(questions=1, sends=1, threads=1, closes=1),
