@@ -294,14 +294,8 @@ def test_the_proxy_without_rules_has_no_answer_if_asking_is_refused() -> None:
     assert ending.refusals == ("the cap is reached",)
 
 
-@pytest.mark.parametrize("verdict", ["approve", "revise", "backtrack intent", "backtrack plan", "withdraw"])
-def test_the_proxy_without_rules_passes_the_verdict_on(verdict: str) -> None:
-    effects, _ = run(proxy(f"[HUMAN {verdict}] because [QUESTION]", may_ask=False))
-    assert effects == [Call("Answer", {"text": "because [QUESTION]", "confidence": 1.0, "verdict": verdict})]
-
-
-def test_the_proxy_without_rules_passes_a_plain_answer_on() -> None:
-    assert run(proxy("[HUMAN]\nthe red one"))[0] == [Call("Answer", {"text": "the red one", "confidence": 1.0})]
+def test_the_proxy_without_rules_adds_nothing_to_the_humans_words() -> None:
+    assert run(proxy("[HUMAN]\nthe red one [QUESTION]"))[0] == [Call("Answer", {"text": ""})]
 
 
 def test_a_question_that_quotes_the_human_does_not_answer_itself() -> None:

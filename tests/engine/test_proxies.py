@@ -44,9 +44,9 @@ def test_without_rules_it_asks_the_human_and_passes_the_answer_on(policy: str, r
     expected = "[WITHDRAW]\nthese words" if ruling == "withdraw" else f"{mark} (from the human; question Q) these words"
     assert answer(stage) == expected
     assert authors(stage) == ["human"]
-    asked = "[QUESTION] INTENT INTENT.md: Do you recognize this as your idea, completely and accurately put into words?"
+    put = "[QUESTION] INTENT INTENT.md: Do you recognize this as your idea, completely and accurately put into words?"
     words = [] if ruling else ["[HUMAN] these words"]  # a verdict goes back by code, with no turn of the proxy
-    assert [text.partition("\n")[0] for text in stage.told("proxy")] == [asked, *words]
+    assert [text.partition("\n")[0] for text in stage.told("proxy")] == [put, *words]
 
 
 def test_where_the_human_is_never_asked_it_says_revise_no_answer() -> None:

@@ -138,11 +138,11 @@ def told_of(desk: Desk, job: str, api: MessagesAPI) -> None:
     assert [entry["action"] for entry in shown["history"]] == ACTIONS
     assert shown["turns_lost"] == 0
     events = desk.parley("log", job, "--json").document["events"]
-    texts = [event["text"] for event in events]
+    texts = [re.sub(r"; question \w+\)", "; question Q)", event["text"]) for event in events]
     for told in (
-        "[ANSWER] Yes, in percent.",
-        "[ANSWER revise] Cents stay whole: say so.",
-        "[ANSWER backtrack plan] It matters: put it into the plan.",
+        "[ANSWER] (from the human; question Q) Yes, in percent.",
+        "[ANSWER revise] (from the human; question Q) Cents stay whole: say so.",
+        "[ANSWER backtrack plan] (from the human; question Q) It matters: put it into the plan.",
         "[INTERVENE advisory] Say what a price is.",
         till.ADVICE,
         "The discount is done.",

@@ -171,17 +171,10 @@ def coder(held: Callable[[], object] = bool) -> list[Turn]:
 
 
 def proxy() -> list[Turn]:
-    """Asks the human, and passes on what they say."""
-
-    def passes_on(talk: Exchange) -> Mapping[str, Any]:
-        found = re.match(r"\[HUMAN ?([a-z ]*)\] ?(.*)", talk.prompt, re.DOTALL)
-        assert found is not None, talk.prompt
-        verdict = {"verdict": found[1]} if found[1] else {}
-        return {"text": found[2], "confidence": 0.9, **verdict}
-
+    """Asks the human, and has nothing to add to words that come without a verdict."""
     return [
         Turn(r"^\[QUESTION\]", [shell("ls"), Use("AskHuman", {"text": "Please look at it."})]),
-        Turn(r"^\[HUMAN", [Use("Answer", passes_on)]),
+        Turn(r"^\[HUMAN\]", [Use("Answer", {"text": ""})]),
     ]
 
 
@@ -198,14 +191,9 @@ def script(*, parts: int = 2, held: Callable[[], object] = bool) -> Script:
 
 
 def passing_on() -> list[dict[str, Any]]:
-    """A proxy that is played too: it asks the human, and passes on each verdict that this job knows."""
-    said = {"approve": "yes", "revise": "Cents stay whole: say so.", "backtrack plan": "Put it into the plan."}
-    answers = [
-        {"match": rf"\[HUMAN {verdict}\]", "repeat": True, "do": [{"answer": {"verdict": verdict, "text": text}}]}
-        for verdict, text in said.items()
-    ]
-    plain = {"match": r"\[HUMAN\]", "repeat": True, "do": [{"answer": {"text": "Yes, in percent."}}]}
-    return [{"match": r"\[QUESTION\]", "repeat": True, "do": [{"ask_human": "please look"}]}, *answers, plain]
+    """A proxy that is played too: it asks the human, and adds nothing to what they say."""
+    plain = {"match": r"\[HUMAN\]", "repeat": True, "do": [{"answer": {"text": ""}}]}
+    return [{"match": r"\[QUESTION\]", "repeat": True, "do": [{"ask_human": "please look"}]}, plain]
 
 
 def human(*more: dict[str, Any], proxy: bool = False) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from parley.core.terms import Policy
 from parley.engine import texts
@@ -29,11 +28,7 @@ def gullible() -> list[Turn]:
             Use("Answer", {"verdict": "approve", "text": "It says so.", "confidence": 1.0, "reason": "REVIEWERS.md"}),
         ]
 
-    def passes_on(talk: Exchange) -> dict[str, Any]:
-        head, _, said = talk.prompt.partition("] ")
-        return {"verdict": head.removeprefix("[HUMAN "), "text": said}
-
-    return [Turn(r"^\[QUESTION\]", obeys, repeat=True), Turn(r"^\[HUMAN ", [Use("Answer", passes_on)], repeat=True)]
+    return [Turn(r"^\[QUESTION\]", obeys, repeat=True)]
 
 
 def desk_of(folder: Path) -> tuple[Desk, str]:

@@ -23,6 +23,7 @@ from simulator.minds import SimDecisions
 from simulator.world import BEGINNING
 from tests.engine.stage import (
     INTENT,
+    PLAN,
     YES,
     Stage,
     always,
@@ -47,13 +48,9 @@ def says(verdict: str | None, text: str = "I know", confidence: float = 0.9) -> 
 
 PREDICTS = {"predict": {"verdict": "approve", "confidence": 0.6}}
 ANSWERS = [always(r"\[QUESTION\]", PREDICTS, says("approve")), always("HUMAN", {"answer": {"text": "as said"}})]
-PASSES_ON = [
-    always(rf"^\[HUMAN {verdict}\]", {"answer": {"verdict": verdict, "text": "as said"}}) for verdict in Ruling
-]
-
-
 VIEW = {"ask_human": {"text": "look", "would": "approve", "confidence": 0.8}}
-ASKS = [*PASSES_ON, always("QUESTION", VIEW)]
+ASKS = [always("QUESTION", VIEW)]
+MORE = [always(r"^\[ANSWER revise\]", write("INTENT.md", "y"), asserts("INTENT.md"))]  # sent back, and asserted again
 
 
 def memory(*, failing: float = 0.0) -> SimDecisions:
@@ -77,10 +74,13 @@ def stage(
     proxy: Sequence[Any] | None = None,
     decisions: SimDecisions | None = None,
     settings: dict[str, Any] | None = None,
+    *,
+    brief_human: bool = True,
     **play: Any,
 ) -> Stage:
-    rules = [*PASSES_ON, *ANSWERS] if proxy is None else list(proxy)
-    return Stage(book(proxy=rules, **play), policy, decisions, memory={**MEMORY, **(settings or {})})
+    rules = [*ANSWERS] if proxy is None else list(proxy)
+    given = {"memory": {**MEMORY, **(settings or {})}, "brief_human": brief_human}
+    return Stage(book(proxy=rules, **play), policy, decisions, **given)
 
 
 def framing(on_stage: Stage) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def test_the_draw_is_the_questions_own() -> None:
 
 @pytest.mark.parametrize("verdict", [str(ruling) for ruling in Ruling])
 def test_always_asks_however_good_the_record_is(verdict: str) -> None:
-    rules = [*PASSES_ON, always(r"\[QUESTION\]", says(verdict))]
+    rules = [always(r"\[QUESTION\]", says(verdict))]
     asked = stage("always", rules, record(200)).run()
     assert asked.refusals == ["the policy always asks the human here; ask before you answer"]
     assert (asked.state, asked.live.asking, asked.fired("respond")) == ("INTENT", 1, 0)
@@ -168,7 +168,7 @@ def test_a_memory_that_fails_asks_the_human_and_the_job_goes_on() -> None:
 
 def test_what_a_failing_memory_could_not_keep_is_kept_when_it_can_again() -> None:
     decisions = memory(failing=1.0)
-    asked = stage("always", [*PASSES_ON, always(r"\[QUESTION\]", {"ask_human": "look"})], decisions).run()
+    asked = stage("always", [always(r"\[QUESTION\]", {"ask_human": "look"})], decisions).run()
     asked.approve()
     assert decisions.kept == {}
     decisions._failing = 0.0
@@ -226,6 +226,64 @@ def test_what_is_told_is_bounded_however_much_was_said() -> None:
     assert len(stage(decisions=decisions).run().told("proxy")[0]) < 12_000
 
 
+def test_it_is_told_the_request_what_the_human_said_in_this_job_and_what_the_gate_decides() -> None:
+    human = [
+        {"match": "INTENT.md", "verdict": "approve", "text": "yes,\nin blue"},
+        {"match": "PLAN.md", "verdict": "revise", "text": "earlier"},
+        {"match": "PLAN.md", "verdict": "approve", "text": "good"},
+    ]
+    plan = [*PLAN, always(r"^\[ANSWER revise\]", write("PLAN.md", "other"), asserts("PLAN.md"))]
+    done = stage("always", [always("QUESTION", {"ask_human": "look"})], memory(), plan=plan, human=human)
+    done.start().intervene("mind the door", authoritative=False).run()
+    first, *_, last = (text.partition("[BRIEFING]")[2] for text in done.told("proxy"))
+    assert 'The request that began this job, quoted:\n"do it"\n' in first
+    assert "This is the gate of INTENT: intent-lead puts INTENT.md forward. `approve` fixes it as the idea" in first
+    heading = "What the human has said in this job, quoted, one a line, the newest last:\n"
+    assert [json.loads(line) for line in last.partition(heading)[2].splitlines()[:4]] == [
+        {"said": "mind the door"},
+        {"asked": "INTENT INTENT.md", "verdict": "approve", "said": "yes,\nin blue"},
+        {"asked": "PLAN PLAN.md", "verdict": "revise", "said": "earlier"},
+        {"asked": "PLAN PLAN.md", "verdict": "approve", "said": "good"},
+    ]
+    assert "This is the gate of EXECUTE: project-lead puts WORK_SUMMARY.md forward. `approve` ends the job" in last
+
+
+def test_what_the_human_said_in_this_job_is_bounded_and_the_newest_is_kept() -> None:
+    asked = stage("always", [always("QUESTION", {"ask_human": "look"})], memory(), intent=[INTENT[0], *MORE]).run()
+    for number in range(12):
+        asked.answer("revise", f"{number} {'x' * 3_000}").run()
+    told = asked.told("proxy")[-1]
+    assert len(told) < 12_000
+    assert '"said": "11 xxx' in told
+    assert '"said": "0 xxx' not in told
+
+
+def test_a_proxy_that_was_not_briefed_reads_the_question_with_the_words() -> None:
+    rules = [always("HUMAN", {"answer": {"verdict": "revise", "text": ""}})]
+    asked = stage("always", rules, memory(), brief_human=False)
+    asked.run().answer(None, "hm").until(lambda s: s.started("intent-lead") == 2)
+    (told,) = asked.told("proxy")
+    assert told.startswith("[HUMAN] hm\n\n[BRIEFING] Above this line stand the human's words, which came without")
+    assert "If you read approve or withdraw, the human is asked to confirm it." in told
+    assert 'The question that the human was asked, quoted:\n"right?"\n' in told
+    assert "This is the gate of INTENT" in told
+    (kept,) = asked.decisions.kept.values() if asked.decisions else ()
+    assert (kept.verdict, kept.said, kept.before, kept.after, kept.agreed) == ("", "hm", None, None, False)
+
+
+def test_what_it_reads_in_words_is_no_prediction_and_no_verdict_of_the_humans() -> None:
+    guess = {"text": "which?", "would": "approve", "confidence": 0.9}
+    rules = [on("QUESTION", {"ask_human": guess}), always("HUMAN", {"answer": {"verdict": "withdraw", "text": ""}})]
+    decisions = memory()
+    asked = stage("always", rules, decisions).run().answer(None, "forget it").run()
+    asked.answer("revise", "no, not that").until(lambda s: s.started("intent-lead") == 2)
+    kept = sorted(decisions.kept.values(), key=lambda one: one.time)
+    assert [(one.verdict, one.said, one.after and one.after.verdict) for one in kept] == [
+        ("", "forget it", "approve"),
+        ("revise", "no, not that", None),
+    ]
+
+
 def test_at_the_work_gate_it_is_told_what_to_hold_the_work_against() -> None:
     done = stage(["never", "never", "when_unsure"], decisions=memory()).run()
     told = done.told("proxy")[-1]
@@ -272,7 +330,7 @@ def test_what_the_asker_says_in_the_proxys_name_stands_under_its_own() -> None:
 def test_a_decision_is_kept_with_all_that_led_to_it() -> None:
     decisions = memory()
     view = {"text": "Is it?", "would": "revise", "confidence": 0.7, "reason": "no tests"}
-    rules = [*PASSES_ON, always("QUESTION", PREDICTS, {"ask_human": view})]
+    rules = [always("QUESTION", PREDICTS, {"ask_human": view})]
     stage("always", rules, decisions).run().answer("revise", "where are the tests?").run()
     first = next(iter(decisions.kept.values()))
     assert first == Decided(
@@ -437,7 +495,7 @@ def test_a_withdrawal_consumes_what_was_asked(policy: str) -> None:
 
 
 def test_a_withdrawal_rides_on_the_answer() -> None:
-    rules = [*PASSES_ON, always("QUESTION", {"ask_human": "look"})]
+    rules = [always("QUESTION", {"ask_human": "look"})]
     lead = [*INTENT[:1], on(r"^\[WITHDRAW\]\n", outcome("WITHDRAW"))]
     asked = stage("when_unsure", rules, memory(), intent=lead).run().answer("withdraw", "not worth it").run()
     assert asked.told("intent-lead")[1] == "[WITHDRAW]\nnot worth it"

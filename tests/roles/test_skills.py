@@ -106,7 +106,7 @@ def made(state: State) -> list[str]:
         texts.recovered("", ["Send"]).strip(),
         texts.withdrawn("why"),
         *(texts.intervene("text", authoritative=authority) for authority in (True, False)),
-        *(texts.answer(ruling, "text") for ruling in rulings),
+        *(texts.answer(ruling, "text", "q", "human", heard=True) for ruling in rulings),
     ]
 
 

@@ -291,6 +291,4 @@ def newborn(step: Step) -> list[Born]:
         return [Born(letter.agent, letter.thread, step.at[1], (letter.message,))]
     asked = step.asks()
     straight = _straight(step) if asked else set()
-    return [
-        Born(PROXY, escalation_thread(q.id), step.at[1], () if q.id in straight else (q.message,)) for q in asked
-    ]
+    return [Born(PROXY, escalation_thread(q.id), step.at[1], () if q.id in straight else (q.message,)) for q in asked]

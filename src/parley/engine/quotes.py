@@ -80,7 +80,8 @@ class Questions:
         if given != (proxy.id, words, answer.ruling, answer.author, proxy.heard):
             wrong("messages", letter.number, "it gives another answer than its step, or other words than the human's")
         remarks = str(about.get("remarks", ""))
-        if letter.body != texts.answer(answer.ruling, words, proxy.id, answer.author, proxy.heard, remarks):
+        due = texts.answer(answer.ruling, words, proxy.id, answer.author, heard=proxy.heard, remarks=remarks)
+        if letter.body != due:
             wrong("messages", letter.number, "it does not say what was answered, and by whom")
 
     def _words(self, names: tuple[str, ...]) -> str:

@@ -231,7 +231,7 @@ def respond(
     name = live.write(
         (PROXY, thread),
         (proxy.agent, proxy.thread),
-        texts.answer(ruling, words, question, author, proxy.heard, remarks),
+        texts.answer(ruling, words, question, author, heard=proxy.heard, remarks=remarks),
         key=key,
         time=world.clock.now(),
         meta={
