@@ -115,12 +115,12 @@ def _proxy(rng: Random) -> list[Rule]:
     answers = {"answer": {"verdict": verdict, "text": "I know", "confidence": 0.9, "reason": "so it was before"}}
     asks = {"ask_human": {"text": "please look", "found": "this", "would": "approve", "confidence": 0.7}}
     first = rng.choice(([predicts, answers], [answers], [predicts, asks], [predicts, answers, asks], [predicts]))
-    passes_on = [
-        {"match": rf"^\[HUMAN {said}\]", "repeat": True, "do": [{"answer": {"verdict": said, "text": "as said"}}]}
-        for said in ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
-    ]
+    reads = {"text": rng.choice(("", "they mean it"))}
+    if read := rng.choice(("", "approve", "revise", "withdraw")):
+        reads["verdict"] = read
+    words = {"match": r"^\[HUMAN\]", "repeat": True, "do": [{"answer": reads}]}
     dies = [{"match": "QUESTION", "do": [predicts, {"crash": 9}]}] if rng.random() < 0.2 else []
-    return [*dies, {"match": r"\[QUESTION\]", "repeat": True, "do": first}, *passes_on]
+    return [*dies, {"match": r"\[QUESTION\]", "repeat": True, "do": first}, words]
 
 
 # ---- what must be true of it ---------------------------------------------------------------------

@@ -39,6 +39,7 @@ from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, 
 JOB = "sim"
 CRANKS = 4_000
 PATIENCE = 50_000.0  # virtual seconds
+ANSWERS = 150  # then the human withdraws: one who goes on sending a job back would keep a run from its end
 STALL_SECONDS = 8.0
 SEEN = ('{"AskHuman"', '{"Hold"', '{"Record"', '{"Surface"')  # how those molecules begin that the human looks at
 
@@ -85,6 +86,7 @@ class Simulation:
         self.fuses = list(self.scenario.crashes)
         self.processes = 0
         self.crashes = 0
+        self.answered = 0
         self.outside = MemoryStore(self.bus, "outside")
         self.turns: SimTurns | None = None
         self.engine = self.boot()
@@ -127,6 +129,7 @@ class Simulation:
             "fan_out": made.fan_out,
             "crash_budget": 3,
             "retry_budget": 2,
+            "brief_human": self.seed % 5 != 0,
             "time_limit_seconds": 30,
             "stall_seconds": STALL_SECONDS,
             "budget": budgets.budget(self.seed),
@@ -284,6 +287,9 @@ class Simulation:
         """Say something, once or twice."""
         rulings = self.scenario.rulings
         ruling = self.rng.choices(list(rulings), list(rulings.values()))[0]
+        self.answered += 1
+        if self.answered > ANSWERS:
+            ruling = "withdraw"
         text = self.rng.choice(("so be it", *self.scenario.says)) if self.scenario.says else "so be it"
         body = {"question": asked.id, "framing": asked.framing, "ruling": ruling or None, "text": text}
         if not self.put("answer", body, answer_key(asked)):

@@ -79,7 +79,7 @@ def stage(
     **play: Any,
 ) -> Stage:
     rules = [*ANSWERS] if proxy is None else list(proxy)
-    given = {"memory": {**MEMORY, **(settings or {})}, "brief_human": brief_human}
+    given: dict[str, Any] = {"memory": {**MEMORY, **(settings or {})}, "brief_human": brief_human}
     return Stage(book(proxy=rules, **play), policy, decisions, **given)
 
 
@@ -260,14 +260,15 @@ def test_what_the_human_said_in_this_job_is_bounded_and_the_newest_is_kept() -> 
 
 def test_a_proxy_that_was_not_briefed_reads_the_question_with_the_words() -> None:
     rules = [always("HUMAN", {"answer": {"verdict": "revise", "text": ""}})]
-    asked = stage("always", rules, memory(), brief_human=False)
+    decisions = memory()
+    asked = stage("always", rules, decisions, brief_human=False)
     asked.run().answer(None, "hm").until(lambda s: s.started("intent-lead") == 2)
     (told,) = asked.told("proxy")
     assert told.startswith("[HUMAN] hm\n\n[BRIEFING] Above this line stand the human's words, which came without")
     assert "If you read approve or withdraw, the human is asked to confirm it." in told
     assert 'The question that the human was asked, quoted:\n"right?"\n' in told
     assert "This is the gate of INTENT" in told
-    (kept,) = asked.decisions.kept.values() if asked.decisions else ()
+    (kept,) = decisions.kept.values()
     assert (kept.verdict, kept.said, kept.before, kept.after, kept.agreed) == ("", "hm", None, None, False)
 
 

@@ -156,6 +156,7 @@ class Engine:
         orchestration.all_again(live)
         recovery.keep_outcomes(live, self.world)
         remembering.again(live, self.world)
+        remembering.keep(live, self.world)  # before the next commit: a crash after it would find only that one
         for turn in loaded.turns:
             live.forget(turn)
         for run in recovery.orphans(live):
