@@ -17,7 +17,7 @@ from parley.core.rule import Answer, Reaction
 from parley.core.soup import Soup
 from parley.core.terms import AskHuman, Proxy, escalation_thread
 from parley.core.wire import decode
-from parley.engine import texts
+from parley.engine import riders, texts
 from parley.engine.chain import Sealed
 from parley.engine.evidence import meta_of, wrong
 from parley.ports import MessageRow, StepRow
@@ -81,7 +81,7 @@ class Questions:
             wrong("messages", letter.number, "it gives another answer than its step, or other words than the human's")
         remarks = str(about.get("remarks", ""))
         due = texts.answer(answer.ruling, words, proxy.id, answer.author, heard=proxy.heard, remarks=remarks)
-        if letter.body != due:
+        if riders.own_words(letter.body, about) != due:
             wrong("messages", letter.number, "it does not say what was answered, and by whom")
 
     def _words(self, names: tuple[str, ...]) -> str:

@@ -245,6 +245,7 @@ def respond(
             **({"heard": True} if proxy.heard else {}),  # the words are the human's
             **(more or {}),
         },
+        alone=ruling is Ruling.WITHDRAW,  # the marker and the reason, to the letter
     )
     made = answered(live, message(live, world, proxy.question.message), live.bodies[name]) if more else None
     if made is not None:

@@ -11,7 +11,7 @@ from parley.core.errors import Violated
 from parley.core.gates import BLOCKED, GATE
 from parley.core.invariants import check
 from parley.core.laws import judge
-from parley.core.rule import Firing, Passage, Reaction, RuleSet
+from parley.core.rule import Answer, Firing, Passage, Reaction, RuleSet
 from parley.core.rules import react
 from parley.core.soup import Soup
 from parley.core.states import Record, is_backtrack
@@ -22,6 +22,7 @@ from parley.core.terms import (
     Hold,
     Kind,
     Proxy,
+    Ruling,
     Run,
     Surface,
     brief,
@@ -302,13 +303,15 @@ class Replay:
                 f"[{row.rule}] is said to be by {row.who!r:.80}, and is by {authors[0]!r}",
             )
         for name, senders, to in letters:
-            self._deliver(row, undelivered.pop(name, None), name, senders, to)
+            self._deliver(row, undelivered.pop(name, None), name, senders, to, alone=_alone(firing))
         self.soup.react(reaction.consumed, reaction.produced)
         self.size += len(reaction.produced) - len(reaction.consumed)
         self.unseen += 1
         return reaction
 
-    def _deliver(self, step: StepRow, row: MessageRow | None, name: str, senders: tuple[Who, ...], to: Who) -> None:
+    def _deliver(
+        self, step: StepRow, row: MessageRow | None, name: str, senders: tuple[Who, ...], to: Who, *, alone: bool
+    ) -> None:
         if row is None:
             wrong("steps", step.number, f"it delivers {name}, which its transaction did not write, or did twice")
         if (row.sender, row.sender_thread) not in senders:
@@ -319,7 +322,7 @@ class Replay:
             )
         if (row.agent, row.thread) != to:
             wrong("messages", row.number, f"step {step.number} does not send it to {row.agent} on {row.thread}")
-        self._ride(row, to, alone=step.rule == "intervene")
+        self._ride(row, to, alone=alone)
         if step.rule == "open":
             self.request = row.body
 
@@ -543,6 +546,12 @@ def _threads(told: Any) -> str:
     if not isinstance(told, list):
         return repr(told)[:80]
     return ", ".join(str(one.get("thread")) if isinstance(one, dict) else "?" for one in told) or "none"
+
+
+def _alone(firing: Firing) -> bool:
+    """Whether what a firing delivers takes no merges along: an interrupt's message, and a withdrawal's marker."""
+    withdraws = isinstance(firing.choice, Answer) and firing.choice.ruling is Ruling.WITHDRAW
+    return firing.rule == "intervene" or (firing.rule == "respond" and withdraws)
 
 
 def _retry_slot(question: str) -> str:
