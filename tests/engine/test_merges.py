@@ -105,3 +105,11 @@ def test_what_waits_is_forgotten_with_the_state() -> None:
     assert stage.state == "DONE"
     assert not stage.live.riders
     assert not [where for where in stage.outside.load("j1").molecules if where.startswith("riders ")]
+
+
+def test_the_marker_of_a_withdrawal_goes_alone() -> None:
+    ruling = {"match": "WORK_SUMMARY", "verdict": "withdraw", "text": "not worth it"}
+    gone = on(r"^\[WITHDRAW\]", outcome("WITHDRAW"))
+    execute = [BEGIN, on("coded", say("waiting")), on("tested", close("c"), close("t"), *ENDS), gone]
+    stage = Stage(book(execute=execute, human=[ruling, *YES], coder=CODER, tester=TESTER)).run()
+    assert (stage.state, in_execute(stage)[-1]) == ("WITHDRAWN", "[WITHDRAW]\nnot worth it")
