@@ -121,7 +121,7 @@ def delivered(desk: Desk, job: str, asked: Done, done: Done) -> None:
     """What was said at the end."""
     assert f"{job} DONE: approved by the human" in done.out
     assert re.search(r"till\.py +\+2 -2\n  4 files, 20 lines added, 2 removed", done.out), done.out
-    assert re.search(r"3\d turns; tokens [\d,]+ in, [\d,]+ out; \d+\.\d\d USD", done.out), done.out
+    assert re.search(r"2\d turns; tokens [\d,]+ in, [\d,]+ out; \d+\.\d\d USD", done.out), done.out
     assert "what was assumed\n  - No coins.\n" in done.out
     assert f"look at it: parley diff {job}\ntake it home: parley merge {job}\n" in done.out
     for said in (asked.out, asked.err, done.out, done.err):
@@ -155,6 +155,9 @@ def told_of(desk: Desk, job: str, api: MessagesAPI) -> None:
     assert till.DISCOUNT[0] in conflict
     assert till.TAX[0] in conflict
     assert not any(text.startswith(("[PENDING]", "[VIOLATION]", "[FAILED]")) for text in texts)
+    fired = [(step.rule, step.who) for step in desk.steps()]
+    # each question brings the proxy one turn, and the one answer in words without a verdict another
+    assert (fired.count(("wake", "proxy")), fired.count(("escalate", "proxy"))) == (8, 7)
     verdicts = desk.left("boundary")
     assert len(verdicts) == shown["cost"]["turns"]
     assert all(verdict["ok"] and verdict["held"] == verdict["tried"] for verdict in verdicts)
