@@ -321,6 +321,10 @@ class SimFiles:
         """The last lines."""
         return self.disk.streams.get((job, stream), [])[-200:]
 
+    def last_write(self, job: str) -> float:
+        """Nothing here has a time."""
+        return 0.0
+
     def write_outcome(self, job: str, name: str, text: str) -> None:
         """Keep an outcome record."""
         self.write_state(job, f"outcomes/{name}", text)

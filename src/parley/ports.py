@@ -596,6 +596,9 @@ class Files(Protocol):
     def tail(self, job: str, stream: str) -> list[str]:
         """The last lines of a stream; none if there is no such stream."""
 
+    def last_write(self, job: str) -> float:
+        """When something of the job was last written, or its last owner left it; 0: never."""
+
     def write_outcome(self, job: str, name: str, text: str) -> None:
         """Keep an outcome record."""
 

@@ -8,6 +8,7 @@ import resource
 import shutil
 import sqlite3
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -417,12 +418,17 @@ def test_an_interrupt_is_quiet_and_says_how_to_go_on(home: Home) -> None:
     ) as process:
         job = wait_for(lambda: (home.folder / ".parley" / "bus.db").exists() and home.jobs())[0]["id"]
         wait_for(lambda: home.run("tree", job, "--json").document["threads"][-1]["state"] == "running")
+        before = time.time()
         process.send_signal(2)
         out, err = process.communicate(timeout=20)
 
     assert process.returncode == 130
     assert err == f"parley: interrupted; go on with: parley resume {job}\n"
     assert "Traceback" not in out
+    shown = home.run("show", job, "--json").document
+    assert shown["created"] + shown["seconds"] >= before - 0.1
+    assert home.run("show", job, "--json").document["seconds"] == shown["seconds"]  # it does not go on
+    assert " so far" in home.run("show", job).out
 
 
 def test_a_reader_that_goes_away_is_no_error(home: Home) -> None:

@@ -218,6 +218,32 @@ def test_gc_lists_and_frees_what_is_merged_and_keeps_what_is_not(user: Home) -> 
     assert git(user.folder, "fsck", "--no-dangling") == ""
 
 
+WITHDRAWN = r"""
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      do: [{write: {path: half.txt, text: "half\n"}}, {ask: {text: "go on?"}}]
+"""
+
+
+def test_gc_and_merge_agree_on_a_job_that_was_withdrawn(home: Home) -> None:
+    did, idle = home.start(WITHDRAWN), home.start("agents: {intent-lead: [{match: x, do: []}]}")
+    for job in (did, idle):
+        home.run("withdraw", job)
+    kept, freed = home.job_file(did, "work"), home.job_file(idle, "work")
+
+    assert "it was withdrawn; see what there is with `parley diff" in home.fails("merge", did)
+    said = home.here("gc", "--older", "0s").out
+
+    assert f"{did} stays" in said
+    assert f"look at it with `parley diff {did}`, or delete it with --unmerged" in said
+    assert "parley merge" not in said
+    assert "+half" in home.run("diff", did).out
+    assert (kept.is_dir(), freed.is_dir()) == (True, False)
+    home.here("gc", did, "--older", "0s", "--unmerged")
+    assert not kept.exists()
+
+
 def test_what_gc_has_freed_is_offered_to_nobody(user: Home) -> None:
     job = job_of(user)
     assert user.here("gc", "--older", "0s", "--unmerged").code == 0

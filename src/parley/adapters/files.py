@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 TAIL_BYTES = 1 << 18
@@ -59,6 +60,15 @@ class JobFiles:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
             return file.read().decode("utf-8", "replace").splitlines()
+
+    def last_write(self, job: str) -> float:
+        """When something of the job was last written, or its last owner left it; 0: never."""
+        moments = [0.0]
+        with suppress(OSError):
+            moments.append((self._jobs.parent / "locks" / f"{job}.lock").stat().st_mtime)
+        with suppress(OSError), os.scandir(self.home(job)) as entries:
+            moments += [entry.stat(follow_symlinks=False).st_mtime for entry in entries if entry.is_file()]
+        return max(moments)
 
     def write_outcome(self, job: str, name: str, text: str) -> None:
         """Keep an outcome record."""

@@ -12,7 +12,7 @@ import socket
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from parley.ports import Owned
@@ -53,6 +53,8 @@ class Locks:
         """Unlock the job, if it is locked here."""
         descriptor = self.held.pop(job, None)
         if descriptor is not None:
+            with suppress(OSError):
+                os.utime(descriptor)  # when its owner left the job, for people
             os.close(descriptor)
 
     def is_taken(self, job: str) -> bool:

@@ -110,7 +110,8 @@ class Playing:
         order = turn.order
         fault = Ended(order.job, order.turn, order.epoch)
         home = Path(order.home)
-        home.mkdir(parents=True, exist_ok=True)
+        home.parent.mkdir(exist_ok=True)  # and nothing above: a job's folder that was deleted is not made anew
+        home.mkdir(exist_ok=True)
         self._boundary.hand_over(home)
         cage = Cage(
             order.site,

@@ -131,6 +131,18 @@ class Asked:
         }
 
 
+def lasted(present: Present, files: Files, now: float) -> float:
+    """How many seconds a job has lasted: to its end, to this moment, or to when its last owner left it."""
+    row, last = present.row, present.loaded.transaction
+    if row.state in TERMINAL:
+        end = row.updated
+    elif present.owned:
+        end = now
+    else:
+        end = max(row.updated, last.time if last else 0.0, files.last_write(present.job))
+    return max(0.0, end - row.created)
+
+
 class Present:
     """A job as its current molecules have it."""
 

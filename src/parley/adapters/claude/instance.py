@@ -408,7 +408,9 @@ class Instance:
 
     def _prepare(self, order: Order) -> None:
         """Give the agent what is its own: others have written there since its last turn."""
-        Path(order.home).mkdir(parents=True, exist_ok=True)
+        home = Path(order.home)
+        home.parent.mkdir(exist_ok=True)  # and nothing above: a job's folder that was deleted is not made anew
+        home.mkdir(exist_ok=True)
         for folder in (order.home, order.site.workspace):
             self._means.boundary.hand_over(folder)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,7 +21,8 @@ class Room:
     """The folder, held open: whatever is done to its name, this is where things are put. An OSError if it can't be."""
 
     def __init__(self, home: str) -> None:
-        os.makedirs(home, mode=0o700, exist_ok=True)  # noqa: PTH103 - beside the calls below, in their words
+        Path(home).parent.mkdir(exist_ok=True)  # and nothing above: a job's folder that was deleted is not made anew
+        Path(home).mkdir(mode=0o700, exist_ok=True)
         above = os.open(home, _OPEN)
         try:
             self.descriptor = _enter(above)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parley.adapters.worktrees import delivery, homecoming
-from parley.adapters.worktrees.history import REPOSITORY, History
+from parley.adapters.worktrees.history import REPOSITORY, START, History
 from parley.ports import WorkspaceError
 
 FOLDERS = ("work", "trees", "gitdirs", "sealed", "marks", "aside")
+LEFT = ("left", "lost", "retired")  # refs with what workspaces held that are gone
 DRAFT_SECONDS = 86400  # a draft that is older was left by a crash
 
 
@@ -27,11 +28,14 @@ class Waste:
     kept: str = ""  # why it stays; empty: it may go
 
 
-def find_waste(history: History, root: Path, job: str, *, unmerged: bool) -> list[Waste]:
-    """What a finished job has left. `unmerged`: also the only copy of work that was never merged."""
+def find_waste(history: History, root: Path, job: str, *, unmerged: bool, merges: bool = True) -> list[Waste]:
+    """What a finished job has left. `unmerged`: also the only copy of work that was never merged.
+
+    `merges`: whether `parley merge` would take its result. Of a job that was withdrawn or has failed it takes nothing.
+    """
     if not history.exists:
         return [_waste(history, job, name) for name in FOLDERS if (history.folder / name).exists()]
-    why = "" if unmerged else _only_copy(history, root)
+    why = "" if unmerged else _only_copy(history, root, job) if merges else _left_over(history, job)
     names = [name for name in (*FOLDERS, REPOSITORY) if (history.folder / name).exists()]
     return [_waste(history, job, name, why) for name in names]
 
@@ -42,14 +46,25 @@ def _waste(history: History, job: str, name: str, kept: str = "") -> Waste:
     return Waste(job, path, size_of(path), what.get(name, "its repository and records of worktrees"), kept)
 
 
-def _only_copy(history: History, root: Path) -> str:
+def _left_over(history: History, job: str) -> str:
+    """Why what a job holds that is not done is not to be deleted; empty if it has changed nothing."""
+    start = history.tree(history.ref(START))
+    kept = [commit for kind in LEFT for commit in history.refs(f"refs/parley/{kind}").values()]
+    if not delivery.changes(history) and all(
+        history.without_own(history.tree(commit), start) == start for commit in dict.fromkeys(kept)
+    ):
+        return ""
+    return f"the only copy of what it did lies here; look at it with `parley diff {job}`, or delete it with --unmerged"
+
+
+def _only_copy(history: History, root: Path, job: str) -> str:
     """Why what a job holds is not to be deleted; empty if the user has it."""
     try:
         if homecoming.is_home(history, root):
             return ""
     except WorkspaceError as error:
         return str(error)
-    return "its result is not merged"
+    return f"its result is not merged; take it with `parley merge {job}`, or delete it with --unmerged"
 
 
 def find_drafts(home: Path, now: float) -> list[Waste]:

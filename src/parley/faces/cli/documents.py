@@ -16,7 +16,7 @@ from parley.engine.attention import exits_of
 from parley.engine.budgets import remedies, standing, total
 from parley.engine.exits import situations
 from parley.engine.holds import waits
-from parley.engine.projections import Past, Present, Thread, past, tree, with_progress
+from parley.engine.projections import Past, Present, Thread, lasted, past, tree, with_progress
 from parley.engine.signs import alarms, stalls
 from parley.faces.cli.bus import ShownStore, bus
 from parley.faces.cli.delivered import delivered
@@ -51,13 +51,13 @@ def listed(store: Store, row: JobRow, files: JobFiles) -> dict[str, Any]:
     ended = sum(turn.status == "ended" for turn in store.turns(row.job))
     spent = total(present.loaded.spent)
     return {
-        **_head(store, present),
+        **_head(store, present, files),
         "threads": [with_progress(present, thread, files).document() for thread in present.threads()],
         "cost": {"turns": ended, "tokens": spent.tokens, "cost_usd": spent.micros / 1e6},
     }
 
 
-def _head(store: Store, present: Present) -> dict[str, Any]:
+def _head(store: Store, present: Present, files: JobFiles) -> dict[str, Any]:
     row, owned = present.row, present.owned
     return {
         "id": row.job,
@@ -76,7 +76,7 @@ def _head(store: Store, present: Present) -> dict[str, Any]:
         "decider": row.decider,
         "created": row.created,
         "updated": row.updated,
-        "seconds": round(row.updated - row.created, 3),
+        "seconds": round(lasted(present, files, time.time()), 3),
     }
 
 
@@ -93,7 +93,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
     transaction = present.loaded.transaction
     settings: dict[str, Any] = json.loads(present.row.settings)
     return {
-        **_head(store, present),
+        **_head(store, present, files),
         "threads": [thread.document() for _, thread in everyone(present, behind, files)],
         "model": next(iter(ran_by(behind)), "") or settings.get("model") or settings.get("usual_model") or None,
         "models": behind.models,

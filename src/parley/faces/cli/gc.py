@@ -31,7 +31,9 @@ def run(words: argparse.Namespace) -> int:
         found: list[Waste] = []
         for row in rows:
             if row.state in TERMINAL and not store.owner_lives(row.job) and now - row.updated >= age:
-                found += find_waste(trees.history(row.job), place.root, row.job, unmerged=words.unmerged)
+                found += find_waste(
+                    trees.history(row.job), place.root, row.job, unmerged=words.unmerged, merges=row.state == "DONE"
+                )
         found += find_drafts(place.home, now)
         going = [waste for waste in found if not waste.kept]
         if words.job is None:
@@ -66,7 +68,7 @@ def _tell(words: argparse.Namespace, going: list[Waste], kept: list[Waste]) -> N
     stays = {waste.job: waste for waste in kept}
     for job, waste in stays.items():
         size = shown(sum(other.size for other in kept if other.job == job))
-        print(f"{job} stays, {size}: {waste.kept}; merge it, or add --unmerged to give it up")
+        print(f"{job} stays, {size}: {waste.kept}")
 
 
 def shown(size: float) -> str:

@@ -79,8 +79,9 @@ def _print_job(document: dict[str, Any]) -> None:
     print(f"{document['id']}  {document['state']}  {document['status']}")
     print(f"  request    {one_line(document['request'], 200)}")
     print(f"  phase      {document['phase']}, visit {document['visit']}, backtracks {document['backtracks']}")
-    took = lasting(document["seconds"])
-    print(f"  started    {clock(document['created'])} by {document['decider']}, took {took}")
+    lasted = lasting(document["seconds"])
+    took = f"took {lasted}" if document["state"] in FINISHED else f"{lasted} so far"
+    print(f"  started    {clock(document['created'])} by {document['decider']}, {took}")
     cost = cost_words(document["cost"])
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
     print(f"  agent      {agent_words(document)}")

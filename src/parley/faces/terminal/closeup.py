@@ -11,7 +11,7 @@ from parley.core.terms import thread_kind
 from parley.engine.attention import BUDGET, STALL, UNATTENDED, Need, needs
 from parley.engine.budgets import PARALLEL, standing
 from parley.engine.chronicle import Follower, concerns
-from parley.engine.projections import TERMINAL, Asked, Present, Thread, tree, with_progress
+from parley.engine.projections import TERMINAL, Asked, Present, Thread, lasted, tree, with_progress
 from parley.engine.records import WORDLESS, lacks_words
 from parley.faces.terminal.errands import ERRANDS, settle
 from parley.faces.terminal.overview import ENDS, end_words
@@ -151,7 +151,7 @@ class Closeup:
             request=row.request,
             record=record,
             status=self._status(ended=ended),
-            elapsed=(row.updated if ended else now) - row.created,
+            elapsed=lasted(present, self._files, now),
             turns=self._turns,
             now=now,
             threads=self._threads,
