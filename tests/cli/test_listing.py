@@ -19,6 +19,7 @@ SHOWN = LISTED | {
 THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "waits", "mail", "workspace"}
 QUESTION = {
     "id", "job", "state", "kind", "artifact", "asker", "thread", "workspace", "time", "text", "body", "backtracks",
+    "stat", "diff",
 }  # fmt: skip
 
 

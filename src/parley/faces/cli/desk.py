@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import select
 import sys
 import time
 from pathlib import Path
@@ -52,12 +53,16 @@ def can_ask() -> bool:
 
 
 def ask(question: str) -> str:
-    """A line of the user's; empty where they just press Enter, or end the input."""
-    try:
-        return input(question).strip()
-    except EOFError:
+    """A line of the user's; empty where they just press Enter, or end the input.
+
+    Not by `input`: a Ctrl-C that comes while that prints its question is heard only after the next line.
+    """
+    print(question, end="", flush=True)
+    select.select([sys.stdin], [], [])
+    said = sys.stdin.readline()
+    if not said:
         print()
-        return ""
+    return said.strip()
 
 
 def agrees(question: str, *, default: bool = False) -> bool:
