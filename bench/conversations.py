@@ -13,7 +13,7 @@ import argparse
 import json
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,16 @@ class NoWorkspace:
     def reclaim(self, job: str) -> None:
         """Nothing is ever locked."""
 
-    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
+    def prepare(
+        self,
+        job: str,
+        name: str,
+        parent: str,
+        sealed: Iterable[str] = (),
+        *,
+        reader: bool = False,
+        children: Sequence[str] | None = None,
+    ) -> Site:
         """Nowhere."""
         return Site("/")
 
@@ -141,6 +150,10 @@ class NoWorkspace:
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """No artifacts."""
         return ""
+
+    def changed(self, job: str, name: str) -> tuple[str, ...]:
+        """No files."""
+        return ()
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """No conflicts."""

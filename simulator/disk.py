@@ -113,7 +113,16 @@ class SimWorkspace:
     def reclaim(self, job: str) -> None:
         """Nothing is ever locked."""
 
-    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
+    def prepare(
+        self,
+        job: str,
+        name: str,
+        parent: str,
+        sealed: Iterable[str] = (),
+        *,
+        reader: bool = False,
+        children: Sequence[str] | None = None,
+    ) -> Site:
         """Make a workspace ready."""
         seed = dict(self.disk.tips.get((job, parent), {})) if name.startswith("dispatch:") else {}
 
@@ -277,6 +286,11 @@ class SimWorkspace:
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """How an artifact begins."""
         return self.disk.work.get((job, name), {}).get(artifact, "")[:length]
+
+    def changed(self, job: str, name: str) -> tuple[str, ...]:
+        """What its commits have changed since it began."""
+        tip, base = self.disk.tips.get((job, name), {}), self.disk.trees.get(f"{job}|{name}", {})
+        return tuple(sorted(path for path in {*tip, *base} if tip.get(path) != base.get(path) and not _own(path, None)))
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """The paths that still have both sides in them."""

@@ -509,6 +509,9 @@ class OverQuota(WorkspaceError):
     """The job's files have outgrown what they may take of the disk."""
 
 
+CHILDREN = ".parley/children"  # in a dispatcher's workspace: the last commits of those that it dispatched
+
+
 class Workspace(Protocol):
     """Where agents work, and what the engine needs to know of it. Nothing in it is trusted.
 
@@ -518,11 +521,21 @@ class Workspace(Protocol):
     def reclaim(self, job: str) -> None:
         """Free what an owner that died may have left locked."""
 
-    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
+    def prepare(
+        self,
+        job: str,
+        name: str,
+        parent: str,
+        sealed: Iterable[str] = (),
+        *,
+        reader: bool = False,
+        children: Sequence[str] | None = None,
+    ) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
 
         Any workspace can be the parent. For a reader, who looks on while somebody may be at work there, nothing that
-        is there is changed.
+        is there is changed. `children` are the workspaces whose last commits are shown, read-only, in CHILDREN; None
+        for an agent that dispatches no one.
         """
 
     def clear_outcome(self, job: str, name: str) -> None:
@@ -573,6 +586,9 @@ class Workspace(Protocol):
 
     def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
         """The first characters of an artifact that is there as an ordinary file; empty where there is none."""
+
+    def changed(self, job: str, name: str) -> tuple[str, ...]:
+        """The paths that a workspace's commits have changed since it began, the protocol's own files left out."""
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """The paths that a merge left in conflict and nobody has settled yet."""

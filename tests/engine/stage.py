@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -475,6 +476,10 @@ class Stage:
     def body(self, name: str) -> str:
         return self.outside.message(JOB, int(name[1:])).body
 
+    def reports(self, to: str, sender: str) -> list[str]:
+        """What an agent reported to another, each without its first line, which is the protocol's."""
+        return [words_of(body) for body in self.bodies(to, sender)]
+
     def told(self, agent: str) -> list[str]:
         """What an agent was given to read, turn by turn."""
         return [order.message for order in self.orders if order.agent == agent]
@@ -560,6 +565,11 @@ class Stage:
 
 
 ENDED = {"Run", "Idle", "Mailbox", "Send", "AskQuestion", "Proxy", "AskHuman", "Surface", "Interrupt", "Terminate"}
+
+
+def words_of(report: str) -> str:
+    """An agent's own words in a report; any other message as it is."""
+    return re.sub(r"\A\[REPORT\] [^\n]*\n", "", report)
 
 
 def deliveries(steps: Sequence[StepRow]) -> dict[str, int]:

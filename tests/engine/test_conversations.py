@@ -65,7 +65,7 @@ def test_a_close_in_the_same_turn_frees_a_slot() -> None:
 
 def test_a_close_in_an_earlier_turn_frees_a_slot() -> None:
     sends = [send("writer", "look", "w"), send("researcher", "look"), send("researcher", "look")]
-    more = [on("^seen$", close("w"), send("writer", "look"))]
+    more = [on("\nseen$", close("w"), send("writer", "look"))]
     stage = opening(*sends, writer=[always("look", say("seen"))], more=more).until(lambda s: s.started("writer") == 2)
     assert stage.refusals == []
 
@@ -77,7 +77,7 @@ def test_a_continuation_needs_no_slot() -> None:
 
 
 def test_a_question_takes_no_slot() -> None:
-    more = [on("^seen$", send("researcher", "look"), send("researcher", "look too"))]
+    more = [on("\nseen$", send("researcher", "look"), send("researcher", "look too"))]
     stage = opening(send("writer", "look"), ask("which?"), writer=[on("look", say("seen"))], more=more)
     stage.until(lambda s: s.started("researcher") == 2)
     assert stage.refusals == []
@@ -86,7 +86,7 @@ def test_a_question_takes_no_slot() -> None:
 
 
 def test_the_cap_counts_again_after_a_restart() -> None:
-    more = [on("^seen$", send("researcher", "look"))]
+    more = [on("\nseen$", send("researcher", "look"))]
     sends = [send("writer", "look"), send("researcher", "look"), send("researcher", "look")]
     stage = said(opening(*sends, writer=[on("look", sleep(2), say("seen"))], more=more))
     stage.kill()
@@ -234,7 +234,7 @@ def test_a_late_or_doubled_result_matches_nothing() -> None:
     stage.end(stage.order("writer")).crank()
     stage.end(stage.order("intent-lead"), "late").crank()
     assert len(stage.steps()) == before
-    assert stage.bodies(to="intent-lead", sender="writer") == ["seen"]
+    assert stage.reports("intent-lead", "writer") == ["seen"]
 
 
 def test_a_result_of_an_earlier_epoch_matches_nothing() -> None:

@@ -24,6 +24,7 @@ from tests.engine.stage import (
     send,
     sleep,
     tell,
+    words_of,
     write,
 )
 
@@ -38,7 +39,7 @@ def test_a_lost_turn_is_tried_again_with_the_same_message() -> None:
     stage = Stage(book(intent=[DISPATCH, on("seen", *ASSERT)], writer=[on("look", say("seen"))]))
     stage.lose("writer", 2).run()
     assert stage.told("writer") == ["look"] * 3
-    assert stage.told("intent-lead") == ["[INTENT] do it", "seen"]
+    assert [words_of(text) for text in stage.told("intent-lead")] == ["[INTENT] do it", "seen"]
     assert (stage.fired("recover"), stage.fired("give-up"), stage.fired("strike")) == (2, 0, 0)
 
 
@@ -62,7 +63,7 @@ def test_a_worker_that_dies_once_by_its_playbook_goes_on_by_its_next_rule(proces
         stage.adopt()
     stage.run()
     assert stage.started("writer") == 2 + process_dies
-    assert stage.bodies(to="intent-lead", sender="writer") == ["seen"]
+    assert stage.reports("intent-lead", "writer") == ["seen"]
     assert stage.fired("give-up") == 0
 
 

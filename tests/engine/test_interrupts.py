@@ -23,6 +23,7 @@ from tests.engine.stage import (
     say,
     send,
     sleep,
+    words_of,
     write,
 )
 
@@ -52,7 +53,7 @@ def test_an_intervention_goes_before_mail_that_came_earlier() -> None:
     stage.intervene("first", HERE).run()
     assert (stage.fired("send"), stage.started(LEAD)) == (1, 1)
     stage.resume().run()
-    assert stage.told(LEAD)[1:] == ["[INTERVENE advisory] first", "written"]
+    assert [words_of(text) for text in stage.told(LEAD)[1:]] == ["[INTERVENE advisory] first", "written"]
 
 
 def test_an_idle_instance_is_woken_at_once() -> None:
@@ -87,7 +88,7 @@ def test_a_worker_can_be_redirected() -> None:
     stage = Stage(book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("done", *ASSERT)], writer=writer))
     stage.sleeping("writer")
     stage.intervene("otherwise", stage.thread("writer"), now=True).run()
-    assert stage.told(LEAD)[1] == "done otherwise"
+    assert words_of(stage.told(LEAD)[1]) == "done otherwise"
 
 
 def test_an_intervention_on_the_jobs_thread_reaches_the_current_lead() -> None:
@@ -192,7 +193,7 @@ def test_after_a_workers_crash_it_is_the_interrupt_that_comes_back() -> None:
     stage.sleeping("writer").lose("writer", 2)
     stage.intervene("otherwise", stage.thread("writer"), now=True).run()
     assert stage.told("writer") == ["look", *["[INTERVENE advisory] otherwise"] * 3]
-    assert stage.told(LEAD)[1] == "done otherwise"
+    assert words_of(stage.told(LEAD)[1]) == "done otherwise"
 
 
 @pytest.mark.parametrize("thread", ["", HERE])

@@ -131,16 +131,16 @@ def test_nothing_is_pending_while_a_child_works_or_a_question_is_open() -> None:
 
 
 def test_a_dispatched_turn_that_ends_silently_reports_its_final_text_to_its_dispatcher() -> None:
-    intent = [on(r"^\[INTENT\]", send("writer", "look")), on("^seen$", *INTENT[0]["do"])]
+    intent = [on(r"^\[INTENT\]", send("writer", "look")), on("\nseen$", *INTENT[0]["do"])]
     stage = Stage(book(intent=intent, writer=[on("look", say("seen"))])).run()
-    assert stage.told("intent-lead") == ["[INTENT] do it", "seen"]
-    assert stage.bodies(to="intent-lead", sender="writer") == ["seen"]
+    assert stage.told("intent-lead") == ["[INTENT] do it", "[REPORT] writer on dispatch:n2 (changed: no file)\nseen"]
+    assert stage.reports("intent-lead", "writer") == ["seen"]
 
 
 def test_a_turn_that_spoke_to_its_dispatcher_does_not_report_again() -> None:
-    intent = [on(r"^\[INTENT\]", send("writer", "look")), on("^told$", *INTENT[0]["do"])]
+    intent = [on(r"^\[INTENT\]", send("writer", "look")), on("\ntold$", *INTENT[0]["do"])]
     stage = Stage(book(intent=intent, writer=[on("look", tell("dispatcher", "told"), say("seen"))])).run()
-    assert stage.bodies(to="intent-lead", sender="writer") == ["told"]
+    assert stage.reports("intent-lead", "writer") == ["told"]
 
 
 def squad_play(*last: dict[str, object]) -> dict[str, object]:
@@ -152,13 +152,13 @@ def squad_play(*last: dict[str, object]) -> dict[str, object]:
 def test_a_turn_does_not_report_while_its_own_children_work() -> None:
     stage = Stage(squad_play()).run()
     assert stage.state == "DONE"
-    assert stage.bodies(to="project-lead", sender="squad") == ["ready"]
+    assert stage.reports("project-lead", "squad") == ["ready"]
 
 
 def test_a_turn_that_only_closes_conversations_reports_too() -> None:
     stage = Stage(squad_play(close("h"))).run()
     assert stage.state == "DONE"
-    assert stage.bodies(to="project-lead", sender="squad") == ["ready"]
+    assert stage.reports("project-lead", "squad") == ["ready"]
 
 
 # ---- records ---------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from tests.engine.stage import (
     send,
     sleep,
     tell,
+    words_of,
     write,
 )
 
@@ -90,7 +91,7 @@ def test_it_goes_through_its_own_gates_to_done_and_reports() -> None:
     assert [order.state for order in stage.orders if order.agent == "squad"] == [
         "PLAN", "PLAN", "PLAN", "EXECUTE", "EXECUTE",
     ]  # fmt: skip
-    assert stage.told("project-lead")[3] == "ready"
+    assert words_of(stage.told("project-lead")[3]) == "ready"
     assert stage.files()["s.txt"] == "s"
     assert stage.files()["PLAN.md"] == "the plan"  # its artifacts are its own
 
@@ -234,7 +235,7 @@ def test_a_subteam_that_has_ended_can_be_spoken_to_and_reports() -> None:
     execute = [on("almost", tell("s", "one more thing")), on("even that", close("s"), *EXECUTE[0]["do"])]
     stage = Stage(play(squad, *execute)).run()
     assert stage.state == "DONE"
-    assert stage.told("project-lead")[3:5] == ["almost", "even that"]
+    assert [words_of(text) for text in stage.told("project-lead")[3:5]] == ["almost", "even that"]
     assert stage.subteams[0].state == "DONE"
 
 

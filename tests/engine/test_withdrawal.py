@@ -21,6 +21,7 @@ from tests.engine.stage import (
     say,
     send,
     sleep,
+    words_of,
     write,
 )
 
@@ -173,7 +174,7 @@ def test_a_pause_holds_wakes_and_nothing_else() -> None:
     assert stage.started(LEAD) == 1  # but nobody was woken
     assert stage.fired("pending") == 0
     stage.resume().run()
-    assert stage.told(LEAD)[1] == "seen"
+    assert words_of(stage.told(LEAD)[1]) == "seen"
     assert (stage.live.held, stage.live.asking) == (0, 1)
 
 

@@ -41,6 +41,7 @@ from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message, pose
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.riders import Rider
+from parley.engine.roster import CODE
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Ended, Kept, Outcome, WorkspaceError
@@ -164,6 +165,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         tree = kept.tree
         inside = contents(live, world, surface.workspace, tree) if record else {}
         unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
+        made = world.workspace.changed(live.job, surface.workspace) if _reports(live, turn) else ()
     except WorkspaceError as trouble:  # too large, or damaged by what ran in it: that turn does not count
         live.finish(turn.turn, "lost")
         lose(live, world, turn, str(trouble), {**confined(turn, event), **spending.left_by(turn)})
@@ -181,7 +183,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     if unsettled and any(merge.conflicts for _, _, merge in merges):
         outcome = None  # it could not know of what its own turn's end has brought: it is told, and not blamed
     payloads = [
-        payload_message(payload, _written(live, turn, payload, number, now, left))
+        payload_message(payload, _written(live, turn, payload, number, now, left, made))
         if isinstance(payload, Deliver)
         else payload
         for number, payload in enumerate(turn.payloads)
@@ -190,7 +192,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     silent = len(closed) == len(payloads) and not questions and outcome is None
     if silent and not in_flight(live.soup, turn.thread, closed):
         brought = " ".join(texts.merged(*merge) for merge in merges) if thread_kind(turn.thread) == "dispatch" else ""
-        reply = _reply(live, turn, texts.fit(event.text or brought), now, left)
+        reply = _reply(live, turn, texts.fit(event.text or brought), now, left, made)
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
     if tree:
@@ -339,18 +341,38 @@ def _what(live: LiveJob, world: World, turn: Turn, record: Record, asked: Questi
     return what
 
 
-def _written(live: LiveJob, turn: Turn, payload: Deliver, number: int, time: float, left: dict[str, Any] | None) -> str:
+def _reports(live: LiveJob, turn: Turn) -> bool:
+    """Whether an agent, and no code of the engine's, reads what the turn reports."""
+    parent = live.soup.parent(turn.thread)
+    above = live.soup.get(Surface, parent) if parent else None
+    return above is not None and above.agent not in CODE
+
+
+def _written(
+    live: LiveJob,
+    turn: Turn,
+    payload: Deliver,
+    number: int,
+    time: float,
+    left: dict[str, Any] | None,
+    made: Sequence[str],
+) -> str:
+    text, up = turn.texts[payload.message], payload.thread == live.soup.parent(turn.thread)
+    if payload.agent not in CODE:
+        text = texts.report(turn.agent, turn.thread, made, text) if up else texts.passed_down(turn.agent, text)
     return live.write(
         (turn.agent, turn.thread),
         (payload.agent, payload.thread),
-        turn.texts[payload.message],
+        text,
         key=f"{turn.turn}/{number}",
         time=time,
-        meta=left if payload.thread == live.soup.parent(turn.thread) else None,
+        meta=left if up else None,
     )
 
 
-def _reply(live: LiveJob, turn: Turn, text: str, time: float, left: dict[str, Any] | None) -> list[Deliver]:
+def _reply(
+    live: LiveJob, turn: Turn, text: str, time: float, left: dict[str, Any] | None, made: Sequence[str]
+) -> list[Deliver]:
     """A turn that said nothing to anyone, with nothing of its own in flight, reports to its dispatcher."""
     parent = live.soup.parent(turn.thread)
     above = live.soup.get(Surface, parent) if parent else None
@@ -359,7 +381,7 @@ def _reply(live: LiveJob, turn: Turn, text: str, time: float, left: dict[str, An
     name = live.write(
         (turn.agent, turn.thread),
         (above.agent, above.thread),
-        text,
+        text if above.agent in CODE else texts.report(turn.agent, turn.thread, made, text),
         key=f"{turn.turn}/reply",
         time=time,
         meta=left,

@@ -24,6 +24,7 @@ from parley.core.terms import (
     Mailbox,
     Run,
     Surface,
+    thread_kind,
 )
 from parley.engine import (
     designs,
@@ -80,6 +81,14 @@ def collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
+
+
+def _shown_to(live: LiveJob, surface: Surface) -> list[str] | None:
+    """The workspaces of those whom an instance has dispatched; None for one that has no team."""
+    if not surface.team:
+        return None
+    found = (live.soup.get(Surface, child) for child in live.soup.children(surface.thread))
+    return [child.workspace for child in found if child is not None and thread_kind(child.thread) == "dispatch"]
 
 
 def _begun_as(live: LiveJob, turn: Turn, above: Surface | None) -> str:
@@ -487,7 +496,12 @@ class Engine:
         above = live.soup.get(Surface, parent) if parent else None
         reader = turn.agent == PROXY
         site = self.world.workspace.prepare(
-            live.job, surface.workspace, _begun_as(live, turn, above), SEALED.get(record.state, ()), reader=reader
+            live.job,
+            surface.workspace,
+            _begun_as(live, turn, above),
+            SEALED.get(record.state, ()),
+            reader=reader,
+            children=_shown_to(live, surface),
         )
         if reader:
             site = replace(site, writable=False)

@@ -183,7 +183,9 @@ class Orchestrator(CodeAgent):
             self.rest()
             return
         if passage.action is Action.APPROVED_WORK:
-            self.send([self.letter(above.agent, above.thread, text or passage.reason)])
+            made = self.world.workspace.changed(self.live.job, self.live.soup.need(Surface, record.thread).workspace)
+            said = texts.report(record.actor, record.thread, made, text or passage.reason)
+            self.send([self.letter(above.agent, above.thread, said)])
             return
         body = f"[FAILED] {record.team_id} on {record.thread} says {passage.action}: {passage.reason}"
         self.send([self.letter(above.agent, above.thread, body)])

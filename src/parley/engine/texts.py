@@ -10,7 +10,7 @@ from typing import Any
 from parley.core.states import PHASES, Record, State, skill_outcomes
 from parley.core.terms import HUMAN, Kind, Policy, Question, Ruling
 from parley.engine.settling import MORE, place_of, settling
-from parley.ports import Conflict, Merge
+from parley.ports import CHILDREN, Conflict, Merge
 from parley.wording import count
 from parley.workflow.persona import SKILL as PERSONA
 from parley.workflow.persona import calls_for
@@ -136,6 +136,19 @@ def _sides(conflict: Conflict, agent: str) -> str:
     ours = "(deleted)" if conflict.ours is None else conflict.ours
     theirs = "(deleted)" if conflict.theirs is None else conflict.theirs
     return f"\n--- {conflict.path}, yours\n{ours}\n--- {conflict.path}, of {agent}\n{theirs}"
+
+
+def report(agent: str, thread: str, changed: Sequence[str], text: str) -> str:
+    """A report as its dispatcher reads it: the first line is the protocol's, all below it are the agent's words."""
+    name = thread.partition(":")[2]
+    where = f"; its tree: {CHILDREN}/{name}, in git: children/{name}" if changed else ""
+    said = text.strip() or "(it said nothing)"
+    return f"[REPORT] {agent} on {thread} (changed: {_listed(changed) or 'no file'}{where})\n{said}"
+
+
+def passed_down(sender: str, text: str) -> str:
+    """A dispatcher's words as its worker reads them: a mark in front of them would seem to be the protocol's."""
+    return f"[MESSAGE] {sender}:\n{text}" if text.lstrip().startswith("[") else text
 
 
 def did_not_count(trouble: str) -> str:

@@ -100,6 +100,7 @@ class Boundary:
         cage = self._connected(cage)
         if self.settings.accept == "none":
             places.copy(Bind(str(cage.home), HOME), self._given, os.geteuid())
+            places.link(cage.site.workspace, cage.site.binds)
             return self._plain(cage)
         cage = replace(cage, binds=(*cage.binds, *self._given))
         self._check_exemptions()

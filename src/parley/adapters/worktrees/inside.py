@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from parley.adapters.git import RAW_ATTRIBUTES
@@ -35,17 +35,28 @@ class Inside:
         self._turns = place / f"{name}.turns"
         self._hand_over = hand_over
 
-    def binds(self, folder: Path, tip: str, marks: Marks, aside: Callable[[Path], object]) -> list[Bind]:
-        """Bring it up to date with the workspace's last commit; what the agent is to see of it."""
-        self._pack(tip, marks)
+    def binds(
+        self,
+        folder: Path,
+        tip: str,
+        marks: Marks,
+        aside: Callable[[Path], object],
+        children: Mapping[str, str] | None = None,
+    ) -> list[Bind]:
+        """Bring it up to date with the workspace's last commit; what the agent is to see of it.
+
+        `children` are commits of its workers by name: it can read them as `children/NAME`.
+        """
+        below = children or {}
+        self._pack(tip, below, marks)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         if not self._file.is_file():
             self._file.write_text(f"gitdir: {GIT}\n", encoding="utf-8")
         try:
-            self._refresh(tip, marks)
+            self._refresh(tip, below, marks)
         except OSError:  # the agent has made something else of it
             aside(self._own)
-            self._refresh(tip, marks)
+            self._refresh(tip, below, marks)
         if self._hand_over is not None:
             for path in (self._own, self._file.parent):  # git obeys no repository that is somebody else's
                 self._hand_over(path)
@@ -58,24 +69,25 @@ class Inside:
         base = self._history.beginning.base
         return self._history.folder.parent.parent / "bases" / base / "objects" if base else None
 
-    def _pack(self, tip: str, marks: Marks) -> None:
-        """Let the agent read what its workspace has committed: this, and nothing of another's."""
+    def _pack(self, tip: str, children: Mapping[str, str], marks: Marks) -> None:
+        """Let the agent read what its workspace and its workers have committed: this, and nothing of another's."""
         folder = self._turns / "objects" / "pack"
-        if marks.packed == tip and folder.is_dir():
-            return
-        known = marks.packed if folder.is_dir() else ""
-        if known and sum(path.suffix == ".pack" for path in folder.iterdir()) >= PACKS:
+        wanted = [tip, *children.values()]
+        if folder.is_dir() and sum(path.suffix == ".pack" for path in folder.iterdir()) >= PACKS:
             shutil.rmtree(self._turns)
-            known = ""
+        known = [marks.packed, *marks.shown.values()] if folder.is_dir() else []
+        new = [name for name in wanted if name not in known]
+        if not new:
+            return
         folder.mkdir(parents=True, exist_ok=True)
-        without = [name for name in (self._history.beginning.base, known) if name]
-        wanted = "".join(f"{line}\n" for line in (tip, *(f"^{name}" for name in without)))
+        without = [name for name in dict.fromkeys((self._history.beginning.base, *known)) if name]
+        lines = "".join(f"{line}\n" for line in (*new, *(f"^{name}" for name in without)))
         words = ("pack-objects", "--quiet", "--revs", "--window=0", str(folder / "pack"))
-        self._history.git(*words, stdin=wanted.encode())
-        marks.packed = tip
+        self._history.git(*words, stdin=lines.encode())
+        marks.packed, marks.shown = tip, dict(children)
         marks.write()
 
-    def _refresh(self, tip: str, marks: Marks) -> None:
+    def _refresh(self, tip: str, children: Mapping[str, str], marks: Marks) -> None:
         """Write the agent's repository anew, all but what the agent has put there besides."""
         self._own.mkdir(parents=True, exist_ok=True)
         history, branch = self._history, self._history.branch(self._slug)
@@ -99,11 +111,30 @@ class Inside:
             _put(root, "info/attributes", RAW_ATTRIBUTES.encode())
             _put(root, "objects/info/alternates", alternates.encode())
             _put(root, f"refs/heads/{branch}", f"{tip}\n".encode())
+            _clear(root, "refs/children", keep=children.keys())
+            for name, commit in children.items():
+                _put(root, f"refs/children/{name}", f"{commit}\n".encode())
             _put(root, "index", history.index(self._slug).read_bytes())
             if shallow.is_file():
                 _put(root, "shallow", shallow.read_bytes())
         finally:
             os.close(root)
+
+
+def _clear(root: int, path: str, keep: Collection[str]) -> None:
+    """Remove the files of a folder below one that an agent can write to, all but some."""
+    held = [os.dup(root)]
+    try:
+        for part in path.split("/"):
+            held.append(os.open(part, _FOLDER, dir_fd=held[-1]))
+        for name in os.listdir(held[-1]):  # noqa: PTH208 - an open folder
+            if name not in keep:
+                os.unlink(name, dir_fd=held[-1])
+    except FileNotFoundError:
+        pass
+    finally:
+        for handle in held:
+            os.close(handle)
 
 
 def _put(root: int, path: str, data: bytes) -> None:

@@ -32,6 +32,7 @@ class Marks:
     conflicts: dict[str, str] = field(default_factory=dict)  # path -> signs that it is open: any of them tells
     trees: dict[str, dict[str, str]] = field(default_factory=dict)  # tree -> its conflicts, where it has some
     packed: str = ""  # the last commit that agents can read inside
+    shown: dict[str, str] = field(default_factory=dict)  # the same of each worker whose commits can be read
 
     def write(self) -> None:
         """Keep them, whole or not at all."""
@@ -78,7 +79,7 @@ def read_marks(path: Path) -> Marks:
         data = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
     except FileNotFoundError:
         return Marks(path)
-    return Marks(path, data["hidden"], data["conflicts"], data["trees"], data["packed"])
+    return Marks(path, data["hidden"], data["conflicts"], data["trees"], data["packed"], data.get("shown", {}))
 
 
 def signs_in(text: str) -> list[str]:

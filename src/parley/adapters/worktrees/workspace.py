@@ -11,13 +11,14 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
 from parley.adapters.worktrees import artifacts as artifact_files
+from parley.adapters.worktrees import children as shown_children
 from parley.adapters.worktrees import delivery, papers, shown
 from parley.adapters.worktrees.copying import bring, check_copies
 from parley.adapters.worktrees.excludes import excludes
@@ -124,10 +125,20 @@ class Worktrees:
 
     # ---- making --------------------------------------------------------------------------------
 
-    def prepare(self, job: str, name: str, parent: str, sealed: Iterable[str] = (), *, reader: bool = False) -> Site:
+    def prepare(
+        self,
+        job: str,
+        name: str,
+        parent: str,
+        sealed: Iterable[str] = (),
+        *,
+        reader: bool = False,
+        children: Sequence[str] | None = None,
+    ) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
 
-        For a reader, who looks on while somebody may be at work there, nothing that is there is changed.
+        For a reader, who looks on while somebody may be at work there, nothing that is there is changed. `children`
+        are the workspaces whose last commits are shown in it, read-only; None for an agent that dispatches no one.
         """
         here = self.tree(job, name)
         if not here.history.exists:
@@ -141,7 +152,8 @@ class Worktrees:
         elif not here.folder.is_dir():
             here.check_out(here.tip)
             self._bring(here, marks)
-        return Site(str(here.folder), binds=tuple(here.binds(here.tip, marks)))
+        below = None if children is None else [self.tree(job, child) for child in children]
+        return Site(str(here.folder), binds=tuple(here.binds(here.tip, marks, below)))
 
     def _begin(self, history: History, job: str) -> None:
         check_copies(self.settings.copy)
@@ -290,6 +302,7 @@ class Worktrees:
         history.set_ref(f"refs/parley/retired/{job}/{here.name}", kept)
         if not here.slug:
             return
+        shown_children.forget(history, here.name)
         gone = here.aside(here.folder)
         self._quota(here).forget(here.name)
         if not left:  # all of it is under the ref: it may go, in its own time
@@ -345,6 +358,10 @@ class Worktrees:
             marks.remember(tree, taker.folder)
         commits = (giver.tip, commit)
         return Merge(found.paths, (*found.conflicts, *conflicts), told(left), commits, told(found.kept_out))
+
+    def changed(self, job: str, name: str) -> tuple[str, ...]:
+        """The paths that a workspace's commits have changed since it began, the protocol's own files left out."""
+        return self.tree(job, name).made()
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """The paths that a merge left in conflict and nobody has settled yet."""

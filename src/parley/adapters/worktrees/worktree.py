@@ -7,14 +7,15 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from parley.adapters.git import LONG_SECONDS, Contents, GitError
+from parley.adapters.worktrees.children import show
 from parley.adapters.worktrees.fence import outside
 from parley.adapters.worktrees.ground import Ground
-from parley.adapters.worktrees.history import GITLINK, Entries, History
+from parley.adapters.worktrees.history import GITLINK, OWN, SEED, Entries, History
 from parley.adapters.worktrees.inside import Inside
 from parley.adapters.worktrees.marks import Marks, read_marks
 from parley.adapters.worktrees.scan import (
@@ -29,7 +30,7 @@ from parley.adapters.worktrees.scan import (
     opened,
     survey,
 )
-from parley.ports import Bind, OverQuota, Scope, WorkspaceError
+from parley.ports import CHILDREN, Bind, OverQuota, Scope, WorkspaceError
 
 SEALED = "it is approved, and was put back as it was"
 PUT_BACK = "it was put back as it was, and what was there is kept under {ref}"
@@ -122,11 +123,40 @@ class Worktree:
         path.rename(place)
         return place
 
-    def binds(self, tip: str, marks: Marks) -> list[Bind]:
-        """What an agent is to see over the folder: a repository of its own, and sealed files as they were approved."""
+    def binds(self, tip: str, marks: Marks, children: Sequence[Worktree] | None = None) -> list[Bind]:
+        """What an agent is to see over the folder: a repository of its own, and sealed files as they were approved.
+
+        With `children` also the last commits of those workspaces: as folders, and as refs of that repository.
+        """
         self.shut()
         inside = Inside(self.history, self.slug, self.name, self._hand_over)
-        return [*inside.binds(self.folder, tip, marks, self.aside), *self.seal(tip)]
+        tips = {child.name: child.tip for child in children or () if child.made()}
+        binds = [*inside.binds(self.folder, tip, marks, self.aside, tips), *self.seal(tip)]
+        if children is not None:
+            self._clear_way()
+            folder = show(self.history, self.name, tips, self.folder, marks)
+            binds.append(Bind(str(folder), str(self.folder / CHILDREN)))
+        return binds
+
+    def _clear_way(self) -> None:
+        """Move aside what the agent has made of the folder that the children's trees are shown in."""
+        for path in (Path(CHILDREN).parent, Path(CHILDREN)):
+            place = self.folder / path
+            open_up(self.folder, str(path.parent))
+            if place.is_symlink():
+                place.unlink()
+            elif os.path.lexists(place) and not place.is_dir():
+                self.aside(place)
+
+    def made(self) -> tuple[str, ...]:
+        """The paths that its commits have changed since it began, the protocol's own files left out."""
+        history, tip = self.history, self.tip
+        seed = history.ref(f"{SEED}/{self.name}") if tip else ""
+        if not seed or seed == tip:
+            return ()
+        words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", seed, tip)
+        paths = os.fsdecode(history.git(*words)).split("\0")
+        return tuple(path for path in paths if path and path.split("/")[0] not in OWN)
 
     def reader_binds(self, sealed: Iterable[str]) -> list[Bind]:
         """The same for somebody who only looks on, beside whoever works there: a repository apart from the agent's."""
