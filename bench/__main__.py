@@ -242,7 +242,9 @@ def sections(found: Results) -> list[Section]:
         Section("A job of three levels", ["", "measured"], _facts(found.job)),
         Section("An agent behind the boundary", ["", "measured"], _facts(found.spawn), CAGE),
         Section(
-            "The first request of a doer, in bytes", ["", "all", "beyond the user's content", "tools"], _asked(found)
+            "The first request of a doer and of a lead, in bytes",
+            ["", "all", "beyond the user's content", "tools"],
+            _asked(found),
         ),
         requests.section(found.requests),
         Section("What the proxy remembers", ["", "measured"], _facts(found.memory), MEMORY),
@@ -251,7 +253,7 @@ def sections(found: Results) -> list[Section]:
 
 
 def _asked(found: Results) -> list[list[Any]]:
-    names = {"doer": "a coder of Parley's", "plain": "Claude Code by itself"}
+    names = {"doer": "a coder of Parley's", "lead": "its lead in EXECUTE", "plain": "Claude Code by itself"}
     return [
         [text, found.request[name]["bytes"], found.request[name]["beyond"], found.request[name]["tools"]]
         for name, text in names.items()

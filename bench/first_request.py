@@ -1,4 +1,4 @@
-"""What the first request of a doer holds, beside plain Claude Code's on the same repository and message.
+"""What the first requests of a doer and of a lead hold, beside plain Claude Code's on the same repository and message.
 
 Both talk to a scripted API on loopback: no key is needed. The first request is what every later one of the
 conversation repeats, so its size is paid for again and again.
@@ -16,21 +16,22 @@ from typing import Any
 
 from parley.adapters.boundary import Boundary
 from parley.adapters.claude import claude_runner, find_program
-from parley.adapters.roles import shipped, system_prompt, to_json
+from parley.adapters.roles import shipped, to_json
 from parley.config import ClaudeSettings
+from parley.engine.roster import TOOLS, offered, roles
+from parley.faces.cli.runners import composed
 from parley.ports import Ended, Order, Site, TurnEvent
 from tests.apis.messages import MessagesAPI, Request, Script
 
 MESSAGE = "Give `greet` in hello.py a parameter for the name, and test it.\n"
 NOTES = "# Notes\nPython 3.11, no dependencies. Run the tests with `python -m unittest`.\n"
 FILES = {"CLAUDE.md": NOTES, "hello.py": 'def greet() -> str:\n    return "hello"\n'}
-PROTOCOL = ("Send", "CloseConversation", "AskQuestion")
-SECONDS = 60.0
+SECONDS, LIMIT_SECONDS = 60.0, 1800.0
 
 
-def measure(name: str = "coder") -> dict[str, Any]:
-    """The bytes of both first requests: all of them, and those beyond the user's own content."""
-    role = to_json(shipped()[name])
+def measure(doer: str = "coder", lead: str = "project-lead", skill: str = "execute") -> dict[str, Any]:
+    """The bytes of the first requests: all of them, and those beyond the user's own content."""
+    known = {role["name"]: role for role in roles({name: to_json(role) for name, role in shipped().items()}, {})}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         repository = root / "repository"
@@ -38,20 +39,21 @@ def measure(name: str = "coder") -> dict[str, Any]:
         for file, text in FILES.items():
             (repository / file).write_text(text, encoding="utf-8")
         subprocess.run(["git", "init", "-q", str(repository)], check=True)
-        ours = _figures(_doer(root, repository, role))
+        ours = _figures(_instance(root, repository, known[doer], ""))
+        leads = _figures(_instance(root, repository, known[lead], skill))
         plain = _figures(_plain(root, repository))
-    return {"doer": ours, "plain": plain, "ratio": round(plain["bytes"] / ours["bytes"], 1)}
+    return {"doer": ours, "lead": leads, "plain": plain, "ratio": round(plain["bytes"] / ours["bytes"], 1)}
 
 
-def _doer(root: Path, repository: Path, role: Mapping[str, Any]) -> Request:
-    home = root / "home"
+def _instance(root: Path, repository: Path, role: Mapping[str, Any], skill: str) -> Request:
+    home = root / str(role["name"])
     events: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
     boundary = Boundary()
     with MessagesAPI(Script({})) as api:
         environment = {"PATH": "", "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": api.url}
-        runner = claude_runner(ClaudeSettings(), boundary, environment, prompt=system_prompt)
+        runner = claude_runner(ClaudeSettings(), boundary, environment, prompt=lambda order: composed(boundary, order))
         try:
-            runner.start(_order(repository, home, role), events.put)
+            runner.start(_order(repository, home, role, skill), events.put)
             while not isinstance(event := events.get(timeout=2 * SECONDS), Ended):
                 pass
         finally:
@@ -62,7 +64,7 @@ def _doer(root: Path, repository: Path, role: Mapping[str, Any]) -> Request:
         return api.requests[0]
 
 
-def _order(repository: Path, home: Path, role: Mapping[str, Any]) -> Order:
+def _order(repository: Path, home: Path, role: Mapping[str, Any], skill: str) -> Order:
     return Order(
         turn="t1",
         job="bench",
@@ -78,10 +80,11 @@ def _order(repository: Path, home: Path, role: Mapping[str, Any]) -> Order:
         home=str(home),
         handle="",
         may_ask=False,
-        time_limit_seconds=SECONDS,
-        tools=PROTOCOL,
+        time_limit_seconds=LIMIT_SECONDS,
+        tools=offered(TOOLS, role["team"]),
         runner="claude",
         role=json.dumps({**role, "notes": NOTES}),
+        skill=skill,
     )
 
 

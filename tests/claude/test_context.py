@@ -1,17 +1,24 @@
 """What a turn costs, how full the context is, and what is done about it."""
 
 import json
+from functools import partial
+from typing import Any
 
 import pytest
 
-from parley.adapters.roles import shipped, system_prompt, to_json
-from tests.apis.messages import Turn, Usage
+from parley.adapters.boundary import Boundary
+from parley.adapters.roles import shipped, to_json
+from parley.core.anatomy import SKILLS
+from parley.core.states import LIVE, PHASES, State
+from parley.engine.roster import TOOLS, offered, roles
+from parley.faces.cli.runners import composed
+from parley.ports import Ended
+from tests.apis.messages import Request, Turn, Usage
 from tests.apis.script import Say, Use
 from tests.claude.conftest import Perform
-from tests.claude.stage import TOOLS
+from tests.claude.stage import Stage
 
-NO_DOERS = ("proxy", "workflow-architect")
-LIMIT = 12_000  # bytes of a doer's first request, beyond the user's own content
+DOER, LEAD = 9_000, 14_000  # bytes of a first request, the message included
 WINDOW = 1_000_000
 MODEL = "claude-opus-5-5"
 
@@ -80,26 +87,65 @@ def test_a_context_that_fills_up_is_warned_of_then_summed_up_at_the_turn_boundar
     assert stage.api.prompts()[-1] == "fifth"
 
 
-@pytest.mark.parametrize("model, name", [("", "coder"), ("sonnet", "reviewer")])
-def test_a_doer_s_first_request_is_small(perform: Perform, model: str, name: str) -> None:
-    stage = perform(Turn("hello", [Say("done")]), model=model, prompt=system_prompt)
-    notes, message = "Tabs, never spaces.\n" * 100, "hello, please write a file\n" * 20
-    role = to_json(shipped()[name]) | {"notes": notes}
+# ---- the first request -----------------------------------------------------------------------------
 
-    ended = stage.play(message, agent=name, role=json.dumps(role))
+ROLES = {entry["name"]: entry for entry in roles({name: to_json(role) for name, role in shipped().items()}, {})}
+MESSAGE = "Give `greet` in hello.py a parameter for the name."
 
-    assert ended.fault == ""
-    (request,) = stage.api.requests
-    assert request.system.count(role["prompt"]) == 1
-    assert len(request.body) - len(json.dumps(notes)) - len(json.dumps(message)) <= LIMIT
-    longest = max(
-        len(system_prompt(to_json(one))) for one in shipped().values() if not one.team and one.name not in NO_DOERS
+
+def instance(stage: Stage, name: str, skill: str = "", message: str = MESSAGE, **more: Any) -> Request:
+    """The first request of another instance of a role, as a job starts it."""
+    order = stage.order(
+        message,
+        agent=name,
+        role=json.dumps(ROLES[name]),
+        tools=offered(TOOLS, ROLES[name]["team"]),
+        skill=skill,
+        time_limit_seconds=1800.0,
+        handle="",
+        home=str(stage.another_home()),
+        thread=f"dispatch:d{stage.count}",
+        **more,
     )
-    assert (
-        len(request.body) - len(system_prompt(role)) + longest - len(json.dumps(notes)) - len(json.dumps(message))
-        <= LIMIT
-    )
-    assert {tool.removeprefix("mcp__p__") for tool in request.tools} == {*role["tools"], *TOOLS}
+    stage.runner.start(order, stage.events.put)
+    while not isinstance(event := stage.next(), Ended):
+        pass
+    assert event.fault == ""
+    return stage.api.requests[-1]
+
+
+@pytest.fixture
+def team(perform: Perform, boundary: Boundary) -> Stage:
+    """Instances that say nothing, each told what a job tells it."""
+    return perform(Turn("never", []), prompt=partial(composed, boundary))
+
+
+@pytest.mark.parametrize("name", ["coder", "tester", "researcher", "reviewer", "writer"])
+def test_a_doers_first_request_is_small(team: Stage, name: str) -> None:
+    request = instance(team, name)
+
+    assert len(request.body) <= DOER
+    assert request.system.count(ROLES[name]["prompt"]) == 1
+    assert {tool for tool in request.tools if tool.startswith("mcp")} == {"mcp__p__AskQuestion"}
     assert "run_in_background" not in request.body.decode()
-    assert stage.api.asides == []
-    assert stage.api.refused == []
+    assert team.api.asides == []
+    assert team.api.refused == []
+
+
+@pytest.mark.parametrize("state", LIVE)
+def test_a_leads_first_request_is_small(team: Stage, state: State) -> None:
+    request = instance(team, PHASES[state].lead, SKILLS[state], f"[{state}] {MESSAGE}")
+
+    assert len(request.body) <= LEAD
+    assert [tool for tool in request.tools if tool.startswith("mcp")] == [f"mcp__p__{tool}" for tool in sorted(TOOLS)]
+    assert "# The lead engineer" not in request.system
+    assert "[DESIGN" not in request.system
+    assert "[WORKFLOW" not in request.system
+
+
+def test_two_instances_of_a_role_share_all_that_stands_before_their_messages(team: Stage) -> None:
+    one, other = instance(team, "coder", message="Part one"), instance(team, "coder", message="Part two")
+
+    for part in ("tools", "system"):  # in this order they are the prefix that the provider caches
+        assert json.dumps(one.document[part]) == json.dumps(other.document[part])
+    assert one.document["system"][0]["text"].startswith("You are a Claude agent")

@@ -17,7 +17,6 @@ from parley.adapters.roles import (
     dress,
     gather,
     parse,
-    shared_text,
     shipped,
     skill_text,
     system_prompt,
@@ -26,12 +25,11 @@ from parley.adapters.roles import (
 from parley.core.anatomy import SKILLS
 from parley.core.states import PHASES
 from parley.core.terms import PROXY
-from parley.engine.roster import TOOLS, charter_of, roles, time_limit
+from parley.engine.roster import BUS, CODE, TOOLS, charter_of, offered, roles, time_limit
 from parley.workflow.terms import EXECUTOR, GROUP
 
 DOERS = ("coder", "tester", "researcher", "writer", "reviewer")
-PROMPT_BYTES = 900
-SHARED_BYTES = 800
+PATH = "/usr/bin:/bin"
 
 
 def write(root: Path, name: str, text: str) -> Path:
@@ -62,21 +60,68 @@ def test_the_leads_a_team_and_the_proxy_ship() -> None:
         assert set(("Answer", "AskHuman", "Predict") if name == PROXY else TOOLS) <= set(role.tools)
 
 
-@pytest.mark.parametrize("name", DOERS)
-def test_a_doers_prompt_leaves_room_in_its_first_request(name: str) -> None:
-    assert len(shipped()[name].prompt.encode()) <= PROMPT_BYTES
-    assert len(shared_text().encode()) <= SHARED_BYTES
-    assert len(system_prompt(to_json(shipped()[name])).encode()) <= PROMPT_BYTES + SHARED_BYTES + 2
+# ---- what an instance is told ----------------------------------------------------------------------
+
+
+def told(name: str, skill: str = "", tools: tuple[str, ...] | None = None) -> str:
+    """The system prompt of an instance, as a job has it."""
+    entry = {entry["name"]: entry for entry in roles({n: to_json(r) for n, r in shipped().items()}, {})}[name]
+    given = offered(BUS.get(name, TOOLS), entry["team"]) if tools is None else tools
+    return system_prompt(entry, skill, given, path=PATH, seconds=1800)
+
+
+LEADS = [(phase.lead, SKILLS[state]) for state, phase in PHASES.items()]
+CASES = [
+    *((name, "", offered(BUS.get(name, TOOLS), role.team)) for name, role in shipped().items() if name not in CODE),
+    *((lead, skill, TOOLS) for lead, skill in LEADS),
+    *((name, "", ("Note", "Status")) for name in (*DOERS, "solution-architect")),
+    *((name, "", ("Note", "Verdict")) for name in DOERS),
+]
+KNOWN = {*TOOLS, "Note", "Status", "Verdict", "Resolve", "Answer", "AskHuman", "Predict"}
+
+
+@pytest.mark.parametrize("name, skill, tools", CASES)
+def test_a_prompt_names_no_tool_that_the_instance_has_not(name: str, skill: str, tools: tuple[str, ...]) -> None:
+    if name == PROXY:
+        tools = ("Answer", "AskHuman", "Predict")
+    text = told(name, skill, tools)
+
+    named = {tool for tool in KNOWN if re.search(rf"`{tool}\b|\b{tool}`", text)}
+    assert named <= set(tools), named - set(tools)
+    assert ("reading that fits INTENT.md" in text) == ("AskQuestion" in tools and not skill)
+    assert ("orchestration_agent_contract.md" in text) == ("Note" in tools)
+
+
+def test_the_environment_is_said_once_and_in_every_prompt() -> None:
+    for name, skill, tools in CASES:
+        text = told(name, skill, tools)
+        assert text.count("No network.") == 1
+        assert text.count("30 minutes a turn") == 1
+        assert text.count("200,000 tokens of context") == 1
+        assert re.search(r"Installed: [^.]*Python \d[\d.]*", text)
+        assert "Builds and caches stay in your folder or /tmp" in text
+
+
+def test_without_a_team_no_conversation_is_offered() -> None:
+    assert offered(TOOLS, ()) == ("AskQuestion",)
+    assert offered(TOOLS, ("coder",)) == TOOLS
+    assert offered((*TOOLS, "Resolve"), ()) == (*TOOLS, "Resolve")
 
 
 def test_a_leads_prompt_names_its_skill_and_lists_its_team() -> None:
-    entries = {entry["name"]: entry for entry in roles({n: to_json(r) for n, r in shipped().items()}, {})}
-    for state, phase in PHASES.items():
-        text = system_prompt(entries[phase.lead], SKILLS[state])
-        assert f"`{SKILLS[state]}`" in text
+    for lead, skill in LEADS:
+        text = told(lead, skill)
+        assert f"`{skill}`" in text
         assert f"- researcher: {shipped()['researcher'].description}" in text
-        assert text.endswith(skill_text(SKILLS[state]).strip()[-200:])
+        assert text.endswith(skill_text(skill).strip()[-200:])
         assert "---\nname:" not in text
+
+
+def test_a_skill_that_is_called_for_stands_before_the_states_own() -> None:
+    plain, called = told("project-lead", "planning"), told("project-lead", "planning persona-lead-engineer")
+
+    assert "# The lead engineer" not in plain
+    assert 0 < called.index("# The lead engineer") < called.index("# Planning")
 
 
 # ---- the user's own ------------------------------------------------------------------------------
@@ -283,7 +328,7 @@ def test_a_folder_holds_the_role_and_its_skills_and_can_only_be_read(tmp_path: P
     assert bytes_of(one) == bytes_of(two)
     assert set(bytes_of(one)) == {
         ".claude-plugin/plugin.json", "agents/project-lead.md", "skills/planning/SKILL.md", "skills/execute/SKILL.md",
-        "skills/persona-lead-engineer/SKILL.md",
+        "skills/persona-lead-engineer/SKILL.md", "skills/workflow-execution/SKILL.md",
     }  # fmt: skip
     assert json.loads((one / ".claude-plugin/plugin.json").read_text())["name"] == "parley"
     for path in (one, *one.rglob("*")):

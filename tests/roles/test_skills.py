@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.roles import skill_text
+from parley.adapters.roles import protocols, skill_text
 from parley.adapters.roles.dress import AT_HAND
-from parley.core.anatomy import EDGES, SKILLS, STEPS, marks
+from parley.core.anatomy import EDGES, SKILLS, STEPS, WORKFLOW, marks
 from parley.core.states import APPROVAL, BACKTRACK, LIVE, PHASES, Action, State, make_initial_state, skill_outcomes
 from parley.core.terms import Ruling
 from parley.engine import texts
 from parley.ports import Conflict, Merge
 
+RUNS = "workflow-execution"
 FOLDER = Path(texts.__file__).parents[1] / "skills"
 
 
@@ -29,6 +30,7 @@ def outcomes_in(text: str) -> set[str]:
 def test_each_state_has_its_skill_and_there_are_no_others() -> None:
     at_hand = {name for names in AT_HAND.values() for name in names}
     assert {path.name for path in FOLDER.iterdir()} == {*SKILLS.values(), *at_hand}
+    assert (protocols() / "workflow-planning.md").is_file()
     assert at_hand.isdisjoint(SKILLS.values())
     assert tuple(SKILLS) == LIVE
 
@@ -65,14 +67,24 @@ def test_a_skill_writes_the_outcomes_of_its_state_and_no_others(state: State) ->
     assert "`.parley/outcome.json`" in parts["The outcome record"]
 
 
+def in_table(text: str) -> list[str]:
+    """The marks in the first column of a table, each row of which says what to do."""
+    rows = re.findall(r"^\| (`\[[^\n]*) \| ([^|\n]+) \|$", text, re.MULTILINE)
+    assert all(meaning.strip() for _, meaning in rows)
+    return [mark for marked, _ in rows for mark in re.findall(r"`\[([^\]]+)\]`", marked)]
+
+
 @pytest.mark.parametrize("state", LIVE)
 def test_a_skill_knows_every_mark_that_its_lead_may_meet(state: State) -> None:
-    table = sections(state)["Marks"]
-    found = re.findall(r"^\| `\[([^\]]+)\]`", table, re.MULTILINE)
+    assert sorted(in_table(sections(state)["Marks"])) == sorted(marks(state))
 
-    assert sorted(found) == sorted(marks(state))
-    for row in re.findall(r"^\| `\[[^\n]*", table, re.MULTILINE):
-        assert all(cell.strip() for cell in row.strip("| ").split(" | "))
+
+def test_the_marks_of_a_workflow_are_told_with_the_workflow() -> None:
+    pages = {State.PLAN: (protocols() / "workflow-planning.md").read_text(), State.EXECUTE: skill_text(RUNS)}
+
+    for state, page in pages.items():
+        assert in_table(page) == list(WORKFLOW[state])
+        assert not any(mark.startswith(("DESIGN", "WORKFLOW")) for mark in marks(state))
 
 
 @pytest.mark.parametrize("state", LIVE)
@@ -100,6 +112,7 @@ def made(state: State) -> list[str]:
         texts.pending(record, ["coder on dispatch:a"]),
         texts.violation("why"),
         texts.failed("coder", "dispatch:a", "it died", 3),
+        texts.report("coder", "dispatch:a", ("a.py",), "done"),
         texts.dead_letter("coder", "dispatch:a", "text"),
         texts.merged("coder", "dispatch:a", Merge(("a.py",))),
         texts.merged("coder", "dispatch:a", Merge((), (Conflict("a.py", "one", None),))),

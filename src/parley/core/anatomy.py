@@ -39,6 +39,7 @@ EDGES: Mapping[tuple[str, str], str] = MappingProxyType(
 )
 
 _ALWAYS = (
+    "REPORT",
     "ANSWER",
     "ANSWER approve",
     "ANSWER revise",
@@ -55,17 +56,18 @@ _ALWAYS = (
 )
 
 
-_WORKFLOW: Mapping[State, tuple[str, ...]] = MappingProxyType(
+WORKFLOW: Mapping[State, tuple[str, ...]] = MappingProxyType(
     {
         State.INTENT: (),
         State.PLAN: ("DESIGN ready", "DESIGN gaps", "DESIGN failed", "DESIGN stalled"),
         State.EXECUTE: ("WORKFLOW", "WORKFLOW complete", "WORKFLOW refused", "WORKFLOW stopped"),
     }
 )
+"""The marks that a lead finds besides where its job has a workflow."""
 
 
 def marks(state: State) -> tuple[str, ...]:
     """The marks that a lead may find on its messages in a state."""
     outcomes = skill_outcomes(state)
     back = [f"ANSWER backtrack {target.lower()}" for target in LIVE if BACKTRACK.get(target) in outcomes]
-    return (str(state), *_ALWAYS, *back, *_WORKFLOW[state])
+    return (str(state), *_ALWAYS, *back)

@@ -12,7 +12,7 @@ from parley.core.conversation import enclosing
 from parley.core.errors import Refused
 from parley.core.rule import Opening, RuleSet
 from parley.core.rules import RULES
-from parley.core.states import LIVE, PHASES, Record
+from parley.core.states import LIVE, PHASES, Record, State
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
@@ -58,11 +58,13 @@ from parley.engine.records import quote
 from parley.engine.recovery import ANCHOR_EVERY
 from parley.engine.reduce import acknowledge, message, terminate
 from parley.engine.reports import owned, scope_of
-from parley.engine.roster import CODE, charter_of, time_limit
+from parley.engine.roster import CODE, charter_of, offered, time_limit
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent, Waiting
+from parley.workflow.persona import SKILL as PERSONA
 from parley.workflow.terms import EXECUTOR, GROUP
+from parley.workflow.terms import PLAN as WORKFLOW_PLAN
 
 LINES_BUFFERED = 4096
 LINES_A_STREAM = 16  # more where there are many streams, so that each is not opened for a line or two
@@ -518,7 +520,8 @@ class Engine:
         told = f"\n\n{told}" if reader and (told := briefing(live, self.world, turn)) else ""
         overran = live.overran.pop((turn.agent, turn.thread), "")
         text = texts.recovered(f"{row.body}{told}", discarded(live, turn.agent, turn.thread), overran)
-        calls = texts.called_for(record, row.body, live.row.request) if led is not None else ""
+        why = texts.called_for(record, live.row.request) if led is not None else ""
+        calls = texts.take_up(why) if why and row.body.startswith(f"[{record.state}]") else ""
         for remark in (live.remarks.pop((turn.agent, turn.thread), ""), brought, calls):
             text = f"{text}\n\n{remark}" if remark else text
         if not live.homes:
@@ -542,13 +545,23 @@ class Engine:
                 handle_of(live.kept, turn.agent, turn.thread),
                 may_ask(live.soup, turn.thread) if turn.agent == PROXY else False,
                 time_limit(live.settings, role),
-                live.tools(surface),
+                offered(live.tools(surface), surface.team),
                 live.rules_for(turn.agent),
                 role.get("runner") or live.row.agent,
                 live.role_text(turn.agent, turn.thread),
-                PHASES[record.state].skill if record.live and led else "",
+                self._skills(live, turn, record, why) if record.live and led else "",
             )
         )
+
+    def _skills(self, live: LiveJob, turn: Turn, record: Record, why: str) -> str:
+        """The skills that a lead follows: its state's, a lead engineer's where that is called for, a workflow's."""
+        names = [PHASES[record.state].skill, *([PERSONA] if why else ())]
+        workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
+        if record.state is State.EXECUTE and turn.design:
+            names.append("workflow-execution")
+        elif record.state is State.PLAN and (why or self.world.workspace.read(live.job, workspace, WORKFLOW_PLAN)):
+            names.append("workflow-planning")
+        return " ".join(names)
 
     def _refreshed(self, live: LiveJob, turn: Turn, above: Surface | None) -> str:
         """Bring a doer's earlier work, and what is merged by now, into its tree; what it is told of that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from parley.core.states import PHASES
@@ -12,6 +12,7 @@ from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, EXECUTOR, GROUP, I
 LEADS = tuple(dict.fromkeys(phase.lead for phase in PHASES.values()))
 CODE = frozenset((ORCHESTRATOR, EXECUTOR, GROUP))  # whose turns are the engine's own and take no time
 TOOLS = ("Send", "CloseConversation", "AskQuestion")
+TEAM_TOOLS = ("Send", "CloseConversation")
 BUS: Mapping[str, tuple[str, ...]] = {
     ARCHITECT: (*TOOLS, "Resolve"),
     DESIGN_VERIFIER: ("Verdict",),
@@ -20,6 +21,14 @@ BUS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(CODE, ()),
 }
 """The tools of the protocol that a role has, where they are not everybody's."""
+
+
+def offered(tools: tuple[str, ...], team: Collection[str]) -> tuple[str, ...]:
+    """The tools that an instance is shown: one without a team can't open a conversation, and reports by its last words.
+
+    The others are still taken where a playbook or a program calls them.
+    """
+    return tuple(tool for tool in tools if tool not in TEAM_TOOLS) if tools == TOOLS and not team else tools
 
 
 def teams(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:

@@ -48,12 +48,16 @@ def led_back(reason: str, about: Mapping[str, Any], request: str) -> str:
     return "\n\n".join([*(part for part in parts if part), f"The request: {request}"])
 
 
-def called_for(record: Record, body: str, request: str) -> str:
-    """Whose skill a visit's beginning calls for besides the state's own, and why; empty where it does not."""
-    if record.state not in (State.PLAN, State.EXECUTE) or not body.startswith(f"[{record.state}]"):
+def called_for(record: Record, request: str) -> str:
+    """Why a state calls for a lead engineer, by the request and by what brought the job here; empty: it does not."""
+    if record.state not in (State.PLAN, State.EXECUTE):
         return ""
-    why = calls_for(f"{request}\n{body}")
-    return f"(Take up your skill {PERSONA} first: {why}.)" if why else ""
+    return calls_for("\n".join((request, *(entry.reason for entry in record.history[-1:]))))
+
+
+def take_up(why: str) -> str:
+    """Whose skill a visit's beginning calls for besides the state's own."""
+    return f"(Your skill {PERSONA} comes first: {why}.)"
 
 
 def pending(record: Record, waiting: Sequence[str]) -> str:

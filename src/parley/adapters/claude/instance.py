@@ -328,13 +328,16 @@ class Instance:
             return str(refused)
         return ""
 
-    def _tool(self, name: str) -> SdkMcpTool[Any]:
+    def _tools(self, order: Order) -> list[SdkMcpTool[Any]]:
+        return [self._tool(name, order) for name in order.tools]
+
+    def _tool(self, name: str, order: Order) -> SdkMcpTool[Any]:
         async def call(given: dict[str, Any]) -> dict[str, Any]:
             turn = self._turn
             ok, text = await turn.call(name, given) if turn is not None else (False, OVER)
             return {"content": [{"type": "text", "text": text}], "is_error": not ok}
 
-        description, schema = described(name)
+        description, schema = described(name, order.tools)
         return SdkMcpTool(name, description, schema, call)
 
     # ---- the process -----------------------------------------------------------------------------
@@ -382,7 +385,7 @@ class Instance:
             site=order.site,
             home=Path(order.home),
             command=arguments(command, means.settings, role, prompt, tools, self._handle.session, resume=resumed),
-            environment=environment(means.settings, login, seen),
+            environment=environment(means.settings, login, seen, means.boundary.search_path()),
             binds=(*means.program.binds, *means.binds(order)),
             route=Route(login.upstream, login.headers, PATHS, care=self._care(login)),
             mark=f"{order.job}/{order.agent}@{order.thread}",
@@ -391,7 +394,7 @@ class Instance:
         options = ClaudeAgentOptions(
             system_prompt={"type": "custom", "prompt": prompt, "snapshot": False},
             hooks=self._hooks(),
-            mcp_servers={SERVER: create_sdk_mcp_server(SERVER, tools=[self._tool(name) for name in order.tools])},
+            mcp_servers={SERVER: create_sdk_mcp_server(SERVER, tools=self._tools(order))},
             verbatim_prompts=True,
         )
         self._process = process = Process(caged, options, self._overhear)

@@ -14,12 +14,12 @@ SCRATCH_LIMIT = 8_000  # bytes of it that are shown again after a compaction
 WARN = 0.70
 COMPACT = 0.78
 
-RolePrompt = Callable[[Mapping[str, Any], str], str]
+RolePrompt = Callable[[Order], str]
 
 
-def bare_prompt(role: Mapping[str, Any], skill: str) -> str:
+def bare_prompt(order: Order) -> str:
     """The role's own prompt and nothing else."""
-    return str(role.get("prompt") or "")
+    return str(role_of(order).get("prompt") or "")
 
 
 def role_of(order: Order) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def role_of(order: Order) -> dict[str, Any]:
 
 def system_prompt(order: Order, role: Mapping[str, Any], compose: RolePrompt) -> str:
     """All that an instance knows before its first message: who it is, its role, and the user's notes."""
-    parts = [f"You are {order.agent}.", compose(role, order.skill).strip(), project_notes(role)]
+    parts = [f"You are {order.agent}.", compose(order).strip(), project_notes(role)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +28,8 @@ SWITCHES = {
     "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
     "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
     "CLAUDE_CODE_SIMPLE_SYSTEM_PROMPT": "1",
+    # a line that differs from session to session would stand before all that instances of a role have in common
+    "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     "ENABLE_TOOL_SEARCH": "false",
     # the gateway waits for an API that fails, for hours where it must: Claude Code has no clocks of its own for that
     "API_TIMEOUT_MS": "2147483647",
@@ -39,10 +40,10 @@ SWITCHES = {
 }
 
 
-def environment(settings: ClaudeSettings, login: Login, home: str) -> dict[str, str]:
+def environment(settings: ClaudeSettings, login: Login, home: str, path: str) -> dict[str, str]:
     """All of it: nothing of Parley's own environment gets in, and no secret is in it."""
     return {
-        "PATH": f"/usr/local/bin:/usr/bin:/bin:{sys.base_prefix}/bin",  # with the interpreter that runs Parley
+        "PATH": path,
         "HOME": home,
         "CLAUDE_CONFIG_DIR": f"{home}/.claude",
         "ANTHROPIC_BASE_URL": GATEWAY,

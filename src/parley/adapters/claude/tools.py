@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 SERVER = "p"
@@ -21,17 +21,20 @@ _SURE: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
 
 TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Send": (
-        "Send a message: `to` a role opens a conversation, `thread` goes on with one. Say what is needed, name files.",
+        "`to` a role opens a conversation, `thread` goes on with one. It leaves when your turn ends.",
         _text("text", to=_STRING, thread=_STRING, text=_STRING),
     ),
-    "CloseConversation": ("End a conversation that you opened.", _text("thread", thread=_STRING)),
+    "CloseConversation": (
+        "End a conversation that you opened; merges its tree into yours.",
+        _text("thread", thread=_STRING),
+    ),
     "AskQuestion": (
-        "Ask, or with kind `assert` have an artifact approved. Your turn ends; the answer is your next message.",
+        "Ask the human, or with `assert` have an artifact approved. Ends your turn.",
         _text(
             "text",
             text=_STRING,
             kind={"type": "string", "enum": ["question", "assert"]},
-            artifact={"type": "string", "description": "the file, for assert"},
+            artifact=_STRING,
         ),
     ),
     "Answer": (
@@ -111,6 +114,11 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def described(name: str) -> tuple[str, dict[str, Any]]:
-    """A tool's description and schema; one that is not known here takes any object."""
+def described(name: str, tools: Sequence[str] = ()) -> tuple[str, dict[str, Any]]:
+    """A tool's description and schema; one that is not known here takes any object.
+
+    `tools` are all that the instance has: one that opens no conversations leads nothing, and asserts nothing.
+    """
+    if name == "AskQuestion" and tools and "Send" not in tools:
+        return "Ask the human. Ends your turn; the answer comes next.", _text("text", text=_STRING)
     return TOOLS.get(name, (f"{name}, of the protocol.", {"type": "object"}))

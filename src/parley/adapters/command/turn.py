@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import selectors
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -254,7 +253,7 @@ class Turn(Carrier):
         order = self.order
         folder = f"{home}/{room.FOLDER}"
         given = {
-            "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin:{sys.base_prefix}/bin",
+            "PATH": f"{BIN}:{self._boundary.search_path()}",
             "HOME": home,
             "LANG": "C.UTF-8",
             **UNCACHED,

@@ -6,7 +6,7 @@ from parley.adapters.roles.dress import (
     dress,
     from_text,
     protocols,
-    shared_text,
+    skill_folder,
     skill_text,
     system_prompt,
 )
@@ -27,8 +27,8 @@ __all__ = [
     "parse",
     "protocols",
     "read",
-    "shared_text",
     "shipped",
+    "skill_folder",
     "skill_text",
     "skipped",
     "system_prompt",

@@ -6,10 +6,13 @@ Code's as well, so that its skills can be loaded without trusting any settings i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable, Mapping
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,24 +21,44 @@ from typing import Any
 PLUGIN = "parley"
 PROTOCOLS = ".claude/protocols"  # in an instance's home
 CONTRACT = "orchestration_agent_contract.md"
-# Skills that a phase's lead has at hand besides its own, and takes up by itself where they apply.
-AT_HAND: Mapping[str, tuple[str, ...]] = {"planning": ("persona-lead-engineer",), "execute": ("persona-lead-engineer",)}
-_MEMBER = (
-    f"# Your contract\nYou work in a workflow. Before anything else read ~/{PROTOCOLS}/{CONTRACT}: it says what you"
-    " read and write, what you note, what you must not decide, and how your turns end. It holds for every agent here."
-)
+# Skills that a phase's lead has at hand besides its own: as files, and in its prompt where they apply.
+AT_HAND: Mapping[str, tuple[str, ...]] = {
+    "planning": ("persona-lead-engineer",),
+    "execute": ("persona-lead-engineer", "workflow-execution"),
+}
+COMMON = ("python3", "pytest", "git", "make", "gcc", "node", "go", "cargo", "java", "rg")
+_MINUTE = 60.0
 
 
 @cache
-def shared_text() -> str:
-    """How everybody works here."""
-    return files("parley").joinpath("roles/_shared.md").read_text(encoding="utf-8").strip()
+def shared() -> Mapping[str, str]:
+    """What agents are told besides their role, by when it applies."""
+    text = files("parley").joinpath("roles/_shared.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
+    return {name: part.rstrip("\n") for name, part in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+@cache
+def installed(path: str) -> str:
+    """The common programs that are found on a search path, with the Python's version."""
+    found = [name for name in COMMON if shutil.which(name, path=path)]
+    if "python3" in found:
+        python = str(shutil.which("python3", path=path))
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            said = subprocess.run([python, "-V"], capture_output=True, text=True, check=True, timeout=10, env={})
+            found[found.index("python3")] = f"Python {said.stdout.split()[-1]}"
+    return ", ".join(found) or "a POSIX shell"
 
 
 @cache
 def skill_text(name: str) -> str:
     """A skill's file."""
     return files("parley").joinpath("skills", name, "SKILL.md").read_text(encoding="utf-8")
+
+
+def skill_folder(name: str) -> Path:
+    """Where a skill lies."""
+    return Path(str(files("parley").joinpath("skills", name)))
 
 
 def protocols() -> Path:
@@ -49,18 +72,57 @@ def from_text(text: str) -> dict[str, Any]:
     return role
 
 
-def system_prompt(role: Mapping[str, Any], skill: str = "") -> str:
-    """All that an instance of a role is told before its first message. `role` is as the job's snapshot has it."""
+def system_prompt(
+    role: Mapping[str, Any],
+    skills: str = "",
+    tools: Sequence[str] = (),
+    *,
+    path: str = os.defpath,
+    seconds: float = 0.0,
+) -> str:
+    """All that an instance of a role is told before its first message. `role` is as the job's snapshot has it.
+
+    `skills` are the names of those that it follows, `tools` the protocol's that it has, `path` is where programs are
+    found, and `seconds` what its turn may take. It is the same for every instance of a role in a state.
+    """
     parts = [str(role.get("prompt", ""))]
     members: Mapping[str, str] = role.get("members") or {}
     if members:
         lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in sorted(members.items())]
         parts.append("\n".join(("# Your team", *lines)))
-    parts.append(shared_text())
-    if "Note" in (role.get("bus") or ()):  # doers and verifiers, and nobody else
-        parts.append(_MEMBER)
-    parts.extend(skill_text(name).split("---\n", 2)[2].strip() for name in (*AT_HAND.get(skill, ()), skill) if name)
+    parts.append("\n".join(("# Here", *_here(skills, tools, path, seconds))))
+    parts.extend(_page(name) for name in _ordered(skills))
     return "\n\n".join(part for part in parts if part)
+
+
+def _here(skills: str, tools: Sequence[str], path: str, seconds: float) -> Iterator[str]:
+    """The lines that apply to an instance, by what it has."""
+    text = shared()
+    limit = f"{seconds / _MINUTE:g} minutes" if seconds else "the job's time limit"
+    facts = text["facts"].format(installed=installed(path), minutes=limit)
+    reader, member = "Answer" in tools, "Note" in tools
+    yield text["reader" if reader else "place"].format(facts=facts)
+    if member:
+        yield text["contract"]
+    elif not (reader or skills):
+        yield text["task"]
+    if "AskQuestion" in tools and not skills:
+        yield text["ask"]
+    if not reader:
+        yield text["data"]
+
+
+def _page(name: str) -> str:
+    """A skill's text without its front matter, or a page of the protocols."""
+    page = protocols() / f"{name}.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else skill_text(name).split("---\n", 2)[2]
+    return text.strip()
+
+
+def _ordered(skills: str) -> list[str]:
+    """The skills that apply, the phase's own behind those that come before it."""
+    names = skills.split()
+    return [*names[1:], *names[:1]]
 
 
 def dress(folder: Path, role: Mapping[str, Any], skills: Iterable[str] = ()) -> Path:
@@ -92,7 +154,7 @@ def _contents(role: Mapping[str, Any], skills: Iterable[str]) -> dict[str, bytes
         {"name": PLUGIN, "version": "1.0.0", "description": "The role and the skills of this instance."}, indent=2
     )
     found = {".claude-plugin/plugin.json": f"{about}\n".encode(), f"agents/{name}.md": _agent(role).encode()}
-    given = [name for skill in skills if skill for name in (skill, *AT_HAND.get(skill, ()))]
+    given = dict.fromkeys(name for skill in skills for name in (skill, *AT_HAND.get(skill, ())))
     found.update({f"skills/{name}/SKILL.md": skill_text(name).encode() for name in given})
     return found
 
@@ -105,7 +167,7 @@ def _agent(role: Mapping[str, Any]) -> str:
         f"tools: {', '.join(role.get('tools', ()))}",
         f"model: {role.get('model') or 'inherit'}",
     ]
-    return "\n".join(("---", *matter, "---", system_prompt(role), ""))
+    return "\n".join(("---", *matter, "---", str(role.get("prompt", "")), ""))
 
 
 def _holds(folder: Path) -> dict[str, bytes] | None:

@@ -24,6 +24,7 @@ from parley.faces.cli.desk import Place
 from parley.ports import Bind, Ended, Order, Runner, TurnEvent
 from parley.wording import advice
 from parley.workflow.claims import refuse_at
+from parley.workflow.persona import SKILL as PERSONA
 
 SCRIPTED, CLAUDE, PROOF = "scripted", "claude", "proof"
 SET_UP = "parley setup"
@@ -84,7 +85,7 @@ def runners(place: Place, settings: Settings, boundary: Boundary) -> dict[str, R
         return claude_runner(
             settings.claude,
             boundary,
-            prompt=role_files.system_prompt,
+            prompt=lambda order: composed(boundary, order),
             binds=lambda order: dressed(place, order),
             judge=refuse_at,
         )
@@ -94,13 +95,20 @@ def runners(place: Place, settings: Settings, boundary: Boundary) -> dict[str, R
         CLAUDE: Late(claude),
         PROOF: ProofRunner(boundary),
     }
-    command = CommandRunner(boundary, known, instruct=told)
+    command = CommandRunner(boundary, known, instruct=lambda order: told(boundary, order))
     return made | dict.fromkeys(known, command)
 
 
-def told(order: Order) -> str:
-    """What a program that knows no roles of its own is told of its role and of the protocol."""
-    return f"You are {order.agent}.\n\n{role_files.system_prompt(role_files.from_text(order.role), order.skill)}"
+def composed(boundary: Boundary, order: Order) -> str:
+    """What an instance is told of its role and of the protocol: by what it has, and the same for all of its role."""
+    role = role_files.from_text(order.role)
+    path, seconds = boundary.search_path(), order.time_limit_seconds
+    return role_files.system_prompt(role, order.skill, order.tools, path=path, seconds=seconds)
+
+
+def told(boundary: Boundary, order: Order) -> str:
+    """The same for a program that knows no roles of its own."""
+    return f"You are {order.agent}.\n\n{composed(boundary, order)}"
 
 
 def dressed(place: Place, order: Order) -> tuple[Bind, ...]:
@@ -114,14 +122,16 @@ def dressed(place: Place, order: Order) -> tuple[Bind, ...]:
         if not stat.S_ISDIR(mode := os.lstat(target).st_mode) and not stat.S_ISLNK(mode):
             return ()
     role = role_files.from_text(order.role)
-    folder = place.home / "jobs" / order.job / "dress" / f"{order.agent}-{order.skill or 'none'}"
-    made = role_files.dress(folder, {**role, "name": order.agent}, [order.skill] if order.skill else [])
+    phase = order.skill.partition(" ")[0]
+    folder = place.home / "jobs" / order.job / "dress" / f"{order.agent}-{phase or 'none'}"
+    made = role_files.dress(folder, {**role, "name": order.agent}, [phase] if phase else [])
     return (Bind(str(made), target),)
 
 
 def at_home() -> tuple[Bind, ...]:
-    """What every instance finds in its home and can't change: the protocols that agents keep to."""
-    return (Bind(str(role_files.protocols()), f"{HOME}/{role_files.PROTOCOLS}"),)
+    """What every instance finds in its home and can't change: the protocols, and the skill that a lead may call for."""
+    protocols = Bind(str(role_files.protocols()), f"{HOME}/{role_files.PROTOCOLS}")
+    return (protocols, Bind(str(role_files.skill_folder(PERSONA)), f"{HOME}/.claude/skills/{PERSONA}"))
 
 
 # ---- who it is to be -------------------------------------------------------------------------------
