@@ -290,7 +290,7 @@ class SimWorkspace:
     def changed(self, job: str, name: str) -> tuple[str, ...]:
         """What its commits have changed since it began."""
         tip, base = self.disk.tips.get((job, name), {}), self.disk.trees.get(f"{job}|{name}", {})
-        return tuple(sorted(path for path in {*tip, *base} if tip.get(path) != base.get(path) and not _own(path, None)))
+        return tuple(sorted(path for path in {*tip, *base} if tip.get(path) != base.get(path)))
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """The paths that still have both sides in them."""

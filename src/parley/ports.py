@@ -588,7 +588,7 @@ class Workspace(Protocol):
         """The first characters of an artifact that is there as an ordinary file; empty where there is none."""
 
     def changed(self, job: str, name: str) -> tuple[str, ...]:
-        """The paths that a workspace's commits have changed since it began, the protocol's own files left out."""
+        """The paths that a workspace's commits have changed since it began."""
 
     def unresolved(self, job: str, name: str) -> list[str]:
         """The paths that a merge left in conflict and nobody has settled yet."""

@@ -145,11 +145,18 @@ def told_of(desk: Desk, job: str, api: MessagesAPI) -> None:
         "[ANSWER backtrack plan] (from the human; question Q) It matters: put it into the plan.",
         "[INTERVENE advisory] Say what a price is.",
         till.ADVICE,
-        "The discount is done.",
-        "The tax is done.",
-        "The README is done.",
     ):
         assert told in texts
+    reports = [text.partition("\n") for text in texts if text.startswith("[REPORT] coder on dispatch:")]
+    assert [words for _, _, words in reports if words != "The README is done."] in (
+        ["The discount is done.", "The tax is done."],
+        ["The tax is done.", "The discount is done."],
+    )
+    assert {head.partition("(")[2].partition(";")[0] for head, _, _ in reports} == {
+        "changed: test_discount.py, till.py",
+        "changed: test_tax.py, till.py",
+        "changed: README.md, test_tax.py, till.py",
+    }
     (conflict,) = [text for text in texts if text.startswith("[MERGE conflict]")]
     assert "both changed till.py." in conflict
     assert till.DISCOUNT[0] in conflict

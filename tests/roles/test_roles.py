@@ -99,7 +99,7 @@ def test_the_environment_is_said_once_and_in_every_prompt() -> None:
         assert text.count("30 minutes a turn") == 1
         assert text.count("200,000 tokens of context") == 1
         assert re.search(r"Installed: [^.]*Python \d[\d.]*", text)
-        assert "Builds and caches stay in your folder or /tmp" in text
+        assert "Build in your folder or /tmp only." in text
 
 
 def test_without_a_team_no_conversation_is_offered() -> None:

@@ -78,9 +78,9 @@ def test_its_table_of_statuses_is_the_programs_and_every_mark_of_the_executors_i
 def test_who_works_in_a_workflow_is_told_where_it_lies_and_nobody_else_is() -> None:
     role = to_json(shipped()["coder"])
 
-    assert f"~/{PROTOCOLS}/{CONTRACT}" in system_prompt({**role, "bus": ["Note", "Status"]})
-    assert PROTOCOLS not in system_prompt(role)
-    assert PROTOCOLS not in system_prompt({**to_json(shipped()[DESIGN_VERIFIER]), "bus": ["Verdict"]})
+    assert f"~/{PROTOCOLS}/{CONTRACT}" in system_prompt(role, tools=("Note", "Status"))
+    assert PROTOCOLS not in system_prompt(role, tools=("AskQuestion",))
+    assert PROTOCOLS not in system_prompt(to_json(shipped()[DESIGN_VERIFIER]), tools=("Verdict",))
 
 
 def test_it_is_in_every_home_and_can_only_be_read() -> None:
@@ -132,17 +132,22 @@ def test_each_of_them_is_dressed_read_only(tmp_path: Path, name: str) -> None:
     assert not any(path.stat().st_mode & 0o222 for path in (folder, *folder.rglob("*")))
 
 
-def test_the_lead_engineers_skill_says_when_it_fires_and_is_with_the_lead_in_both_states() -> None:
+def test_the_lead_engineers_skill_says_when_it_fires_and_can_be_read_in_every_home() -> None:
     skill = skill_text("persona-lead-engineer")
     matter = skill.split("---\n", 2)[1]
     role = to_json(shipped()["project-lead"])
+    places = [bind.target for bind in at_home()]
 
     assert re.search(r"^name: persona-lead-engineer$", matter, re.MULTILINE)
     for phrase in ("ALWAYS", "several source documents", "decompose", "delegate", "merge parallel branches"):
         assert phrase in matter
     for state in ("planning", "execute"):
-        assert "# The lead engineer" in system_prompt(role, state)
-    assert "# The lead engineer" not in system_prompt(to_json(shipped()["intent-lead"]), "intent-alignment")
+        assert "# The lead engineer" in system_prompt(role, f"{state} persona-lead-engineer")
+        assert "# The lead engineer" not in system_prompt(role, state)
+    (named,) = re.findall(r"~/(\S+)/SKILL\.md", system_prompt(role, "planning"))
+    assert f"/home/agent/{named}" in places
+    (page,) = re.findall(r"~/(\S+)/workflow-planning\.md", system_prompt(role, "planning"))
+    assert f"/home/agent/{page}" in places
 
 
 def test_the_skill_is_called_up_by_the_request_alone_and_nothing_of_it_is_in_the_work(tmp_path: Path) -> None:

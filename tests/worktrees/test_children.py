@@ -78,7 +78,7 @@ def test_the_folder_follows_the_worker_from_turn_to_turn(place: Place) -> None:
 def test_a_worker_that_has_changed_nothing_takes_no_room(place: Place) -> None:
     place.prepare()
     place.prepare(CHILD, ROOT)
-    place.turn(CHILD, {"INTENT.md": "the protocol's own"})
+    place.turn(CHILD, {".parley/x": "never committed"})
 
     assert place.trees.changed(JOB, CHILD) == ()
     assert list(sources(lead(place, CHILD)).iterdir()) == []

@@ -360,7 +360,7 @@ class Worktrees:
         return Merge(found.paths, (*found.conflicts, *conflicts), told(left), commits, told(found.kept_out))
 
     def changed(self, job: str, name: str) -> tuple[str, ...]:
-        """The paths that a workspace's commits have changed since it began, the protocol's own files left out."""
+        """The paths that a workspace's commits have changed since it began."""
         return self.tree(job, name).made()
 
     def unresolved(self, job: str, name: str) -> list[str]:

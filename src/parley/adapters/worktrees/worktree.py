@@ -15,7 +15,7 @@ from parley.adapters.git import LONG_SECONDS, Contents, GitError
 from parley.adapters.worktrees.children import show
 from parley.adapters.worktrees.fence import outside
 from parley.adapters.worktrees.ground import Ground
-from parley.adapters.worktrees.history import GITLINK, OWN, SEED, Entries, History
+from parley.adapters.worktrees.history import GITLINK, SEED, Entries, History
 from parley.adapters.worktrees.inside import Inside
 from parley.adapters.worktrees.marks import Marks, read_marks
 from parley.adapters.worktrees.scan import (
@@ -149,14 +149,13 @@ class Worktree:
                 self.aside(place)
 
     def made(self) -> tuple[str, ...]:
-        """The paths that its commits have changed since it began, the protocol's own files left out."""
+        """The paths that its commits have changed since it began."""
         history, tip = self.history, self.tip
         seed = history.ref(f"{SEED}/{self.name}") if tip else ""
         if not seed or seed == tip:
             return ()
         words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", seed, tip)
-        paths = os.fsdecode(history.git(*words)).split("\0")
-        return tuple(path for path in paths if path and path.split("/")[0] not in OWN)
+        return tuple(path for path in os.fsdecode(history.git(*words)).split("\0") if path)
 
     def reader_binds(self, sealed: Iterable[str]) -> list[Bind]:
         """The same for somebody who only looks on, beside whoever works there: a repository apart from the agent's."""
