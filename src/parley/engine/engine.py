@@ -12,7 +12,7 @@ from parley.core.conversation import enclosing
 from parley.core.errors import Refused
 from parley.core.rule import Opening, RuleSet
 from parley.core.rules import RULES
-from parley.core.states import LIVE, PHASES, Record, State
+from parley.core.states import LIVE, PHASES, Record
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
@@ -24,7 +24,6 @@ from parley.core.terms import (
     Mailbox,
     Run,
     Surface,
-    thread_kind,
 )
 from parley.engine import (
     designs,
@@ -48,6 +47,7 @@ from parley.engine.designing import Group
 from parley.engine.endings import discarded, end_turn, led_by
 from parley.engine.executing import Executor
 from parley.engine.flows import at_work
+from parley.engine.given import shown_to, skills_of
 from parley.engine.herald import Herald
 from parley.engine.live import LiveJob
 from parley.engine.losing import stillborn, unpark
@@ -62,9 +62,7 @@ from parley.engine.roster import CODE, charter_of, offered, time_limit
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent, Waiting
-from parley.workflow.persona import SKILL as PERSONA
 from parley.workflow.terms import EXECUTOR, GROUP
-from parley.workflow.terms import PLAN as WORKFLOW_PLAN
 
 LINES_BUFFERED = 4096
 LINES_A_STREAM = 16  # more where there are many streams, so that each is not opened for a line or two
@@ -83,14 +81,6 @@ def collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
-
-
-def _shown_to(live: LiveJob, surface: Surface) -> list[str] | None:
-    """The workspaces of those whom an instance has dispatched; None for one that has no team."""
-    if not surface.team:
-        return None
-    found = (live.soup.get(Surface, child) for child in live.soup.children(surface.thread))
-    return [child.workspace for child in found if child is not None and thread_kind(child.thread) == "dispatch"]
 
 
 def _begun_as(live: LiveJob, turn: Turn, above: Surface | None) -> str:
@@ -503,7 +493,7 @@ class Engine:
             _begun_as(live, turn, above),
             SEALED.get(record.state, ()),
             reader=reader,
-            children=_shown_to(live, surface),
+            children=shown_to(live, surface),
         )
         if reader:
             site = replace(site, writable=False)
@@ -549,19 +539,9 @@ class Engine:
                 live.rules_for(turn.agent),
                 role.get("runner") or live.row.agent,
                 live.role_text(turn.agent, turn.thread),
-                self._skills(live, turn, record, why) if record.live and led else "",
+                skills_of(live, self.world, turn, record, why) if record.live and led else "",
             )
         )
-
-    def _skills(self, live: LiveJob, turn: Turn, record: Record, why: str) -> str:
-        """The skills that a lead follows: its state's, a lead engineer's where that is called for, a workflow's."""
-        names = [PHASES[record.state].skill, *([PERSONA] if why else ())]
-        workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
-        if record.state is State.EXECUTE and turn.design:
-            names.append("workflow-execution")
-        elif record.state is State.PLAN and (why or self.world.workspace.read(live.job, workspace, WORKFLOW_PLAN)):
-            names.append("workflow-planning")
-        return " ".join(names)
 
     def _refreshed(self, live: LiveJob, turn: Turn, above: Surface | None) -> str:
         """Bring a doer's earlier work, and what is merged by now, into its tree; what it is told of that."""
