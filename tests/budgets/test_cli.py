@@ -8,7 +8,7 @@ from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
 from tests.cli.terminal import terminal
 
 PLAY = LEADS + APPROVES
-NEEDED = 12  # turns of this job
+NEEDED = 9  # turns of this job
 
 
 @pytest.fixture
