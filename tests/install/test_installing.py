@@ -66,17 +66,23 @@ class Machine:
 
     def shell(self, line: str, code: int = 0) -> str:
         """Run a line as the user types it, and tell what it printed."""
-        done = subprocess.run(
-            ["sh", "-c", line], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
+        done = self.run(line)
         assert done.returncode == code, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
-    def checked(self, code: int = 0) -> dict[str, str]:
-        """What `parley doctor` says of Parley itself."""
-        checks = json.loads(self.shell("parley doctor --json", code))["checks"]
-        (found,) = [check for check in checks if check["name"] == "parley"]
+    def run(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Run a line, whatever comes of it."""
+        return subprocess.run(
+            ["sh", "-c", line], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
+    def checked(self) -> dict[str, str]:
+        """What `parley doctor` says of Parley itself; of other things it may complain."""
+        done = self.run("parley doctor --json")
+        told = json.loads(done.stdout)
+        assert done.returncode == (0 if told["ok"] else 1), done.stderr
+        (found,) = [check for check in told["checks"] if check["name"] == "parley"]
         return dict(found)
 
     def left(self) -> list[Path]:
@@ -193,7 +199,7 @@ def test_another_projects_package_under_ours_is_noticed_by_doctor(machine: Machi
     machine.shell(f"uv venv --quiet venv && uv pip install --quiet --python venv {foreign(machine.folder)}")
     machine.shell(f"uv pip install --quiet --python venv {built['wheel']}")
 
-    found = machine.checked(code=1)
+    found = machine.checked()
     assert not found["ok"]
     assert "; the package parley 0.3, which is another project's, is installed" in found["found"]
     machine.shell(found["remedy"].partition("install Parley again: ")[2])
