@@ -48,7 +48,7 @@ def task(worker: Worker, goal: str) -> str:
         f"Accepted when: {worker.acceptance.text}" if worker.acceptance.text else "",
         *(f"  $ {command}" for command in worker.acceptance.commands),
         "",
-        "What you assume or are unsure of becomes a note (tool Note). You can't ask anybody; an escalated note does.",
+        "What you assume or are unsure of becomes a note (tool Note). You can't ask: escalate a note instead.",
         "End your turn when you believe that the task is complete, or when you can't go on.",
     ]
     return "\n".join(each for number, each in enumerate(lines) if each or number in (1, len(lines) - 3))
