@@ -163,38 +163,6 @@ def test_a_revise_of_the_human_needs_words(rule: str) -> None:
         parse(f"human: [{rule}]", "p")
 
 
-ROLES = ("coder", "intent-lead", "project-lead")
-
-
-@pytest.mark.parametrize(
-    "text, said",
-    [
-        ("agents: {codr: []}", "p:1:10: there is no role 'codr'.*; did you mean 'coder'"),
-        ("agents:\n  coder: []\n  wizard: []", "p:3:3: there is no role 'wizard'.*; use one of: coder, intent-lead"),
-        (
-            "agents: {coder: [{match: x, do: [{send: {to: writr, text: hi}}]}]}",
-            "p:1:46: there is no role 'writr'",
-        ),
-    ],
-)
-def test_an_agent_that_no_job_could_have_is_refused(text: str, said: str) -> None:
-    with pytest.raises(PlaybookError, match=said):
-        parse(text, "p").refuse_unknown(ROLES)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "agents: {coder: [], project-lead: []}",
-        "agents: {coder: [{match: x, do: [{send: {to: helper, text: hi}}]}], helper: []}",
-        'agents: {coder: [{match: x, do: [{write: {path: plan.md, text: "agents: api_agent"}}]}], api_agent: []}',
-    ],
-)
-def test_roles_agents_of_the_playbooks_own_and_workers_of_its_plan_are_known(text: str) -> None:
-    parse(text, "p").refuse_unknown(ROLES)
-    parse("agents: {db_agent: []}", "p").refuse_unknown(ROLES, plan="workers: db_agent (coder)")
-
-
 @pytest.mark.parametrize("verdict", ["none", "null", "~"])
 def test_no_verdict_is_a_plain_answer(verdict: str) -> None:
     book = parse(f"human: [{{match: x, verdict: {verdict}, text: t}}]", "p")

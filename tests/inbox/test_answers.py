@@ -9,7 +9,7 @@ import pytest
 from parley.core.terms import AskHuman
 from parley.engine.fate import fate
 from parley.engine.projections import Present
-from parley.engine.session import Closed, NotDecider, give_answer
+from parley.engine.session import Closed, NotDecider, Wordless, give_answer
 from parley.faces.cli.desk import me
 from tests.cli.home import LEADS, Home
 from tests.engine.stage import JOB, Stage, always, ask, asserts, book, on, outcome, send, write
@@ -110,6 +110,27 @@ def test_an_answer_that_somebody_else_has_left_hides_no_question_and_takes_none(
 
 
 # ---- which question --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_an_empty_revise_that_was_left_on_the_bus_is_refused_and_takes_nothing(text: str) -> None:
+    stage = Stage(book()).run()
+    question = Present(stage.outside, JOB).questions()[0]
+    with pytest.raises(Wordless, match="revise needs words; say what is to change"):
+        give_answer(stage.outside, question, "revise", text, "ada")
+    stage.answer("revise", text).run()
+
+    assert stage.notes() == ["refused: revise needs words; say what is to change"]
+    assert (stage.state, stage.live.asking) == ("INTENT", 1)
+    give_answer(stage.outside, question, "approve", "", "ada")  # an approval needs none
+    assert stage.run().state == "PLAN"
+
+
+def test_a_proxy_that_revises_without_words_is_refused() -> None:
+    rules = [on(r"\[QUESTION\]", {"answer": {"verdict": "revise", "text": " "}}, {"answer": {"text": "yes"}})]
+    stage = Stage(book(proxy=rules), policies="when_unsure").run()
+
+    assert "revise needs words; say what is to change" in stage.refusals
 
 
 def test_an_answer_that_names_no_question_of_the_job_is_refused_clearly() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
+
+from parley.wording import advice, near
 
 MAX_DEPTH = 50
 TAG = "tag:yaml.org,2002:"
@@ -98,6 +100,13 @@ def node_of(value: Any) -> yaml.Node:
 def quoted(text: str) -> str:
     """A text as an error shows it: quoted, and not too long."""
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+def instead(word: str, known: Iterable[str]) -> str:
+    """What to write instead of an unknown word."""
+    names = list(known)
+    meant = near(word, names)
+    return f"did you mean {meant!r}?" if meant else advice(word, names)
 
 
 def is_number(node: yaml.Node) -> bool:

@@ -10,7 +10,7 @@ import math
 import re
 import signal
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,12 +23,12 @@ from parley.adapters.nodes import (
     TAG,
     PlaybookError,
     compose,
+    instead,
     is_number,
     node_of,
     position,
     quoted,
 )
-from parley.wording import advice, near
 
 __all__ = ["Action", "HumanRule", "Playbook", "PlaybookError", "Rule", "load", "parse"]
 
@@ -118,23 +118,6 @@ class Playbook:
     agents: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)  # where an agent first stands
 
-    def refuse_unknown(self, roles: Collection[str], plan: str = "") -> None:
-        """Refuse an agent that no job of these roles could have: neither a role, nor a worker of a workflow's plan.
-
-        A plan makes roles of its own while the job runs. The playbook writes it, or it lies in the repository: `plan`.
-        An agent that the playbook both plays and sends to is its own.
-        """
-        recipients = {to for agent in (*self.agents, PROXY) for to in self.recipients(agent)}
-        known = {*roles, *(self.agents.keys() & recipients)}
-        unknown = [name for name in dict.fromkeys((*self.agents, *sorted(recipients))) if name not in known]
-        texts = [plan, *_texts(self.to_json())] if unknown else []
-        for name in unknown:
-            word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-            if not any(word.search(text) for text in texts):
-                own = "a role of your own goes into .claude/agents/ or parley.toml"
-                instead = advice(name, sorted(known - {PROXY}))
-                raise PlaybookError(*self.places[name], f"there is no role {quoted(name)} ({own}); {instead}")
-
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, of the same form as the file."""
         data: dict[str, Any] = {"agents": {name: _listed(rules) for name, rules in self.agents.items()}}
@@ -210,22 +193,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
 
 
-def _instead(word: str, known: Iterable[str]) -> str:
-    """What to write instead of an unknown word."""
-    names = list(known)
-    return f"did you mean {meant!r}?" if (meant := near(word, names)) else advice(word, names)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a playbook that has more than a name in it."""
-    if isinstance(value, str):
-        if len(value.split()) > 1:
-            yield value
-    elif isinstance(value, Mapping | list):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(one)
-
-
 def _listed(rules: Iterable[Rule | HumanRule]) -> list[dict[str, Any]]:
     return [rule.to_json() for rule in rules]
 
@@ -278,7 +245,7 @@ class _Reader:
             if key in found:
                 self.fail(key_node, f"the key {quoted(key)} is given twice", "remove one of them")
             if known is not None and key not in known:
-                self.fail(key_node, f"unknown key {quoted(key)} in {what}", _instead(key, known))
+                self.fail(key_node, f"unknown key {quoted(key)} in {what}", instead(key, known))
             found.values[key] = value_node
             found.keys[key] = key_node
         return found
@@ -379,7 +346,7 @@ class _Reader:
         """One of the words that are known."""
         word = self.text(node, what)
         if word not in known:
-            self.fail(node, f"unknown {what} {quoted(word)}", _instead(word, known))
+            self.fail(node, f"unknown {what} {quoted(word)}", instead(word, known))
         return word
 
     def agent(self, node: yaml.Node, what: str) -> str:
@@ -478,7 +445,7 @@ class _Reader:
         if name not in actions:
             only_proxy = name in _PROXY_ACTIONS
             problem = f"'{name}' is only for the proxy" if only_proxy else f"unknown action {quoted(name)}"
-            remedy = "move it to 'proxy'" if only_proxy else _instead(name, actions)
+            remedy = "move it to 'proxy'" if only_proxy else instead(name, actions)
             self.fail(entries.keys[name], problem, remedy)
         return Action(name, actions[name](self, value))
 

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from parley.adapters.locks import Locks, is_stopped
 from parley.adapters.mounts import MOUNTINFO, network_filesystem
-from parley.adapters.transactions import REFUSED, TAKEN, Writing, explain, explain_os
+from parley.adapters.transactions import REFUSED, TAKEN, Writing, explain, explain_os, identity, refuse_gone
 from parley.ports import (
     JOB_ID,
     BusError,
@@ -119,7 +119,7 @@ class SqliteStore:
             self._connection.close()
             raise
         self._writing = Writing(self._connection, self._lock, self.path)
-        self._file = _identity(self.path)
+        self._file = identity(self.path)
 
     @staticmethod
     def exists(home: Path) -> bool:
@@ -453,14 +453,7 @@ class SqliteStore:
 
     def check(self) -> None:
         """Refuse to go on where the file is not the one that was opened: no other process reads what is written."""
-        now = _identity(self.path)
-        if now == self._file:
-            return
-        folder = "" if self.path.parent.is_dir() else " with its folder"
-        what = "was replaced" if now is not None else f"is gone: it was deleted or moved{folder}"
-        raise BusError(
-            f"{self.path} {what} while it was in use; put it back and go on with `parley resume`, or start another job"
-        )
+        refuse_gone(self.path, self._file)
 
     def changed(self) -> bool:
         """Whether another process has written since the last call."""
@@ -503,15 +496,6 @@ class SqliteStore:
 
 
 # ---- helpers -------------------------------------------------------------------------------------
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file a path names now; None: none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _check_home(home: Path, mountinfo: Path) -> None:

@@ -41,6 +41,26 @@ def explain_os(error: OSError, path: Path) -> BusError:
     return BusError(f"{path}: {error.strerror}; see to the permissions of the folder and the room on its disk")
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path names now; None: none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def refuse_gone(path: Path, opened: tuple[int, int] | None) -> None:
+    """Refuse to go on where the bus is not the file that was opened: no other process reads what is written."""
+    now = identity(path)
+    if now == opened:
+        return
+    folder = "" if path.parent.is_dir() else " with its folder"
+    what = "was replaced" if now is not None else f"is gone: it was deleted or moved{folder}"
+    remedy = "put it back and go on with `parley resume`, or start another job"
+    raise BusError(f"{path} {what} while it was in use; {remedy}")
+
+
 # What a row can hold that the bus can't: text that is no Unicode, numbers out of reach, a turn without a number.
 REFUSED = (sqlite3.Error, ValueError, OverflowError)
 

@@ -62,10 +62,11 @@ class Herald:
     def _notice(self, live: LiveJob, need: Need) -> Notice:
         title = _KINDS.get(need.kind, need.kind).format(artifact=need.artifact)
         said = self._plain(need.headline)
+        stat = need.asked.stat if need.asked else None
         lines = (
             f"job {need.job} ({need.state}): {self._plain(live.row.request)}",
             f"{need.who}: {said}" if need.who else said,
-            *([f"{need.asked.stat.words()}; see it: parley diff {need.job}"] if need.asked and need.asked.stat else ()),
+            *([f"{self._plain(stat.words())}; see it: parley diff {need.job}"] if stat else ()),
             f"parley inbox {need.id}",
         )
         # a question that is put anew needs the human anew

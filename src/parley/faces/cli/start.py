@@ -30,6 +30,7 @@ from parley.engine.roster import charter_of, roles
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import ShownStore
+from parley.faces.cli.cast import refuse_unknown
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json, safe
 from parley.faces.cli.documents import listed
 from parley.faces.cli.ready import require
@@ -39,10 +40,8 @@ from parley.faces.cli.trust import settings_of
 from parley.faces.cli.typed import typed
 from parley.faces.cli.workshop import again, conduct, engine_of, under_way
 from parley.ports import JobRow
-from parley.workflow.terms import PLAN
 
 NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
-PLAN_LIMIT = 1_000_000  # characters of a workflow's plan that are looked into for its workers' names
 DETACH_SECONDS = 20.0
 LONGEST_LINE = 500  # characters of a warning
 POLL_SECONDS = 0.02
@@ -149,7 +148,7 @@ def snapshot_of(
 ) -> dict[str, Any]:
     """All that a job is to know of its settings, as they are now."""
     gathered = role_files.gather(root, settings, playbook.agents)
-    playbook.refuse_unknown(gathered, planned(root))
+    refuse_unknown(playbook, gathered, root)
     defined = {name: role_files.to_json(role) for name, role in gathered.items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}
     document = playbook.to_json()
@@ -185,18 +184,6 @@ def snapshot_of(
         },
         "workflow": asdict(settings.workflow),
     }
-
-
-def planned(root: Path) -> str:
-    """The plan of a workflow that lies in the repository: its workers are roles that are not there yet."""
-    path = root / PLAN
-    try:
-        if not path.is_file() or not lies_in(path, root):
-            return ""
-        with path.open(encoding="utf-8", errors="replace") as plan:
-            return plan.read(PLAN_LIMIT)
-    except OSError:
-        return ""
 
 
 def own_notes(root: Path) -> str:

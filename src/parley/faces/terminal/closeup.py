@@ -115,10 +115,8 @@ class Closeup:
         def send(text: str, way: int) -> str | Prompt:
             if lacks_words(choice.ruling, text):
                 return Prompt(WORDLESS, send)
-            if choice.ruling == "withdraw":
-                return confirm(
-                    self._job, "give the work up for good", lambda: self._watch.deeds.answer(asked, choice, text)
-                )
+            if choice.gives_up:
+                return confirm(self._job, choice.gives_up, lambda: self._watch.deeds.answer(asked, choice, text))
             return self._watch.deeds.answer(asked, choice, text)
 
         self._watch.ask(Prompt(choice.label, send))

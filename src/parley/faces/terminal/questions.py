@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from parley.engine.projections import Asked
 
+FAIL = "fail"
 BACK = {"intent": "i", "plan": "p"}
 
 
@@ -15,6 +16,13 @@ class Choice(NamedTuple):
     label: str
     ruling: str | None
     said: str = ""
+
+    @property
+    def gives_up(self) -> str:
+        """What ends with this answer for good, in words; empty: nothing does."""
+        if self.ruling == "withdraw":
+            return "give the work up for good"
+        return "let the job fail" if self.said == FAIL else ""
 
 
 def choices(asked: Asked) -> dict[str, Choice]:
@@ -26,7 +34,7 @@ def choices(asked: Asked) -> dict[str, Choice]:
     back = {BACK[state]: Choice(f"back to {state}", f"backtrack {state}") for state in asked.backtracks}
     if asked.kind == "failure":
         yes, no = Choice("try again", "approve"), Choice("try again with advice", "revise")
-        return {"a": yes, "r": no, **back, "w": give_up, "f": Choice("let it fail", None, "fail")}
+        return {"a": yes, "r": no, **back, "w": give_up, "f": Choice("let it fail", None, FAIL)}
     return {"a": yes, "r": no, **back, "w": give_up, "t": words}
 
 

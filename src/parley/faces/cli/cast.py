@@ -1,0 +1,56 @@
+"""Whom a playbook may name: the roles of its job, and those that the job may come to have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from parley.adapters.nodes import PlaybookError, quoted
+from parley.adapters.playbook import PROXY, Playbook
+from parley.adapters.roles.files import lies_in
+from parley.wording import advice
+from parley.workflow.terms import PLAN
+
+PLAN_LIMIT = 1_000_000  # characters of a workflow's plan that are looked into for its workers' names
+
+
+def refuse_unknown(playbook: Playbook, roles: Collection[str], root: Path) -> None:
+    """Refuse an agent that no job of these roles could have: neither a role, nor a worker of a workflow's plan.
+
+    A plan makes roles of its own while the job runs. The playbook writes it, or it lies in the repository.
+    An agent that the playbook both plays and sends to is its own.
+    """
+    recipients = {to for agent in (*playbook.agents, PROXY) for to in playbook.recipients(agent)}
+    known = {*roles, *(playbook.agents.keys() & recipients)}
+    unknown = [name for name in dict.fromkeys((*playbook.agents, *sorted(recipients))) if name not in known]
+    texts = [_plan(root), *_texts(playbook.to_json())] if unknown else []
+    for name in unknown:
+        word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+        if not any(word.search(text) for text in texts):
+            own = "a role of your own goes into .claude/agents/ or parley.toml"
+            instead = advice(name, sorted(known - {PROXY}))
+            raise PlaybookError(*playbook.places[name], f"there is no role {quoted(name)} ({own}); {instead}")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a playbook that has more than a name in it."""
+    if isinstance(value, str):
+        if len(value.split()) > 1:
+            yield value
+    elif isinstance(value, Mapping | list):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(one)
+
+
+def _plan(root: Path) -> str:
+    """The plan of a workflow that lies in the repository: its workers are roles that are not there yet."""
+    path = root / PLAN
+    try:
+        if not path.is_file() or not lies_in(path, root):
+            return ""
+        with path.open(encoding="utf-8", errors="replace") as plan:
+            return plan.read(PLAN_LIMIT)
+    except OSError:
+        return ""
