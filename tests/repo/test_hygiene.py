@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-LONGEST_SOURCE_LINES = 599
-LONGEST_README_LINES = 120
+LONGEST_SOURCE_LINES = 800
+LONGEST_README_LINES = 220
 LARGEST_FILE_BYTES = 1 << 20
 
 # One letter of each is in brackets, so that this file keeps the rules that it checks.
