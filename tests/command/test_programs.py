@@ -173,7 +173,7 @@ def test_a_program_finds_its_message_role_and_place(stage: Make, tmp_path: Path)
     assert rest[8] != ""
     names = {line.partition("=")[0] for line in (here.workspace / "env.txt").read_text().splitlines()}
     assert {name for name in names if not name.startswith("PARLEY_")} <= {
-        "GIVEN", "HOME", "LANG", "LC_CTYPE", "PASSED", "PATH", "PWD", "OLDPWD", "SHLVL", "_",
+        "GIVEN", "HOME", "LANG", "LC_CTYPE", "PASSED", "PATH", "PWD", "OLDPWD", "PYTHONDONTWRITEBYTECODE", "SHLVL", "_",
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from parley.adapters.nodes import PlaybookError, quoted
 from parley.adapters.playbook import PROXY, Playbook
 from parley.adapters.roles.files import lies_in
 from parley.wording import advice
+from parley.workflow.instructions import is_helper
 from parley.workflow.terms import PLAN
 
 PLAN_LIMIT = 1_000_000  # characters of a workflow's plan that are looked into for its workers' names
@@ -20,11 +21,15 @@ def refuse_unknown(playbook: Playbook, roles: Collection[str], root: Path) -> No
     """Refuse an agent that no job of these roles could have: neither a role, nor a worker of a workflow's plan.
 
     A plan makes roles of its own while the job runs. The playbook writes it, or it lies in the repository.
-    An agent that the playbook both plays and sends to is its own.
+    An agent that the playbook both plays and sends to is its own; a workflow's helpers are in no plan.
     """
     recipients = {to for agent in (*playbook.agents, PROXY) for to in playbook.recipients(agent)}
     known = {*roles, *(playbook.agents.keys() & recipients)}
-    unknown = [name for name in dict.fromkeys((*playbook.agents, *sorted(recipients))) if name not in known]
+    unknown = [
+        name
+        for name in dict.fromkeys((*playbook.agents, *sorted(recipients)))
+        if name not in known and not is_helper(name)
+    ]
     texts = [_plan(root), *_texts(playbook.to_json())] if unknown else []
     for name in unknown:
         word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
