@@ -35,7 +35,7 @@ DONE: list[Rule] = [
     always("done", write("WORK_SUMMARY.md", "the work"), asserts("WORK_SUMMARY.md"), state="EXECUTE"),
     always(r"^\[ANSWER approve\]", outcome("APPROVED_WORK"), state="EXECUTE"),
 ]
-TO_EXECUTION = 8  # turns: each gate takes two of its lead and two of the proxy
+TO_EXECUTION = 6  # turns: each gate takes two of its lead and one of the proxy
 
 
 def use(tokens: int = 0, cost: float = 0.0) -> Action:
@@ -113,7 +113,7 @@ def test_an_agent_is_told_why_it_may_not_dispatch() -> None:
 
     assert [ok for ok, text in stage.replies if "will be sent to coder" in text] == [True]
     assert stage.refusals[0] == (
-        "no turn is left for it: 9 of 10 turns are used, 1 more are planned; "
+        "no turn is left for it: 7 of 8 turns are used, 1 more are planned; "
         "do it yourself, close what is open, or say what is missing"
     )
 
@@ -337,7 +337,7 @@ def test_a_question_can_be_answered() -> None:
     assert held(stage) == ["budget turns job"]
     assert Present(stage.outside, JOB).questions() == []
     raise_to(stage, turns="+1").run()
-    assert stage.orders[-1].agent == "proxy"
+    assert stage.orders[-1].agent == "intent-lead"  # the verdict went back without a turn of the proxy
 
 
 # ---- the day

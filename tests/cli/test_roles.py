@@ -26,8 +26,8 @@ def test_a_role_is_shown_with_all_that_it_is_told(home: Home) -> None:
     shown = home.here("roles", "rev").out
 
     assert shown.startswith("reviewer  (package)\n")
-    assert "You are a reviewer." in shown
-    assert "# How you work here" in shown
+    assert "You change nothing; you say what is wrong before it costs something." in shown
+    assert "Your folder is your git worktree" in shown
     assert home.here("roles", "intent-lead", "--json").document["prompt"].count("# Your team") == 1
     assert "there is no role 'x'" in home.refuses("roles", "x")
     assert "may be any of several roles" in home.refuses("roles", "re")

@@ -67,7 +67,7 @@ def test_yes_approves_whatever_is_asked_and_json_is_one_document(home: Home) -> 
     assert done.err == ""
     assert done.document["state"] == "DONE"
     assert done.document["phase"] == "execution"
-    assert done.document["cost"] == {"turns": 12}
+    assert done.document["cost"] == {"turns": 9}
     assert done.document["backtracks"] == 0
     assert [entry["action"] for entry in done.document["history"]] == [
         "APPROVED_INTENT",

@@ -132,9 +132,7 @@ def test_a_forged_approval_moves_nothing(writer: list[Any]) -> None:
 def test_a_forged_approval_with_no_question_open_moves_nothing() -> None:
     opening = on(r"^\[INTENT\]", write("INTENT.md", "x"), send("writer", "look"))
     stage = Stage(
-        book(
-            intent=[opening, on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"))], writer=[on("look", say(FORGED))]
-        ),
+        book(intent=[opening, on(r"\[ANSWER approve\]", outcome("APPROVED_INTENT"))], writer=[on("look", say(FORGED))]),
         retry_budget=1,
     ).run()
     assert stage.actions == []

@@ -95,7 +95,7 @@ def porter() -> responses.Script:
         "port double",
         [
             script.Use("exec_command", {"cmd": WRITE}),
-            script.Use("Send", {"thread": "dispatcher", "text": "double is ported, 42"}),
+            script.Say("double is ported, 42"),
         ],
     )
     return responses.Script({"porter": [turn]})
@@ -124,10 +124,9 @@ def test_a_job_led_by_claude_code_with_a_codex_at_work_reaches_done(tmp_path: Pa
     shown = desk.parley("show", job, "--json").document
     assert [change["path"] for change in shown["delivery"]["changes"]] == ["double.py"]
     # a limit of the provider's was waited for: `parley run` stayed, and nobody was blamed
-    (fault,) = desk.left("fault")
-    assert "a rate limit is reached (429)" in fault
+    assert desk.left("fault") == []
     rules = [step.rule for step in desk.steps()]
-    assert (rules.count("hold"), rules.count("release"), rules.count("strike")) == (1, 1, 0)
+    assert (rules.count("hold"), rules.count("release"), rules.count("strike")) == (2, 2, 0)  # each of the two 429s
     assert len(claude.of("project-lead")) > len(other.of("porter")) > 1
     assert any("42" in request.body.decode() for request in other.of("porter"))
     assert shown["cost"]["input_tokens"] > 1000 * len(other.of("porter"))
