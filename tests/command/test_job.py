@@ -78,7 +78,7 @@ def test_a_job_with_codex_and_a_script_among_its_workers_reaches_done(
 
     said = [(row.sender, own_words(row.body, json.loads(row.meta or "{}"))) for row in store.messages("j1")]
     assert store.load("j1").row.state == "DONE", said
-    reports = [(sender, words.splitlines()[-1]) for sender, words in said]
+    reports = [(sender, words.rpartition("\n")[2]) for sender, words in said]
     assert [words for sender, words in reports if sender == "coder"] == ["double.py is written", "I am Codex."]
     assert [words for sender, words in reports if sender == "counter"] == ["I counted 3 words; see counts.txt."]
     assert any("refused: " in request.body.decode() for request in api.of("coder"))
