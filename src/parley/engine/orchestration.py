@@ -57,7 +57,9 @@ def of_agent(flow: Flow, agent: str, instructions: str) -> Files:
     """What there is about one doer: its task, its notes and the rounds of its verification."""
     worker, standing = flow.workers[agent], flow.members[agent].standing
     files: Files = {task_base_of(agent): render_contract(whole_plan(flow), worker, instructions)}
-    if standing.session is not None and standing.status is not Status.COMPLETE:
+    if standing.session is None:
+        files[session_of(agent)] = None  # notes of an earlier visit, which this workflow has not begun with
+    elif standing.status is not Status.COMPLETE:
         files[session_of(agent)] = render_session(standing.session)
     files |= {round_of(agent, one.number): render_round(worker, one) for one in standing.rounds}
     if agent in flow.added:
