@@ -122,7 +122,7 @@ def test_the_first_page_leads_to_a_merged_and_audited_job(newcomer: Newcomer) ->
     assert "done" in ends["parley ls"].out
     assert (newcomer.folder / "hello.sh").read_text(encoding="utf-8") == "echo hello\n"
     assert "the record is sound" in ends["parley audit JOB"].out
-    # nobody is at the keyboard, so it can only say what it found
+    # there is no terminal, so it can only say what it found
     assert ends["parley setup"].code in (0, WAITING)
     assert "ANTHROPIC_API_KEY" in ends["parley setup"].out + ends["parley setup"].err
 

@@ -63,7 +63,7 @@ def lose(
 
 
 def interrupt(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
-    """The agent could not be confined: give the message back, wake nobody, and let the owner stop.
+    """The agent could not be confined: give the message back, wake no agent, and let the owner stop.
 
     It is a hard error (000 §10) and no question: no dispatcher and no human decides in mid-job to do without one.
     What the settings accept is decided before a job begins.

@@ -1,7 +1,7 @@
 """The texts of an escalation, replayed: the human reads the asker's own words, the asker reads the human's.
 
 A text that one side is given is made by code of rows that are on the bus already. So an audit makes it again and
-compares: words that somebody did not say can't stand in their name.
+compares: words that a person did not say can't stand in their name.
 """
 
 from __future__ import annotations

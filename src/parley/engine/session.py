@@ -30,7 +30,7 @@ class Pause(StrEnum):
     ENDED = "ended"  # it has reached a terminal
     WAITING = "waiting"  # for the human, and nobody can be asked here
     PAUSED = "paused"  # by the human
-    UNCONFINED = "unconfined"  # an agent could not be confined: the job is interrupted, and asks nobody
+    UNCONFINED = "unconfined"  # an agent could not be confined: the job is interrupted, and asks no one
 
 
 class Rest(NamedTuple):

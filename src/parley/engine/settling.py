@@ -1,4 +1,4 @@
-"""What an agent is told to do about each conflict of a merge: whoever does it to the letter has settled it."""
+"""What an agent is told to do about each conflict of a merge: an agent that does it to the letter has settled it."""
 
 from __future__ import annotations
 

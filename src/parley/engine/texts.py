@@ -235,7 +235,7 @@ def answer(ruling: Ruling | None, words: str, question: str, author: str, *, hea
 
 
 def remarks(about: Mapping[str, Any]) -> str:
-    """What the proxy said of a question that it put to the human, for whoever gets the human's answer."""
+    """What the proxy said of a question that it put to the human, for the agent that gets the human's answer."""
     lines = [f"It found: {about['found']}"] if about.get("found") else []
     would = about.get("would") or {}
     if would.get("text"):

@@ -1,7 +1,7 @@
 """Waiting for a provider: an instance at work whose API fails waits within its turn, and goes on by itself.
 
 A Hold of its thread says so on the bus for as long as it is true. It holds nothing up, for the instance has its turn;
-it tells whoever reads the bus who waits, for what, and until when.
+it tells every reader of the bus who waits, for what, and until when.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One request that is held until upstream answers it whole.
 
-As long as nothing of an answer was passed on, trouble is waited out here: whoever asked sees a slow answer, not a
+As long as nothing of an answer was passed on, trouble is waited out here: the agent sees a slow answer, not a
 failed one, and goes on from where it was. A stream of events is passed on when its last event is there, so that an
 answer that breaks off has no effect. Meanwhile pings keep the client waiting. A client that goes is noticed at once.
 """

@@ -123,7 +123,7 @@ class Care:
 
 
 class Troubles:
-    """The requests of one cage that wait, told of as one: whoever looks at the cage sees one reason."""
+    """The requests of one cage that wait, told of as one: an observer of the cage sees one reason."""
 
     def __init__(self, care: Care) -> None:
         self._care = care

@@ -95,7 +95,7 @@ def draw(cage: Cage, uid: int, readable: Iterable[str]) -> Profile:
 
 
 def empty() -> Profile:
-    """The profile of a cage with nobody in it: to find out whether cages can be drawn at all."""
+    """The profile of an empty cage: to find out whether cages can be drawn at all."""
     system, _ = _system()
     data = {"/etc/hosts": b""}
     return Profile(list(_WALLS), system, [], ["--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/"], data)

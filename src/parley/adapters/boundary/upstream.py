@@ -104,7 +104,7 @@ def forward(
 
 
 def body_of(client: socket.socket, head: Head) -> Reader:
-    """The body of a request, to be read: whoever waits to be asked for it is asked."""
+    """The body of a request, to be read: a client that waits to be asked for it is asked."""
     if any(value.lower() == "100-continue" for value in head.values("expect")):
         client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     return Reader(client, head.rest)

@@ -301,7 +301,7 @@ class Instance:
                 if self._turn is not None:
                     act(self._turn)
 
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no task listens any more
                 loop.call_soon_threadsafe(now)
 
         def troubled(trouble: Trouble | None) -> None:

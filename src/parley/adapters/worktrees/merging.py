@@ -283,7 +283,7 @@ def _shown(history: History, side: tuple[str, str] | None) -> str | None:
 
 
 def still_open(history: History, tree: str, signs: Mapping[str, str]) -> dict[str, str]:
-    """The conflicts that nobody has settled in a tree, each with those of its signs that are still there."""
+    """The conflicts in a tree that are not settled, each with those of its signs that are still there."""
     each = [(path, sign) for path in signs for sign in signs_in(signs[path])]
     pairs = [(path, sign, sign.removeprefix(BESIDE) if is_beside(sign) else path) for path, sign in each]
     held = history.entries(tree, [file for _, _, file in pairs], deep=False) if pairs else {}

@@ -17,7 +17,7 @@ class UsersGit:
     def __init__(self, root: Path, owned: Path) -> None:
         self._root = root
         found = owned.stat()
-        self.owner = found if os.geteuid() == 0 and found.st_uid != 0 else None  # None: whoever runs this
+        self.owner = found if os.geteuid() == 0 and found.st_uid != 0 else None  # None: the user who runs this
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """Run it, whatever comes of it."""
