@@ -1,4 +1,4 @@
-"""Telling the human wherever they are: the contract between the engine and whoever takes notices there."""
+"""Telling the human wherever they are: the contract between the engine and the sender of notices."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def judge(live: LiveJob, world: World, today: spending.Today) -> bool:
     if live.soup.stirring or live.held or live.parked or live.asleep or not live.record.live:
         return False
     if live.purse.capped and not spending.allows(live, world, today):
-        return True  # nobody could be woken for it, so nobody is blamed
+        return True  # no agent could be woken for it, so none is blamed
     if tell_clean(live, world):
         return True
     now = world.clock.now()

@@ -137,7 +137,7 @@ class Worktrees:
     ) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
 
-        For a reader, who looks on while somebody may be at work there, nothing that is there is changed. `children`
+        For a reader, who looks on while an agent may be at work there, nothing that is there is changed. `children`
         are the workspaces whose last commits are shown in it, read-only; None for an agent that dispatches no one.
         """
         here = self.tree(job, name)
