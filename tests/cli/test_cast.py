@@ -33,7 +33,7 @@ def test_an_agent_that_no_job_could_have_is_refused(tmp_path: Path, text: str, s
         "agents: {coder: [], project-lead: []}",
         "agents: {coder: [{match: x, do: [{send: {to: helper, text: hi}}]}], helper: []}",
         'agents: {coder: [{match: x, do: [{write: {path: plan.md, text: "agents: api_agent"}}]}], api_agent: []}',
-        "agents: {coder: [], solution_architect: [], design_verifier_2: []}",  # who help in a workflow without being planned
+        "agents: {coder: [], solution_architect: [], design_verifier_2: []}",  # they help in a workflow, unplanned
     ],
 )
 def test_roles_agents_of_the_playbooks_own_and_workers_of_its_plan_are_known(tmp_path: Path, text: str) -> None:
