@@ -151,7 +151,9 @@ class SimWorkspace:
             return Outcome(problem="the outcome record is not JSON")
         if not isinstance(said, dict) or not isinstance(said.get("outcome"), str):
             return Outcome(problem="the outcome record names no outcome")
-        return Outcome(said["outcome"], str(said.get("reason", "")))
+        if not isinstance(said.get("reason"), str) or not said["reason"].strip():
+            return Outcome(problem="the outcome record gives no reason")
+        return Outcome(said["outcome"], said["reason"])
 
     def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
         """Keep what is there."""

@@ -375,7 +375,11 @@ def test_no_job_starts_on_a_disk_that_takes_no_more_files(home: Home, tmp_path: 
 BAD_OUTCOMES = {
     "is not JSON": "{outcome: 'hurray'}",
     "has what no outcome record has: 'mood'; write": """{outcome: '{"outcome": "APPROVED_INTENT", "mood": "good"}'}""",
-    'has no "outcome"': "{outcome: {reason: early}}",
+    'has no "outcome"; write': "{outcome: {reason: early}}",
+    'has no "reason"; write': "{outcome: {outcome: APPROVED_INTENT}}",
+    'has no "outcome" and no "reason"': "{outcome: '{}'}",
+    '"reason" says nothing': """{outcome: '{"outcome": "APPROVED_INTENT", "reason": "  "}'}""",
+    '"outcome" says nothing': """{outcome: '{"outcome": "", "reason": "early"}'}""",
     "is a list": "{outcome: '[1]'}",
     '"outcome" is a number and "reason" is null': """{outcome: '{"outcome": 1, "reason": null}'}""",
     "gives the key 'reason' twice": """{outcome: '{"outcome": "APPROVED_INTENT", "reason": "", "reason": ""}'}""",

@@ -216,7 +216,7 @@ def test_an_outcome_written_the_moment_a_turn_starts_is_not_swept_away() -> None
 
     def eager(order: Order) -> None:
         if order.agent == "project-lead" and order.message.startswith("[PLAN]"):
-            stage.files()[OUTCOME] = '{"outcome": "REPLAN"}'
+            stage.files()[OUTCOME] = '{"outcome": "REPLAN", "reason": "x"}'
 
     stage.turns.eager = eager
     stage.until(lambda s: s.started("project-lead") > 1)

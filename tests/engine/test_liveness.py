@@ -204,7 +204,7 @@ def test_a_process_that_dies_over_a_stall_leaves_a_record_that_holds() -> None:
 
 def test_a_whole_job_goes_on_after_stalls() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look", "w")), on("seen", close("w"), *ASSERT)]
-    approved = always(r"^\[ANSWER approve\]", {"outcome": {"outcome": "APPROVED_INTENT"}})
+    approved = always(r"^\[ANSWER approve\]", {"outcome": {"outcome": "APPROVED_INTENT", "reason": "approved"}})
     play = book(intent=[*intent, approved, TOLD], writer=[on("look", sleep(90), say("seen"))], human=YES)
     stage = Stage(play, stall_seconds=LIMIT, time_limit_seconds=600).run()
     assert (stage.state, stage.fired("hold")) == ("DONE", 1)

@@ -31,10 +31,10 @@ agents:
       do:
         - {write: {path: INTENT.md, text: "# A till\n\e[2Jadds up\nspeaks\n"}}
         - {assert: {artifact: INTENT.md, text: "now?"}}
-    - {match: '\[ANSWER approve\]', do: [{outcome: {outcome: APPROVED_INTENT}}]}
+    - {match: '\[ANSWER approve\]', do: [{outcome: {outcome: APPROVED_INTENT, reason: approved}}]}
   project-lead:
     - {match: '\[PLAN\]', do: [{write: {path: PLAN.md, text: "plan"}}, {assert: {artifact: PLAN.md, text: "sound?"}}]}
-    - {match: '\[ANSWER approve\]', state: PLAN, do: [{outcome: {outcome: APPROVED_PLAN}}]}
+    - {match: '\[ANSWER approve\]', state: PLAN, do: [{outcome: {outcome: APPROVED_PLAN, reason: approved}}]}
     - match: '\[EXECUTE\]'
       do:
         - {write: {path: till.py, text: "print(1)\n"}}

@@ -15,11 +15,11 @@ agents:
   intent-lead:
     - match: '\[INTENT\]'
       do: [{write: {path: INTENT.md, text: "i"}}, {assert: {artifact: INTENT.md, text: "right?"}}]
-    - {match: '\[ANSWER approve\]', do: [{outcome: {outcome: APPROVED_INTENT}}]}
+    - {match: '\[ANSWER approve\]', do: [{outcome: {outcome: APPROVED_INTENT, reason: approved}}]}
   project-lead:
     - match: '\[PLAN\]'
       do: [{write: {path: PLAN.md, text: "p"}}, {assert: {artifact: PLAN.md, text: "sound?"}}]
-    - {match: '\[ANSWER approve\]', state: PLAN, do: [{outcome: {outcome: APPROVED_PLAN}}]}
+    - {match: '\[ANSWER approve\]', state: PLAN, do: [{outcome: {outcome: APPROVED_PLAN, reason: approved}}]}
     - match: '\[EXECUTE\]'
       do:
         - {write: {path: a.py, text: "1\n2\n3\n"}}
@@ -27,7 +27,7 @@ agents:
         - {shell: 'for n in 1 2 3 4; do echo "$n" > more$n.txt; done; printf "\0" > raw.bin'}
         - {write: {path: WORK_SUMMARY.md, text: "done"}}
         - {assert: {artifact: WORK_SUMMARY.md, text: "good?"}}
-    - {match: '\[ANSWER approve\]', state: EXECUTE, do: [{outcome: {outcome: APPROVED_WORK}}]}
+    - {match: '\[ANSWER approve\]', state: EXECUTE, do: [{outcome: {outcome: APPROVED_WORK, reason: approved}}]}
 """
 NUMBERS = "7 files changed, +8 -0"
 

@@ -116,7 +116,7 @@ def shut_again(shut: Callable[[Path], None], work: Path) -> None:
 def test_a_record_that_can_not_be_read_is_a_problem_and_no_error() -> None:
     def act(place: Place) -> None:
         work = place.prepare()
-        write(work, {".parley/outcome.json": '{"outcome": "APPROVED_PLAN"}'})
+        write(work, {".parley/outcome.json": '{"outcome": "APPROVED_PLAN", "reason": "x"}'})
         (work / ".parley/outcome.json").chmod(0)
         assert place.trees.read_outcome(JOB, ROOT) == Outcome(
             problem=".parley/outcome.json can't be read; let its owner read it"

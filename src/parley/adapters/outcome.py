@@ -103,11 +103,13 @@ def _parse(data: bytes) -> Outcome:
         keys = ", ".join(ascii(key[:KEY_LIMIT]) for key in extra[:KEYS_SHOWN])
         more = f" and {len(extra) - KEYS_SHOWN} more" if len(extra) > KEYS_SHOWN else ""
         return Outcome(problem=f"{OUTCOME} has what no outcome record has: {keys}{more}; {FORM}")
-    if "outcome" not in document:
-        return Outcome(problem=f'{OUTCOME} has no "outcome"; {FORM}')
+    if missing := [f'"{key}"' for key in KEYS if key not in document]:
+        return Outcome(problem=f"{OUTCOME} has no {' and no '.join(missing)}; {FORM}")
     if wrong := [f'"{key}" is {_kind(value)}' for key, value in document.items() if not isinstance(value, str)]:
         return Outcome(problem=f"in {OUTCOME} {' and '.join(wrong)}; both must be texts")
-    return Outcome(document["outcome"], document.get("reason", ""))
+    if blank := [f'"{key}"' for key in KEYS if not document[key].strip()]:
+        return Outcome(problem=f"in {OUTCOME} {' and '.join(blank)} says nothing; people read both later: {FORM}")
+    return Outcome(document["outcome"], document["reason"])
 
 
 class _Twice(ValueError):

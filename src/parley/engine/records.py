@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import json.encoder
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 from parley.core.states import PHASES, Record
@@ -17,6 +18,7 @@ quote = json.encoder.encode_basestring
 """A string as `dumps` writes it."""
 
 
+STATE_FORMAT = 1  # of a state record's document
 ANSWERED = "answered"  # the note of an answer that was taken
 LATE, REFUSED = "too late: ", "refused: "  # how the note of an input begins that had no effect
 WORDLESS = "revise needs words; say what is to change"
@@ -31,31 +33,14 @@ def answered(rows: Iterable[InputRow]) -> list[InputRow]:
 def state_document(
     record: Record, head: dict[str, Any] | None = None, answers: Iterable[InputRow] = ()
 ) -> dict[str, Any]:
-    """A state record as people and programs read it; a job's own says who has answered for the human."""
-    document: dict[str, Any] = {
-        "id": record.id,
-        "phase": record.phase,
-        "state": str(record.state),
-        "actor": record.actor,
-        "history": [
-            {
-                "state": str(entry.state),
-                "action": str(entry.action),
-                "actor": entry.actor,
-                "timestamp": entry.timestamp,
-                "reason": entry.reason,
-            }
-            for entry in record.history
-        ],
-        "backtrack_count": record.backtrack_count,
-        "task_id": record.task_id,
-        "parent_id": record.parent_id,
-        "team_id": record.team_id,
-        "depth": record.depth,
-        "thread": record.thread,
-        "visit": record.visit,
-        "approved": dict(record.approved),
-    }
+    """A state record as people and programs read it, whole; a job's own says who has answered for the human."""
+    document: dict[str, Any] = {"format": STATE_FORMAT, "id": record.id, "phase": record.phase}
+    for field in fields(record):
+        document[field.name] = getattr(record, field.name)
+    document["history"] = [
+        {field.name: getattr(entry, field.name) for field in fields(entry)} for entry in record.history
+    ]
+    document["approved"] = dict(record.approved)
     if head is not None:
         document["answers"] = [_answer(row) for row in answers]
         document["head"] = head
