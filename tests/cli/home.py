@@ -34,7 +34,7 @@ agents:
     - match: '\[PLAN\]'
       repeat: true
       do: [{write: {path: PLAN.md, text: "plan"}}, {assert: {artifact: PLAN.md, text: "sound?"}}]
-    - {match: '\[ANSWER approve\]', state: PLAN, repeat: true, do: [{outcome: {outcome: APPROVED_PLAN, reason: approved}}]}
+    - {match: '\[ANSWER approve\]', state: PLAN, repeat: true, do: [{outcome: {outcome: APPROVED_PLAN, reason: ok}}]}
     - match: '\[EXECUTE\]'
       repeat: true
       do: [{write: {path: WORK_SUMMARY.md, text: "work"}}, {assert: {artifact: WORK_SUMMARY.md, text: "done?"}}]

@@ -42,7 +42,7 @@ def save_state(record: Record, path: Path) -> None:
 
 
 def load_state(path: Path) -> Record:
-    """The state record that a file holds: one that `save_state` wrote, or a `state.json` or `records/*.json` of a job."""
+    """The state record that a file holds: `save_state` wrote it, or it is a job's `state.json` or `records/*.json`."""
     try:
         document = json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))
     except OSError as error:
@@ -99,9 +99,9 @@ def _refuse_other_keys(document: dict[str, Any], known: Sequence[str], due: Sequ
 
 
 def _term(name: str, values: list[Any]) -> Any:
+    if any(isinstance(value, bool) for value in values):
+        raise _Wrong("true and false are no values of a state record")
     try:
-        if any(isinstance(value, bool) for value in values):
-            raise ProtocolError("true and false are no values of a state record")
         return decode({name: values})
     except (ProtocolError, TypeError, ValueError, AttributeError) as error:
         raise _Wrong(f"{' '.join(str(error).split()):.200}") from error
