@@ -17,6 +17,9 @@ from typing import Any, NamedTuple, Protocol
 # ---- the bus -------------------------------------------------------------------------------------
 
 
+# What a verifier may say of what it was given: `blocked` means that a decision is needed from above.
+JUDGEMENTS = ("verified", "rejected", "blocked")
+
 # What a job may be called: its id names files and folders, whatever the filesystem.
 JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

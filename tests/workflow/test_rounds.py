@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.workflow.rounds import VERDICTS, read_round, render_round
+from parley.workflow.grammar import VERDICTS
+from parley.workflow.rounds import read_round, render_round
 from parley.workflow.terms import Proof, Round, Task, Worker
 from tests.workflow.values import moments
 

@@ -29,6 +29,7 @@ from parley.adapters.nodes import (
     position,
     quoted,
 )
+from parley.core.terms import AGENT_NAME, LONGEST_NAME, Ruling
 
 __all__ = ["Action", "HumanRule", "Playbook", "PlaybookError", "Rule", "load", "parse"]
 
@@ -39,14 +40,13 @@ MAX_USED = 1_000_000_000_000_000
 MAX_WEIGHT = 16 * MAX_BYTES
 _NODE_WEIGHT = 16
 
-VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
+VERDICTS = tuple(ruling.value for ruling in Ruling)
 USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "cost")
 STATES = ("INTENT", "PLAN", "EXECUTE")
 PROXY = "proxy"
 HUMAN = "human"
 DISPATCHER = "dispatcher"
 
-_AGENT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 # Where a text belongs it is taken as it is written: `shell: true` is the command and `text: yes` the word.
 _TEXTS = frozenset(TAG + kind for kind in ("str", "bool", "int", "float", "timestamp", "value", "merge"))
 
@@ -352,8 +352,8 @@ class _Reader:
     def agent(self, node: yaml.Node, what: str) -> str:
         """An agent's name."""
         name = self.text(node, what)
-        if not _AGENT_NAME.fullmatch(name):
-            remedy = "begin with a-z and go on with a-z, 0-9, '_' or '-'"
+        if not AGENT_NAME.fullmatch(name):
+            remedy = f"begin with a-z and go on with a-z, 0-9, '_' or '-', up to {LONGEST_NAME} characters"
             self.fail(node, f"{quoted(name)} is not an agent's name", remedy)
         mark = node.start_mark
         self._places.setdefault(name, (self._name, mark.line + 1, mark.column + 1))

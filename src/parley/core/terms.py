@@ -7,6 +7,7 @@ at a length that depends on neither the conversation nor the backlog.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +17,9 @@ from parley.core.states import Record
 ORCHESTRATOR = "orchestrator"
 PROXY = "proxy"
 HUMAN = "human"
+
+LONGEST_NAME = 64
+AGENT_NAME = re.compile(rf"[a-z][a-z0-9_-]{{0,{LONGEST_NAME - 1}}}")  # of every agent, role and worker
 
 
 class Policy(StrEnum):

@@ -24,6 +24,7 @@ from parley.workflow import claims, notes
 from parley.workflow.conduct import Conduct, Limits
 from parley.workflow.deciding import difference
 from parley.workflow.flow import EDGES, Flow, Talk
+from parley.workflow.grammar import VERDICTS
 from parley.workflow.helping import refuse_resolve
 from parley.workflow.notes import note_id, put
 from parley.workflow.plain import plain
@@ -45,7 +46,6 @@ from parley.workflow.terms import (
 )
 
 CLAIMS = (Status.REVIEW, Status.READY, Status.BLOCKED)
-VERDICTS = ("verified", "rejected", "blocked")
 MOST_FINDINGS = 50
 FINDING_LIMIT = 2000  # characters
 PROBLEMS = 20  # that are told at once

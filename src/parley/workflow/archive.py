@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from parley.workflow.grammar import TASK_ID_FORM, is_task_id
 from parley.workflow.session import read_session
 from parley.workflow.strictly import LATEST, Fields, read_json, shown, write_json
 from parley.workflow.terms import Finding, Session, home_of, session_of
@@ -126,6 +127,9 @@ def read_index(text: str) -> tuple[tuple[Archived, ...] | None, list[Finding]]:
         if not is_archive(row.file) or agent_of(row.file) != row.agent:
             expected = f"name an archive of {row.agent}, as {archive_of(row.agent, row.task, row.session_start)}"
             findings.append(Finding(INDEX, 0, row.agent, "wrong-value", f"file is {shown(row.file)}", expected))
+        if not is_task_id(row.task_id):
+            text, expected = f"task_id is {shown(row.task_id)}", f"it must be {TASK_ID_FORM}"
+            findings.append(Finding(INDEX, 0, row.agent, "wrong-value", text, expected))
     return (None, findings) if findings else (found, [])
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from parley.workflow.flow import EDGES, Asked, Event, Flow, Illegal, Member, Merging, Pending, Talk, become, index
+from parley.workflow.grammar import VERDICTS
 from parley.workflow.notes import put, unsettled
 from parley.workflow.plain import read
 from parley.workflow.plan import read_plan
@@ -174,7 +175,7 @@ def _round(flow: Flow, event: Event) -> set[str]:
     standing = member.standing
     if standing.status is not Status.READY or found.number != len(standing.rounds) + 1:
         raise Illegal(f"{event['agent']} is not in round {found.number}")
-    if found.verdict not in ("verified", "rejected", "blocked") or found.verifier == event["agent"]:
+    if found.verdict not in VERDICTS or found.verifier == event["agent"]:
         raise Illegal(f"{found.verifier} can't say {found.verdict!r:.20} of {event['agent']}")
     if found.verdict == "verified" and not all(proof.holds for proof in found.proofs):
         raise Illegal(f"a command of {event['agent']} fails, so it is not verified")

@@ -23,7 +23,6 @@ BY_EXECUTOR = "workflow_executor"
 BY_USER = "user"
 RESOLVERS = (SELF, BY_EXECUTOR, BY_USER)
 
-NOTE_ID = re.compile(r"note_[0-9]{3,4}")
 CATEGORIES = tuple(category.value for category in Category if category is not Category.UNKNOWN)
 MUST_ESCALATE = tuple(
     category.value for category in Category if category not in MAY_SELF_RESOLVE and category is not Category.UNKNOWN

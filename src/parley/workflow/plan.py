@@ -6,12 +6,12 @@ is another question, which `design` answers.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any
 
 import yaml
 
+from parley.workflow.grammar import LONGEST_SLUG, NAME_FORM, SLUG_FORM, is_name, is_slug
 from parley.workflow.matter import FENCE, Broken, Reader, line_of, split, tree
 from parley.workflow.terms import (
     ARCHITECT,
@@ -30,9 +30,6 @@ from parley.workflow.terms import (
     Worker,
 )
 
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-SLUG = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
-LONGEST_SLUG = 64
 LONGEST_SECONDS = 1e9
 # Names that somebody of the protocol has already.
 TAKEN = frozenset(
@@ -96,9 +93,8 @@ class _Reading:
         values = {key: value for key, (_, value) in entries.items()}
         workers = self.workers(values.get("agents"))
         task = reader.text(values.get("task"), "task")
-        if "task" in values and (not SLUG.fullmatch(task) or len(task) > LONGEST_SLUG):
-            remedy = f"write a slug of up to {LONGEST_SLUG} small letters, digits, _ and -, as in user_management"
-            reader.find(values["task"], "", "wrong-value", f"task is {task[:LONGEST_SLUG]!r}", remedy)
+        if "task" in values and not is_slug(task):
+            reader.find(values["task"], "", "wrong-value", f"task is {task[:LONGEST_SLUG]!r}", f"write {SLUG_FORM}")
         goal = reader.text(values.get("goal"), "goal")
         if "goal" in values and not goal.strip():
             reader.find(values["goal"], "", "wrong-value", "goal is empty", "say in one line what is to be reached")
@@ -117,9 +113,8 @@ class _Reading:
         self.names = frozenset(entries)
         found: dict[str, Worker] = {}
         for name, (key, value) in entries.items():
-            if not NAME.fullmatch(name):
-                remedy = "begin with a small letter, then small letters, digits, _ and -, up to 64"
-                self.reader.find(key, "", "wrong-name", f"{name[:70]!r} can't be an agent's name", remedy)
+            if not is_name(name):
+                self.reader.find(key, "", "wrong-name", f"{name[:70]!r} can't be an agent's name", f"write {NAME_FORM}")
             elif name in TAKEN:
                 remedy = "give this agent another name"
                 self.reader.find(key, name, "wrong-name", f"{name} is a part of the protocol itself", remedy)

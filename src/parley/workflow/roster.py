@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from parley.workflow.blueprint import Blueprint, unclear
+from parley.workflow.grammar import TASK_ID_FORM, is_task_id
 from parley.workflow.terms import (
     ARCHITECT,
     EXECUTOR,
@@ -19,7 +20,6 @@ from parley.workflow.terms import (
     Worker,
 )
 
-TASK_ID = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*_[0-9]{9,10}")
 # Roles with a part of their own in the protocol: nobody else works as one.
 PARTS = frozenset(
     {"human", "orchestrator", "proxy", "intent-lead", "project-lead", EXECUTOR, GROUP, ARCHITECT, INTEGRATOR, PROVER}
@@ -106,12 +106,12 @@ def _verifier(design: Blueprint, worker: Worker) -> Iterator[Finding]:
 
 
 def _task_id(design: Blueprint, worker: Worker, ids: dict[str, str]) -> Iterator[Finding]:
-    form = "write {slug}_{unix time}, as in create_user_table_1727539200"
+    form = f"write {TASK_ID_FORM}"
     given = worker.task_id
     if not given:
         if worker.task is Task.DOER:
             yield design.find("missing-task-id", worker, "task_id:", "it has no task_id", form)
-    elif not TASK_ID.fullmatch(given):
+    elif not is_task_id(given):
         yield design.find("malformed-task-id", worker, "task_id:", f"its task_id is {ascii(given)[:80]}", form)
     elif given in ids:
         text = f"its task_id {given} is also that of {ids[given]}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from parley.workflow.grammar import VERDICTS
 from parley.workflow.strictly import Fields, read_json, shown, write_json
 from parley.workflow.terms import Finding, Proof, Round, Worker, round_of
 
-VERDICTS = ("verified", "rejected", "blocked")
 MOST_TEXT = 100_000  # characters of one finding or of one command's output
 MOST_ITEMS = 1_000
 
@@ -55,7 +55,7 @@ def read_round(text: str, agent: str, number: int) -> tuple[Round | None, list[F
         given = value.get(name)
         if given != meant or isinstance(given, bool):
             fields.wrong(name, f"{shown(meant)}, as the file's place says")
-    fields.text("task_id", "the id of the task that was verified", MOST_TEXT)
+    fields.task_id()
     verifier = fields.text("verifier", "the name of the agent that verified", MOST_TEXT)
     if verifier and verifier == agent:
         fields.wrong("verifier", "another agent: nobody verifies its own work")

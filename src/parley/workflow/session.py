@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from parley.wording import count
+from parley.workflow.grammar import NOTE_ID_FORM, is_note_id
 from parley.workflow.notes import (
     CATEGORIES,
     MOST_NOTES,
     MOST_TEXT,
-    NOTE_ID,
     RESOLVERS,
     SELF,
     escalated,
@@ -21,9 +20,6 @@ from parley.workflow.notes import (
 )
 from parley.workflow.strictly import Fields, read_json, shown, write_json
 from parley.workflow.terms import Category, Finding, Note, NoteStatus, Session, session_of
-
-TASK_ID = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*_[0-9]{9,11}")
-EXPECTED_TASK_ID = "a slug and Unix seconds, as in create_user_table_1727539200"
 
 _FILE_FIELDS = ("task_id", "session_start", "notes")
 _NOTE_FIELDS = (
@@ -114,9 +110,7 @@ def _read(text: str, agent: str, *, dated: bool) -> tuple[Session | None, list[F
         return None, [Finding(file, 0, agent, "wrong-value", f"the file is {shown(value)}", expected)]
     fields = Fields(file, agent, "", value)
     fields.only(_FILE_FIELDS)
-    task_id = fields.text("task_id", EXPECTED_TASK_ID, MOST_TEXT)
-    if task_id and not TASK_ID.fullmatch(task_id):
-        fields.wrong("task_id", EXPECTED_TASK_ID)
+    task_id = fields.task_id()
     start = fields.second("session_start")
     notes = _notes(fields, dated=dated)
     return (None, fields.findings) if fields.findings else (Session(task_id, start or 0, notes), [])
@@ -152,8 +146,8 @@ def _number(note: Fields, number: int, seen: dict[str, int]) -> None:
     if note.missing("note_id", expected):
         return
     name = note.values["note_id"]
-    if not isinstance(name, str) or not NOTE_ID.fullmatch(name):
-        note.wrong("note_id", f"{expected}, the next of note_001, note_002, …")
+    if not isinstance(name, str) or not is_note_id(name):
+        note.wrong("note_id", f"{expected}, the next of {NOTE_ID_FORM}")
     elif name in seen:
         note.find("duplicate-note", "note_id", f"is {name}, as in notes[{seen[name]}]", f"make it {expected}")
     elif name != note_id(number + 1):

@@ -5,14 +5,13 @@ It is written from what the bus knows. Of what a worker writes into it only its 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from parley.wording import count
-from parley.workflow.notes import unsettled
-from parley.workflow.plan import LONGEST_SLUG, NAME
+from parley.workflow.grammar import LONGEST_SLUG, NAME_FORM, SLUG_FORM, is_name, is_slug, is_task_id
+from parley.workflow.notes import MOST_TEXT, unsettled
 from parley.workflow.strictly import Fields, read_json, shown, write_json
 from parley.workflow.terms import SHARED_STATUS, Finding, Plan, Standing, Status, Task, Worker
 from parley.workflow.times import moment, time_of
@@ -34,7 +33,6 @@ _AGENT_FIELDS = (
     "last_update",
 )
 _CHECK_FIELDS = ("status", "assigned_agents")
-_WORD = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{LONGEST_SLUG + 12}}}")
 _MOMENT = "a moment in UTC as in 2025-09-28T14:30:00Z, or null"
 _MOST = 100_000  # of anything that is counted
 
@@ -147,11 +145,12 @@ def read_status(text: str) -> tuple[Shared | None, list[Finding]]:
     if top is None:
         return None, findings
     top.only(_FIELDS)
-    task = top.text("task_id", "a text, the workflow's task", LONGEST_SLUG + 12)
+    task = top.text("task_id", f"{SLUG_FORM}: the workflow's task", MOST_TEXT)
     status = top.text("status", "one word, as in in_progress", LONGEST_SLUG)
-    for name, word in (("task_id", task), ("status", status)):
-        if word and not _WORD.fullmatch(word):
-            top.wrong(name, "small letters, digits, _ and -, as in user_management or in_progress")
+    if task and not (is_slug(task) or is_task_id(task)):
+        top.wrong("task_id", f"{SLUG_FORM}: the workflow's task")
+    if status and not is_slug(status):
+        top.wrong("status", "one word of small letters, digits, _ and -, as in in_progress")
     start = _moment(top, "session_start")
     agents = {name: _read_entry(fields) for name, fields in _named(top, "agents")}
     checks = {name: _read_check(fields) for name, fields in _named(top, "verification")}
@@ -199,9 +198,9 @@ def _named(top: Fields, name: str) -> list[tuple[str, Fields]]:
         return []
     found = []
     for key, value in given.items():
-        at = f"{name}.{key}" if NAME.fullmatch(key) else f"{name}.{shown(key)}"
-        if not NAME.fullmatch(key):
-            top.find("wrong-name", at, "can't be an agent's name", "use small letters, digits, _ and -")
+        at = f"{name}.{key}" if is_name(key) else f"{name}.{shown(key)}"
+        if not is_name(key):
+            top.find("wrong-name", at, "can't be an agent's name", f"write {NAME_FORM}")
         elif not isinstance(value, dict):
             top.find("wrong-value", at, f"is {shown(value)}", "it must be an object")
         else:
@@ -238,7 +237,7 @@ def _count(fields: Fields, name: str) -> int:
 
 def _names(fields: Fields, name: str) -> tuple[str, ...]:
     value = fields.values.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(each, str) and NAME.fullmatch(each) for each in value):
+    if not isinstance(value, list) or not all(isinstance(each, str) and is_name(each) for each in value):
         fields.wrong(name, "a list of agents' names")
         return ()
     if len(set(value)) < len(value):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from parley.workflow.grammar import TASK_ID_FORM, is_task_id
 from parley.workflow.terms import Finding
 
 MOST_CHARACTERS = 1_000_000
@@ -110,6 +111,14 @@ class Fields:
             self.find("too-long", name, f"has {len(value)} characters", f"keep it within {most}")
             return ""
         return value
+
+    def task_id(self) -> str:
+        """The id of a worker's task."""
+        value = self.values.get("task_id")
+        if not self.missing("task_id", TASK_ID_FORM) and (not isinstance(value, str) or not is_task_id(value)):
+            self.wrong("task_id", TASK_ID_FORM)
+            return ""
+        return str(value or "")
 
     def second(self, name: str) -> int | None:
         """A moment in whole seconds."""

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from parley.workflow.archive import INDEX, LOG, is_archive, read_index, read_log, restorable
 from parley.workflow.disjointness import disjoint
+from parley.workflow.grammar import NAME_FORM, is_name
 from parley.workflow.notes import unsettled
-from parley.workflow.plan import NAME, read_plan
+from parley.workflow.plan import read_plan
 from parley.workflow.rounds import read_round
 from parley.workflow.session import read_session
 from parley.workflow.status_file import CLEAR, read_status
@@ -60,8 +61,8 @@ def _of_agent(path: str, text: str) -> list[Finding]:
     agent, _, name = path.removeprefix(_AGENTS).partition("/")
     if not name:
         return [_misplaced(path, "", "agents/ holds a folder for each agent, and no files")]
-    if not NAME.fullmatch(agent):
-        remedy = "name the folder as the plan names its agent: small letters, digits, _ and -"
+    if not is_name(agent):
+        remedy = f"name the folder as the plan names its agent: {NAME_FORM}"
         return [Finding(path, 0, "", "wrong-name", f"{agent[:70]!r} can't be an agent's name", remedy)]
     folder, _, file = name.rpartition("/")
     if path == session_of(agent):
@@ -97,7 +98,7 @@ def _together(files: Mapping[str, str]) -> Iterator[Finding]:
     sessions: dict[str, Session] = {}
     for path, text in files.items():
         agent = path.removeprefix(_AGENTS).partition("/")[0]
-        if NAME.fullmatch(agent) and path == session_of(agent):
+        if is_name(agent) and path == session_of(agent):
             session = read_session(text, agent)[0]
             if session is not None:
                 sessions[agent] = session

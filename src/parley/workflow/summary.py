@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from unicodedata import normalize
 
-from parley.workflow.plan import LONGEST_SLUG
+from parley.workflow.grammar import LONGEST_SLUG
 from parley.workflow.strictly import MOST_FINDINGS
 from parley.workflow.terms import FOLDER, Finding
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from parley.ports import JUDGEMENTS
+
 SERVER = "p"
 
 
@@ -94,7 +96,7 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         "Say what you found of the work that you verify.",
         _text(
             "verdict",
-            verdict={"type": "string", "enum": ["verified", "rejected", "blocked"]},
+            verdict={"type": "string", "enum": list(JUDGEMENTS)},
             findings={"type": "array", "items": {"type": "string"}},
         ),
     ),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from parley.core.terms import Ruling
+from parley.ports import JUDGEMENTS
+
 CATEGORIES = (
     "technology", "architecture", "security", "requirements", "conflicting_guidance", "scope",
     "code_consistency", "obvious_bug", "implementation_detail", "documentation",
 )  # fmt: skip
 CLAIMS = ("completion_drive_review", "ready_for_verification", "blocked")
-VERDICTS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw")
+VERDICTS = tuple(ruling.value for ruling in Ruling)
 
 
 def _text(description: str) -> dict[str, Any]:
@@ -112,7 +115,7 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "Say what you found of the work that you were given to verify.",
         _takes(
             ("verdict",),
-            verdict=_of(("verified", "rejected", "blocked"), "`blocked`: somebody above has to decide"),
+            verdict=_of(JUDGEMENTS, "`blocked`: somebody above has to decide"),
             findings={"type": "array", "items": {"type": "string"}, "description": "what has to be mended, one by one"},
         ),
     ),

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from parley.core.terms import AGENT_NAME
 from parley.wording import advice
 
 FOLDER = Path(".claude/agents")
@@ -25,7 +26,6 @@ MORE = "+"
 MIXED_REMEDY = f"write {MORE} before each name to extend the team, before none to replace it"
 LIMITS = ("turn_seconds", "stall_seconds")
 LONGEST_SECONDS = 1e9
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _WORD = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}")
 _FENCE = "---"
 
@@ -118,7 +118,7 @@ class _Parsing:
             raise self.fail(len(lines), "the front matter does not end", f"close it with a line of {_FENCE}")
         self.matter = self.yaml(lines[1:end])
         name = self.matter.get("name", self.path.stem)
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not AGENT_NAME.fullmatch(name):
             said = repr(name) if isinstance(name, str | int | float) else "this"  # a list of aliases may be endless
             said = self.line_about(
                 self.line("name"), f"{said:.80} can't be a role's name", "use small letters, digits, - and _"

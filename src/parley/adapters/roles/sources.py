@@ -11,7 +11,6 @@ from typing import Any
 from parley.adapters.roles.files import (
     FOLDER,
     MIXED_REMEDY,
-    NAME,
     NoRole,
     RoleError,
     RoleFile,
@@ -23,6 +22,7 @@ from parley.adapters.roles.files import (
     with_team,
 )
 from parley.config import FILE, Settings
+from parley.core.terms import AGENT_NAME
 from parley.wording import near
 
 OWN = ("proxy",)  # has a role, and is nobody's to send to
@@ -79,7 +79,7 @@ def _files(root: Path, bases: Mapping[str, RoleFile]) -> Iterator[tuple[Path, Ro
         try:
             yield path, parse(text_of(path, root), path, bases)
         except RoleError as error:
-            if path.stem in bases or (not isinstance(error, NoRole) and NAME.fullmatch(path.stem)):
+            if path.stem in bases or (not isinstance(error, NoRole) and AGENT_NAME.fullmatch(path.stem)):
                 raise
             yield path, error if isinstance(error, NoRole) else NoRole(str(error))
 
@@ -111,7 +111,7 @@ def gather(root: Path, settings: Settings, also: Iterable[str] = ()) -> dict[str
 def _settled(root: Path, name: str, given: Mapping[str, Any], base: RoleFile | None) -> RoleFile:
     """A role with what `parley.toml` says of it."""
     where = f"{root / FILE}: [roles.{name}]"
-    if not NAME.fullmatch(name):
+    if not AGENT_NAME.fullmatch(name):
         raise RoleError(f"{where}: {name!r:.80} can't be a role's name; use small letters, digits, - and _")
     role = base or RoleFile(name, "", with_bus_tools(("Read", "Edit", "Write", "Bash"), name), (), "")
     if "runner" in given:
