@@ -221,6 +221,9 @@ class Book:
         """A round of verification: the verdict is what somebody else said who was asked for it."""
         talk, verifier = self.talks_ever[told.sender_thread], self.agents[agent]["verifier"]
         said = ((json.loads(told.meta) if told.meta else {}).get("worker") or {}).get("verdict") or {}
+        broken = [proof["command"] for proof in found.get("proofs", ()) if proof["code"] or proof.get("fault")]
+        if broken and talk["kind"] != "prover":
+            raise Broken(f"{found['verifier']} had a turn on {agent} while {broken[0]} fails")
         if found["verdict"] == "verified":
             by = (told.sender, talk["kind"], talk["agent"], said.get("verdict"))
             if by != (found["verifier"], "verifier", agent, "verified") or found["verifier"] == agent:

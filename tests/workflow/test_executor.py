@@ -116,13 +116,27 @@ def test_a_verdict_that_a_doer_has_left_in_its_tree_is_nobodys() -> None:
     assert "without a verdict" in stage.done().told("judge")[1]
 
 
-def test_a_verdict_does_not_count_while_a_command_fails() -> None:
+def test_a_command_that_fails_goes_back_to_its_doer_and_spares_the_verifier() -> None:
     agents = {"one": doer("one"), "prover": [on("one, round 1", proved(1)), *PROVER]}
     stage = Workflow(ALONE, agents).done()
 
     first, second = stage.flow.members["one"].standing.rounds
-    assert (first.verdict, second.verdict) == ("rejected", "verified")
-    assert "`verified` does not count" in first.findings[-1]
+    assert (first.verifier, first.verdict, first.proofs[0].code) == ("prover", "rejected", 1)
+    assert (second.verifier, second.verdict) == ("judge", "verified")
+    told = next(text for text in stage.told("one") if text.startswith("[REJECTED]"))
+    assert "`test -f one` fails: ended with 1" in told
+    assert "$ test -f one\n(ended with 1)\nout" in told
+    assert [text.partition(".")[0] for text in stage.told("judge")] == ["[VERIFY] one, round 2"]
+    assert '"verifier": "prover"' in stage.files()["orchestration/agents/one/verification/round_1.json"]
+
+
+def test_commands_that_keep_failing_go_up_after_as_many_rounds_as_the_settings_say() -> None:
+    failing = [on(f"one, round {number}", proved(1)) for number in (1, 2, 3)]
+    agents = {"one": doer("one"), "prover": [*failing, *PROVER], "workflow-architect": [answers("one", "drop it")]}
+    stage = Workflow(ALONE, agents).done()
+
+    assert "3 rounds did not end well" in stage.told("workflow-architect")[0]
+    assert [text.partition(".")[0] for text in stage.told("judge")] == ["[VERIFY] one, round 4"]
 
 
 def test_a_merge_whose_proof_fails_is_not_taken() -> None:

@@ -46,7 +46,13 @@ def proved(act: Conduct, talk: Talk, text: str) -> None:
     if talk.about == "merge":
         _merge_proved(act, read_proofs(text, _commands(act, act.flow.merging)))
     elif act.flow.status(talk.agent) is Status.READY:
-        _judge(act, talk.agent, read_proofs(text, act.worker(talk.agent).acceptance.commands))
+        proofs = read_proofs(text, act.worker(talk.agent).acceptance.commands)
+        if failing := [words.failing(proof) for proof in proofs if not proof.holds]:
+            _concluded(
+                act, talk.agent, PROVER, "rejected", failing, proofs
+            )  # no verifier has to say what a command does
+        else:
+            _judge(act, talk.agent, proofs)
 
 
 def read_proofs(text: str, commands: Sequence[str]) -> tuple[Proof, ...]:
@@ -82,23 +88,26 @@ def judged(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str], prob
     if not verdict:
         _no_verdict(act, talk, problems)
         return
-    proofs = member.proofs
-    if verdict == "verified" and not all(proof.holds for proof in proofs):
-        failing = [f"`{proof.command}` fails, so `verified` does not count" for proof in proofs if not proof.holds]
-        verdict, findings = "rejected", (*findings, *failing)
-    number = len(member.standing.rounds) + 1
-    found = Round(number, talk.name, verdict, tuple(findings), proofs, act.now)
     act.close(talk.thread)
+    _concluded(act, agent, talk.name, verdict, findings, member.proofs)
+
+
+def _concluded(
+    act: Conduct, agent: str, by: str, verdict: str, findings: Sequence[str], proofs: Sequence[Proof]
+) -> None:
+    """A round has ended: with its verifier's verdict, or with a command that fails before the verifier looks."""
+    number = len(act.member(agent).standing.rounds) + 1
+    found = Round(number, by, verdict, tuple(findings), tuple(proofs), act.now)
     act.happen("round", agent=agent, round=plain(found))
     if verdict == "verified":
         act.happen("check", agent=agent, step="merging")
         merge_next(act)
     elif verdict == "blocked":
         reason = "; ".join(findings) or "its verifier says so"
-        act.escalate(agent, f"{talk.name} blocks it: {reason}", "a verifier asks for a decision")
-        moving.block(act, agent, f"blocked by {talk.name}")
+        act.escalate(agent, f"{by} blocks it: {reason}", "a verifier asks for a decision")
+        moving.block(act, agent, f"blocked by {by}")
     else:
-        failed(act, agent, words.rejected(agent, found), f"rejected by {talk.name}: {'; '.join(findings)}")
+        failed(act, agent, words.rejected(agent, found), f"rejected by {by}: {'; '.join(findings)}")
 
 
 def _no_verdict(act: Conduct, talk: Talk, problems: Sequence[str]) -> None:

@@ -156,6 +156,8 @@ def _check(flow: Flow, event: Event) -> set[str]:
     if member.standing.status is not Status.READY:
         raise Illegal(f"{event['agent']} is not ready for verification")
     proofs = tuple(read(Proof, proof) for proof in event.get("proofs", ()))
+    if event["step"] == "judging" and not all(proof.holds for proof in proofs):
+        raise Illegal(f"a command of {event['agent']} fails, so its verifier has nothing to judge")
     tree = str(event.get("tree", member.tree))
     become(flow, replace(member, checking=event["step"], proofs=proofs or member.proofs, tree=tree))
     return {f"agent {event['agent']}"}

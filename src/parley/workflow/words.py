@@ -114,11 +114,21 @@ def verify(worker: Worker, session: Session | None, proofs: Iterable[Proof], rou
     return "\n\n".join(parts)
 
 
+def ending(proof: Proof) -> str:
+    """How a command ended."""
+    return proof.fault or f"ended with {proof.code}"
+
+
+def failing(proof: Proof) -> str:
+    """A finding: an acceptance command that does not hold."""
+    return f"`{proof.command}` fails: {ending(proof)}"
+
+
 def shown(proofs: Iterable[Proof]) -> str:
     """What commands did."""
     parts = []
     for proof in proofs:
-        end = proof.fault or f"ended with {proof.code}"
+        end = ending(proof)
         output = f"\n{proof.output[-SHOWN:].strip()}" if proof.output.strip() else ""
         parts.append(f"$ {proof.command}\n({end}){output}")
     return "\n".join(parts) or "(there are none)"
