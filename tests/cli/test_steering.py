@@ -42,7 +42,13 @@ def test_what_is_done_to_a_job_under_way(home: Home) -> None:
         assert seen["intent-lead"]["doing"] == "waits for 2 threads"
         assert home.run("ls").out.startswith("working\n")
 
-        assert home.here("intervene", job, "look here").out == f"{job}: delivered\n"
+        heard = home.here("intervene", job, "look here").out  # its lead is idle, and is woken with it
+        assert heard.startswith(f"{job}: delivered to intent-lead on state:{job}/1 at ")
+        thread = threads(home, job)["writer"]["id"]
+        waits = home.here("intervene", job, "not yet", "--thread", thread)
+        assert waits.out == f"{job}: left for writer on {thread}; it is delivered when the turn under way ends\n"
+        said = {one["text"]: one["status"] for one in home.here("show", job, "--json").document["interventions"]}
+        assert said == {"look here": "delivered", "not yet": "waiting"}
         wait_for(home.job_file(job, "work/heard.txt").exists)
         wait_for(lambda: home.jobs()[0]["needs_human"])
         assert home.here("answer", home.question()[:5], "go on").out.startswith("answered ")
@@ -59,6 +65,16 @@ def test_what_is_done_to_a_job_under_way(home: Home) -> None:
         assert "is paused already" in home.here("pause", job).out
         assert home.run("ls").out.startswith("paused")
         assert home.here("resume", job).out == f"{job} goes on\n"
+
+        assert "was left undelivered: it was withdrawn" in home.here("log", job).out
+        assert "not delivered: it was withdrawn at " in home.here("show", job).out
+        (need,) = [one for one in home.here("inbox", "--json").document["needs"] if one["kind"] == "undelivered"]
+        assert need["exits"][0]["command"] == f"parley intervene {job} 'not yet'"
+        assert "words of yours reached no agent" in home.here("inbox").out
+
+        refused = home.refuses("withdraw", job, "--thread", f"state:{job}/1")
+        assert "is where the job's INTENT is led, and the job can't go on without it; withdraw" in refused
+        assert home.jobs()[0]["state"] == "INTENT"
 
         done = home.run("withdraw", job, "enough")
         assert (done.code, done.out) == (0, f"{job} is withdrawn\n")

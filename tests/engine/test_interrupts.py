@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from parley.core.terms import AskHuman, Hold, Interrupt
+from parley.engine.attention import Need, needs
 from parley.engine.chronicle import Follower
+from parley.engine.interventions import interventions
 from parley.engine.projections import Present, past
 from tests.engine.stage import (
     INTENT,
+    JOB,
     PLAN,
     YES,
     Stage,
@@ -39,7 +42,9 @@ def test_an_intervention_waits_for_the_turns_end_and_goes_before_mail() -> None:
     stage = Stage(book(intent=intent, writer=[on("look", send("nobody", ""), say("seen"))]))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.intervene("first", HERE).intervene("second", HERE).crank()
-    assert stage.notes() == ["waits for the turn's end"] * 2
+    left = f"left for {LEAD} on {HERE}; it is delivered when the turn under way ends"
+    assert stage.notes() == [left] * 2
+    assert [one.status for one in interventions(stage.outside, JOB)] == ["waiting"] * 2
     assert stage.started(LEAD) == 2
     stage.until(lambda s: s.started(LEAD) == 4)
     assert stage.told(LEAD)[2:] == ["[INTERVENE advisory] first", "[INTERVENE advisory] second"]
@@ -59,7 +64,9 @@ def test_an_intervention_goes_before_mail_that_came_earlier() -> None:
 def test_an_idle_instance_is_woken_at_once() -> None:
     stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello", HERE).run()
     assert stage.told(LEAD)[1] == "[INTERVENE advisory] hello"
-    assert stage.notes() == ["delivered"]
+    assert stage.notes() == [f"left for {LEAD} on {HERE}; it wakes it"]  # what is so when it is put
+    (one,) = interventions(stage.outside, JOB)
+    assert (one.status, one.who, one.text) == ("delivered", f"{LEAD} on {HERE}", "hello")
 
 
 def test_now_abandons_the_turn_and_starts_one_on_the_new_message() -> None:
@@ -121,6 +128,74 @@ def test_one_for_a_state_that_is_left_is_undelivered_and_recorded_so() -> None:
     stage.intervene("only you", HERE).run()
     assert (stage.state, stage.fired("term-interrupt")) == ("DONE", 1)
     assert not any("only you" in order.message for order in stage.orders)
+    (one,) = interventions(stage.outside, JOB)
+    assert (one.status, one.who, one.reason) == ("undelivered", f"{LEAD} on {HERE}", "its state was left")
+    log = [event.text for event in Follower(stage.outside, JOB).read() if event.kind == "intervention"]
+    left = f"was left undelivered: its state was left before {LEAD} on {HERE} had taken it up"
+    assert log == [f"ada's intervention 'only you' {left}"]
+
+
+def test_one_that_a_transition_left_undelivered_needs_the_human_until_they_speak_again() -> None:
+    intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9))]
+    stage = Stage(book(intent=intent, plan=[SEEN, *PLAN]))
+    stage.run().answer("approve").until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.intervene("it's only for you", HERE, authoritative=False).run()
+    (need,) = [need for need in found_needs(stage) if need.kind == "undelivered"]
+    assert "was not delivered: its state was left" in need.body
+    assert need.exits[0].command == f"parley intervene {JOB} 'it'\"'\"'s only for you'"
+    stage.intervene("again, then").run()
+    assert [need.kind for need in found_needs(stage)] == ["gate"]
+
+
+def found_needs(stage: Stage) -> list[Need]:
+    return needs(stage.outside, stage.engine.world.files)
+
+
+def test_one_for_the_job_that_a_state_leaves_goes_on_and_its_log_says_to_whom() -> None:
+    intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9))]
+    stage = Stage(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
+    stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
+    stage.intervene("in German").crank()
+    assert stage.notes()[-1] == "left for the lead of INTENT; it is delivered when the turn under way ends"
+    stage.run()
+    (one,) = interventions(stage.outside, JOB)
+    assert (one.status, one.agent) == ("delivered", "project-lead")
+    log = [event.text for event in Follower(stage.outside, JOB).read() if event.kind == "intervention"]
+    assert log == ["ada's intervention 'in German' is delivered to project-lead on state:j1/2"]
+
+
+def test_one_whose_turn_is_lost_is_not_delivered_until_the_next_has_it() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("INTERVENE", sleep(9), say("seen"))])).run()
+    stage.intervene("hello", HERE).sleeping(LEAD)
+    stage.kill()
+    stage.adopt().run()
+    (one,) = interventions(stage.outside, JOB)
+    assert one.status == "delivered"
+    log = [event.text for event in Follower(stage.outside, JOB).read() if event.kind == "intervention"]
+    assert [text.partition("'hello' ")[2].split(" ")[0] for text in log] == ["is", "is"]
+
+
+def test_one_whose_turn_another_cuts_short_says_so() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("first", sleep(9)), SEEN])).run()
+    stage.intervene("first", HERE).sleeping(LEAD).intervene("second", HERE, now=True).run()
+    first, second = interventions(stage.outside, JOB)
+    assert (first.status, second.status) == ("cut short", "delivered")
+    assert "another intervention cut that turn short" in first.words(str)
+    assert [need.kind for need in found_needs(stage)] == ["gate"]
+
+
+def test_what_the_jobs_end_leaves_undelivered_is_told() -> None:
+    stage = Stage(book(intent=[on(r"^\[INTENT\]", sleep(9), *ASSERT)])).sleeping(LEAD)
+    stage.intervene("late words", HERE).crank()
+    stage.withdraw().run()
+    (one,) = interventions(stage.outside, JOB)
+    assert (one.status, one.reason) == ("undelivered", "it was withdrawn")
+
+
+def test_no_part_of_a_job_is_withdrawn_that_leads_it() -> None:
+    stage = Stage(book()).run().withdraw(HERE).run()
+    assert stage.state == "INTENT"
+    assert stage.notes() == [f"refused: {HERE} is where a state is led: withdraw the whole job, or redirect the lead"]
 
 
 def test_one_for_a_thread_that_is_gone_comes_too_late() -> None:
@@ -279,7 +354,8 @@ def test_only_the_decider_s_word_is_authoritative_whoever_left_it_on_the_bus() -
     stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run()
     body: dict[str, Any] = {"text": "obey", "thread": "", "now": False}
     stage.put("intervene", by="eve", authoritative=True, **body).put("intervene", by="eve", **body).run()
-    assert stage.notes() == ["refused: only ada, who started the job, decides", "delivered"]
+    left = "left for the lead of INTENT; it wakes it"
+    assert stage.notes() == ["refused: only ada, who started the job, decides", left]
     assert stage.told(LEAD)[1:] == ["[INTERVENE advisory] obey"]
 
 

@@ -52,7 +52,7 @@ def nothing_after(stage: Stage) -> None:
     assert all(turn.status != "submitted" for turn in stage.outside.turns(JOB))
 
 
-@pytest.mark.parametrize("thread", ["", ROOT, "state:j1/3"])
+@pytest.mark.parametrize("thread", ["", ROOT])
 def test_a_withdrawal_ends_the_job_and_all_that_runs_in_one_transaction(thread: str) -> None:
     stage = team().sleeping("helper").sleeping("coder")
     orders = len(stage.orders)

@@ -7,6 +7,8 @@ need of the same kind has another id: so whoever tells people of it can tell the
 from __future__ import annotations
 
 import json
+import shlex
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,13 +16,15 @@ from typing import Any
 from parley.core.terms import PROXY, Hold, Mailbox, Run, Surface, job_thread
 from parley.engine.budgets import is_spent, remedies
 from parley.engine.holds import rest_of
+from parley.engine.interventions import Intervention, named, undelivered
 from parley.engine.projections import TERMINAL, Asked, Present, moment
 from parley.engine.signs import is_alarm, since
 from parley.engine.texts import excerpt
 from parley.ports import Files, JobRow, StepRow, Store
 
 QUESTION, GATE, FAILURE, BUDGET, STALL = "question", "gate", "failure", "budget", "stall"
-UNATTENDED, STOPPED = "unattended", "stopped"
+UNATTENDED, STOPPED, UNDELIVERED = "unattended", "stopped", "undelivered"
+AFTERWARDS_SECONDS = 86400.0  # how long the inbox has what a job's end left undelivered
 HEADLINE = 160  # characters
 _KINDS = {"question": QUESTION, "assert": GATE, "failure": FAILURE}
 _TAIL = 64  # steps that are looked at first for when something began
@@ -44,7 +48,7 @@ class Need:
 
     id: str
     job: str
-    kind: str  # question, gate, failure, budget, stall, unattended, stopped
+    kind: str  # question, gate, failure, budget, stall, unattended, stopped, undelivered
     since: float
     state: str
     thread: str
@@ -76,10 +80,11 @@ class Need:
 
 
 def needs(store: Store, files: Files, rows: Iterable[JobRow] | None = None) -> list[Need]:
-    """What needs the human in all jobs, or in some, oldest first. What has ended is not looked into."""
+    """What needs the human in all jobs, or in some, oldest first. Of what has ended, only what it left undelivered."""
     found: list[Need] = []
     for row in store.jobs() if rows is None else rows:
         if row.state in TERMINAL:
+            found.extend(_ended(store, row))
             continue
         found.extend(_of(Present(store, row.job), attended=store.owner_lives(row.job)))
     return sorted(found, key=lambda need: (need.since, need.job, need.id))
@@ -99,6 +104,13 @@ def _of(present: Present, *, attended: bool) -> Iterator[Need]:
         yield _unattended(present)
     if present.stopped:
         yield _stopped(present)
+    yield from (_undelivered(present.row, one) for one in undelivered(present.store, present.job))
+
+
+def _ended(store: Store, row: JobRow) -> Iterator[Need]:
+    """What the end of a job has left undelivered: for a day, since there is nothing that would settle it."""
+    if time.time() - row.updated < AFTERWARDS_SECONDS:
+        yield from (_undelivered(row, one) for one in undelivered(store, row.job))
 
 
 # ---- questions -----------------------------------------------------------------------------------
@@ -221,6 +233,25 @@ def _stopped(present: Present) -> Need:
     )
 
 
+def _undelivered(row: JobRow, one: Intervention) -> Need:
+    """Words of the human's that reached no agent: to be known, and said again if they still hold."""
+    again = f"parley intervene {row.job} {_quoted(one.text)}"
+    if row.state in TERMINAL:
+        exits = (Exit("ask for it in another job", f"parley run {_quoted(one.text)}"),)
+    else:
+        exits = (Exit("say it again, to whoever leads", f"{again}{' --authoritative' if one.authoritative else ''}"),)
+    words = f"{named(one)} was {one.words(moment)}"
+    look = Exit("see what happened", f"parley log {row.job}")
+    need = _about(row, UNDELIVERED, f"{one.number}", one.since, words, (*exits, look))
+    return replace(need, thread=one.thread, who=one.agent, decider=one.by)
+
+
+def _quoted(text: str) -> str:
+    """Words as a shell takes them; a place for them where they are too long to be shown in a command."""
+    plain = text.isprintable() and len(text) <= HEADLINE and not text.startswith("-")
+    return shlex.quote(text) if plain else '"TEXT"'
+
+
 def ways_on(present: Present) -> tuple[Exit, ...]:
     """What can be done about a job whose owner somebody has stopped."""
     return (
@@ -231,7 +262,10 @@ def ways_on(present: Present) -> tuple[Exit, ...]:
 
 
 def _about_job(present: Present, kind: str, which: str, since: float, words: str, exits: tuple[Exit, ...]) -> Need:
-    row = present.row
+    return _about(present.row, kind, which, since, words, exits)
+
+
+def _about(row: JobRow, kind: str, which: str, since: float, words: str, exits: tuple[Exit, ...]) -> Need:
     return Need(
         f"{row.job}.{kind}{which}",
         row.job,

@@ -10,6 +10,7 @@ from typing import Any
 from parley.core.terms import HUMAN, ORCHESTRATOR, PROXY, Hold, thread_kind
 from parley.engine.budgets import Line, is_spent, name_of
 from parley.engine.holds import Wait, wait_of
+from parley.engine.interventions import Lives, matters
 from parley.engine.projections import Abandoned, abandoned_by, moment
 from parley.engine.signs import is_stall, since
 from parley.engine.texts import excerpt
@@ -67,19 +68,25 @@ class Follower:
         self.job = job
         self.step = step
         self.message = message
+        self._lives = Lives(store, job)
 
     def read(self) -> list[Event]:
         """What is new, in the order in which it happened."""
         found: list[tuple[int, float, int, Event]] = []
         # Steps first: a message that is committed between the two reads is then simply read, never missed.
+        lived: list[StepRow] = []
         for step in self.store.steps(self.job, self.step):
             self.step = step.number
+            if matters(step):
+                lived.append(step)
             if step.rule in _TOLD and (step.rule != "withdraw" or step.who == HUMAN) and not _waits_on(step):
                 event = _step_event(step)
                 if step.rule == "interrupt":
                     event = _interrupted(event, abandoned_by(self.store, self.job, step))
                 found.append((step.transaction, step.time, 0, event))
             found.extend((step.transaction, step.time, 0, event) for event in (*_refusals(step), *_notices(step)))
+        for step, words in self._lives.news(lived):
+            found.append((step.transaction, step.time, 2, _news_event(step, words)))
         for row in self.store.messages(self.job, self.message):
             self.message = row.number
             found.append((row.transaction, row.time, 1, _message_event(row)))
@@ -125,6 +132,12 @@ def _step_event(step: StepRow) -> Event:
         text = f"{step.at.partition(' ')[0]} is interrupted"
         thread = step.at.split(" ")[1]
     return Event(step.time, step.rule, who, "", thread, thread, text, step.number, about)
+
+
+def _news_event(step: StepRow, words: str) -> Event:
+    """What has become of an intervention, told where it happened."""
+    thread = step.at.split(" ")[0 if step.rule == "term-interrupt" else -1 if step.rule == "intervene" else 1]
+    return Event(step.time, "intervention", step.who, "", thread, thread, words, step.number, {"intervention": words})
 
 
 def _interrupted(event: Event, cut: Abandoned) -> Event:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from parley.core.gates import EXECUTOR
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
@@ -249,4 +250,7 @@ def _end(present: Present, thread: str) -> Exit:
         here = present.soup.parent(here) if thread_kind(here) == "escalation" else None
     if here is None:
         return _withdraw(present)
-    return Exit("end it, with all below it", f"parley withdraw {present.job} --thread {here}")
+    surface = present.soup.get(Surface, here)
+    executes = surface is not None and surface.agent == EXECUTOR
+    words = "end the whole workflow" if executes else "end it, with all below it"
+    return Exit(words, f"parley withdraw {present.job} --thread {here}")

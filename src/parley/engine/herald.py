@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from parley.core.terms import AskHuman, Hold
+from parley.core.terms import AskHuman, Hold, Interrupt
 from parley.engine.attention import Need, needs
 from parley.engine.budgets import Line
 from parley.engine.live import LiveJob
@@ -24,6 +24,7 @@ _KINDS = {
     "failure": "it can't go on without you",
     "budget": "a budget is spent",
     "stall": "an agent shows no sign of life",
+    "undelivered": "your words reached no agent",
 }
 
 
@@ -39,7 +40,7 @@ class Herald:
         """Tell of what has come up since the last look. All that the soup holds is committed."""
         if self._silent:
             return
-        now = frozenset[object]((*live.soup.of(AskHuman), *live.soup.of(Hold)))
+        now = frozenset[object]((*live.soup.of(AskHuman), *live.soup.of(Hold), *live.soup.of(Interrupt)))
         if now == self._seen.get(live.job, frozenset()):
             return
         self._seen[live.job] = now
@@ -57,6 +58,8 @@ class Herald:
         self._seen.pop(live.job, None)
         text = f"job {live.job}: {self._plain(live.row.request)}\nparley show {live.job}"
         state = str(live.record.state)
+        for need in needs(self._world.store, self._world.files, [live.row]):
+            self._world.notices.tell(self._notice(live, need))
         self._world.notices.tell(Notice(f"{live.job}.ended", live.job, DONE, f"{state}: {live.job}", text))
 
     def _notice(self, live: LiveJob, need: Need) -> Notice:

@@ -123,15 +123,30 @@ def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any])
     )
     interrupt = Interrupt(thread, name, bool(body.get("now")), authoritative)
     live.fire("intervene", thread, choice=interrupt, who=HUMAN, time=now)
-    if live.soup.get(Run, thread) is None:
-        return "delivered"
-    return "interrupts the turn under way" if interrupt.now else "waits for the turn's end"
+    whom = f"left for {surface.agent} on {thread}" if thread != live.thread else f"left for the lead of {_state(live)}"
+    return f"{whom}; {_when(live, thread, now=interrupt.now)}"
+
+
+def _state(live: LiveJob) -> str:
+    return str(live.record.state)
+
+
+def _when(live: LiveJob, thread: str, *, now: bool) -> str:
+    """When an intervention will be delivered, as things stand while it is put: it is not delivered by that."""
+    reached = live.record.thread if thread == live.thread else thread
+    if live.soup.get(Run, reached) is not None:
+        return "it cuts the turn under way short" if now else "it is delivered when the turn under way ends"
+    if live.held or live.soup.get(Hold, reached) is not None:
+        return "it is delivered when that goes on, which is held now"
+    return "it wakes it"
 
 
 def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
     thread, reason, now = body.get("thread") or live.thread, body.get("reason", ""), world.clock.now()
+    if thread_kind(thread) == "state":
+        raise NotTheirs(f"{thread} is where a state is led: withdraw the whole job, or redirect the lead")
     live.told = True
-    if thread_kind(thread) in ("job", "state"):
+    if thread_kind(thread) == "job":
         withdraw_job(live, world, reason)
         return "withdrawn"
     there = live.soup.get(Surface, thread)

@@ -37,6 +37,7 @@ from parley.engine.designs import at_the_gate
 from parley.engine.endings import discarded
 from parley.engine.holds import DIALOG
 from parley.engine.reduce import message, terminate
+from parley.ports import MessageRow
 from parley.workflow.slots import CURRENT
 
 REACHED: dict[Ruling | None, Action] = {
@@ -141,8 +142,10 @@ class Orchestrator(CodeAgent):
             payloads.append(Close(record.thread, Origin.BACKTRACK if back else Origin.PHASE))
         payloads.append(self.letter(after.actor, after.thread, texts.begins(after, why)))
         self.send(payloads)
-        for interrupt, body in carried:
-            self.interrupt(after, body, now=interrupt.now, authoritative=interrupt.authoritative)
+        for interrupt, row in carried:
+            self.interrupt(
+                after, row.body, now=interrupt.now, authoritative=interrupt.authoritative, origin=origin_of(row)
+            )
 
     def verdict_on(self, record: Record, action: Action) -> dict[str, Any]:
         """What is known of the answer whose verdict an outcome goes by; nothing where it needs none."""
@@ -152,13 +155,13 @@ class Orchestrator(CodeAgent):
                 return dict(json.loads(message(self.live, self.world, verdict.answer).meta))
         return {}
 
-    def undelivered(self, thread: str) -> list[tuple[Interrupt, str]]:
+    def undelivered(self, thread: str) -> list[tuple[Interrupt, MessageRow]]:
         """The interventions meant for the job that its last state did not take up: the next one will."""
         found = []
         for interrupt in self.live.soup.all(Interrupt, thread):
             row = message(self.live, self.world, interrupt.message)
             if row.meta and json.loads(row.meta).get("job"):
-                found.append((interrupt, row.body))
+                found.append((interrupt, row))
         return found
 
     def finish(self, passage: Passage) -> None:
@@ -237,7 +240,10 @@ class Orchestrator(CodeAgent):
         """The intervention that was lost comes back."""
         meta = self.lost_intervention()
         how = meta.get("intervene") or meta["intervened"]
-        self.interrupt(record, body, now=False, authoritative=bool(how["authoritative"]), for_job=bool(meta.get("job")))
+        for_job, origin = bool(meta.get("job")), origin_of(message(self.live, self.world, self.meta["message"]))
+        self.interrupt(
+            record, body, now=False, authoritative=bool(how["authoritative"]), for_job=for_job, origin=origin
+        )
 
     def ask_human(self, record: Record, fault: str, again: str | None) -> None:
         """The failure dialog."""
@@ -302,14 +308,27 @@ class Orchestrator(CodeAgent):
         record = self.live.record
         how = meta["intervene"]
         self.begin(record)
-        self.interrupt(record, self.row.body, now=bool(how["now"]), authoritative=bool(how["authoritative"]))
+        flags = bool(how["now"]), bool(how["authoritative"])
+        self.interrupt(record, self.row.body, now=flags[0], authoritative=flags[1], origin=origin_of(self.row))
 
-    def interrupt(self, record: Record, body: str, *, now: bool, authoritative: bool, for_job: bool = True) -> None:
-        """Redirect a state's lead; the next state's gets what is meant for the job and this one did not take."""
+    def interrupt(
+        self, record: Record, body: str, *, now: bool, authoritative: bool, for_job: bool = True, origin: str = ""
+    ) -> None:
+        """Redirect a state's lead; the next state's gets what is meant for the job and this one did not take.
+
+        `origin`: the message of the human's that the words come from, so that its life can be followed.
+        """
         how = {"now": now, "authoritative": authoritative}
-        letter = self.letter(record.actor, record.thread, body, {"intervened": how, "job": for_job}, alone=True)
+        about = {"intervened": how, "job": for_job, **({"origin": origin} if origin else {})}
+        letter = self.letter(record.actor, record.thread, body, about, alone=True)
         moved = Interrupt(record.thread, letter.message, now, authoritative)
         self.fire("intervene", record.thread, choice=moved)
+
+
+def origin_of(row: MessageRow) -> str:
+    """The human's own message that an intervention's letter comes from: itself, if it is that."""
+    about = json.loads(row.meta) if row.meta else {}
+    return f"m{row.number}" if "intervene" in about else str(about.get("origin", ""))
 
 
 PHASES_BY_STATE = {state: state.lower() for state in PHASES}

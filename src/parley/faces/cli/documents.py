@@ -16,6 +16,7 @@ from parley.engine.attention import exits_of
 from parley.engine.budgets import remedies, standing, total
 from parley.engine.exits import situations
 from parley.engine.holds import waits
+from parley.engine.interventions import interventions
 from parley.engine.projections import Past, Present, Thread, lasted, past, tree, with_progress
 from parley.engine.signs import alarms, stalls
 from parley.faces.cli.bus import ShownStore, bus
@@ -111,6 +112,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "folder": str(files.home(present.job)),
         "delivery": deliver(store, present, files),
         "abandoned": _abandoned(present, behind, files),
+        "interventions": [one.document() for one in interventions(store, present.job)],
         "situations": [situation.document() for situation in situations(present)],
         "exits": exits(present, files),
     }

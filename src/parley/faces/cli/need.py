@@ -31,6 +31,7 @@ _LABELS = {
     "budget": "a spent budget",
     "stall": "{who} is silent",
     "unattended": "nobody works on it",
+    "undelivered": "words of yours reached no agent",
 }
 
 

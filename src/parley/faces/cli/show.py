@@ -10,6 +10,7 @@ from typing import Any
 from parley.adapters.files import JobFiles
 from parley.engine.budgets import Line
 from parley.engine.holds import Wait
+from parley.engine.interventions import Intervention
 from parley.engine.projections import Present, past
 from parley.faces.cli import OK
 from parley.faces.cli.bus import bus, find_job
@@ -108,16 +109,28 @@ def _print_job(document: dict[str, Any]) -> None:
         action = f"{entry['action']} by {entry['actor']}{reason}"
         print(f"  {clock(entry['timestamp'])}  {entry['state']:<8} {action}")
     alive = [thread for thread in document["threads"] if thread["state"] != "ended"]
+    _print_steering(document)
+    if alive:
+        print("\nat work")
+    for thread in alive:
+        print(f"  {MARKS[thread['state']]} {thread['agent']:<13} {thread['id']:<23} {safe(thread['doing'])}")
+
+
+def _print_steering(document: dict[str, Any]) -> None:
+    """What people have said to the job while it worked, and the turns that this cut short."""
     if document["abandoned"]:
         print("\nabandoned")
     for cut in document["abandoned"]:
         print(f"  {clock(cut['time'])}  {cut['agent']} on {cut['thread']}, turn {cut['turn']}: {safe(cut['message'])}")
         for ref in cut["refs"]:
             print(f"    its files: git -C {document['folder']}/snapshots.git show --stat {ref}")
-    if alive:
-        print("\nat work")
-    for thread in alive:
-        print(f"  {MARKS[thread['state']]} {thread['agent']:<13} {thread['id']:<23} {safe(thread['doing'])}")
+    if document["interventions"]:
+        print("\ninterventions")
+    for said in document["interventions"]:
+        known: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        one = Intervention(**known)
+        print(f"  {clock(one.time)}  {one.by}: {one_line(one.text, 120)}")
+        print(f"    {safe(one.words(clock))}")
 
 
 def agent_words(document: dict[str, Any]) -> str:

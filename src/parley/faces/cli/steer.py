@@ -8,6 +8,7 @@ from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.core.terms import Hold, job_thread, thread_kind
 from parley.engine.holds import PAUSE
+from parley.engine.interventions import said_of
 from parley.engine.projections import TERMINAL, Present
 from parley.engine.records import NOT_DONE
 from parley.faces.cli import FAILED, OK, Trouble
@@ -53,13 +54,16 @@ def _intervene(store: SqliteStore, place: Place, row: JobRow, words: argparse.Na
     if thread_kind(thread) == "escalation":
         raise Trouble(f"{thread} is a question; answer it with `parley answer`")
     body = {"thread": thread, "text": words.text, "now": words.now, "authoritative": words.authoritative}
-    taken = put_and_wait(store, row.job, "intervene", f"intervene:{RandomIds().new()}", body)
+    key = f"intervene:{RandomIds().new()}"
+    taken = put_and_wait(store, row.job, "intervene", key, body)
     if taken is None and store.owner_lives(row.job):
         raise unanswered(store, row.job, "your words are kept, and are heard as soon as that goes on")
     if taken is None:
         _refuse_ended(store.load(row.job).row, "start another job with `parley run`")
         return f"kept for {row.job}; nobody works on it now, go on with: parley resume {row.job}", OK
-    return f"{row.job}: {taken.note}", FAILED if taken.note.startswith(NOT_DONE) else OK
+    if taken.note.startswith(NOT_DONE):
+        return f"{row.job}: {taken.note}", FAILED
+    return f"{row.job}: {said_of(store, row.job, taken)}", OK
 
 
 def _refuse_ended(row: JobRow, remedy: str) -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 
 from parley.adapters.marks import end_marked
 from parley.adapters.sqlite import SqliteStore
 from parley.config import Settings
-from parley.core.terms import job_thread, thread_kind
+from parley.core.gates import EXECUTOR
+from parley.core.terms import Surface, job_thread, thread_kind
 from parley.engine.audit import read_anchor
 from parley.engine.projections import TERMINAL, Present, past, tree
 from parley.engine.records import NOT_DONE
 from parley.engine.session import find_input
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import pick_thread
-from parley.faces.cli.desk import Place, check_text
+from parley.faces.cli.desk import Place, agrees, can_ask, check_text
 from parley.faces.cli.inputs import POLL_SECONDS, WAIT_SECONDS, put_and_wait
 from parley.faces.cli.resume import make_good
 from parley.faces.cli.workshop import engine_of
 from parley.ports import InputRow, JobRow, Owned
+from parley.wording import count
 
 QUARANTINE_SECONDS = 300.0  # a large workspace takes its time to be kept
 
@@ -35,7 +38,14 @@ def withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Name
         return f"{words.thread} has ended", OK
     if thread_kind(thread) == "escalation":
         raise Trouble(f"{thread} is a question; answer it with `parley answer`")
-    whole = thread_kind(thread) in ("job", "state")
+    if thread_kind(thread) == "state":
+        raise Trouble(
+            f"{thread} is where the job's {row.state} is led, and the job can't go on without it; withdraw the whole"
+            f" job with `parley withdraw {row.job}`, or redirect its lead with `parley intervene {row.job} TEXT`"
+        )
+    if not _agreed(Present(store, row.job), thread):
+        return f"{thread} is left as it is", OK
+    whole = thread_kind(thread) == "job"
     key = f"withdraw:{job_thread(row.job) if whole else thread}"
     taken = done(store, place, row.job, "withdraw", key, {"thread": thread, "reason": reason})
     if taken is None:
@@ -48,6 +58,18 @@ def withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Name
         _finish(store, place, row.job)
     _bury(store, row.job, "" if whole else thread)
     return f"{row.job if whole else thread} is withdrawn", OK
+
+
+def _agreed(present: Present, thread: str) -> bool:
+    """Say in advance that a whole workflow goes with its executor; the user may change their mind, if one is there."""
+    surface = present.soup.get(Surface, thread)
+    if surface is None or surface.agent != EXECUTOR:
+        return True
+    below = sum(present.soup.get(Surface, child) is not None for child in present.soup.children(thread))
+    open_ = count(below, "open conversation")
+    told = f"{thread} is the workflow executor: the whole workflow ends with it, and its {open_}"
+    print(f"parley: {told}", file=sys.stderr)
+    return agrees(f"withdraw {thread}?") if can_ask() else True
 
 
 def _known_thread(store: SqliteStore, row: JobRow, given: str | None) -> str | None:

@@ -8,7 +8,7 @@ from collections import deque
 from rich.text import Text
 
 from parley.core.terms import thread_kind
-from parley.engine.attention import BUDGET, STALL, UNATTENDED, Need, needs
+from parley.engine.attention import BUDGET, STALL, UNATTENDED, UNDELIVERED, Need, needs
 from parley.engine.budgets import PARALLEL, standing
 from parley.engine.chronicle import Follower, concerns
 from parley.engine.projections import TERMINAL, Asked, Present, Thread, lasted, tree, with_progress
@@ -194,7 +194,12 @@ def _what_now(row: JobRow) -> str:
 
 def _label(need: Need) -> str:
     """What something is that is no question, in a few words."""
-    labels = {BUDGET: "a budget is spent", STALL: f"{need.who} is stalled", UNATTENDED: "nobody works on it"}
+    labels = {
+        BUDGET: "a budget is spent",
+        STALL: f"{need.who} is stalled",
+        UNATTENDED: "nobody works on it",
+        UNDELIVERED: "words of yours reached no agent",
+    }
     return labels.get(need.kind, need.kind)
 
 

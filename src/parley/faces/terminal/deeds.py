@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parley.engine.fate import answered, fate
+from parley.engine.interventions import said_of
 from parley.engine.projections import TERMINAL, Asked, moment
 from parley.engine.records import LATE, REFUSED
 from parley.engine.session import Closed, NotDecider, Wordless, find_input, give_answer, leave
@@ -17,11 +18,6 @@ from parley.faces.terminal.sight import Sight
 from parley.ports import InputRow
 
 BUSY_SECONDS = 5.0
-_HEARD = {
-    "waits for the turn's end": "is heard when the turn under way ends",
-    "interrupts the turn under way": "interrupts the turn under way",
-    "delivered": "was delivered",
-}
 
 
 @dataclass(slots=True)
@@ -164,7 +160,7 @@ class Deeds:
                 return self._became(deed.asked), True
             if row.note.startswith((LATE, REFUSED)):
                 return f"{job}: {row.note}", True
-            return deed.done or f"{job}: it {_HEARD.get(row.note, row.note)}", True
+            return deed.done or f"{job}: {said_of(store, job, row)}", True
         if not lives:
             return f"kept for {job}, but nobody works on it: z goes on", True
         if not deed.told and time.monotonic() - deed.since > BUSY_SECONDS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from parley.core.terms import thread_kind
 from parley.engine.attention import BUDGET, GATE, Need, needs
 from parley.engine.budgets import remedies, standing
 from parley.engine.projections import TERMINAL, Present
@@ -95,7 +96,10 @@ def withdraw(watch: Watch, job: str, thread: str, name: str) -> None:
     if state in TERMINAL:
         watch.say(f"{job} has ended ({state})")
         return
-    what = f"{name} and all that works for it" if thread else job
+    if thread_kind(thread) == "state":  # it goes by its lead, and no part of a job goes on without one
+        thread, what = "", f"{job} as a whole, which {name} leads,"
+    else:
+        what = f"{name} and all that works for it" if thread else job
 
     def reason(text: str, way: int) -> Prompt:
         return confirm(job, f"withdraw {what} for good", lambda: watch.deeds.withdraw(job, thread, text))
