@@ -471,3 +471,26 @@ def test_no_work_is_approved_while_a_workflow_is_blocked(gate: str) -> None:
     judge(Step(stage.soup, passage((GATE, CLEAR)), through))
     with pytest.raises(Violated, match="while its workflow is blocked"):  # whatever a rule lets through
         judge(Step(stage.soup, blocked, through))
+
+
+def test_no_plan_counts_without_a_workflow_where_the_human_has_activated_the_architect() -> None:
+    stage = Stage(book(plan=[PLAN[0]], human=[{**YES[0], "state": "INTENT"}])).run().approve()
+    record, verdict = stage.record, stage.verdicts()[-1]
+    charter = stage.soup.charter
+    stage.soup.react((charter, verdict), (replace(charter, activated=True), replace(verdict, digest="p+design")))
+    made = replace(verdict, digest="p+design")
+
+    def passage(digest: str) -> Firing:
+        contents = (*record.approved, ("PLAN.md", digest))
+        return Firing("transition", (record.id,), Passage(Action.APPROVED_PLAN, "project-lead", 0.0, "", contents))
+
+    through = react(stage.soup, passage("p+design"))
+    judge(Step(stage.soup, passage("p+design"), through))
+    stage.soup.react((made,), (replace(made, digest="p"),))
+    with pytest.raises(Refused, match="activated the workflow architect, and this plan has no workflow"):
+        react(stage.soup, passage("p"))
+    stage.soup.react((replace(charter, activated=True),), (charter,))
+    alone = react(stage.soup, passage("p"))
+    stage.soup.react((charter,), (replace(charter, activated=True),))
+    with pytest.raises(Violated, match="without the workflow that the human asked for"):  # whatever a rule lets through
+        judge(Step(stage.soup, passage("p"), alone))

@@ -40,7 +40,7 @@ FILE = "bus.db"
 SCHEMA = 4
 # How identifiers are made, what molecules hold, states and actions: a bus written with others can't be gone on with.
 PROTOCOL = (
-    "ids 1; rules 2; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
+    "ids 1; rules 3; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
     "actions APPROVED_INTENT APPROVED_PLAN APPROVED_WORK REALIGN REPLAN WITHDRAW FAILURE"
 )
 BUSY_SECONDS = 10.0

@@ -97,6 +97,8 @@ def gates_are_kept(step: Step) -> Iterator[str]:
             yield from _unheard(step, record)
         if action is APPROVAL[record.state]:
             yield from _unapproved(record, passage, live)
+            if step.before.charter.activated and (record.state, record.depth) == (State.PLAN, 0):
+                yield from _undesigned(record, passage)
         elif not record.depth and RULING[action] not in {v.ruling for v in live}:
             yield f"{action} moves {record.id} without its verdict"
 
@@ -123,6 +125,11 @@ def _unapproved(record: Record, passage: Passage, live: tuple[Verdict, ...]) -> 
     plan = contents.get(PLAN, "")
     if record.state is State.EXECUTE and not record.depth and JOIN in plan and contents.get(GATE) != CLEAR:
         yield f"{passage.action} moves {record.id} while its workflow is blocked"
+
+
+def _undesigned(record: Record, passage: Passage) -> Iterator[str]:
+    if not any(JOIN in digest for artifact, digest in passage.contents if artifact == PLAN):
+        yield f"{passage.action} moves {record.id} on a plan without the workflow that the human asked for"
 
 
 def _unheard(step: Step, record: Record) -> Iterator[str]:

@@ -38,6 +38,11 @@ GATE = "overall_completion_drive_gate"  # of a workflow, among the contents that
 CLEAR, BLOCKED = "clear", "blocked"
 EXECUTOR = "workflow-executor"  # code below a state's lead: it asserts the plan that changes while it is carried out
 
+UNDESIGNED = (
+    "the human has activated the workflow architect, and this plan has no workflow; have one designed by"
+    " architecture-group, then assert PLAN.md with it"
+)
+
 NEEDS: Mapping[Action, Ruling] = MappingProxyType(
     {
         Action.REALIGN: Ruling.BACKTRACK_INTENT,
@@ -130,6 +135,7 @@ def refuse_passage(soup: Soup, record: Record, passage: Passage) -> None:
         _refuse_unheard(soup, record)
     if passage.action is APPROVAL[record.state]:
         _refuse_unapproved(soup, record, passage)
+        _refuse_undesigned(soup, record, passage)
         _refuse_unclear(record, passage)
     elif not record.depth and not _rulings(soup, record) & {NEEDS[passage.action]}:
         raise Refused(f"{passage.action} needs the verdict '{NEEDS[passage.action]}'; ask first")
@@ -165,6 +171,13 @@ def _refuse_unapproved(soup: Soup, record: Record, passage: Passage) -> None:
         raise Refused(f"{artifact} has no live approval; assert it and wait for the verdict")
     if (artifact, contents.get(artifact, "")) not in live:
         raise Refused(f"{artifact} was changed after it was approved; assert it again")
+
+
+def _refuse_undesigned(soup: Soup, record: Record, passage: Passage) -> None:
+    """Where the human has activated the workflow architect, a plan without a workflow is not what they asked for."""
+    plan = dict(passage.contents).get(PHASES[State.PLAN].artifact, "")
+    if soup.charter.activated and record.state is State.PLAN and not record.depth and not has_workflow(plan):
+        raise Refused(UNDESIGNED)
 
 
 def _refuse_unclear(record: Record, passage: Passage) -> None:

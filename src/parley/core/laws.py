@@ -429,6 +429,7 @@ def _enrolled(step: Step, roles: tuple[Role, ...]) -> Iterator[str]:
         before.crash_budget,
         before.retry_budget,
         before.brief_human,
+        before.activated,
     )
     if (step.new(Charter) or [before]) != [grown]:
         yield f"the charter is not what it was with {len(added)} more roles"

@@ -303,6 +303,7 @@ class Charter:
     crash_budget: int = 3
     retry_budget: int = 3
     brief_human: bool = True  # whether the proxy looks first where the human is always asked
+    activated: bool = False  # whether the human has activated the workflow architect: no plan without a workflow
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has one."""

@@ -42,7 +42,7 @@ from parley.wording import count
 FORMAT = 3
 WITHOUT_SPENDING = 2  # the format before: what was used up was not counted
 WITHOUT_DIGESTS = 1  # the one before that: a transaction had no digests
-PROTOCOL = f"ids 1; rules 2; states {' '.join(State)}; actions {' '.join(Action)}"
+PROTOCOL = f"ids 1; rules 3; states {' '.join(State)}; actions {' '.join(Action)}"
 STATE = "state.json"
 # What the engine writes of a job. The workspaces and their snapshots are no part of the record.
 FILES = ("records/**/*.json", "outcomes/**/*.json", ".*-stream.jsonl", "streams/**/*.jsonl")

@@ -86,4 +86,5 @@ def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
         settings["crash_budget"],
         settings["retry_budget"],
         bool(settings.get("brief_human", True)),
+        bool(settings.get("activation")),
     )
