@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +77,7 @@ class Book:
     merging: str = ""
     merges: int = 0
     phase: str = "running"
+    held: Sequence[str] = ()  # who waits for a free slot
 
     # ---- what its steps say --------------------------------------------------------------------
 
@@ -88,6 +89,8 @@ class Book:
             self.happen(event, listed, told)
         if talk is not None and talk["kind"] == "doer":
             self.heard(talk["agent"], told)
+        if self.held and self.phase == "running" and len(self.talks) < self.fan_out:
+            raise Broken(f"{self.held[0]} is held back while {len(self.talks)} of {self.fan_out} slots are taken")
 
     def happen(self, event: Mapping[str, Any], listed: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
         """One event, among those of its step."""
@@ -114,6 +117,8 @@ class Book:
                 self.end_merge(event["merged"])
             case "given up":
                 self.doers[event["agent"]].given_up = True
+            case "held back":
+                self.held = event["agents"]
             case "phase":
                 self.phase = event["phase"]
             case _:

@@ -133,7 +133,7 @@ class BudgetSettings:
 class WorkflowSettings:
     """When a workflow counts as complex, and what it may repeat before others are asked."""
 
-    complex_agents: int = 5  # with more agents than that the architect has helpers
+    complex_agents: int = 5  # with more doers than that the architect has helpers
     complex_levels: int = 3  # with more levels of dependency too
     similar: float = 85.0  # from where on two questions ask the same, of a hundred
     rounds: int = 3  # of verification, before it goes up

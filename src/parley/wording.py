@@ -14,6 +14,12 @@ def count(number: float, noun: str, plural: str = "") -> str:
     return f"{shown} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def joined(names: Iterable[str]) -> str:
+    """Names in a row: `one`, `one and two`, `one, two and three`."""
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
+
+
 def near(word: str, known: Iterable[str]) -> str:
     """The known name that a mistyped one comes closest to; empty if none is close."""
     from difflib import get_close_matches  # noqa: PLC0415 - for start-up: only errors need it

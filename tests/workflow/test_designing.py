@@ -158,7 +158,7 @@ def test_the_architect_of_a_complex_workflow_gets_helpers() -> None:
         **{"instruction-writer": [on("write them", *design(SIX), write("sly.py", "x"), say("written"))]},
     ).run()
     told = stage.told(ARCHITECT)[1]
-    assert told.startswith("[DELEGATE] The workflow is complex: 7 agents, 1 level of dependency")
+    assert told.startswith("[DELEGATE] The workflow is complex: 6 doers, 1 level of dependency")
     assert stage.started("instruction-writer") == 1
     assert instructions_of("a6") in stage.files(ROOT)  # what the helper wrote is in the architect's design
     assert "sly.py" not in stage.files(stage.order(ARCHITECT).thread)

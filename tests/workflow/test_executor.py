@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from parley.engine.chronicle import Follower
 from parley.workflow import executor
 from parley.workflow.flow import Illegal
 from parley.workflow.terms import SHARED_STATUS, session_of
@@ -31,10 +32,41 @@ def test_what_the_plan_lets_run_in_parallel_does_under_the_fan_out() -> None:
     text = plan({"name": "one"}, {"name": "two"}, {"name": "three"}, stages=[["one", "two", "three"]])
     agents = {name: doer(name) for name in ("one", "two", "three")}
 
-    stage = Workflow(text, agents, fan_out=3).until(lambda s: s.started("one") and s.started("two"))
+    stage = Workflow(text, agents, fan_out=3).until(lambda s: s.started("three"))
 
-    assert (stage.busy("one"), stage.busy("two"), stage.started("three")) == (True, True, 0)
+    assert [stage.busy(name) for name in agents] == [True, True, True]
+    assert stage.flow.held == []
     assert stage.done().statuses() == dict.fromkeys(agents, "session_complete")
+
+
+def test_the_fan_out_counts_doers_and_says_whom_it_holds_back() -> None:
+    text = plan({"name": "one"}, {"name": "two"}, {"name": "three"}, stages=[["one", "two", "three"]])
+    agents = {name: doer(name) for name in ("one", "two", "three")}
+
+    stage = Workflow(text, agents, fan_out=2).until(lambda s: s.started("two"))
+
+    said = "one and two are at work; three waits for a free slot (fan_out 2)"
+    assert (stage.started("three"), stage.flow.held) == (0, ["three"])
+    assert said in [event.text for event in Follower(stage.outside, JOB).read()]
+    stage.done()
+    assert stage.flow.held == []
+    [report] = [body for body in stage.bodies("project-lead") if body.startswith("[WORKFLOW complete]")]
+    assert "For some time three had to wait for a free slot (fan_out 2)." in report
+
+
+def test_a_doer_that_waits_holds_no_slot() -> None:
+    text = plan({"name": "one"}, {"name": "two"}, {"name": "three"}, stages=[["one", "two", "three"]])
+    asks = {"ask": {"text": "which?"}}
+    agents = {
+        "one": blocked_at_first("one", category="requirements"),
+        "two": blocked_at_first("two", category="requirements"),
+        "three": doer("three"),
+        "workflow-architect": [on(r"^\[ESCALATION\]", asks), on(r"^\[ESCALATION\]", asks)],
+    }
+    human = [{"match": "PLAN|INTENT", "verdict": "approve", "repeat": True}]
+    stage = Workflow(text, agents, human, fan_out=2).run()
+
+    assert stage.statuses() == {"one": "blocked", "two": "blocked", "three": "verified"}
 
 
 UNSURE = {"description": "which path?", "context": "looking", "status": "escalated", "escalation_reason": "not mine"}

@@ -15,6 +15,8 @@ from parley.engine.projections import Abandoned, abandoned_by, moment
 from parley.engine.signs import is_stall, since
 from parley.engine.texts import excerpt
 from parley.ports import MessageRow, StepRow, Store
+from parley.workflow.terms import EXECUTOR
+from parley.workflow.words import held_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Follower:
                 if step.rule == "interrupt":
                     event = _interrupted(event, abandoned_by(self.store, self.job, step))
                 found.append((step.transaction, step.time, 0, event))
-            found.extend((step.transaction, step.time, 0, event) for event in (*_refusals(step), *_notices(step)))
+            beside = (*_refusals(step), *_notices(step), *_held_back(step))
+            found.extend((step.transaction, step.time, 0, event) for event in beside)
         for step, words in self._lives.news(lived):
             found.append((step.transaction, step.time, 2, _news_event(step, words)))
         for row in self.store.messages(self.job, self.message):
@@ -189,6 +192,17 @@ def _notices(step: StepRow) -> Iterator[Event]:
         line = Line(what, scope, used, limit)
         said = f"the budget is nearly spent: {line.words()}, with this turn"
         yield Event(step.time, "budget", ORCHESTRATOR, "", thread, thread, said, step.number, {"budget": line.cause})
+
+
+def _held_back(step: StepRow) -> Iterator[Event]:
+    """Agents of a workflow that could work, and wait for a free slot."""
+    if '"held back"' not in step.extra:
+        return
+    thread = step.at.split(" ")[1]
+    for event in json.loads(step.extra).get("flow", ()):
+        if event["event"] == "held back" and event["agents"]:
+            said, held = held_back(event["agents"], event["at_work"], event["fan_out"]), {"held": event["agents"]}
+            yield Event(step.time, "fan-out", EXECUTOR, "", thread, thread, said, step.number, held)
 
 
 def _budget_words(hold: Hold, *, released: bool) -> str:

@@ -173,7 +173,7 @@ class Group(CodeAgent):
         self.joined(HELPERS, self.standing.architect, ARCHITECT)
         self.standing = replace(self.standing, delegated=True)
         return self.to_architect(
-            f"[DELEGATE] The workflow is complex: {count(len(plan.workers), 'agent')},"
+            f"[DELEGATE] The workflow is complex: {count(len(plan.doers), 'doer')},"
             f" {count(levels(plan), 'level')} of dependency."
             f" Your team has {', '.join(HELPERS)} now. Let them write what each is there for, close their"
             " conversations, make one design of it, and hand it in again."

@@ -194,7 +194,6 @@ def _open(flow: Flow, event: Event) -> set[str]:
     if talk.kind == "architect":
         flow.architect = talk.thread
     if talk.kind == "doer":
-        flow.doing += 1
         member = flow.members[talk.agent]
         become(flow, replace(member, standing=replace(member.standing, thread=talk.thread), workspace=talk.thread))
         changed.add(f"agent {talk.agent}")
@@ -207,7 +206,6 @@ def _close(flow: Flow, event: Event) -> set[str]:
     if talk.kind == "architect":
         flow.architect = ""
     if talk.kind == "doer":
-        flow.doing -= 1
         member = flow.members.get(talk.agent)
         if member is not None and member.standing.thread == talk.thread:
             become(flow, replace(member, standing=replace(member.standing, thread="")))
@@ -278,6 +276,13 @@ def _wait(flow: Flow, event: Event) -> set[str]:
     return {f"waiting {event['agent']}"}
 
 
+def _hold_back(flow: Flow, event: Event) -> set[str]:
+    """Who could work, and waits for a free slot of the fan-out, as it is now."""
+    flow.held = [str(agent) for agent in event["agents"]]
+    flow.ever_held += [agent for agent in flow.held if agent not in flow.ever_held]
+    return set()
+
+
 def _hand_up(flow: Flow, event: Event) -> set[str]:
     """A question of a task goes up; all of them are kept, so that going in circles is noticed."""
     asked = read(Asked, event["asked"])
@@ -327,6 +332,7 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
         "ask": _ask,
         "answer": _answer,
         "wait": _wait,
+        "held back": _hold_back,
         "hand up": _hand_up,
         "commission": _commission,
         "phase": _phase,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parley.wording import count
+from parley.wording import count, joined
 from parley.workflow import checking, deciding, helping, moving, words
 from parley.workflow.conduct import Conduct, Report
 from parley.workflow.flow import AT_WORK, Draft, Talk
@@ -93,11 +93,14 @@ def advance(act: Conduct) -> None:
 
 def _start(act: Conduct) -> None:
     flow = act.flow
-    most = max(1, act.limits.fan_out - 1)  # one is left for whoever checks and helps
     for agent in list(flow.startable):
-        if flow.doing >= most or not act.free():
-            return
+        if not act.make_room():
+            break
         moving.start(act, agent)
+    held = [*flow.startable, *(agent for agent in flow.waiting if agent)]
+    if held != flow.held:
+        at_work = list(dict.fromkeys(talk.name for talk in flow.talks.values()))
+        act.happen("held back", agents=held, at_work=at_work, fan_out=act.limits.fan_out)
 
 
 # ---- what a worker's turn left -------------------------------------------------------------------
@@ -191,6 +194,9 @@ def _summary(act: Conduct) -> str:
     flow = act.flow
     without = [name for name, member in flow.members.items() if member.given_up]
     gone = f" Abandoned: {', '.join(without)}." if without else ""
+    if flow.ever_held:
+        slot = f"a free slot (fan_out {act.limits.fan_out})"
+        gone += f" For some time {joined(flow.ever_held)} had to wait for {slot}."
     goal, verified = flow.plan.goal if flow.plan else "", len(flow.members) - len(without)
     return (
         f"[WORKFLOW complete] {goal}\n{count(verified, 'agent')} verified, {count(len(flow.merges), 'merge')}."

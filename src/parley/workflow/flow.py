@@ -155,6 +155,8 @@ class Flow:
     questions: dict[str, Pending] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)  # who is to go on with what, when there is room
     history: dict[str, tuple[Asked, ...]] = field(default_factory=dict)  # by task
+    held: list[str] = field(default_factory=list)  # who could work now, and waits for a free slot of the fan-out
+    ever_held: list[str] = field(default_factory=list)
     # ---- what follows from these, kept at hand
     statuses: Counter[Status] = field(default_factory=Counter)
     unsettled: int = 0  # notes that are open or escalated
@@ -169,7 +171,6 @@ class Flow:
     blocked: dict[str, None] = field(default_factory=dict)  # in the order in which it happened
     failed: dict[str, None] = field(default_factory=dict)  # and nobody has decided about it
     undone: int = 0  # how many doers are neither verified nor given up
-    doing: int = 0  # how many conversations with doers are open
 
     @property
     def gate(self) -> str:
@@ -234,7 +235,6 @@ def index(flow: Flow) -> None:
             flow.unmet[name] += above not in flow.members or flow.status(above) not in MET
         flow.left[flow.stage_of.get(name, 0)] += not _done(flow.members[name])
     flow.stage = next((number for number, left in enumerate(flow.left) if left), len(flow.left))
-    flow.doing = sum(talk.kind == "doer" for talk in flow.talks.values())
     for member in sorted(flow.members.values(), key=lambda one: one.since):
         _count(flow, member, 1)
         _file(flow, member)

@@ -33,8 +33,8 @@ def levels(plan: Plan) -> int:
 
 
 def is_complex(plan: Plan, most_agents: int, most_levels: int) -> bool:
-    """Whether a workflow is more than its architect should design alone."""
-    return len(plan.workers) > most_agents or levels(plan) > most_levels
+    """Whether a workflow is more than its architect should design alone. Verifiers do not count: each doer has one."""
+    return len(plan.doers) > most_agents or levels(plan) > most_levels
 
 
 def outline(plan: Plan, drafts: Mapping[str, Mapping[str, Any]]) -> list[str]:

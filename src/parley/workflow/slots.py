@@ -26,7 +26,7 @@ def text(flow: Flow, entity: str) -> str | None:
     value: Any
     match kind:
         case "flow":
-            names = ("phase", "started", "count", "architect", "gaps", "refused", "commissioned")
+            names = ("phase", "started", "count", "architect", "gaps", "refused", "commissioned", "held", "ever_held")
             value = {each: getattr(flow, each) for each in names}
         case "plan":
             value = {"plan": flow.plan.text if flow.plan else "", "draft": flow.draft}

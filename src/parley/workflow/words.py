@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+from parley.wording import joined
 from parley.workflow.terms import (
     ARCHITECT,
     Merged,
@@ -186,6 +187,12 @@ def integrate(agent: str, conflicts: Sequence[str], sides: Sequence[Worker]) -> 
         "beside it as .theirs, a note of a deletion as .theirs-deleted: move it over the file, or delete it. The "
         "commands of all sides are run on the result:\n" + "\n".join(intents)
     )
+
+
+def held_back(agents: Sequence[str], at_work: Sequence[str], fan_out: int) -> str:
+    """Who waits for a free slot, and who has the slots."""
+    busy = f"{joined(at_work)} {'are' if len(at_work) > 1 else 'is'} at work; " if at_work else ""
+    return f"{busy}{joined(agents)} {'wait' if len(agents) > 1 else 'waits'} for a free slot (fan_out {fan_out})"
 
 
 def escalation(why: str, notes: Sequence[Note]) -> str:

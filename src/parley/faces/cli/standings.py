@@ -36,6 +36,7 @@ from parley.workflow.times import moment
 
 LONGEST_LINE = 2_000
 NARROWEST = 60
+_SLOT = "a free slot"  # of the fan-out
 
 
 def on_the_bus(place: Place, what: str) -> dict[str, Any] | None:
@@ -68,6 +69,7 @@ def _from_flow(flow: Flow, heard: Mapping[str, int], redact: Callable[[str], str
         standing = standings.get(agent["name"]) or Standing(agent["name"])
         last = max(standing.last_progress or 0, heard.get(standing.thread, 0))
         agent.update(_more(replace(standing, last_progress=last or None), redact))
+        agent["held_back"] = agent["name"] in flow.held
     return document
 
 
@@ -185,7 +187,7 @@ def _row(agent: dict[str, Any], standing: dict[str, str]) -> tuple[str, ...]:
         f"{agent['notes']}{left}",
         str(agent["version"] or "-"),
         agent["verifier"] or "-",
-        ", ".join(waits) if agent["status"] == Status.PENDING and waits else "-",
+        ", ".join(waits) if agent["status"] == Status.PENDING and waits else _SLOT if agent.get("held_back") else "-",
         agent["last_update"] or "-",
         agent["last_progress"] or "-",
     )
