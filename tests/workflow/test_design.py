@@ -276,6 +276,7 @@ ONE_BY_ONE: list[tuple[str, str, str, Spoil, str]] = [
         "## Success Criteria",
     ),
     ("instructions-notes", "api", "", swap("## Completion Drive", "## Also", API), "## Completion Drive"),
+    ("unknown-marker", "api", "parley:in", swap("# api\n", "# api\n<!-- parley:in -->\n", API), "parley:inputs"),
     ("instructions-inputs-path", "api", "", swap("- INTENT.md", "- the intent", API), "INTENT.md"),
     ("instructions-outputs-path", "api", "", swap(f"Write {ROUTES}.", "Write the routes.", API), ROUTES),
     (
@@ -347,6 +348,55 @@ Done when: the commands end with 0
 
 
 # ---- several at once -----------------------------------------------------------------------------
+
+
+IN_GERMAN = f"""# api
+
+<!-- parley:inputs -->
+## Was du liest
+- INTENT.md
+- {SCHEMA}
+
+<!-- parley:outputs -->
+## Was du lieferst
+Schreibe {ROUTES} als JSON.
+
+<!-- parley:success -->
+## Woran man es erkennt
+`python -m pytest -q tests/api` endet mit 0.
+
+<!-- parley:notes -->
+## Annahmen
+Halte jede fest; Anforderungen gehen nach oben.
+"""
+
+
+def test_instructions_may_be_in_any_language_below_markers() -> None:
+    assert check_design(spoiled(put(API, IN_GERMAN)), KNOWN) == []
+    assert check_design(spoiled(put(API, IN_GERMAN.replace("parley:success", "Parley: success"))), KNOWN) == []
+
+
+@pytest.mark.parametrize("key", ["inputs", "outputs", "success", "notes"])
+def test_a_marker_without_a_section_below_it_says_nothing(key: str) -> None:
+    begin = IN_GERMAN.index(f"<!-- parley:{key}")
+    before, section = IN_GERMAN[:begin], IN_GERMAN[begin:]
+    head, _, rest = section.partition("\n<!--")
+    empty = "\n".join(
+        [*head.split("\n")[:2], "", "## Noch etwas", *head.split("\n")[2:], f"\n<!--{rest}" if rest else ""]
+    )
+
+    rules = [one.rule for one in check_design(spoiled(put(API, before + empty)), KNOWN)]
+
+    assert rules == [f"instructions-{key}"]
+
+
+def test_a_plan_may_be_in_any_language() -> None:
+    english = "escalation: the solution architect settles technical questions, the user those about requirements"
+    german, other = "der Architekt hilft, Anforderungen kommen vom Nutzer", "{text: arkitekten svarar, user: kraven}"
+    for escalation in (german, "架构师回答 需求由用户决定", other):
+        assert check_design(spoiled(swap(english, f"escalation: {escalation}")), KNOWN) == []
+    bar = swap(BAR, "文档列出每一列")
+    assert check_design(spoiled(bar), KNOWN) == []
 
 
 def test_a_cycle_is_named_whole_in_dependencies_and_files() -> None:

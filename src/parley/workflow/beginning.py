@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parley.workflow.archive import ARCHIVIST, INDEX, INSTRUCTIONS, LOG, folder_of, render_index, render_log
+from parley.workflow.instructions import SECTIONS, marker_of
 from parley.workflow.plan import render_plan
 from parley.workflow.status_file import render_status, shared_of
 from parley.workflow.summary import Summary, summary_of
@@ -92,7 +93,9 @@ def _instructions(worker: Worker) -> str:
             "Success Criteria": _bar(worker),
             "Completion Drive": ["To be defined: which assumptions to note, and which to escalate."],
         }
-    blocks = [f"# {worker.name}", *("\n".join((f"## {name}", "", *lines)) for name, lines in parts.items())]
+    marks = {name: f"{marker_of(key)}\n" for key, (_, heading) in SECTIONS.items() for name in [heading[3:]]}
+    marked = {f"{marks.get(name, '')}## {name}": lines for name, lines in parts.items()}
+    blocks = [f"# {worker.name}", *("\n".join((head, "", *lines)) for head, lines in marked.items())]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -28,7 +28,8 @@ PLACEHOLDER = re.compile(
     r"\b(?:[T]ODO|TBD|[F]IXME|XXX)\b|\?\?\?|^\W*(?:\.\.\.|…)\W*$|\bto be (?:decided|defined)\b", re.MULTILINE
 )
 FEWEST_WORDS = 2
-WORD = re.compile(r"\w+")
+# A run of letters; of scripts that put no space between words, each sign.
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 
 
 @dataclass

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from parley.workflow.blueprint import PLACEHOLDER, WORD, Blueprint
 from parley.workflow.terms import FOLDER, Finding, Task, Worker, instructions_of, output_of
 
-# What a doer's instructions have a section about, by the words in its heading.
+# What a doer's instructions have a section about: a marker above it says so in every language, else an English heading.
 SECTIONS = {
     "inputs": (re.compile(r"\binputs?\b|\breads?\b|\bdepend|\bsources?\b", re.IGNORECASE), "## Input Requirements"),
     "outputs": (
@@ -31,6 +31,7 @@ ABOUT = {
     "success": "how it can be seen that it is done",
     "notes": "which assumptions it notes, and which it must escalate",
 }
+MARKER = re.compile(r"^\s*<!--\s*parley:\s*([\w-]+)\s*-->\s*$", re.IGNORECASE)
 HEADING = re.compile(r"^ {0,3}(?:#{1,6}\s+(.+?)\s*#*|\*\*(.+?)\*\*:?)\s*$")
 LABEL = re.compile(r"^\W*([A-Za-z][\w -]{2,40}?)\**:\**\s+\S")  # a line that names what it tells: `Inputs: …`
 FEWEST_WORDS = 3
@@ -65,6 +66,13 @@ def _instructions(design: Blueprint, worker: Worker, file: str, text: str) -> It
     def find(rule: str, line: int, problem: str, remedy: str) -> Finding:
         return Finding(file, line, worker.name, rule, problem, remedy)
 
+    markers: dict[int, str] = {}  # by the number of their lines
+    for number, row in enumerate(text.split("\n")):
+        if found := MARKER.match(row):
+            markers[number] = found[1].lower()
+            if markers[number] not in SECTIONS:
+                problem, known = f"there is no marker {found[0].strip()!r:.60}", ", ".join(map(marker_of, SECTIONS))
+                yield find("unknown-marker", number + 1, problem, f"use one of: {known}")
     text = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
     lines = text.split("\n")
     prose = [line for line in lines if not HEADING.match(line)]
@@ -81,10 +89,10 @@ def _instructions(design: Blueprint, worker: Worker, file: str, text: str) -> It
         line = text.count("\n", 0, unwritten.start()) + 1
         yield find("placeholder", line, f"something is not written yet: {unwritten[0].strip()!r}", "write it")
     if worker.task is Task.DOER:
-        filled = _sections(lines)
+        filled, marked = _sections(lines, markers)
         for key, (words, heading) in SECTIONS.items():
-            if not any(words.search(title) for title in filled):
-                remedy = f"add a section `{heading}`: {ABOUT[key]}"
+            if key not in marked and not any(words.search(title) for title in filled):
+                remedy = f"add a section `{heading}`, or one in your language below `{marker_of(key)}`: {ABOUT[key]}"
                 yield find(f"instructions-{key}", 0, f"no section says {ABOUT[key]}", remedy)
         for key in ("inputs", "outputs"):
             for path in getattr(worker, key):
@@ -94,21 +102,36 @@ def _instructions(design: Blueprint, worker: Worker, file: str, text: str) -> It
     yield from _paths(design, worker, file, lines)
 
 
-def _sections(lines: list[str]) -> list[str]:
-    """What the text has parts about: headings with something below them, and lines with a label."""
+def marker_of(key: str) -> str:
+    """The comment that stands above a section and says what it is about."""
+    return f"<!-- parley:{key} -->"
+
+
+def _sections(lines: list[str], markers: Mapping[int, str]) -> tuple[list[str], set[str]]:
+    """What the text has parts about: titles of headings with something below them and labels; and what markers say.
+
+    A marker is for the heading that follows it, or for the text, where text follows.
+    """
     found: list[str] = []
-    above: list[tuple[int, str]] = []
-    for line in lines:
+    marked: set[str] = set()
+    above: list[tuple[int, str, str]] = []  # level, title, what the marker above it says
+    waiting = ""
+    for number, line in enumerate(lines):
         heading = HEADING.match(line)
-        if heading:
+        if number in markers:
+            waiting = markers[number]
+        elif heading:
             level = len(line.lstrip()) - len(line.lstrip().lstrip("#")) or 7
-            above = [(depth, title) for depth, title in above if depth < level]
-            above.append((level, heading[1] or heading[2]))
+            above = [one for one in above if one[0] < level]
+            above.append((level, heading[1] or heading[2], waiting))
+            waiting = ""
         elif line.strip():
             label = LABEL.match(line)
-            titles = [*(title for _, title in above), *([label[1]] if label else [])]
+            titles = [*(title for _, title, _ in above), *([label[1]] if label else [])]
             found.extend(title for title in titles if title not in found)
-    return found
+            marked |= {waiting, *(key for *_, key in above)}
+            waiting = ""
+    return found, marked
 
 
 def _paths(design: Blueprint, worker: Worker, file: str, lines: list[str]) -> Iterator[Finding]:

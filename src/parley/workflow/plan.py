@@ -104,8 +104,7 @@ class _Reading:
             workers,
             self.stages(values.get("stages")),
             self.checkpoints(values.get("checkpoints")),
-            reader.text(values.get("escalation"), "escalation"),
-            text,
+            *self.escalation(values.get("escalation"), text),
         )
 
     def workers(self, node: yaml.Node | None) -> dict[str, Worker]:
@@ -185,6 +184,14 @@ class _Reading:
             self.reader.texts(values.get("commands"), "acceptance commands", name),
         )
 
+    def escalation(self, node: yaml.Node | None, text: str) -> tuple[str, str, str]:
+        """Who helps the blocked, the whole text, where the user comes in: words alone, or a mapping with two keys."""
+        if node is None or isinstance(node, yaml.ScalarNode):
+            return self.reader.text(node, "escalation"), text, ""
+        entries = self.reader.entries(node, "escalation", known=("text", "user"))
+        values = {key: self.reader.text(value, f"escalation {key}") for key, (_, value) in entries.items()}
+        return values.get("text", ""), text, values.get("user", "")
+
     def stages(self, node: yaml.Node | None) -> tuple[tuple[str, ...], ...]:
         """The order. One name alone is a stage too."""
         found: list[tuple[str, ...]] = []
@@ -224,7 +231,9 @@ def render_plan(plan: Plan) -> str:
     }
     if plan.checkpoints:
         matter["checkpoints"] = [_checkpoint(checkpoint) for checkpoint in plan.checkpoints]
-    if plan.escalation:
+    if plan.user_point:
+        matter["escalation"] = {"text": plan.escalation, "user": plan.user_point}
+    elif plan.escalation:
         matter["escalation"] = plan.escalation
     dumped = yaml.dump(matter, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
     try:
@@ -311,7 +320,7 @@ def _prose(plan: Plan) -> str:
             for each in plan.checkpoints
         ]
     if plan.escalation.strip():
-        lines += ["", "## Escalation", "", _line(plan.escalation)]
+        lines += ["", "## Escalation", "", _line(plan.escalation), _line(plan.user_point)]
     return "\n".join((*lines, ""))
 
 

@@ -20,6 +20,13 @@ from parley.workflow.terms import (
     Worker,
 )
 
+# How the user may be called where the plan says where the user comes in; a field of its own serves every language.
+USER = re.compile(
+    r"\b(?:users?|humans?|owner|customer|client|person|people|you|(?:be)?nutzer\w*|anwender\w*|mensch\w*|auftraggeber\w*"
+    r"|utilisat(?:eur|rice)s?|usuari[oa]s?|utenti?|usuári[oa]s?|gebruikers?|użytkownik\w*|användare\w*|пользовател\w*)\b"
+    r"|用户|用戶|ユーザー|利用者|사용자",
+    re.IGNORECASE,
+)
 # Roles with a part of their own in the protocol: nobody else works as one.
 PARTS = frozenset(
     {"human", "orchestrator", "proxy", "intent-lead", "project-lead", EXECUTOR, GROUP, ARCHITECT, INTEGRATOR, PROVER}
@@ -51,11 +58,10 @@ def examine_roster(design: Blueprint) -> Iterator[Finding]:
         yield design.find(
             "no-escalation", None, "", text, "add `escalation: who answers what, where the user comes in`"
         )
-    elif not re.search(
-        r"\b(?:users?|humans?|owner|customer|client|person|people|you)\b", design.plan.escalation, re.IGNORECASE
-    ):
+    elif not design.plan.user_point.strip() and not USER.search(design.plan.escalation):
         text = "escalation does not say where the user comes in"
-        yield design.find("no-user-point", None, "escalation:", text, "name what is asked of the user")
+        remedy = "name what is asked of the user; in any language: `escalation: {text: …, user: …}`"
+        yield design.find("no-user-point", None, "escalation:", text, remedy)
 
 
 def _contract(design: Blueprint, worker: Worker) -> Iterator[Finding]:

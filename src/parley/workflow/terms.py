@@ -147,6 +147,7 @@ class Plan:
     checkpoints: tuple[Checkpoint, ...] = ()
     escalation: str = ""  # how blocked workers are helped, and where the user comes in
     text: str = ""  # the file, whole
+    user_point: str = ""  # where the user comes in, if the plan says so in a field of its own
 
     @property
     def doers(self) -> tuple[Worker, ...]:
