@@ -30,6 +30,7 @@ from parley.engine.roster import charter_of, roles
 from parley.engine.stand_in import answer_key
 from parley.engine.world import Silence, World
 from parley.notices import Notices
+from parley.options import NAMES
 from parley.ports import (
     Called,
     Ended,
@@ -371,9 +372,8 @@ class Stage:
         waiting = [a for a in self.soup.of(AskHuman) if about in self.body(a.framing)]
         assert len(waiting) == 1, f"{len(waiting)} questions wait"
         asked = waiting[0]
-        return self.put(
-            "answer", key=answer_key(asked), question=asked.id, framing=asked.framing, ruling=ruling, text=text
-        )
+        said: dict[str, Any] = {"ruling": None, "choice": ruling} if ruling in NAMES else {"ruling": ruling}
+        return self.put("answer", key=answer_key(asked), question=asked.id, framing=asked.framing, text=text, **said)
 
     def approve(self, about: str = "") -> Stage:
         """Answer with approval, and go on."""

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from parley.core.terms import AskHuman, Kind
+from parley.engine.audit import audit
 from tests.engine.stage import (
     CRASH,
     EXECUTE,
     INTENT,
+    JOB,
     YES,
     Stage,
     always,
@@ -153,7 +155,7 @@ def test_when_it_is_spent_the_human_is_asked_once() -> None:
     assert stage.started("intent-lead") == 3
     text = stage.body(asked.framing)
     assert "INTENT can't go on: it was killed by signal 9" in text
-    assert all(option in text for option in ("approve", "revise", "withdraw", "fail"))
+    assert all(option in text for option in ("--retry", "--approve", "--withdraw", "--fail"))
     assert "backtrack" not in text
     assert (stage.record.dialogs, stage.fired("dialog")) == (1, 1)
 
@@ -201,16 +203,26 @@ def test_the_human_may_withdraw_a_job_that_fails() -> None:
     assert (stage.state, stage.record.history[-1].reason) == ("WITHDRAWN", "not worth it")
 
 
-@pytest.mark.parametrize("text", ["fail", " Fail\n"])
-def test_the_human_may_let_it_fail(text: str) -> None:
-    stage = spent().answer(None, text).run()
+def test_the_human_may_let_it_fail() -> None:
+    stage = spent().answer("fail", "it is not worth it").run()
     assert (stage.state, stage.record.history[-1].actor) == ("FAILURE", "orchestrator")
+    assert stage.record.history[-1].reason == "it is not worth it"
 
 
-def test_words_that_are_no_choice_are_a_retry() -> None:
-    stage = spent().answer(None, "what does fail mean?").run()
+@pytest.mark.parametrize("words", ["fail", " Fail\n", "what does fail mean?"])
+def test_words_choose_nothing_they_are_advice_to_a_retry(words: str) -> None:
+    stage = spent().answer(None, words).run()
     assert stage.state == "INTENT"
-    assert stage.told("intent-lead")[-1].endswith("The human says: what does fail mean?")
+    assert stage.told("intent-lead")[-1].endswith(f"The human says: {words}")
+    assert not audit(stage.outside, JOB, None).findings
+
+
+@pytest.mark.parametrize("choice", ["abandon", "stop"])
+def test_what_the_question_does_not_list_can_not_be_chosen(choice: str) -> None:
+    stage = spent().answer(choice, "").run()
+    note = next(row.note for row in stage.outside.inputs(JOB, waiting=False) if row.kind == "answer")
+    assert note == f"refused: {choice!r} is no choice of this question; it has: retry, fail"
+    assert stage.live.asking == 1
 
 
 def test_a_budget_spent_a_second_time_is_failure() -> None:

@@ -333,8 +333,7 @@ def test_one_for_the_job_behind_a_dialog_reaches_the_state_that_the_human_choose
 @pytest.mark.parametrize("how", ["withdraw", "fail"])
 def test_a_dialog_ends_a_job_also_past_an_authoritative_one(how: str) -> None:
     stage = behind_a_dialog()
-    ruling, text = (how, "enough") if how == "withdraw" else (None, how)
-    stage.answer(ruling, text).run()
+    stage.answer(how, "enough").run()
     assert stage.state == {"withdraw": "WITHDRAWN", "fail": "FAILURE"}[how]
     assert (stage.soup.of(Interrupt), stage.soup.of(Hold)) == ((), ())
 

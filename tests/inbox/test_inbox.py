@@ -176,7 +176,12 @@ def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() 
     assert [need.since for need in found] == sorted(need.since for need in found)
     assert "INTENT can't go on" in found[1].headline
     words = [way.words for way in found[1].exits]
-    assert words == ["try again", "try again, with your advice", "give it up", "let the job fail"]
+    assert words == [
+        "try the state again; your words go to its lead as advice",
+        "let the job fail",
+        "try again, with your advice",
+        "give it up",
+    ]
     stage.kill()
     (*_, last) = needs(stage.outside, stage.engine.world.files)
     stage.withdraw()
@@ -189,7 +194,9 @@ def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() 
         ("approve", "", "INTENT"),
         ("revise", "mind it", "INTENT"),
         ("withdraw", "", "WITHDRAWN"),
-        (None, "fail", "FAILURE"),
+        ("fail", "", "FAILURE"),
+        ("retry", "", "INTENT"),
+        (None, "fail", "INTENT"),
     ],
 )
 def test_what_a_failure_dialog_offers_is_what_happens(ruling: str | None, text: str, state: str) -> None:

@@ -20,6 +20,7 @@ from parley.engine.engine import Engine
 from parley.engine.live import LiveJob
 from parley.engine.roster import charter_of, roles
 from parley.engine.world import World
+from parley.options import NAMES
 from parley.ports import Called, Ended, JobRow, Order, Store, TurnEvent
 
 SHIPPED = {name: to_json(role) for name, role in shipped().items()}
@@ -225,7 +226,8 @@ class Theatre:
     def answer(self, job: str, ruling: str | None, text: str) -> None:
         """Answer the one question that waits."""
         (asked,) = self.engine.jobs[job].soup.of(AskHuman)
-        self.ask(job, "answer", question=asked.id, framing=asked.framing, ruling=ruling, text=text)
+        said: dict[str, Any] = {"ruling": None, "choice": ruling} if ruling in NAMES else {"ruling": ruling}
+        self.ask(job, "answer", question=asked.id, framing=asked.framing, text=text, **said)
 
     def thread_of(self, job: str, agent: str) -> str:
         """Where an agent works now."""
@@ -369,7 +371,7 @@ def play_idle(theatre: Theatre, job: str = "idle-1") -> str:
     """A job that gets nowhere, and the human lets it fail."""
     theatre.start(job, IDLE, retry_budget=1)
     theatre.go_on(job)
-    theatre.answer(job, None, "fail")
+    theatre.answer(job, "fail", "")
     live = theatre.go_on(job)
     assert str(live.record.state) == "FAILURE"
     theatre.engine.release(job)

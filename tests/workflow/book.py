@@ -158,6 +158,10 @@ class Workflow(Stage):
         super().lose(agent, turns)
         return self
 
+    def answer(self, ruling: str | None, text: str = "said", about: str = "") -> Workflow:
+        super().answer(ruling, text, about)
+        return self
+
     def run(self) -> Workflow:
         super().run()
         return self

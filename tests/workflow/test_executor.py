@@ -335,7 +335,7 @@ def test_a_doer_that_crashes_too_often_fails_and_the_human_decides() -> None:
 def test_what_depends_on_who_is_abandoned_is_abandoned_too() -> None:
     two = {"name": "two", "depends_on": ["one"]}
     text = plan({"name": "one"}, two, {"name": "three"}, stages=[["one", "three"], ["two"]])
-    human = [{"match": "one has failed", "text": "abandon"}, {"match": ".", "verdict": "approve", "repeat": True}]
+    human = [{"match": "one has failed", "verdict": "abandon"}, {"match": ".", "verdict": "approve", "repeat": True}]
     agents = {name: doer(name) for name in ("one", "two", "three")}
     stage = Workflow(text, agents, human).lose("one", 3).done()
 
@@ -345,7 +345,7 @@ def test_what_depends_on_who_is_abandoned_is_abandoned_too() -> None:
 
 
 def test_the_human_may_stop_it() -> None:
-    human = [{"match": "one has failed", "text": "stop"}, {"match": ".", "verdict": "approve", "repeat": True}]
+    human = [{"match": "one has failed", "verdict": "stop"}, {"match": ".", "verdict": "approve", "repeat": True}]
     stage = Workflow(ALONE, {"one": doer("one")}, human).lose("one", 3).run()
 
     assert stage.flow.phase == "stopped"
@@ -387,7 +387,7 @@ def test_a_stalled_doer_is_abandoned_where_its_contract_says_so() -> None:
 
 
 def test_the_record_tells_when_a_stalled_doer_was_last_heard_of() -> None:
-    stage = stalling("escalate", human=[{"match": "one shows no sign of life", "text": "abandon"}])
+    stage = stalling("escalate", human=[{"match": "one shows no sign of life", "verdict": "abandon"}])
     stage.until(lambda s: s.flow.actions if s.started("two") else [])
 
     [action], one = stage.flow.actions, stage.flow.members["one"].standing

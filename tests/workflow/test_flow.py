@@ -13,6 +13,7 @@ from parley.workflow.conduct import Ask, Close, Conduct, Letter, Limits, Merge
 from parley.workflow.events import apply
 from parley.workflow.executor import Left
 from parley.workflow.flow import EDGES, MET, Flow, Illegal
+from parley.workflow.menus import menu_for
 from parley.workflow.notes import called, unsettled
 from parley.workflow.plain import plain
 from parley.workflow.slots import CURRENT, current, entities, load, slot, text
@@ -102,8 +103,10 @@ class Play:
         busy = sorted(thread for thread, talk in self.flow.talks.items() if talk.busy)
         if self.asked and (not busy or self.draw(st.booleans())):
             question = self.asked.pop(0)
-            word = self.draw(st.sampled_from(("go on", "abandon", "approve")))
-            self.carry(lambda act: deciding.answered(act, question, "", word))
+            listed = [option.name for option in menu_for(self.flow.questions[question]).options]
+            choice = self.draw(st.sampled_from(("", *(name for name in listed if name != "stop"))))
+            ruling = "" if choice else self.draw(st.sampled_from(("", "approve", "revise")))
+            self.carry(lambda act: deciding.answered(act, question, deciding.Said(choice, ruling, "abandon")))
             return True
         if not busy:
             return False

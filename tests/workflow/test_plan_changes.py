@@ -277,7 +277,7 @@ def test_a_backtrack_on_a_changed_plan_is_the_verdict_that_the_lead_goes_back_on
 
 def test_without_the_verdict_the_lead_does_not_go_back() -> None:
     stage = waiting(execute=[LEAD[0], on(r"^\[WORKFLOW stopped\]", outcome("REPLAN"), state="EXECUTE")])
-    stage.answer(None, "stop", CHANGED).run()
+    stage.answer("stop", "no more", CHANGED).run()
 
     assert "REPLAN" not in stage.actions
     assert any("needs the verdict 'backtrack plan'" in text for text in stage.told("project-lead"))

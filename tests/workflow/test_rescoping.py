@@ -39,7 +39,7 @@ def changed(flow: Flow, text: str, now: int) -> None:
     act = Conduct(flow, Limits(3), now, lambda: f"thread:q{next(names)}")
     deciding.propose(act, Draft(text))
     (asked,) = [action for action in act.actions if isinstance(action, Ask)]
-    deciding.answered(act, asked.question, "approve", "yes")
+    deciding.answered(act, asked.question, deciding.Said("", "approve", "yes"))
 
 
 def page(flow: Flow) -> str:

@@ -83,7 +83,7 @@ def test_nothing_is_taken_while_its_maker_is_at_work_on_what_the_human_said() ->
 
 def test_a_doer_that_is_withdrawn_while_its_work_is_merged_leaves_the_others_a_tree_without_it() -> None:
     text = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
-    human = [{"match": "one has failed", "text": "abandon"}, {"match": ".", "verdict": "approve", "repeat": True}]
+    human = [{"match": "one has failed", "verdict": "abandon"}, {"match": ".", "verdict": "approve", "repeat": True}]
     agents = {"one": [ONE[0], ONE[-1]], "two": doer("two", on(r"^\[TASK\]", sleep(10))), "prover": SLOW_PROVER}
     stage = Workflow(text, agents, human)
     stage.until(lambda s: s.busy("prover") and s.flow.merging).withdraw(stage.thread("one"))

@@ -52,10 +52,10 @@ def test_what_the_human_says_waits_until_there_is_room_for_whom_it_concerns() ->
     assert "and round" in told
 
 
-@pytest.mark.parametrize("word, phase", [("stop", "was stopped"), ("once more", "is through")])
+@pytest.mark.parametrize("word, phase", [("stop", "was stopped"), ("retry", "is through")])
 def test_a_lead_that_writes_to_a_workflow_that_is_over_hears_so(word: str, phase: str) -> None:
     ask = on(r"^\[WORKFLOW (stopped|complete)\]", {"send": {"thread": "w", "text": "do more"}}, state="EXECUTE")
-    human = [{"match": "one has failed", "text": word}, {"match": ".", "verdict": "approve", "repeat": True}]
+    human = [{"match": "one has failed", "verdict": word}, {"match": ".", "verdict": "approve", "repeat": True}]
     stage = Workflow(ALONE, {"one": doer("one")}, human, execute=[LEAD[0], ask]).lose("one", 3).run()
 
     assert any(body.startswith(f"[WORKFLOW] It {phase}") for body in stage.bodies("project-lead"))

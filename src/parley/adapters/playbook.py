@@ -30,6 +30,7 @@ from parley.adapters.nodes import (
     quoted,
 )
 from parley.core.terms import AGENT_NAME, LONGEST_NAME, Ruling
+from parley.options import NAMES as CHOICES
 
 __all__ = ["Action", "HumanRule", "Playbook", "PlaybookError", "Rule", "load", "parse"]
 
@@ -415,19 +416,19 @@ class _Reader:
         rule = self.entries(node, "a rule of 'human'", known)
         if "verdict" not in rule and "text" not in rule:
             self.fail(node, "a rule of 'human' needs 'verdict' or 'text'", "add what the human answers")
-        verdict = self.verdict(rule)
+        verdict = self.verdict(rule, (*VERDICTS, *CHOICES))
         text = self.text(rule.values["text"], "'text'") if "text" in rule else ""
         if verdict == "revise" and not text.strip():
             where = rule.values.get("text", rule.values["verdict"])
             self.fail(where, "'revise' needs words", "add 'text: …' that says what is to change")
         return HumanRule(**self.conditions(rule), verdict=verdict, text=text)
 
-    def verdict(self, entries: _Entries) -> str | None:
-        """The verdict, if one is given; none is a plain answer."""
+    def verdict(self, entries: _Entries, known: tuple[str, ...] = VERDICTS) -> str | None:
+        """The verdict, if one is given; none is a plain answer. A human's may be a choice that the question lists."""
         node = entries.values.get("verdict")
         if node is None or node.tag == NULL or node.value == "none":
             return None
-        return self.one_of(node, "verdict", VERDICTS)
+        return self.one_of(node, "verdict", known)
 
     def rule(self, node: yaml.Node, actions: Mapping[str, _ActionReader]) -> Rule:
         """A rule of an agent or of the proxy."""
@@ -564,9 +565,9 @@ class _Reader:
         if "verdict" not in entries and "text" not in entries:
             self.fail(node, "'answer' needs 'verdict' or 'text'", "add one")
         value: dict[str, Any] = {"text": self.text(entries.values["text"], "'text'") if "text" in entries else ""}
-        verdict = self.verdict(entries)
+        verdict = self.verdict(entries, (*VERDICTS, *CHOICES))
         if verdict is not None:
-            value["verdict"] = verdict
+            value["choice" if verdict in CHOICES else "verdict"] = verdict
         if "reason" in entries:
             value["reason"] = self.text(entries.values["reason"], "'reason'")
         return value | self.confidence(entries)

@@ -20,6 +20,7 @@ from parley.engine.interventions import Intervention, named, undelivered
 from parley.engine.projections import TERMINAL, Asked, Present, moment
 from parley.engine.signs import is_alarm, since
 from parley.engine.texts import excerpt
+from parley.options import command
 from parley.ports import Files, JobRow, StepRow, Store
 
 QUESTION, GATE, FAILURE, BUDGET, STALL = "question", "gate", "failure", "budget", "stall"
@@ -142,19 +143,16 @@ def of_question(asked: Asked, decider: str = "") -> Need:
 def exits_of(asked: Asked) -> tuple[Exit, ...]:
     """What can be said to a question. Each command works as it stands but for TEXT, which is the human's own."""
     start = f"parley answer {asked.id}"
+    chosen = tuple(Exit(option.does, command(asked.id, option.name)) for option in asked.menu.options)
     if asked.kind == QUESTION:
-        return (Exit("answer", f'{start} "TEXT"'), Exit("give it up", f'{start} "TEXT" --withdraw'))
-    failed = asked.kind == FAILURE
-    yes, no = ("try again", "try again, with your advice") if failed else ("approve", "not yet, and why")
+        words = f"answer: {asked.menu.words}" if asked.menu.words else "answer"
+        return (*chosen, Exit(words, f'{start} "TEXT"'), Exit("give it up", f'{start} "TEXT" --withdraw'))
     back = (Exit(f"go back to {state}", f'{start} "TEXT" --backtrack {state}') for state in asked.backtracks)
-    fail = (Exit("let the job fail", f"{start} fail"),) if failed else ()
-    return (
-        Exit(yes, f"{start} --approve"),
-        Exit(no, f'{start} "TEXT" --revise'),
-        *back,
-        Exit("give it up", f'{start} "TEXT" --withdraw'),
-        *fail,
-    )
+    give_up = Exit("give it up", f'{start} "TEXT" --withdraw')
+    if asked.kind == FAILURE:
+        return (*chosen, Exit("try again, with your advice", f'{start} "TEXT" --revise'), *back, give_up)
+    yes, no = Exit("approve", f"{start} --approve"), Exit("not yet, and why", f'{start} "TEXT" --revise')
+    return (yes, no, *chosen, *back, give_up)
 
 
 # ---- what holds a job up without a question ------------------------------------------------------

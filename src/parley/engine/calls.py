@@ -28,10 +28,12 @@ from parley.engine import designs, reports
 from parley.engine.endings import anchored, contents, refuse_unready
 from parley.engine.live import LiveJob
 from parley.engine.records import WORDLESS, lacks_words
+from parley.engine.reduce import message
 from parley.engine.spending import refuse_spark
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.turn import Turn
 from parley.engine.world import World
+from parley.options import menu_of, refusal
 from parley.ports import WorkspaceError
 from parley.wording import advice
 
@@ -245,16 +247,33 @@ def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
         raise Refused(WORDLESS)
     if proxy.policy is Policy.ALWAYS and not proxy.heard:
         raise Refused("the policy always asks the human here; ask before you answer")
+    choice = _choice(live, world, proxy, arguments)
     guess = _guess(arguments, ruling or "", text)
-    turn.calls.append(f"Answer {ruling or ''}: {_brief(world, text)}")
+    turn.calls.append(f"Answer {ruling or choice}: {_brief(world, text)}")
+    if choice and proxy.policy is not Policy.NEVER:
+        turn.said = {"ask": "", "would": {**guess, "text": f"{choice}: {text}" if text else choice}}
+        return f"only the human chooses {choice} here: they are asked when your turn ends", {}
     if why := unconfirmed(proxy, Ruling(ruling) if ruling else None):
         if proxy.policy is Policy.NEVER or len(proxy.words) >= CONFIRMATIONS:
             turn.calls.pop()
             raise Refused(f"{why}; answer with another verdict, or with none")
         turn.said = {"ask": "", "would": guess}
         return f"{why}: the human is asked to confirm it when your turn ends", {}
-    turn.said = {"answer": text, "ruling": ruling, "would": guess}
+    turn.said = {"answer": text, "ruling": ruling, "would": guess, "choice": choice}
     return "answered", {}
+
+
+def _choice(live: LiveJob, world: World, proxy: Proxy, arguments: Mapping[str, Any]) -> str:
+    """What the proxy chooses of the question's menu. Raises Refused."""
+    choice = arguments.get("choice") or None
+    row = message(live, world, proxy.question.message)
+    if why := refusal(menu_of(json.loads(row.meta or "{}")), choice):
+        raise Refused(why)
+    if choice and proxy.heard:
+        raise Refused("the human was asked, and only their own command chooses; their words are advice")
+    if choice and arguments.get("verdict"):
+        raise Refused("give a verdict or a choice, not both")
+    return choice or ""
 
 
 def _predict(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -282,11 +282,13 @@ def _effect(job: str, row: InputRow, letter: MessageRow | None, part: Part) -> s
             if letter is None:
                 return f"{note}, and no message of transaction {part.commit.number} says so"
             meta = meta_of(letter)
-            answer = (meta.get("by"), meta.get("ruling"), meta.get("text"))
+            answer = (meta.get("by"), meta.get("ruling"), meta.get("text"), meta.get("choice"))
+            choice = body.get("choice") or None
             at = [step.at for step in by_human if step.rule == "human-reply"]
-            if answer != (row.by, body["ruling"], body["text"]) or body["question"] not in at:
+            if answer != (row.by, body["ruling"], body["text"], choice) or body["question"] not in at:
                 return f"{note}, and message {letter.number} says something else"
-            if letter.body != texts.human(Ruling(body["ruling"]) if body["ruling"] else None, body["text"]):
+            ruling = Ruling(body["ruling"]) if body["ruling"] else None
+            if letter.body != texts.human(ruling, body["text"], choice or ""):
                 wrong("messages", letter.number, f"it does not say what input {row.number} says")
         case "intervene":
             if letter is None:

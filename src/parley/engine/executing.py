@@ -23,7 +23,9 @@ from parley.workflow import checking, deciding, executor, moving, words
 from parley.workflow.binding import bound
 from parley.workflow.claims import scope_of
 from parley.workflow.conduct import Adopt, Ask, Close, Conduct, Enrol, Letter, Merge, Report, Restore
+from parley.workflow.deciding import Said
 from parley.workflow.flow import Draft, Flow, Illegal, Pending
+from parley.workflow.menus import menu_for
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import (
     ARCHITECT,
@@ -105,7 +107,8 @@ class Executor(CodeAgent):
         """Hear whoever has written, or what the protocol tells."""
         meta = self.meta
         if "answer" in meta:
-            deciding.answered(act, meta["answer"], meta.get("ruling") or "", meta["text"], meta["author"])
+            said = Said(meta.get("choice", ""), meta.get("ruling") or "", meta["text"], meta["author"])
+            deciding.answered(act, meta["answer"], said)
         elif "failed" in meta:
             deciding.lost(act, meta["failed"], meta.get("fault", ""))
         elif "stalled" in meta:
@@ -224,11 +227,12 @@ class Executor(CodeAgent):
         return asserted, more
 
     def put(self, body: str, identity: str, pending: Pending) -> Question:
-        """A question to the human; of a changed plan it is an assert."""
+        """A question to the human, with what can be chosen; of a changed plan it is an assert."""
+        menu = {"menu": menu_for(pending).document()}
         if pending.about == "plan" and self.proposal is not None:
             asserted, more = self.proposal
-            return self.question(body, replace(asserted, id=identity), more)
-        return self.question(body, Question(identity, "?"))
+            return self.question(body, replace(asserted, id=identity), {**more, **menu})
+        return self.question(body, Question(identity, "?"), menu)
 
     # ---- who takes part ----------------------------------------------------------------------
 

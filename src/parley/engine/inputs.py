@@ -31,11 +31,16 @@ from parley.engine.records import ANSWERED, LATE, REFUSED, WORDLESS, lacks_words
 from parley.engine.reduce import message, pass_back, terminate
 from parley.engine.remembering import replied
 from parley.engine.world import World
+from parley.options import menu_of, refusal
 from parley.ports import InputRow
 
 
 class NotTheirs(Exception):
     """Somebody has decided what is not theirs to decide."""
+
+
+class NoChoice(Exception):
+    """What was chosen is not what the question lets choose."""
 
 
 class Wordless(Exception):
@@ -53,7 +58,7 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
     }
     try:
         note = handlers[row.kind](live, world, row, json.loads(row.body))
-    except (NotTheirs, Wordless) as refused:
+    except (NotTheirs, NoChoice, Wordless) as refused:
         note = f"{REFUSED}{refused}"
     except (Disabled, Refused) as late:
         note = f"{LATE}{late}"
@@ -74,22 +79,27 @@ def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) ->
     if lacks_words(body["ruling"], body["text"]):
         raise Wordless(WORDLESS)
     ruling = Ruling(body["ruling"]) if body["ruling"] else None
+    put, framing = message(live, world, asked.question.message), message(live, world, asked.framing)
+    menu, choice = menu_of(json.loads(put.meta or "{}")), body.get("choice") or None
+    if why := refusal(menu, choice) or ("give a verdict or a choice, not both" if choice and ruling else ""):
+        raise NoChoice(why)
     now = world.clock.now()
+    said = {"by": row.by, "ruling": body["ruling"], "text": body["text"], "framing": asked.framing}
     name = live.write(
         (HUMAN, thread),
         (PROXY, thread),
-        texts.human(ruling, body["text"]),
+        texts.human(ruling, body["text"], choice or ""),
         key=f"input:{row.number}",
         time=now,
-        meta={"by": row.by, "ruling": body["ruling"], "text": body["text"], "framing": asked.framing},
+        meta={**said, **({"choice": choice} if choice else {})},
     )
     live.fire("human-reply", question, choice=Answer(name, HUMAN, ruling), who=HUMAN, time=now)
-    put, framing = message(live, world, asked.question.message), message(live, world, asked.framing)
     made = replied(live, put, framing, live.bodies[name], asked.framing)
     if made is not None:
         live.decided.append(made)
     straight = goes_straight(live.soup.charter, asked.question, asked.policy)
-    if ruling is not None or (straight and asked.question.kind is not Kind.ASSERT):
+    chosen = choice is not None or (menu.options and asked.question.kind is not Kind.ASSERT)  # words are advice there
+    if ruling is not None or chosen or (straight and asked.question.kind is not Kind.ASSERT):
         pass_back(live, world, question, key=f"input:{row.number}/answer")
     live.answers.append(row)
     return ANSWERED

@@ -37,6 +37,7 @@ from parley.engine.designs import at_the_gate
 from parley.engine.endings import discarded
 from parley.engine.holds import DIALOG
 from parley.engine.reduce import message, terminate
+from parley.options import FAIL, RETRY, Menu, Option, listed
 from parley.ports import MessageRow
 from parley.workflow.slots import CURRENT
 
@@ -45,6 +46,16 @@ REACHED: dict[Ruling | None, Action] = {
     Ruling.BACKTRACK_PLAN: Action.REPLAN,
     Ruling.WITHDRAW: Action.WITHDRAW,
 }
+
+
+DIALOG_MENU = Menu(
+    (
+        Option(RETRY, "try the state again; your words go to its lead as advice", "approve"),
+        Option(FAIL, "let the job fail"),
+    ),
+    "they are advice, and the state is tried again with them",
+)
+"""What can be chosen in the failure dialog, beside going back and giving the job up."""
 
 
 class Orchestrator(CodeAgent):
@@ -247,19 +258,15 @@ class Orchestrator(CodeAgent):
 
     def ask_human(self, record: Record, fault: str, again: str | None) -> None:
         """The failure dialog."""
-        options = ["approve (try again)", "revise (try again, with your words)"]
-        options += [
-            f"backtrack {PHASES_BY_STATE[state]}"
-            for state, action in BACKTRACK.items()
-            if action in skill_outcomes(record.state)
-        ]
-        options += ["withdraw", "or answer `fail`"]
+        back = [state for state, action in BACKTRACK.items() if action in skill_outcomes(record.state)]
+        verdicts = [(f"backtrack {PHASES_BY_STATE[state]}", f"go back to {state}") for state in back]
         identity = self.world.ids.new()
+        menu = listed(identity, DIALOG_MENU, [*verdicts, ("withdraw", "give the whole job up")])
         letter = self.letter(
             "proxy",
             f"escalation:{identity}",
-            texts.failure_dialog(record, fault, options, hopeless=bool(self.meta.get("hopeless"))),
-            {"failure": again, "fault": fault},
+            texts.failure_dialog(record, fault, menu, hopeless=bool(self.meta.get("hopeless"))),
+            {"failure": again, "fault": fault, "menu": DIALOG_MENU.document()},
         )
         self.ask([Question(identity, letter.message, Kind.FAILURE)])
         self.live.keep(f"handle retry {identity}", again or "")
@@ -275,7 +282,7 @@ class Orchestrator(CodeAgent):
         slot = f"handle retry {meta['answer']}"
         again = self.live.kept.get(slot) or texts.pending(record, self.open_below(record.thread))
         self.live.drop(slot)
-        action = Action.FAILURE if ruling is None and text.strip().lower() == "fail" else REACHED.get(ruling)
+        action = Action.FAILURE if meta.get("choice") == FAIL else REACHED.get(ruling)
         if action is not None:
             try:
                 self.move(record, Passage(action, ORCHESTRATOR, self.now, text))

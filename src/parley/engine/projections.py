@@ -42,6 +42,7 @@ from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
 from parley.engine.stand_in import STAND_INS, answer_key, plain_key
 from parley.engine.texts import excerpt
+from parley.options import NO_MENU, Menu, command, menu_of
 from parley.ports import Files, JobRow, Loaded, StepRow, Store
 from parley.wording import count
 
@@ -104,6 +105,7 @@ class Asked:
     digest: str = ""  # what the artifact contained
     stat: Stat | None = None  # what the job has changed, where the work is put forward
     superseded: str = ""  # the newer question about the same artifact, whose verdict is the one that counts
+    menu: Menu = NO_MENU  # what can be chosen by its command, beside the verdicts
 
     @property
     def backtracks(self) -> tuple[str, ...]:
@@ -126,6 +128,10 @@ class Asked:
             "text": self.text,
             "body": self.body,
             "backtracks": list(self.backtracks),
+            "choices": [
+                {**option.document(), "command": command(self.id, option.name)} for option in self.menu.options
+            ],
+            "words": self.menu.words or None,
             "stat": self.stat.document() if self.stat else None,
             "diff": f"parley diff {self.job}" if self.stat else None,
         }
@@ -214,6 +220,7 @@ class Present:
             asked.question.digest,
             self._stat(about),
             self._newer(asked),
+            menu_of(about),
         )
 
     def _stat(self, about: Mapping[str, Any]) -> Stat | None:

@@ -183,7 +183,8 @@ def settle(live: LiveJob, world: World, turn: Turn, question: str) -> None:
     if weighed is None or weighed.answer:
         if not proxy.heard:
             more["would"] = would
-        respond(live, world, question, ruling, said["answer"], key=f"{turn.turn}/answer", more=more)
+        chosen = str(said.get("choice") or "")
+        respond(live, world, question, ruling, said["answer"], f"{turn.turn}/answer", more, chosen)
         return
     more |= {"would": would, "how": "checked" if weighed.why.startswith("checked") else "unsure"}
     to_human(live, world, question, "", key=f"{turn.turn}/ask", more=more)

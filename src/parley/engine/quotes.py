@@ -20,6 +20,7 @@ from parley.core.wire import decode
 from parley.engine import riders, texts
 from parley.engine.chain import Sealed
 from parley.engine.evidence import meta_of, wrong
+from parley.options import menu_of, refusal
 from parley.ports import MessageRow, StepRow
 
 ESCALATION = ("ask", "send-ask", "escalate", "human-reply", "respond")
@@ -33,12 +34,17 @@ class Questions:
     asked: dict[str, str] = field(default_factory=dict)  # by the escalation's thread: the asker's own words
     said: dict[str, str] = field(default_factory=dict)  # by the human's message: its words
     threads: dict[str, list[str]] = field(default_factory=dict)  # the human's messages on each escalation
+    menus: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the escalation's thread: what can be chosen
+    chosen: dict[str, str] = field(default_factory=dict)  # by the human's message: what it chooses
+    given: dict[str, tuple[str, str]] = field(default_factory=dict)  # by the answer's message: question and choice
 
     def forget(self, thread: str) -> None:
         """The thread has ended."""
         self.asked.pop(thread, None)
+        self.menus.pop(thread, None)
         for name in self.threads.pop(thread, ()):
             self.said.pop(name, None)
+            self.chosen.pop(name, None)
 
     def take(
         self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow], soup: Soup, sealed: Sealed
@@ -46,13 +52,19 @@ class Questions:
         """One step of an escalation. A row that an export shows without its secrets can't be compared."""
         if row.rule in ("ask", "send-ask"):
             for proxy in (m for m in reaction.produced if isinstance(m, Proxy)):
-                self.asked[escalation_thread(proxy.id)] = texts.own_words(letters[proxy.question.message].body)
+                put = letters[proxy.question.message]
+                self.asked[escalation_thread(proxy.id)] = texts.own_words(put.body)
+                self.menus[escalation_thread(proxy.id)] = {"menu": meta_of(put).get("menu")}
             return
         choice = decode(json.loads(row.choice))
         thread = escalation_thread(row.at)
         letter = letters[choice if isinstance(choice, str) else choice.message]
         if row.rule == "human-reply":
-            self.said[choice.message] = str(meta_of(letter)["text"])
+            about = meta_of(letter)
+            self.said[choice.message] = str(about["text"])
+            self.chosen[choice.message] = about.get("choice") or ""
+            if why := refusal(menu_of(self.menus.get(thread, {})), about.get("choice")):
+                wrong("messages", letter.number, f"{why}; the human can't have chosen it")
             self.threads.setdefault(thread, []).append(choice.message)
         elif ("messages", letter.number) in sealed:
             return
@@ -68,6 +80,8 @@ class Questions:
         straight = not asked.words and goes_straight(soup.charter, asked.question, asked.policy)
         if straight and (about["framing"] or any(name in about for name in VIEW)):
             wrong("messages", letter.number, "it tells what the proxy thinks, which had no turn before the human")
+        if about.get("menu") != self.menus[escalation_thread(asked.id)]["menu"]:
+            wrong("messages", letter.number, "it lets the human choose something else than the asker does")
         if about["text"] != own or about.get("words", "") != self._words(asked.words):
             wrong("messages", letter.number, "it quotes the asker, or the human, with other words than theirs")
         if letter.body != texts.for_human(enclosing(soup, asked.thread), asked.question, about["framing"], own, about):
@@ -79,8 +93,17 @@ class Questions:
         given = (about["answer"], about["text"], about["ruling"], about["author"], bool(about.get("heard")))
         if given != (proxy.id, words, answer.ruling, answer.author, proxy.heard):
             wrong("messages", letter.number, "it gives another answer than its step, or other words than the human's")
+        chosen = about.get("choice") or ""
+        if proxy.heard and chosen != self.chosen.get(answer.words[-1] if answer.words else "", ""):
+            wrong("messages", letter.number, "it says that the human has chosen what they have not")
+        menu = menu_of(self.menus.get(escalation_thread(proxy.id), {}))
+        if why := refusal(menu, chosen or None):
+            wrong("messages", letter.number, why)
+        self.given[answer.message] = proxy.id, menu.meant(chosen, answer.ruling or "")
         remarks = str(about.get("remarks", ""))
-        due = texts.answer(answer.ruling, words, proxy.id, answer.author, heard=proxy.heard, remarks=remarks)
+        due = texts.answer(
+            answer.ruling, words, proxy.id, answer.author, heard=proxy.heard, remarks=remarks, choice=chosen
+        )
         if riders.own_words(letter.body, about) != due:
             wrong("messages", letter.number, "it does not say what was answered, and by whom")
 

@@ -172,8 +172,8 @@ def to_human(
     asked = message(live, world, proxy.question.message)
     own = texts.own_words(asked.body)
     more = {"how": "policy" if proxy.policy is Policy.ALWAYS else "unsure", **(more or {})}
-    if workflow := json.loads(asked.meta or "{}").get("workflow"):
-        more["workflow"] = workflow
+    about = json.loads(asked.meta or "{}")
+    more |= {name: about[name] for name in ("workflow", "menu") if about.get(name)}
     if proxy.heard:
         more["words"] = said_to(live, world, proxy)
     if live.forgetful:
@@ -209,6 +209,11 @@ def said_to(live: LiveJob, world: World, proxy: Proxy) -> str:
     return texts.together(str(json.loads(row.meta)["text"]) for row in rows)
 
 
+def chosen_in(live: LiveJob, world: World, proxy: Proxy) -> str:
+    """What the human has chosen of a question's menu, in the last that they said to it."""
+    return str(json.loads(message(live, world, proxy.words[-1]).meta).get("choice") or "")
+
+
 def respond(
     live: LiveJob,
     world: World,
@@ -217,21 +222,24 @@ def respond(
     text: str,
     key: str,
     more: Mapping[str, Any] | None = None,
+    choice: str = "",
 ) -> None:
     """[respond]: the answer goes to the asker, and the escalation ends.
 
-    `text` is the proxy's: its answer where the human was not asked, else its remarks beside the human's words.
+    `text` is the proxy's: its answer where the human was not asked, else its remarks beside the human's words. `choice`
+    is the proxy's too; where the human was asked, only what the human chose counts.
     """
     thread = escalation_thread(question)
     proxy = live.soup.need(Proxy, thread)
     author = HUMAN if proxy.heard and ruling is proxy.said else PROXY
     words, remarks = (said_to(live, world, proxy), text) if proxy.heard else (text, "")
+    chosen = chosen_in(live, world, proxy) if proxy.heard else choice
     if remarks.strip() == words.strip():
         remarks = ""  # it has only repeated them
     name = live.write(
         (PROXY, thread),
         (proxy.agent, proxy.thread),
-        texts.answer(ruling, words, question, author, heard=proxy.heard, remarks=remarks),
+        texts.answer(ruling, words, question, author, heard=proxy.heard, remarks=remarks, choice=chosen),
         key=key,
         time=world.clock.now(),
         meta={
@@ -240,6 +248,7 @@ def respond(
             "ruling": str(ruling) if ruling else None,
             "author": author,
             "text": words,
+            **({"choice": chosen} if chosen else {}),
             **({"remarks": remarks} if remarks else {}),
             "asked": proxy.question.message,
             **({"heard": True} if proxy.heard else {}),  # the words are the human's

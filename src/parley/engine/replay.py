@@ -49,6 +49,7 @@ from parley.engine.names import DESIGN, HANDLE, ROLE, handle_after, handle_slot,
 from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE
+from parley.options import ABANDON, STOP
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
 from parley.workflow.events import apply
 from parley.workflow.flow import Event, Flow
@@ -402,7 +403,8 @@ class Replay:
         if over:
             self._confine(row)
         if over and row.extra:
-            self._leave(row, at[0], at[1])
+            heard = next((m.message for m in reaction.consumed if isinstance(m, Run)), "")
+            self._leave(row, at[0], at[1], self.questions.given.pop(heard, None))
         elif row.rule in ESCALATION:
             self._converse(row, reaction, letters)
         elif row.rule == "wake":
@@ -462,7 +464,7 @@ class Replay:
         for role in roles:
             self.kept[f"{ROLE}{role['name']}"] = dumps(role)
 
-    def _leave(self, row: StepRow, agent: str, thread: str) -> None:
+    def _leave(self, row: StepRow, agent: str, thread: str, given: tuple[str, str] | None) -> None:
         left = _left(row)
         handle, tree = left.get("handle"), left.get("tree")
         try:
@@ -477,6 +479,8 @@ class Replay:
                 self.kept[where] = dumps([*json.loads(self.kept.get(where, "[]")), *merged])
             if "flow" in left:
                 self._flow(thread, left["flow"])
+                if given is not None and not _as_chosen(left["flow"], given):
+                    wrong("steps", row.number, f"it does something else than was chosen: {given[1] or 'nothing'}")
             if agent == GROUP and "design" in left:
                 self.kept[f"{DESIGN}{thread}"] = dumps(left["design"])
                 if left.get("verified"):
@@ -552,6 +556,19 @@ def _alone(firing: Firing) -> bool:
     """Whether what a firing delivers takes no merges along: an interrupt's message, and a withdrawal's marker."""
     withdraws = isinstance(firing.choice, Answer) and firing.choice.ruling is Ruling.WITHDRAW
     return firing.rule == "intervene" or (firing.rule == "respond" and withdraws)
+
+
+def _as_chosen(events: Sequence[Event], given: tuple[str, str]) -> bool:
+    """Whether a turn of the executor's that hears an answer takes for chosen what was, and does that alone."""
+    question, chosen = given
+    taken = [
+        event.get("choice", "") for event in events if event["event"] == "answer" and event["question"] == question
+    ]
+    stops = any(event["event"] == "phase" and event["phase"] == "stopped" for event in events)
+    abandons = any(event["event"] == "given up" for event in events)
+    return all(choice == chosen for choice in taken) and (
+        not taken or ((stops or chosen != STOP) and (not abandons or chosen == ABANDON))
+    )
 
 
 def _retry_slot(question: str) -> str:

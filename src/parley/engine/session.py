@@ -18,6 +18,7 @@ from parley.engine.losing import is_parked
 from parley.engine.projections import TERMINAL, Asked, Present
 from parley.engine.records import REFUSED, WORDLESS, lacks_words
 from parley.engine.stand_in import STAND_INS, answer_key
+from parley.options import command, refusal
 from parley.ports import Duplicate, InputRow, Owned, Store
 
 CRANK_SECONDS = 0.1
@@ -153,10 +154,22 @@ class Wordless(Closed):
         self.args = (WORDLESS,)
 
 
-def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: str) -> str:
+class Unchosen(Closed):
+    """The answer chooses nothing that the question lets choose, or seems to choose by words: what to do instead."""
+
+    def __init__(self, asked: Asked, why: str) -> None:
+        super().__init__(asked, None)
+        self.args = (why,)
+
+
+def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: str, choice: str | None = None) -> str:
     """Leave the human's word on a question; the input's key. A question is answered once, by who started the job."""
     if lacks_words(ruling, text):
         raise Wordless(asked)
+    if why := refusal(asked.menu, choice):
+        raise Unchosen(asked, why)
+    if ruling is None and choice is None and (slip := asked.menu.slip(text)):
+        raise Unchosen(asked, f"words choose nothing here; to choose `{slip}`: {command(asked.id, slip)}")
     present = Present(store, asked.job)
     if by != present.row.decider:
         raise NotDecider(asked, present.row.decider, by)
@@ -164,6 +177,8 @@ def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: s
     if molecule is None or molecule.framing != asked.framing:
         raise Closed(asked, None)
     body = {"question": asked.id, "framing": asked.framing, "ruling": ruling, "text": text, "rule": None}
+    if choice is not None:
+        body["choice"] = choice
     refused = 0  # somebody else's word, left past this check: it takes nothing from the decider
     while True:
         key = f"{answer_key(molecule)}:{refused}" if refused else answer_key(molecule)

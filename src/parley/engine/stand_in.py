@@ -12,6 +12,7 @@ from parley.engine import remembering
 from parley.engine.live import LiveJob
 from parley.engine.reduce import message
 from parley.engine.world import World
+from parley.options import NAMES
 from parley.ports import Duplicate, InputRow
 
 PLAYBOOK, YES = STAND_INS = remembering.STAND_INS
@@ -73,8 +74,9 @@ def _reply(
         if rule.get("state") not in (None, about["state"]) or rule.get("visit") not in (None, about["visit"]):
             continue
         if re.search(rule["match"], row.body):
-            ruling = rule.get("verdict")
-            return PLAYBOOK, {**body, "ruling": ruling, "text": rule.get("text") or "", "rule": number}
+            said = rule.get("verdict")
+            chosen = {"choice": said} if said in NAMES else {"ruling": said}
+            return PLAYBOOK, {**body, **chosen, "text": rule.get("text") or "", "rule": number}
     if live.settings.get("yes"):
         return YES, {**body, "ruling": "approve", "text": "yes"}
     return None

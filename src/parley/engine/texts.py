@@ -220,7 +220,9 @@ def intervene(text: str, *, authoritative: bool) -> str:
     return f"[INTERVENE {'authoritative' if authoritative else 'advisory'}] {text}"
 
 
-def answer(ruling: Ruling | None, words: str, question: str, author: str, *, heard: bool, remarks: str = "") -> str:
+def answer(
+    ruling: Ruling | None, words: str, question: str, author: str, *, heard: bool, remarks: str = "", choice: str = ""
+) -> str:
     """An answer as its asker gets it: the mark, whose it is, then the words as they were said.
 
     Whose it is stands before any word that the human or the proxy chose, so no such word can pass for it. The proxy's
@@ -230,7 +232,9 @@ def answer(ruling: Ruling | None, words: str, question: str, author: str, *, hea
         return withdrawn(words)
     read = heard and author != HUMAN
     whose = f"the human's words, read as {ruling} by the proxy" if read else f"from the {author}"
-    said = f"[ANSWER{f' {ruling}' if ruling else ''}] ({whose}; question {question}){f' {words}' if words else ''}"
+    chose = f"; chosen: {choice}" if choice else ""
+    mark = f"[ANSWER{f' {ruling}' if ruling else ''}] ({whose}; question {question}{chose})"
+    said = f"{mark}{f' {words}' if words else ''}"
     return f"{said}\n\n{REMARKS} {remarks}" if remarks else said
 
 
@@ -249,9 +253,9 @@ def question(record: Record, asked: Question, text: str) -> str:
     return f"[QUESTION] {subject(record, asked)}\n{text}"
 
 
-def human(ruling: Ruling | None, text: str) -> str:
+def human(ruling: Ruling | None, text: str, choice: str = "") -> str:
     """What the human said, as the proxy gets it."""
-    return f"[HUMAN{f' {ruling}' if ruling else ''}] {text}"
+    return f"[HUMAN{f' {ruling}' if ruling else ''}{f' chose {choice}' if choice else ''}] {text}"
 
 
 def together(said: Iterable[str]) -> str:
@@ -407,12 +411,12 @@ def for_human(record: Record, asked: Question, framing: str, text: str, more: Ma
     return "\n".join([*words, text])
 
 
-def failure_dialog(record: Record, fault: str, options: Iterable[str], *, hopeless: bool = False) -> str:
+def failure_dialog(record: Record, fault: str, menu: str, *, hopeless: bool = False) -> str:
     """The orchestrator's question when a state's retry budget is spent, or trying again is of no use."""
     tried = "It was tried as often as the retry budget allows."
     if hopeless:
         tried = "Trying again ends the same way until that is mended."
-    return f"{record.state} can't go on: {fault}. {tried} Choose: {', '.join(options)}."
+    return f"{record.state} can't go on: {fault}. {tried}\n\n{menu}"
 
 
 TEXT_LIMIT = 256 * 1024  # characters; what is longer belongs into a file

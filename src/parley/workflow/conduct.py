@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from parley.workflow import menus
 from parley.workflow.events import apply
-from parley.workflow.flow import Draft, Event, Flow, Member, Talk
+from parley.workflow.flow import Draft, Event, Flow, Member, Pending, Talk
 from parley.workflow.notes import note_id
 from parley.workflow.plain import plain
 from parley.workflow.terms import Category, Note, NoteStatus, Session, Status, Worker
@@ -168,6 +169,13 @@ class Conduct:
         if thread in self.flow.talks:
             self.happen("close", thread=thread)
             self.do(Close(thread))
+
+    def ask(self, pending: Pending, body: str, more: str = "") -> None:
+        """Ask the human; the answer comes as a message. What can be chosen stands before what is long."""
+        question = self.new().partition(":")[2]
+        self.happen("ask", question=question, pending=plain(pending))
+        told = f"{body}\n\n{menus.shown(question, pending)}"
+        self.do(Ask(question, f"{told}\n\n{more}" if more else told))
 
     def make_room(self) -> bool:
         """Whether one more conversation may be opened, if need be by ending one with a doer that waits for others.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import unified_diff
 from hashlib import sha256
 
 from parley.core.terms import HUMAN
+from parley.options import ABANDON, STOP
 from parley.workflow import checking, moving, words
-from parley.workflow.conduct import Adopt, Ask, Conduct
+from parley.workflow.conduct import Adopt, Conduct
 from parley.workflow.disjointness import rescopes
 from parley.workflow.flow import AT_WORK, Draft, Illegal, Pending, Talk
+from parley.workflow.menus import menu_for
 from parley.workflow.notes import BY_EXECUTOR, by_whom
 from parley.workflow.plain import plain
 from parley.workflow.terms import ARCHITECT, Category, LivenessAction, Note, Remedy, Status, Worker
@@ -58,9 +61,10 @@ def propose(act: Conduct, draft: Draft, more: str = "") -> None:
     body = (
         "The architecture group has changed the workflow's plan, and the design check finds no gap in it; no design "
         "verifier has seen the change. Approve it, or say what to revise. It holds when you have approved it, and is "
-        f"then the plan that the work is held against. All that it changes:\n\n{whole[:MOST_DIFF]}{cut}"
+        "then the plan that the work is held against."
     )
-    ask(act, Pending("plan", "", draft.plan, draft.instructions), body)
+    pending = Pending("plan", "", draft.plan, draft.instructions)
+    act.ask(pending, body, f"All that it changes:\n\n{whole[:MOST_DIFF]}{cut}")
 
 
 def difference(before: str, after: str, was: str, now: str) -> str:
@@ -117,13 +121,6 @@ def _other_task(was: Worker, now: Worker) -> bool:
 # ---- the human -----------------------------------------------------------------------------------
 
 
-def ask(act: Conduct, pending: Pending, body: str) -> None:
-    """Ask the human; the answer comes as a message."""
-    question = act.new().partition(":")[2]
-    act.happen("ask", question=question, pending=plain(pending))
-    act.do(Ask(question, body))
-
-
 def ask_next(act: Conduct) -> None:
     """Who has failed is asked about when those beside it have ended their turns."""
     flow = act.flow
@@ -133,59 +130,62 @@ def ask_next(act: Conduct) -> None:
     for agent in list(flow.failed):
         if agent not in asked:
             reason = act.member(agent).standing.reason
-            body = f"{agent} has failed: {reason}. {_CHOICES}\n\n{moving.table(act)}"
-            ask(act, Pending("failed", agent), body)
-
-
-_CHOICES = (
-    "Approve, or answer in words, to try it again with what you say; answer `abandon` to go on without it and all that "
-    "depends on it; answer `stop` to stop the workflow."
-)
+            act.ask(Pending("failed", agent), f"{agent} has failed: {reason}.", moving.table(act))
 
 
 def hopeless(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
     """What the human is told of notes that nobody below has answered."""
     listed = "\n".join(words.line(note) for note in notes)
-    return (
-        f"{agent} is blocked, and the architecture group has not answered:\n{listed}\n\n"
-        "What you say becomes the answer to all of these. Or answer `abandon` or `stop`."
-    )
+    return f"{agent} is blocked, and the architecture group has not answered:\n{listed}"
 
 
-def answered(act: Conduct, question: str, ruling: str, text: str, author: str = HUMAN) -> None:
-    """The human has spoken, or the proxy in its place."""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer to a question of the executor's: what was chosen, the verdict, the words, and whose they are."""
+
+    choice: str = ""
+    ruling: str = ""
+    text: str = ""
+    author: str = HUMAN
+
+
+def answered(act: Conduct, question: str, said: Said) -> None:
+    """The human has spoken, or the proxy in its place. What was chosen is done; words choose nothing."""
     pending = act.flow.questions.get(question)
     if pending is None:
         return
-    act.happen("answer", question=question)
-    word = text.strip().lower()
-    if word == "stop" or ruling in ("withdraw", "backtrack plan", "backtrack intent"):
+    choice, agent, by = menu_for(pending).meant(said.choice, said.ruling), pending.agent, said.author
+    act.happen("answer", question=question, choice=choice)
+    if choice == STOP or said.ruling in ("withdraw", "backtrack plan", "backtrack intent"):
         moving.undo_merge(act, "the workflow was stopped")  # nothing that is not proved is left behind
-        moving.stop(act, f"the {author} says {ruling or word}: {text}")
+        words = f": {said.text}" if said.text else ""
+        moving.stop(act, f"the {by} says {choice or said.ruling}{words}")
     elif pending.about == "plan":
-        _plan_answered(act, pending, ruling, text, author)
-    elif word == "abandon":
-        moving.abandon(act, pending.agent, f"the {author} says so", by_whom(author))
+        _plan_answered(act, pending, said)
+    elif choice == ABANDON:
+        words = f": {said.text}" if said.text else ""
+        moving.abandon(act, agent, f"the {by} says so{words}", by_whom(by))
         if pending.about == "stalled":
-            came_of_it(act, pending.agent, "it is abandoned, as was answered")
-    elif act.flow.status(pending.agent) is Status.BLOCKED:
-        for note in moving.waiting(act.member(pending.agent)):
-            act.settle(pending.agent, note, text or "go on as you think best", by_whom(author))
-    elif act.flow.status(pending.agent) in (Status.FAILED, Status.STALLED):
-        moving.again(act, pending.agent, text)
+            came_of_it(act, agent, "it is abandoned, as was answered")
+    elif act.flow.status(agent) is Status.BLOCKED:
+        for note in moving.waiting(act.member(agent)):
+            act.settle(agent, note, said.text or "go on as you think best", by_whom(by))
+    elif act.flow.status(agent) in (Status.FAILED, Status.STALLED):
+        moving.again(act, agent, said.text)
         if pending.about == "stalled":
-            came_of_it(act, pending.agent, f"it is tried again, with the answer: {text}")
+            words = f", with the answer: {said.text}" if said.text else ""
+            came_of_it(act, agent, f"it is tried again{words}")
 
 
-def _plan_answered(act: Conduct, pending: Pending, ruling: str, text: str, by: str) -> None:
-    if ruling == "approve":
-        _adopt(act, pending.draft, f"the {by}")
+def _plan_answered(act: Conduct, pending: Pending, said: Said) -> None:
+    if said.ruling == "approve":
+        _adopt(act, pending.draft, f"the {said.author}")
         return
     act.happen("draft", text="")
     act.happen("refuse", gaps=0, refused=digest_of(pending.draft.plan))
     architect = act.flow.talks.get(act.flow.architect)
     if architect is not None:
-        told = f"[ANSWER revise] (from the {by}) the changed plan was not approved: {text}"
+        told = f"[ANSWER revise] (from the {said.author}) the changed plan was not approved: {said.text}"
         act.tell(architect.thread, told, PLAN_ABOUT)
 
 
@@ -205,7 +205,7 @@ def lost(act: Conduct, thread: str, fault: str) -> None:
         act.close(talk.thread)
         if talk.agent in act.flow.blocked:
             notes = moving.waiting(act.member(talk.agent))
-            ask(act, Pending("unresolved", talk.agent), hopeless(act, talk.agent, notes))
+            act.ask(Pending("unresolved", talk.agent), hopeless(act, talk.agent, notes))
     else:
         checking.lost(act, talk, fault)
 
@@ -243,8 +243,7 @@ def stalled(act: Conduct, thread: str, since: float = 0.0) -> None:
     if remedy is Remedy.ABANDON:
         moving.abandon(act, agent, "it stalled, and its contract says abandon", BY_EXECUTOR)
     elif remedy is Remedy.ESCALATE:
-        body = f"{agent} shows no sign of life, and was stopped. {_CHOICES}"
-        ask(act, Pending("stalled", agent), body)
+        act.ask(Pending("stalled", agent), f"{agent} shows no sign of life, and was stopped.")
     else:
         wanted = "its task is to be planned anew" if remedy is Remedy.REPLAN else "what it owns is to be changed"
         category = Category.CONFLICT if remedy is Remedy.REPLAN else Category.SCOPE

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from parley.workflow.flow import EDGES, Asked, Event, Flow, Illegal, Member, Merging, Pending, Talk, become, index
 from parley.workflow.grammar import VERDICTS
+from parley.workflow.menus import menu_for
 from parley.workflow.notes import put, unsettled
 from parley.workflow.plain import read
 from parley.workflow.plan import read_plan
@@ -106,7 +107,8 @@ def _give_up(flow: Flow, event: Event) -> set[str]:
     member = flow.members[event["agent"]]
     if member.standing.status is not Status.FAILED:
         raise Illegal(f"{event['agent']} has not failed")
-    become(flow, replace(member, given_up=True))
+    standing = replace(member.standing, reason=str(event.get("reason", member.standing.reason)))
+    become(flow, replace(member, standing=standing, given_up=True))
     return {f"agent {event['agent']}"}
 
 
@@ -263,6 +265,10 @@ def _ask(flow: Flow, event: Event) -> set[str]:
 
 
 def _answer(flow: Flow, event: Event) -> set[str]:
+    """A question is answered, or has no meaning any more; what was chosen is one of those that it lets choose."""
+    choice = str(event.get("choice", ""))
+    if choice and menu_for(flow.questions[event["question"]]).get(choice) is None:
+        raise Illegal(f"{choice!r:.20} can't be chosen there")
     flow.questions.pop(event["question"])
     return {f"question {event['question']}"}
 

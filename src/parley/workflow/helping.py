@@ -54,7 +54,7 @@ def help_next(act: Conduct) -> None:
         if not notes or agent in asked:
             continue
         if member.nudges >= act.limits.rounds:
-            deciding.ask(act, Pending("unresolved", agent), deciding.hopeless(act, agent, notes))
+            act.ask(Pending("unresolved", agent), deciding.hopeless(act, agent, notes))
             continue
         if talk is None and not act.make_room():
             return

@@ -162,10 +162,11 @@ def abandon(act: Conduct, agent: str, why: str, by: str = BY_USER) -> None:
     """The workflow goes on without a doer, and without all that can't be done without it."""
     if act.flow.status(agent) in MET or act.member(agent).given_up:
         return
+    before = act.member(agent).standing.reason if act.flow.status(agent) is Status.FAILED else ""
     fail(act, agent, why)
     for note in unsettled(act.member(agent).standing.session):
         act.settle(agent, note, f"the task was abandoned: {why}", by)
-    act.happen("given up", agent=agent)
+    act.happen("given up", agent=agent, reason=f"{before}; {why}" if before else why)
     for below in list(act.flow.dependents.get(agent, ())):
         abandon(act, below, f"it depends on {agent}, which was abandoned", by)
 

@@ -44,6 +44,7 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         _text(
             "text",
             verdict=_VERDICT,
+            choice={"type": "string", "description": "one that the question lists"},
             text={"type": "string", "description": "your answer; beside the human's words only your remarks"},
             reason={"type": "string", "description": "what you saw that settles it"},
             confidence=_SURE,

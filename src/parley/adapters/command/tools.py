@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parley.core.terms import Ruling
+from parley.options import NAMES
 from parley.ports import JUDGEMENTS
 
 CATEGORIES = (
@@ -82,6 +83,7 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
             ("text",),
             text=_text("your answer; beside the human's words only your remarks"),
             verdict={"type": "string", "enum": list(VERDICTS), "description": "for an artifact that was put forward"},
+            choice=_of(NAMES, "what the question lists as a choice, in the verdict's place"),
             confidence=_SURE,
             reason=_text("what you saw that settles it"),
         ),

@@ -314,6 +314,10 @@ def _add_answer(answer: argparse.ArgumentParser) -> None:
         ("approve", "yes, go on"),
         ("revise", "not yet; TEXT says why"),
         ("withdraw", "give it up"),
+        ("retry", "where the question lists it: try again; TEXT goes along as advice"),
+        ("abandon", "where the question lists it: go on without the agent and all that depends on it"),
+        ("stop", "where the question lists it: stop the workflow"),
+        ("fail", "where the question lists it: let the job fail"),
     ):
         verdict.add_argument(f"--{name}", action="store_const", dest="verdict", const=name, help=text)
     verdict.add_argument(
@@ -388,6 +392,7 @@ def _add_tool(tool: argparse.ArgumentParser) -> None:
     tool.add_argument("--kind", metavar="K", help="question (default), or assert: asks for a verdict on an artifact")
     tool.add_argument("--artifact", metavar="FILE", help="with --kind assert: what is put forward")
     tool.add_argument("--verdict", metavar="V", help="with Answer and Predict: approve, revise, …")
+    tool.add_argument("--choice", metavar="C", help="with Answer: a choice that the question lists, as retry")
     tool.add_argument("--found", metavar="TEXT", help="with AskHuman: what you found")
     tool.add_argument("--would", metavar="V", help="with AskHuman: what you would say")
     tool.add_argument("--reason", metavar="TEXT", help="with Answer and AskHuman: why")

@@ -8,12 +8,13 @@ from parley.adapters.sqlite import SqliteStore
 from parley.engine import fate
 from parley.engine.projections import Asked, inbox
 from parley.engine.records import LATE, REFUSED, WORDLESS, lacks_words
-from parley.engine.session import Closed, NotDecider, give_answer
+from parley.engine.session import Closed, NotDecider, Unchosen, give_answer
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, pick
 from parley.faces.cli.desk import check_text, clock, me, place_of, print_json
 from parley.faces.cli.inputs import wait
+from parley.options import NAMES
 from parley.ports import InputRow
 
 REMEDY = "`parley inbox` lists the open ones"
@@ -21,8 +22,9 @@ REMEDY = "`parley inbox` lists the open ones"
 
 def run(words: argparse.Namespace) -> int:
     """Answer a question."""
-    ruling = f"backtrack {words.backtrack}" if words.backtrack else words.verdict
-    if not check_text(words.text).strip() and ruling is None:
+    said = f"backtrack {words.backtrack}" if words.backtrack else words.verdict
+    choice, ruling = (said, None) if said in NAMES else (None, said)
+    if not check_text(words.text).strip() and said is None:
         raise Trouble("an answer needs words or a verdict; give TEXT, --approve, --revise, --backtrack or --withdraw")
     if lacks_words(ruling, words.text):
         raise Trouble(f'{WORDLESS}: parley answer {words.id} "TEXT" --revise')
@@ -34,15 +36,15 @@ def run(words: argparse.Namespace) -> int:
                 f"it can go back to {' or '.join(asked.backtracks)}" if asked.backtracks else "it is the first state"
             )
             raise Trouble(f"{asked.state} can't go back to {words.backtrack}: {where}; choose another verdict")
-        key = _given(store, asked, ruling, words.text)
+        key = _given(store, asked, ruling, words.text, choice)
         interrupt.tell(lambda: f"the answer to {asked.id} is kept; see how {asked.job} stands: parley show {asked.job}")
         return _outcome(store, asked, key, words)
 
 
-def _given(store: SqliteStore, asked: Asked, ruling: str | None, text: str) -> str:
+def _given(store: SqliteStore, asked: Asked, ruling: str | None, text: str, choice: str | None) -> str:
     try:
-        return give_answer(store, asked, ruling, text, me())
-    except NotDecider as refused:
+        return give_answer(store, asked, ruling, text, me(), choice)
+    except (NotDecider, Unchosen) as refused:
         raise Trouble(str(refused)) from refused
     except Closed as closed:
         raise Trouble(_became(store, asked, closed.earlier)) from closed
@@ -84,6 +86,8 @@ def _outcome(store: SqliteStore, asked: Asked, key: str, words: argparse.Namespa
         print(f"{note} {asked.id}")
     if asked.kind == "question" and words.verdict == "approve" and not words.json:
         print("your yes is the answer to what was asked; it approves no artifact")
+    if asked.menu.words and not (words.verdict or words.backtrack or words.json):
+        print(f"your words chose nothing: {asked.menu.words}")
     if asked.superseded and not words.json:
         print(f"{asked.artifact} was put forward anew since: the verdict that counts is the one on {asked.superseded}")
     return FAILED if note.startswith((LATE, REFUSED)) else OK

@@ -18,7 +18,7 @@ def run(words: argparse.Namespace) -> int:
         raise Trouble(f"there is no tool {words.tool!r}; {advice(words.tool, TOOLS)}")
     arguments: dict[str, Any] = {
         name: value
-        for name in ("to", "thread", "kind", "artifact", "verdict", "found", "would", "reason", "confidence")
+        for name in ("to", "thread", "kind", "artifact", "verdict", "choice", "found", "would", "reason", "confidence")
         if (value := getattr(words, name)) is not None
     }
     takes = TOOLS[words.tool][1]["properties"]

@@ -12,7 +12,7 @@ from parley.engine.fate import answered, fate
 from parley.engine.interventions import said_of
 from parley.engine.projections import TERMINAL, Asked, moment
 from parley.engine.records import LATE, REFUSED
-from parley.engine.session import Closed, NotDecider, Wordless, find_input, give_answer, leave
+from parley.engine.session import Closed, NotDecider, Unchosen, Wordless, find_input, give_answer, leave
 from parley.faces.terminal.questions import Choice
 from parley.faces.terminal.sight import Sight
 from parley.ports import InputRow
@@ -65,16 +65,16 @@ class Deeds:
 
     def answer(self, asked: Asked, choice: Choice, text: str) -> str:
         """The human's word on a question."""
-        text = choice.said or text
-        if choice.ruling is None and not text:
+        if choice.ruling is None and choice.option is None and not text:
             return "an answer needs words"
         try:
-            key = give_answer(self._sight.store, asked, choice.ruling, text, self._sight.by)
-        except (NotDecider, Wordless) as refused:
+            key = give_answer(self._sight.store, asked, choice.ruling, text, self._sight.by, choice.option)
+        except (NotDecider, Unchosen, Wordless) as refused:
             return str(refused)
         except Closed as closed:
             return self._became(asked, closed.earlier)
-        said = f"{asked.job}: answered{f', {choice.ruling}' if choice.ruling else ''}"
+        chosen = choice.ruling or choice.option or asked.menu.words
+        said = f"{asked.job}: answered{f', {chosen}' if chosen else ''}"
         self._open.append(Left(asked.job, key, said, time.monotonic(), asked))
         return f"{asked.job}: answering"
 

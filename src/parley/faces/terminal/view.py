@@ -215,14 +215,13 @@ class TerminalView:
         return self._give(asked, choice, text)
 
     def _give(self, asked: Asked, choice: Choice, text: str) -> str:
-        text = choice.said or text
-        if choice.ruling is None and not text:
+        if choice.ruling is None and choice.option is None and not text:
             return "an answer needs words"
         try:
-            give_answer(self._store, asked, choice.ruling, text, self._by)
+            give_answer(self._store, asked, choice.ruling, text, self._by, choice.option)
         except Closed as closed:
             return f"{closed}{f': {closed.earlier.by} was faster' if closed.earlier else ''}"
-        return f"answered: {choice.ruling or text}"
+        return f"answered: {choice.ruling or choice.option or asked.menu.words or text}"
 
     def _leave(self, kind: str, body: dict[str, Any]) -> None:
         self._inputs += 1

@@ -1,0 +1,87 @@
+"""What a question lets the human choose, beside the protocol's own verdicts: a closed list, as data.
+
+An option is chosen by its command and in no other way. Words never choose: they go along with what was chosen, or are
+advice where nothing was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RETRY, ABANDON, STOP, FAIL = NAMES = ("retry", "abandon", "stop", "fail")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One thing that may be chosen: its name, what is done then, and the verdict that means the same here."""
+
+    name: str
+    does: str
+    verdict: str = ""
+
+    def document(self) -> dict[str, str]:
+        """The option as the bus keeps it and `--json` gives it."""
+        return {"name": self.name, "does": self.does, **({"verdict": self.verdict} if self.verdict else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """The options of one question, and what words do that come without one."""
+
+    options: tuple[Option, ...] = ()
+    words: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """The menu as the bus keeps it."""
+        return {"options": [option.document() for option in self.options], "words": self.words}
+
+    def get(self, name: str) -> Option | None:
+        """The option of that name."""
+        return next((option for option in self.options if option.name == name), None)
+
+    def meant(self, choice: str, ruling: str) -> str:
+        """The option that an answer chooses: by its name, or by the verdict that means the same; empty: none."""
+        return choice or next((one.name for one in self.options if ruling and one.verdict == ruling), "")
+
+    def slip(self, text: str) -> str:
+        """The option whose name is all that was said: who says so means to choose it, and words choose nothing."""
+        said = text.strip().strip(".!`'\"").casefold()
+        return said if self.get(said) is not None else ""
+
+
+NO_MENU = Menu()
+
+
+def menu_of(about: Mapping[str, Any]) -> Menu:
+    """The menu that a question's message carries; an empty one where it has none."""
+    kept = about.get("menu")
+    if not isinstance(kept, Mapping):
+        return NO_MENU
+    listed = tuple(Option(str(o["name"]), str(o["does"]), str(o.get("verdict", ""))) for o in kept["options"])
+    return Menu(listed, str(kept["words"]))
+
+
+def command(question: str, name: str) -> str:
+    """The command that chooses an option of a question."""
+    return f"parley answer {question} --{name}"
+
+
+def listed(question: str, menu: Menu, verdicts: Iterable[tuple[str, str]] = ()) -> str:
+    """A menu as a question shows it: each option and each verdict with its command, then what words do."""
+    lines = ["What you can choose, each by its command (words may follow it):"]
+    for option in menu.options:
+        same = f" (so does --{option.verdict})" if option.verdict else ""
+        lines.append(f"- {option.name}: {option.does}{same}: {command(question, option.name)}")
+    lines += [f"- {does}: {command(question, flag)}" for flag, does in verdicts]
+    return "\n".join([*lines, f"Words without one of these choose nothing: {menu.words}."])
+
+
+def refusal(menu: Menu, choice: Any) -> str:
+    """Why a choice can't be taken; empty: it can."""
+    if choice is None or (isinstance(choice, str) and menu.get(choice) is not None):
+        return ""
+    names: Sequence[str] = [option.name for option in menu.options]
+    has = f"it has: {', '.join(names)}" if names else "it has none; answer with a verdict or in words"
+    return f"{choice!r:.40} is no choice of this question; {has}"
