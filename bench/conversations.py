@@ -101,11 +101,26 @@ class NoWorkspace:
         parent: str,
         sealed: Iterable[str] = (),
         *,
-        reader: bool = False,
         children: Sequence[str] | None = None,
     ) -> Site:
         """Nowhere."""
         return Site("/")
+
+    def clone(self, job: str, name: str, of: str, tree: str, children: Mapping[str, str]) -> Site:
+        """Nowhere."""
+        return Site("/", writable=False)
+
+    def committed(self, job: str, name: str) -> str:
+        """Nothing was."""
+        return ""
+
+    def read_committed(self, job: str, tree: str, path: str, most: int = 1_000_000) -> str | None:
+        """Nothing to read."""
+        return None
+
+    def list_committed(self, job: str, tree: str, folder: str) -> tuple[str, ...]:
+        """No files."""
+        return ()
 
     def clear_outcome(self, job: str, name: str) -> None:
         """None is there."""
@@ -118,7 +133,7 @@ class NoWorkspace:
         """Nothing to keep."""
         return Kept("")
 
-    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
+    def contents(self, job: str, tree: str, artifacts: Iterable[str]) -> dict[str, str]:
         """No artifacts."""
         return {}
 
@@ -147,7 +162,7 @@ class NoWorkspace:
         """Nothing to bring."""
         return Merge()
 
-    def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
+    def beginning(self, job: str, tree: str, artifact: str, length: int) -> str:
         """No artifacts."""
         return ""
 
@@ -162,7 +177,7 @@ class NoWorkspace:
     def retire(self, job: str, name: str) -> None:
         """Nothing to keep."""
 
-    def changes(self, job: str) -> list[Change]:
+    def changes(self, job: str, tree: str = "") -> list[Change]:
         """None."""
         return []
 

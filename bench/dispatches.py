@@ -110,7 +110,7 @@ class Notebook(NoWorkspace):
         """One tree for all."""
         return Kept("tree")
 
-    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
+    def contents(self, job: str, tree: str, artifacts: Iterable[str]) -> dict[str, str]:
         """Each by its text."""
         return {artifact: self.files[artifact] for artifact in artifacts if artifact in self.files}
 

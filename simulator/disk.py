@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from parley.ports import Change, Conflict, Kept, Merge, Outcome, Scope, Site
+from parley.ports import Change, Conflict, Kept, Merge, Outcome, Scope, Site, WorkspaceError
 from simulator.world import Fuse
 
 OUTCOME = ".parley/outcome.json"
@@ -120,7 +120,6 @@ class SimWorkspace:
         parent: str,
         sealed: Iterable[str] = (),
         *,
-        reader: bool = False,
         children: Sequence[str] | None = None,
     ) -> Site:
         """Make a workspace ready."""
@@ -135,6 +134,33 @@ class SimWorkspace:
 
         self._fuse.burn("prepare", act)
         return Site(f"{job}|{name}")
+
+    def clone(self, job: str, name: str, of: str, tree: str, children: Mapping[str, str]) -> Site:
+        """A tree, and nothing of what has come since; the trees of workers must be there as well."""
+        for known in (tree, *children.values()):
+            if known not in self.disk.trees and known:
+                raise WorkspaceError(f"{job}: there is no tree {known}")
+        files = dict(self.disk.trees.get(tree, {}))
+        self._fuse.burn("clone", lambda: self.disk.work.__setitem__((job, name), files))
+        return Site(f"{job}|{name}", writable=False)
+
+    def committed(self, job: str, name: str) -> str:
+        """The last tree."""
+        files = self.disk.tips.get((job, name))
+        if files is None:
+            return ""
+        self.disk.trees.setdefault(digest(files), dict(files))
+        return digest(files)
+
+    def read_committed(self, job: str, tree: str, path: str, most: int = 1_000_000) -> str | None:
+        """A file of a tree."""
+        text = self.disk.trees.get(tree, {}).get(path)
+        return text if text is not None and len(text.encode("utf-8", "replace")) <= most else None
+
+    def list_committed(self, job: str, tree: str, folder: str) -> tuple[str, ...]:
+        """The files of a tree below a folder."""
+        prefix = f"{folder}/" if folder else ""
+        return tuple(sorted(path for path in self.disk.trees.get(tree, {}) if path.startswith(prefix)))
 
     def clear_outcome(self, job: str, name: str) -> None:
         """No outcome record is there."""
@@ -215,9 +241,9 @@ class SimWorkspace:
         prefix = f"{folder}/" if folder else ""
         return tuple(sorted(path for path in self.disk.work.get((job, name), {}) if path.startswith(prefix)))
 
-    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
+    def contents(self, job: str, tree: str, artifacts: Iterable[str]) -> dict[str, str]:
         """Digests of the artifacts."""
-        files = self.disk.work.get((job, name), {})
+        files = self.disk.trees.get(tree, {})
         return {a: hashlib.sha256(files[a].encode()).hexdigest()[:16] for a in artifacts if a in files}
 
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
@@ -285,9 +311,9 @@ class SimWorkspace:
         self._fuse.burn("refresh", act)
         return Merge(tuple(newer), tuple(conflicts), commits=(digest(above), digest(files)) if newer else ())
 
-    def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
+    def beginning(self, job: str, tree: str, artifact: str, length: int) -> str:
         """How an artifact begins."""
-        return self.disk.work.get((job, name), {}).get(artifact, "")[:length]
+        return self.disk.trees.get(tree, {}).get(artifact, "")[:length]
 
     def changed(self, job: str, name: str) -> tuple[str, ...]:
         """What its commits have changed since it began."""
@@ -299,11 +325,14 @@ class SimWorkspace:
         return sorted(path for path, text in self.disk.work.get((job, name), {}).items() if MARKER in text)
 
     def retire(self, job: str, name: str) -> None:
-        """Keep what is there under what it was."""
+        """Keep what is there under what it was; a clone just goes."""
+        if name.startswith("escalation:"):
+            self._fuse.burn("retire", lambda: self.disk.work.pop((job, name), None))
+            return
         files = self.disk.work.get((job, name), {})
         self._fuse.burn("retire", lambda: self.disk.lost.__setitem__(f"{job}|{name}", json.dumps(files)))
 
-    def changes(self, job: str) -> list[Change]:
+    def changes(self, job: str, tree: str = "") -> list[Change]:
         """Nobody asks."""
         return []
 

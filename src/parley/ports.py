@@ -531,14 +531,19 @@ class Workspace(Protocol):
         parent: str,
         sealed: Iterable[str] = (),
         *,
-        reader: bool = False,
         children: Sequence[str] | None = None,
     ) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
 
-        Any workspace can be the parent. For a reader, who looks on while somebody may be at work there, nothing that
-        is there is changed. `children` are the workspaces whose last commits are shown, read-only, in CHILDREN; None
-        for an agent that dispatches no one.
+        Any workspace can be the parent. `children` are the workspaces whose last commits are shown, read-only, in
+        CHILDREN; None for an agent that dispatches no one.
+        """
+
+    def clone(self, job: str, name: str, of: str, tree: str, children: Mapping[str, str]) -> Site:
+        """A read-only clone for the proxy of a question: a tree that the workspace `of` had committed, and no more.
+
+        Whatever happens to that workspace, the clone stays as it is. `children` are the workspaces of those whom the
+        asker had dispatched, each with the tree that is shown of it in CHILDREN. No tree: what the job began with.
         """
 
     def clear_outcome(self, job: str, name: str) -> None:
@@ -565,8 +570,17 @@ class Workspace(Protocol):
     def listing(self, job: str, name: str, folder: str) -> tuple[str, ...]:
         """The ordinary files below a folder, by their paths from the tree's root, in order. No link is followed."""
 
-    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
-        """The digest of each artifact that is there as an ordinary file."""
+    def committed(self, job: str, name: str) -> str:
+        """The tree that a workspace has committed last; empty where there is none."""
+
+    def read_committed(self, job: str, tree: str, path: str, most: int = 1_000_000) -> str | None:
+        """What an ordinary file of a committed tree holds, if it holds no more than that; None for anything else."""
+
+    def list_committed(self, job: str, tree: str, folder: str) -> tuple[str, ...]:
+        """The ordinary files of a committed tree below a folder, by their paths from its root, in order."""
+
+    def contents(self, job: str, tree: str, artifacts: Iterable[str]) -> dict[str, str]:
+        """The digest of each artifact that a committed tree has as an ordinary file."""
 
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Put back what a tree holds, and keep what was there instead under the name of what was lost."""
@@ -587,8 +601,8 @@ class Workspace(Protocol):
         With `clean` nothing is brought where that would leave conflicts: they are told, and nothing has changed.
         """
 
-    def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
-        """The first characters of an artifact that is there as an ordinary file; empty where there is none."""
+    def beginning(self, job: str, tree: str, artifact: str, length: int) -> str:
+        """The first characters of an artifact of a committed tree; empty where there is none."""
 
     def changed(self, job: str, name: str) -> tuple[str, ...]:
         """The paths that a workspace's commits have changed since it began."""
@@ -597,10 +611,10 @@ class Workspace(Protocol):
         """The paths that a merge left in conflict and nobody has settled yet."""
 
     def retire(self, job: str, name: str) -> None:
-        """Nobody works there any more: keep what it holds under a ref, and take the folder away."""
+        """Nobody works there any more: keep what it holds under a ref, and take the folder away; a clone just goes."""
 
-    def changes(self, job: str) -> list[Change]:
-        """What the job's tree has changed of what it started from, the protocol's own files left out."""
+    def changes(self, job: str, tree: str = "") -> list[Change]:
+        """What the job's tree, or the one given, has changed of what it started from, the protocol's own left out."""
 
 
 class Files(Protocol):

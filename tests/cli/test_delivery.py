@@ -42,7 +42,7 @@ def test_a_job_that_is_not_done_hands_nothing_over(waiting: Home) -> None:
 class Changed(Worktrees):
     """A workspace whose job has changed files."""
 
-    def changes(self, job: str, *, whole: bool = False) -> list[Change]:
+    def changes(self, job: str, tree: str = "", *, whole: bool = False) -> list[Change]:
         return [Change("logo.png", None, None), *(Change(f"src/{number}.py", number, 1) for number in range(30))]
 
 

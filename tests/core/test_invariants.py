@@ -105,6 +105,15 @@ def test_every_invariant_is_broken_here_and_every_one_and_every_law_is_explained
         assert function.__doc__.endswith(".")
 
 
+def test_a_proxy_in_its_askers_workspace_is_a_problem() -> None:
+    apart = ASKING.need(Surface, "escalation:q")
+    soup = changed(ASKING, [apart], [replace(apart, workspace=JOB)])
+
+    assert [problem for name, problem in problems(soup) if name == "sandbox_integrity"] == [
+        f"escalation:q works in {JOB}, where its asker goes on"
+    ]
+
+
 @pytest.mark.parametrize("soup", [Soup(), opened(BOUNDS), WORKING, ASKING, BURIED], ids=range(5))
 def test_a_sound_soup_has_no_problems(soup: Soup) -> None:
     assert list(problems(soup)) == []

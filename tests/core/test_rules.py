@@ -136,7 +136,7 @@ FIRES: dict[str, Case] = {
         (*AT_WORK, asks(LEAD, STATE, "q")), fire("ask", LEAD, STATE),
         (
             f"Idle {LEAD} {STATE}", f"Proxy q {STATE} when_unsure fresh -", f"Idle proxy {ESC}",
-            f"Mailbox proxy {ESC} 1 ?q ?q", f"Parent {ESC} {STATE}", f"Surface proxy {ESC} {JOB}",
+            f"Mailbox proxy {ESC} 1 ?q ?q", f"Parent {ESC} {STATE}", f"Surface proxy {ESC} {ESC}",
         ),
         (f"AskQuestion {LEAD} {STATE} 1 when_unsure",),
     ),
@@ -144,7 +144,7 @@ FIRES: dict[str, Case] = {
         (*AT_WORK, says(LEAD, STATE, asks=(Question("q", "?q"),))), fire("send-ask", LEAD, STATE),
         (
             f"Idle {LEAD} {STATE}", f"Proxy q {STATE} when_unsure fresh -", f"Idle proxy {ESC}",
-            f"Mailbox proxy {ESC} 1 ?q ?q", f"Parent {ESC} {STATE}", f"Surface proxy {ESC} {JOB}",
+            f"Mailbox proxy {ESC} 1 ?q ?q", f"Parent {ESC} {STATE}", f"Surface proxy {ESC} {ESC}",
         ),
         (f"Send {LEAD} {STATE} 0 1",),
     ),

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
 
 from parley.core.terms import AskHuman, Ruling
-from tests.engine.stage import CRASH, INTENT, YES, Stage, always, ask, book, on, say, send, sleep
+from tests.engine.stage import (
+    CRASH,
+    INTENT,
+    ROOT,
+    YES,
+    Stage,
+    always,
+    ask,
+    asserts,
+    book,
+    on,
+    outcome,
+    say,
+    send,
+    sleep,
+    write,
+)  # fmt: skip
 
 
 def says(verdict: str | None, text: str = "I know") -> dict[str, Any]:
@@ -272,3 +289,75 @@ def test_what_the_proxy_sent_back_is_not_asserted_again_as_it_is() -> None:
     stage = Stage(book(intent=[*INTENT, again], proxy=[always("QUESTION", says("revise"))]), "never").run()
     assert "INTENT.md is what was sent back; change it before you assert it again" in stage.refusals
     assert stage.state == "FAILURE"
+
+
+# ---- what it reads -------------------------------------------------------------------------------
+
+
+QUICK = always(r"\[QUESTION\] INTENT", says("approve"))
+
+
+def behind_its_back(proxy: list[Any], **play: Any) -> Stage:
+    """A lead puts its plan forward, and changes it when its worker reports, while the proxy is still reading."""
+    plan = [
+        on(r"^\[PLAN\]", write("PLAN.md", "good"), send("coder", "look", "c"), asserts("PLAN.md")),
+        always(r"^\[REPORT\]", write("PLAN.md", "bad"), write("more.py", "bad"), say("changed")),
+        always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
+    ]
+    coder = [always(".", sleep(5), write("c.py", "c"), say("done"))]
+    return Stage(book(plan=plan, proxy=[QUICK, *proxy], coder=coder, **play), "when_unsure")
+
+
+def reading(stage: Stage) -> str:
+    """The workspace of the proxy at work."""
+    return stage.order("proxy").site.workspace.partition("|")[2]
+
+
+def test_it_reads_what_was_committed_with_the_question_whatever_its_asker_does_meanwhile() -> None:
+    slow = [on(r"\[QUESTION\] PLAN", sleep(30), says("approve")), always(r"\[QUESTION\] PLAN", says("approve"))]
+    stage = behind_its_back(slow).until(lambda s: s.started("project-lead") == 2 and not s.busy("project-lead"))
+
+    assert stage.files(ROOT)["PLAN.md"] == "bad"
+    seen = stage.files(reading(stage))
+    assert (seen["PLAN.md"], "more.py" in seen) == ("good", False)
+    assert not stage.order("proxy").site.writable
+    asked = json.loads(stage.live.kept[f"clone {reading(stage)}"])
+    assert (asked["of"], asked["children"]) == (ROOT, {})
+
+    stage.until(lambda s: s.started("project-lead") == 4)  # its approval was of other content
+    assert any(body.startswith("[VIOLATION] PLAN.md") for body in stage.told("project-lead"))
+    assert stage.state == "PLAN"
+
+
+def test_a_crash_while_it_reads_gives_it_the_same_tree_again() -> None:
+    slow = [always(r"\[QUESTION\] PLAN", sleep(30), says("approve"))]
+    stage = behind_its_back(slow).until(lambda s: s.started("project-lead") == 2 and not s.busy("project-lead"))
+    before = stage.files(reading(stage))
+    assert before["PLAN.md"] == "good"
+    stage.kill()
+    stage.adopt().until(lambda s: s.busy("proxy"))
+
+    assert stage.files(reading(stage)) == before
+    assert stage.files(ROOT)["PLAN.md"] == "bad"
+
+
+def test_a_clone_goes_with_its_question() -> None:
+    stage = behind_its_back([always(r"\[QUESTION\] PLAN", says("revise", "no"))])
+    stage.until(lambda s: s.fired("respond") == 2)
+
+    assert not [where for where in stage.live.kept if where.startswith("clone ")]
+    assert stage.files(reading(stage)) == {}
+
+
+def test_it_sees_the_trees_of_its_askers_workers_as_they_were() -> None:
+    plan = [
+        on(r"^\[PLAN\]", send("coder", "look", "c")),
+        on(r"^\[REPORT\]", write("PLAN.md", "good"), asserts("PLAN.md"), state="PLAN"),
+    ]
+    coder = [always(".", write("c.py", "c"), say("done"))]
+    slow = [always(r"\[QUESTION\] PLAN", sleep(30), says("approve"))]
+    play = book(plan=plan, proxy=[QUICK, *slow], coder=coder)
+    stage = Stage(play, "when_unsure").until(lambda s: s.state == "PLAN" and s.busy("proxy"))
+
+    asked = json.loads(stage.live.kept[f"clone {reading(stage)}"])
+    assert asked["children"] == {stage.thread("coder"): stage.live.kept[f"tree {stage.thread('coder')}"]}

@@ -263,6 +263,7 @@ def changed(kind: type[Molecule], change: Callable[[Any], Molecule]) -> Callable
 
 unlimited = changed(Charter, lambda charter: replace(charter, fan_out=9))
 without_roles = changed(Charter, lambda charter: replace(charter, roles=charter.roles[:-1]))
+shared = changed(Surface, lambda surface: replace(surface, workspace="job:j"))
 with_tools = changed(Surface, lambda surface: replace(surface, tools=(*surface.tools, "AskHuman")))
 
 
@@ -336,6 +337,9 @@ BUGS: dict[str, Bug] = {
     "a spark over the cap is accepted and stuck": bug(
         plant(send_step=unchecked_send_step), Bounds(sends=2, threads=2, several=True, fan_out=1),
         "sends_get_out",
+    ),
+    "the proxy reads in its asker's workspace": bug(
+        plant(ask=mended("ask", shared)), ASKED, "sandbox_integrity", "workspaces_are_apart"
     ),
     "a close cuts the edge": bug(
         plant(send_terminate=mended("send-terminate", without(Parent))), CLOSED, "the_tree_grows_by_sparks"

@@ -53,7 +53,7 @@ def test_helpers_that_change_one_line_leave_it_to_the_architect(place: Place) ->
 
 def test_a_plan_is_shown_by_its_own_digest_and_a_change_of_what_it_brings_along_is_told(place: Place) -> None:
     place.turn(ROOT, {"PLAN.md": "one\n"})
-    digest = place.trees.contents(JOB, ROOT, ["PLAN.md"])["PLAN.md"]
+    digest = place.trees.contents(JOB, place.trees.committed(JOB, ROOT), ["PLAN.md"])["PLAN.md"]
     assert place.trees.shown(JOB, "PLAN.md", f"{digest}+{'a' * 64}") == "one\n"
     assert place.trees.since(JOB, "PLAN.md", f"{digest}+{'a' * 64}", f"{digest}+{'a' * 64}") == ""
     told = place.trees.since(JOB, "PLAN.md", f"{digest}+{'a' * 64}", f"{digest}+{'b' * 64}")

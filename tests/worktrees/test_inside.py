@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.ports import Site
+from parley.adapters.boundary.places import make_ready
+from parley.ports import Bind, Site
 from tests.worktrees.place import CHILD, JOB, OTHER, ROOT, Place, fingerprint, git, repository, write
 
 
@@ -20,7 +21,9 @@ def inside(site: Site, *words: str) -> str:
     binds = [
         word for bind in site.binds for word in ("--bind" if bind.writable else "--ro-bind", bind.source, bind.target)
     ]
-    system = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run", "--bind", site.workspace, site.workspace]
+    make_ready([Bind(site.workspace, site.workspace)], site.binds, os.geteuid())
+    own = ["--bind" if site.writable else "--ro-bind", site.workspace, site.workspace]
+    system = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run", *own]
     environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/run"}
     done = subprocess.run(
         [bwrap, *system, *binds, "--chdir", site.workspace, *words],
@@ -73,35 +76,6 @@ def test_what_an_agent_stashed_is_there_in_its_next_turn(place: Place) -> None:
     inside(site, "git", "stash", "pop", "-q")
 
     assert (Path(site.workspace) / "a.txt").read_text() == "stashed\n"
-
-
-def test_a_reader_has_a_repository_of_its_own_and_changes_nothing_for_whoever_is_at_work(place: Place) -> None:
-    place.prepare()
-    place.turn(ROOT, {"INTENT.md": "approved"})
-    site = place.trees.prepare(JOB, ROOT, "", sealed=["INTENT.md"])
-    write(Path(site.workspace), {"a.txt": "mine\n"})
-    inside(site, "git", "commit", "-qam", "mine")
-    seen = {path: path.lstat() for path in Path(site.workspace).rglob("*")}
-
-    reader = place.trees.prepare(JOB, ROOT, "", reader=True, sealed=["INTENT.md"])
-
-    assert inside(reader, "git", "log", "-1", "--format=%s") == "turn of job:j1\n"
-    assert inside(reader, "git", "status", "--porcelain") == " M a.txt\n"
-    assert inside(site, "git", "log", "-1", "--format=%s") == "mine\n"
-    assert inside(site, "git", "status", "--porcelain") == ""
-    assert {path: path.lstat() for path in Path(site.workspace).rglob("*")} == seen
-    assert [bind.target for bind in reader.binds] == [bind.target for bind in site.binds]
-    write(Path(site.workspace), {"INTENT.md": "hacked"})
-    place.trees.prepare(JOB, ROOT, "", reader=True)
-    assert "it is approved" in place.turn(ROOT, {}).left_out[0]
-    again = place.trees.prepare(JOB, ROOT, "", reader=True)
-    assert inside(again, "git", "log", "--format=%s").split("\n")[:2] == ["turn of job:j1"] * 2
-
-
-def test_a_reader_of_what_is_not_there_yet_has_it_made(place: Place) -> None:
-    site = place.trees.prepare(JOB, ROOT, "", reader=True)
-
-    assert (Path(site.workspace) / "a.txt").read_text() == "a\n"
 
 
 def test_a_siblings_work_is_nowhere_inside(place: Place) -> None:

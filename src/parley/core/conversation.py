@@ -35,6 +35,8 @@ from parley.core.terms import (
     thread_kind,
 )
 
+OWN_WORKSPACE = ("dispatch", "escalation")  # the kinds of threads whose instances share no workspace
+
 # ---- who may address whom ------------------------------------------------------------------------
 
 
@@ -177,8 +179,11 @@ def surface(role: Role, thread: str, workspace: str) -> Surface:
 
 
 def workspace_of(soup: Soup, thread: str, parent: str) -> str:
-    """Whose workspace a new instance works in: who is dispatched has one of its own, leads share the job's."""
-    if thread_kind(thread) == "dispatch":
+    """Whose workspace a new instance works in: a dispatch and a question have one of their own, leads share the job's.
+
+    A question's is a clone of what its asker had committed: the asker goes on and can't change what the proxy reads.
+    """
+    if thread_kind(thread) in OWN_WORKSPACE:
         return thread
     above = soup.get(Surface, parent)
     return above.workspace if above else parent

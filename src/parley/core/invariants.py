@@ -228,7 +228,7 @@ def sends_get_out(soup: Soup, rules: RuleSet) -> Iterator[str]:
 
 
 def sandbox_integrity(soup: Soup, rules: RuleSet) -> Iterator[str]:
-    """Every instance has a workspace: its own, or the one of the line above it; never a stranger's."""
+    """Every instance has a workspace: its own, or that of the line above it; a question's proxy never its asker's."""
     for surface in soup.of(Surface):
         if not surface.workspace:
             yield f"{surface.thread} has no workspace"
@@ -236,6 +236,8 @@ def sandbox_integrity(soup: Soup, rules: RuleSet) -> Iterator[str]:
         above = soup.get(Surface, parent) if parent is not None else None
         if above is not None and surface.workspace not in (surface.thread, above.workspace):
             yield f"{surface.thread} works in {surface.workspace}, which is neither its own nor its parent's"
+        if thread_kind(surface.thread) == "escalation" and surface.workspace != surface.thread:
+            yield f"{surface.thread} works in {surface.workspace}, where its asker goes on"
 
 
 # ---- escalation ----------------------------------------------------------------------------------

@@ -191,6 +191,15 @@ def _dispatched(step: Step, born: Born) -> Iterator[str]:
         yield f"{sender.thread} opens {born.thread} over its fan-out of {step.before.charter.fan_out}"
 
 
+def workspaces_are_apart(step: Step) -> Iterator[str]:
+    """A lead works where the job does. Whoever else comes into being, the proxy of a question too, works apart."""
+    for b in step.born:
+        above = step.before.get(Surface, b.parent) if b.parent else None
+        due = above.workspace if above is not None and thread_kind(b.thread) == "state" else b.thread
+        if any(s.workspace != due for s in step.new(Surface) if s.thread == b.thread):
+            yield f"{b.agent} on {b.thread} does not work in {due}"
+
+
 def letters_follow_edges(step: Step) -> Iterator[str]:
     """[send] goes along an edge, unless the orchestrator sends; [dead-letter] is for the dead alone."""
     if step.rule == "send":
@@ -454,6 +463,7 @@ LAWS: Mapping[str, Law] = MappingProxyType(
             one_life_at_its_site,
             what_was_chosen,
             the_tree_grows_by_sparks,
+            workspaces_are_apart,
             letters_follow_edges,
             terminates_have_a_cause,
             graves_are_final,

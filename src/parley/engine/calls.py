@@ -180,12 +180,12 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
     if artifact:
         if sum(asked.artifact == artifact for asked, _ in turn.questions) >= ASSERTS:
             raise Refused(f"{artifact} was asserted {ASSERTS} times in this turn; the last one counts")
-        there = _contents_now(live, world, turn, surface.workspace)
+        tree, there = _contents_now(live, world, turn, surface.workspace)
         question = replace(question, digest=there.get(artifact, ""))
         refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
         record = enclosing(live.soup, turn.thread)
         if not record.depth:
-            refuse_unready(live, world, turn, record, artifact)
+            refuse_unready(live, world, record, artifact, tree)
     turn.questions.append((question, text))
     turn.calls.append(f"AskQuestion {artifact or question.id}: {_brief(world, text)}")
     who = _answers(live, question, policy_for(live.soup, turn.thread))
@@ -205,12 +205,12 @@ def _answers(live: LiveJob, question: Question, policy: Policy) -> str:
     }[policy]
 
 
-def _contents_now(live: LiveJob, world: World, turn: Turn, workspace: str) -> dict[str, str]:
-    """What the artifacts contain in mid-turn. A workspace that can't be kept is the agent's to mend."""
+def _contents_now(live: LiveJob, world: World, turn: Turn, workspace: str) -> tuple[str, dict[str, str]]:
+    """What is committed in mid-turn, and what the artifacts contain there. An agent mends what can't be kept."""
     try:
         designs.sum_up(live, world, enclosing(live.soup, turn.thread))
         tree = world.workspace.snapshot(live.job, workspace, anchored(live, turn)).tree
-        return contents(live, world, workspace, tree)
+        return tree, contents(live, world, workspace, tree)
     except WorkspaceError as error:
         raise Refused(str(error)) from error
 

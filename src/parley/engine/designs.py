@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from parley.core.errors import Refused
 from parley.core.gates import BLOCKED, CLEAR, GATE, has_workflow
@@ -54,29 +54,77 @@ class Design:
         return {path: text for path, text in self.files.items() if is_covered(path, agents)}
 
 
+class Papers(Protocol):
+    """Files that a design is read from."""
+
+    def read(self, path: str, most: int = 1_000_000) -> str | None:
+        """What an ordinary file of at most so many bytes holds."""
+
+    def listing(self, folder: str) -> tuple[str, ...]:
+        """The ordinary files below a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The files of a workspace as they lie there now: of one that no agent works in, or for what an agent is told."""
+
+    world: World
+    job: str
+    name: str
+
+    def read(self, path: str, most: int = 1_000_000) -> str | None:
+        """What an ordinary file holds."""
+        return self.world.workspace.read(self.job, self.name, path, most)
+
+    def listing(self, folder: str) -> tuple[str, ...]:
+        """The ordinary files below a folder."""
+        return self.world.workspace.listing(self.job, self.name, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The files of a tree that was committed: what a gate is about."""
+
+    world: World
+    job: str
+    tree: str
+
+    def read(self, path: str, most: int = 1_000_000) -> str | None:
+        """What an ordinary file holds."""
+        return self.world.workspace.read_committed(self.job, self.tree, path, most)
+
+    def listing(self, folder: str) -> tuple[str, ...]:
+        """The ordinary files below a folder."""
+        return self.world.workspace.list_committed(self.job, self.tree, folder)
+
+
 def design_in(world: World, job: str, workspace: str, drafted: Mapping[str, str] | None = None) -> Design | None:
     """The design that a workspace holds, or would hold with the files of a draft; None where no workflow is planned."""
-    there = world.workspace.listing(job, workspace, FOLDER)
+    return design_of(Folder(world, job, workspace), drafted)
+
+
+def design_of(papers: Papers, drafted: Mapping[str, str] | None = None) -> Design | None:
+    """The design in some files; None where no workflow is planned."""
+    there = papers.listing(FOLDER)
     listed = (*there, *(path for path in drafted or () if path not in there))
-    plan_text = world.workspace.read(job, workspace, PLAN)
+    plan_text = papers.read(PLAN)
     if plan_text is None and PLAN not in listed:
         return None
     # a plan that can't be read is one with nothing in it: its check says so
     found: dict[str, str | None] = {PLAN: plan_text or "", **(drafted or {})}
     paths = [path for path in listed if not any(part in path for part in UNREAD)]
     for path in paths[:MOST_FILES]:
-        found.setdefault(path, world.workspace.read(job, workspace, path))
+        found.setdefault(path, papers.read(path))
     plan, _ = read_plan(found[PLAN] or "")
     agents = plan.workers if plan else None
     covered = {path: text for path, text in found.items() if is_covered(path, agents)}
     files = {path: text for path, text in found.items() if text is not None}
-    return Design(files, digest_of(covered), lambda path: _is_there(world, job, workspace, path), len(paths))
+    return Design(files, digest_of(covered), lambda path: _is_there(papers, path), len(paths))
 
 
-def _is_there(world: World, job: str, workspace: str, path: str) -> bool:
+def _is_there(papers: Papers, path: str) -> bool:
     """Whether a tree has a file of this path, or a folder with a file in it."""
-    file = world.workspace.read(job, workspace, path, LARGEST_INPUT)
-    return file is not None or bool(world.workspace.listing(job, workspace, path))
+    return papers.read(path, LARGEST_INPUT) is not None or bool(papers.listing(path))
 
 
 def findings(live: LiveJob, design: Design) -> list[Finding]:
@@ -108,17 +156,17 @@ def drafts_beyond(world: World, job: str, workspace: str, approved: str) -> list
     ]
 
 
-def refuse_gaps(live: LiveJob, world: World, workspace: str) -> None:
+def refuse_gaps(live: LiveJob, world: World, tree: str) -> None:
     """No plan is put before the human while its workflow has gaps."""
-    design = design_in(world, live.job, workspace)
+    design = design_of(Committed(world, live.job, tree))
     if design is not None and (found := findings(live, design)):
         raise Refused(texts.gaps(found))
 
 
-def told_of(live: LiveJob, world: World, workspace: str) -> list[str]:
+def told_of(live: LiveJob, world: World, tree: str) -> list[str]:
     """What the human is told of the workflow that a plan brings along."""
     try:
-        design = design_in(world, live.job, workspace)
+        design = design_of(Committed(world, live.job, tree))
     except WorkspaceError:
         return []
     if design is None or not (lines := told(live, design)):
@@ -217,10 +265,10 @@ def is_approved(record: Record) -> bool:
     return not record.depth and has_workflow(dict(record.approved).get(PLAN_MD, ""))
 
 
-def refuse_unapproved(live: LiveJob, world: World, record: Record, workspace: str) -> Design:
-    """The design that a workspace holds, if it is the one that was approved."""
-    design = design_in(world, live.job, workspace)
-    plan = world.workspace.contents(live.job, workspace, (PLAN_MD,)).get(PLAN_MD, "")
+def refuse_unapproved(live: LiveJob, world: World, record: Record, tree: str) -> Design:
+    """The design that a committed tree holds, if it is the one that was approved."""
+    design = design_of(Committed(world, live.job, tree))
+    plan = world.workspace.contents(live.job, tree, (PLAN_MD,)).get(PLAN_MD, "")
     live_verdicts = {v.digest for v in live.soup.all(Verdict, record.id) if v.ruling is Ruling.APPROVE}
     approved = {dict(record.approved).get(PLAN_MD, ""), *live_verdicts}
     if design is None or bound(plan, design.blueprint) not in approved:
@@ -267,15 +315,15 @@ def sum_up(live: LiveJob, world: World, record: Record) -> None:
         world.workspace.write(live.job, live.thread, {WORK_MD: whole})
 
 
-def refuse_unfit(live: LiveJob, world: World, record: Record) -> None:
+def refuse_unfit(live: LiveJob, world: World, record: Record, tree: str) -> None:
     """No work is put before the human that could not be approved: of another plan, or too early."""
     if is_approved(record):
         refuse_unclear(live, record)
-        refuse_unsummed(live, world, record)
-        refuse_unapproved(live, world, record, live.thread)
+        refuse_unsummed(live, world, record, tree)
+        refuse_unapproved(live, world, record, tree)
 
 
-def refuse_unsummed(live: LiveJob, world: World, record: Record) -> None:
+def refuse_unsummed(live: LiveJob, world: World, record: Record, tree: str) -> None:
     """A summary that nothing can be written into tells of no assumption."""
-    if is_approved(record) and world.workspace.read(live.job, live.thread, WORK_MD, LONGEST_SUMMARY) is None:
+    if is_approved(record) and world.workspace.read_committed(live.job, tree, WORK_MD, LONGEST_SUMMARY) is None:
         raise Refused(f"{WORK_MD} is no text of up to {LONGEST_SUMMARY} bytes; write it as a plain UTF-8 file")

@@ -143,10 +143,13 @@ def led_by(soup: Soup, thread: str) -> Record | None:
 
 
 def contents(live: LiveJob, world: World, workspace: str, tree: str) -> dict[str, str]:
-    """What the artifacts contain now. For the plan that is the design of its workflow too, for the work all files."""
-    found = world.workspace.contents(live.job, workspace, ARTIFACTS)
+    """What the artifacts contain in a tree that a workspace has committed, and nowhere else: what a gate is about.
+
+    For the plan that is the design of its workflow too, for the work all files.
+    """
+    found = world.workspace.contents(live.job, tree, ARTIFACTS)
     if designs.PLAN_MD in found and workspace == live.thread:
-        design = designs.design_in(world, live.job, workspace)
+        design = designs.design_of(designs.Committed(world, live.job, tree))
         if design is not None:
             found[designs.PLAN_MD] = bound(found[designs.PLAN_MD], design.blueprint)
     if WORK in found:
@@ -173,13 +176,13 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         return
     live.finish(turn.turn, "ended")
     now = world.clock.now()
-    questions, refused = _questions(live, world, turn, inside, unsettled)
+    questions, refused = _questions(live, world, turn, tree, inside, unsettled)
     if outcome is not None and outcome.outcome and unsettled:
         outcome = Outcome(problem=texts.unsettled(unsettled))
     if refused and outcome is None:
         outcome = Outcome(problem=refused)
     if outcome is not None and outcome.outcome == Action.APPROVED_PLAN and record is not None and not record.depth:
-        outcome = _checked(live, world, surface.workspace, outcome)
+        outcome = _checked(live, world, tree, outcome)
     if unsettled and any(merge.conflicts for _, _, merge in merges):
         outcome = None  # it could not know of what its own turn's end has brought: it is told, and not blamed
     payloads = [
@@ -229,10 +232,10 @@ def _keep_tree(live: LiveJob, world: World, turn: Turn, record: Record | None, w
     return replace(kept, left_out=(*kept.left_out, *put_back)) if put_back else kept
 
 
-def _checked(live: LiveJob, world: World, workspace: str, outcome: Outcome) -> Outcome:
+def _checked(live: LiveJob, world: World, tree: str, outcome: Outcome) -> Outcome:
     """An approved plan counts if its design still holds."""
     try:
-        designs.refuse_gaps(live, world, workspace)
+        designs.refuse_gaps(live, world, tree)
     except (Refused, WorkspaceError) as refused:
         return Outcome(problem=str(refused))
     return outcome
@@ -271,9 +274,9 @@ def _left_behind(turn: Turn, event: Ended, kept: Kept, merged: Sequence[Rider] =
 
 
 def _questions(
-    live: LiveJob, world: World, turn: Turn, inside: dict[str, str], unsettled: list[str]
+    live: LiveJob, world: World, turn: Turn, tree: str, inside: dict[str, str], unsettled: list[str]
 ) -> tuple[list[Question], str]:
-    """The turn's questions, each on the bus, each assert bound to what its artifact contains now.
+    """The turn's questions, each on the bus, each assert bound to what its artifact contains in the turn's tree.
 
     An assert was checked when it was called; where the artifact has been changed since, it may be refused after all.
     """
@@ -291,7 +294,7 @@ def _questions(
         try:
             refuse_unless_askable(live.soup, turn.agent, turn.thread, (asked,))
             if not record.depth and digest != question.digest:
-                refuse_unready(live, world, turn, record, question.artifact)
+                refuse_unready(live, world, record, question.artifact, tree)
         except Refused as refused:
             problem = str(refused)
             continue
@@ -301,24 +304,24 @@ def _questions(
             texts.question(record, asked, text),
             key=f"{turn.turn}/question/{number}",
             time=world.clock.now(),
-            meta=_what(live, world, turn, record, asked),
+            meta=_what(live, world, record, asked, tree),
         )
         made.append(replace(asked, message=name))
     return made, problem
 
 
-def refuse_unready(live: LiveJob, world: World, turn: Turn, record: Record, artifact: str) -> None:
+def refuse_unready(live: LiveJob, world: World, record: Record, artifact: str, tree: str) -> None:
     """What a workflow adds to a gate: no plan with gaps, no work before it is through."""
     try:
         if artifact == designs.PLAN_MD:
-            designs.refuse_gaps(live, world, live.soup.need(Surface, turn.thread, turn.agent).workspace)
+            designs.refuse_gaps(live, world, tree)
         elif artifact == WORK:
-            designs.refuse_unfit(live, world, record)
+            designs.refuse_unfit(live, world, record, tree)
     except WorkspaceError as error:
         raise Refused(str(error)) from error
 
 
-def _what(live: LiveJob, world: World, turn: Turn, record: Record, asked: Question) -> dict[str, Any]:
+def _what(live: LiveJob, world: World, record: Record, asked: Question, tree: str) -> dict[str, Any]:
     """What a question is about, for whoever deals with it and for what is remembered of it."""
     state = record.state if record.live else record.history[-1].state
     what: dict[str, Any] = {
@@ -328,16 +331,13 @@ def _what(live: LiveJob, world: World, turn: Turn, record: Record, asked: Questi
         "artifact": asked.artifact,
         "digest": asked.digest,
     }
-    if asked.artifact == designs.PLAN_MD and not record.depth:
-        workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
-        if lines := designs.told_of(live, world, workspace):
-            what["workflow"] = lines
+    if asked.artifact == designs.PLAN_MD and not record.depth and (lines := designs.told_of(live, world, tree)):
+        what["workflow"] = lines
     if asked.artifact == WORK and not record.depth:
         with suppress(WorkspaceError):  # the work is put forward all the same
-            what["stat"] = stat_of(world.workspace.changes(live.job)).document()
+            what["stat"] = stat_of(world.workspace.changes(live.job, tree)).document()
     if asked.artifact and in_use(live):
-        workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
-        what["excerpt"] = texts.fit(world.workspace.beginning(live.job, workspace, asked.artifact, EXCERPT))
+        what["excerpt"] = texts.fit(world.workspace.beginning(live.job, tree, asked.artifact, EXCERPT))
     return what
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from parley.core.conversation import enclosing
@@ -42,6 +41,7 @@ from parley.engine import (
 from parley.engine.budgets import Line, Tally, day_of
 from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
+from parley.engine.clones import site_of
 from parley.engine.code_agent import CodeAgent
 from parley.engine.designing import Group
 from parley.engine.endings import discarded, end_turn, led_by
@@ -487,16 +487,12 @@ class Engine:
         parent = live.soup.parent(turn.thread)
         above = live.soup.get(Surface, parent) if parent else None
         reader = turn.agent == PROXY
-        site = self.world.workspace.prepare(
-            live.job,
-            surface.workspace,
-            _begun_as(live, turn, above),
-            SEALED.get(record.state, ()),
-            reader=reader,
-            children=shown_to(live, surface),
-        )
         if reader:
-            site = replace(site, writable=False)
+            site = site_of(live, self.world, turn.thread)
+        else:
+            begun, sealed = _begun_as(live, turn, above), SEALED.get(record.state, ())
+            below = shown_to(live, surface)
+            site = self.world.workspace.prepare(live.job, surface.workspace, begun, sealed, children=below)
         brought = self._refreshed(live, turn, above)
         orchestration.give(live, self.world, turn)
         site = owned(live, turn.thread, site)

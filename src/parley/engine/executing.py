@@ -90,7 +90,8 @@ class Executor(CodeAgent):
             self.refuse([str(finding) for finding in findings])
             return
         try:
-            designs.refuse_unapproved(self.live, self.world, enclosing(self.live.soup, self.thread), self.workspace)
+            tree = self.world.workspace.committed(self.live.job, self.workspace)
+            designs.refuse_unapproved(self.live, self.world, enclosing(self.live.soup, self.thread), tree)
         except Refused as refused:
             self.refuse([str(refused)])
             return
@@ -217,13 +218,14 @@ class Executor(CodeAgent):
         live, workspace = self.live, self.world.workspace
         drafted = {PLAN: draft.plan, **dict(draft.instructions)}
         design = designs.design_in(self.world, live.job, self.workspace, drafted)
-        plan = workspace.contents(live.job, self.workspace, (designs.PLAN_MD,)).get(designs.PLAN_MD, "")
+        tree = workspace.committed(live.job, self.workspace)
+        plan = workspace.contents(live.job, tree, (designs.PLAN_MD,)).get(designs.PLAN_MD, "")
         digest = bound(plan, design.blueprint) if design and plan else ""
         asserted = Question("?", "?", Kind.ASSERT, designs.PLAN_MD, digest)
         refuse_assert(live.soup, enclosing(live.soup, self.thread), self.thread, asserted)
         more: dict[str, Any] = {"workflow": designs.told(live, design) if design else []}
         if in_use(live):
-            more["excerpt"] = texts.fit(workspace.beginning(live.job, self.workspace, designs.PLAN_MD, EXCERPT))
+            more["excerpt"] = texts.fit(workspace.beginning(live.job, tree, designs.PLAN_MD, EXCERPT))
         return asserted, more
 
     def put(self, body: str, identity: str, pending: Pending) -> Question:

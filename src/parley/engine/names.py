@@ -32,7 +32,8 @@ ROLE = "role "
 FLOW = "flow "
 DESIGN = "design "
 RIDERS = "riders "
-BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN, RIDERS)  # how the slots begin that hold no molecule
+CLONE = "clone "
+BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN, RIDERS, CLONE)  # how the slots begin that hold no molecule
 _PLAYED_PROXY = f"{HANDLE} {PROXY} *"
 
 
@@ -88,6 +89,11 @@ def handle_after(kept: Mapping[str, str], agent: str, thread: str, handle: str) 
 def tree_slot(workspace: str) -> str:
     """Where the tree that a workspace had at its last turn's end is kept."""
     return f"{TREE} {workspace}"
+
+
+def clone_slot(thread: str) -> str:
+    """Where it is kept what the proxy on an escalation's thread reads."""
+    return f"{CLONE}{thread}"
 
 
 def number_of(message: str) -> int:

@@ -19,6 +19,7 @@ from parley.core.terms import Kind, Policy, Proxy, Question, Ruling, escalation_
 from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 from parley.engine import remembering, texts
 from parley.engine.calibration import Case, Decision, Past, Weights, decide
+from parley.engine.clones import tree_of
 from parley.engine.live import LiveJob
 from parley.engine.records import NOT_DONE
 from parley.engine.reduce import message, respond, to_human
@@ -103,9 +104,9 @@ def _about(live: LiveJob, world: World, record: Record, asked: Question) -> str:
     changed: Sequence[str] = ()
     if not record.depth:
         try:
-            changed = [
-                f"{c.path} {_lines(c.added, '+')} {_lines(c.removed, '-')}" for c in world.workspace.changes(live.job)
-            ]
+            tree = tree_of(live, escalation_thread(asked.id))  # as it was put forward, whatever came since
+            found = world.workspace.changes(live.job, tree)
+            changed = [f"{c.path} {_lines(c.added, '+')} {_lines(c.removed, '-')}" for c in found]
         except WorkspaceError:
             changed = ()  # it looks for itself
     return texts.work(asked.artifact, asked.digest, (INTENT, PLAN), changed[:CHANGES], len(changed))

@@ -31,6 +31,8 @@ def restore(live: LiveJob, world: World) -> None:
     """Put every workspace back to what the bus names; those that nobody works in are taken away again."""
     inhabited = {live.thread, *(surface.workspace for surface in live.soup.of(Surface))}
     for workspace in sorted(inhabited):
+        if thread_kind(workspace) == "escalation":
+            continue  # a clone is never written to, and made again when its proxy has a turn
         tree = live.kept.get(tree_slot(workspace), "")  # none: it goes back to how it began
         world.workspace.restore(live.job, workspace, tree, f"epoch-{live.epoch}")
     for grave in live.soup.of(Tombstone):

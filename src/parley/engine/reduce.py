@@ -38,8 +38,9 @@ from parley.core.terms import (
 )
 from parley.core.withdrawal import strongest
 from parley.engine import texts
+from parley.engine.clones import frozen
 from parley.engine.live import LiveJob
-from parley.engine.names import handle_slot, number_of
+from parley.engine.names import clone_slot, handle_slot, number_of
 from parley.engine.remembering import answered
 from parley.engine.world import World
 from parley.ports import MessageRow
@@ -137,6 +138,7 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
             live.fire("term-again", here, who=who, time=now)
         for surface in soup.all(Surface, here):
             live.drop(handle_slot(surface.agent, here))
+            live.drop(clone_slot(here))
             live.forget_riders(surface.agent, here)
             if surface.workspace == here:
                 live.retired.append(here)
@@ -158,8 +160,12 @@ def pose(live: LiveJob, world: World, rule: str, agent: str, thread: str, now: f
     """[ask] or [send-ask]: put the questions; those that need no turn of the proxy are before the human at once."""
     before = set(live.soup.all(Proxy, thread))
     live.fire(rule, agent, thread, who=agent, time=now)
+    known = frozen(live.soup, live.kept, agent, thread)
     for proxy in live.soup.all(Proxy, thread):
-        if proxy not in before and goes_straight(live.soup.charter, proxy.question, proxy.policy):
+        if proxy in before:
+            continue
+        live.keep(clone_slot(escalation_thread(proxy.id)), known)
+        if goes_straight(live.soup.charter, proxy.question, proxy.policy):
             to_human(live, world, proxy.id, "", key=f"{proxy.question.message}/straight")
 
 

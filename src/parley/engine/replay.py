@@ -26,10 +26,12 @@ from parley.core.terms import (
     Run,
     Surface,
     brief,
+    escalation_thread,
 )
 from parley.core.wire import decode
 from parley.engine import budgets, riders, spending
 from parley.engine.chain import Sealed, link, parts
+from parley.engine.clones import frozen
 from parley.engine.confinement import Confinement
 from parley.engine.evidence import (
     ODD,
@@ -45,7 +47,7 @@ from parley.engine.evidence import (
     typed,
     wrong,
 )
-from parley.engine.names import DESIGN, HANDLE, ROLE, handle_after, handle_slot, tree_slot
+from parley.engine.names import DESIGN, HANDLE, ROLE, clone_slot, handle_after, handle_slot, tree_slot
 from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE
@@ -417,6 +419,7 @@ class Replay:
                 if isinstance(surface, Surface):
                     self.kept.pop(handle_slot(surface.agent, surface.thread), None)
                     self.kept.pop(riders.slot(surface.agent, surface.thread), None)
+                    self.kept.pop(clone_slot(surface.thread), None)
             self.questions.forget(at[0])
 
     def _converse(self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow]) -> None:
@@ -425,6 +428,10 @@ class Replay:
             self.questions.take(row, reaction, letters, self.soup, self.sealed)
         except ODD as error:
             wrong("steps", row.number, f"its texts can't be read: {error!r}")
+        if row.rule in ("ask", "send-ask"):
+            agent, thread = row.at.split(" ")
+            for proxy in (m for m in reaction.produced if isinstance(m, Proxy)):
+                self.kept[clone_slot(escalation_thread(proxy.id))] = frozen(self.soup, self.kept, agent, thread)
         if row.rule == "ask":
             for asked in (m.question for m in reaction.produced if isinstance(m, Proxy)):
                 if asked.kind is Kind.FAILURE:

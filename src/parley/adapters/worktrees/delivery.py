@@ -29,29 +29,29 @@ class Delivered:
     commit: str
 
 
-def result(history: History, *, whole: bool = False) -> str:
-    """The tree that a job has come to: without the protocol's own files, and with the user's that were set aside."""
-    tree = history.tree(history.tip("") or history.ref(BEGIN))
+def result(history: History, tree: str = "", *, whole: bool = False) -> str:
+    """The tree that a job has come to, or the one given: without the protocol's own files, with the user's back."""
+    tree = tree or history.tree(history.tip("") or history.ref(BEGIN))
     return tree if whole else history.without_own(tree, history.tree(history.ref(START)))
 
 
-def changes(history: History, *, whole: bool = False) -> list[Change]:
+def changes(history: History, tree: str = "", *, whole: bool = False) -> list[Change]:
     """What a job changed, file by file."""
     if not history.exists:
         return []
     words = ("diff-tree", "-r", "-z", "--numstat", *_DIFF)
     found = []
-    for line in os.fsdecode(history.git(*words, history.ref(START), result(history, whole=whole))).split("\0"):
+    for line in os.fsdecode(history.git(*words, history.ref(START), result(history, tree, whole=whole))).split("\0"):
         if line:
             added, removed, path = line.split("\t", 2)
             found.append(Change(path, *(int(count) if count != "-" else None for count in (added, removed))))
     return found
 
 
-def diff(history: History, *, whole: bool = False, stat: bool = False) -> bytes:
+def diff(history: History, tree: str = "", *, whole: bool = False, stat: bool = False) -> bytes:
     """What a job changed, as `git diff` shows it."""
     how = ("--stat=100",) if stat else ("--patch", "--binary")
-    return history.git("diff-tree", "-r", *how, *_DIFF, history.ref(START), result(history, whole=whole))
+    return history.git("diff-tree", "-r", *how, *_DIFF, history.ref(START), result(history, tree, whole=whole))
 
 
 def committed(history: History, *, whole: bool = False) -> str:

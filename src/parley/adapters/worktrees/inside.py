@@ -24,9 +24,20 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Inside:
-    """The repository of one who works in a workspace, called by a name, and what lies behind it."""
+    """The repository of one who works in a workspace, called by a name, and what lies behind it.
 
-    def __init__(self, history: History, slug: str, name: str, hand_over: Callable[[Path], None] | None) -> None:
+    `index` is another than the workspace's own, `refs` are commits of the job's beginning that it can be held against.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        slug: str,
+        name: str,
+        hand_over: Callable[[Path], None] | None,
+        index: Path | None = None,
+        refs: Mapping[str, str] | None = None,
+    ) -> None:
         place = history.folder / "gitdirs"
         self._history = history
         self._slug = slug
@@ -34,6 +45,8 @@ class Inside:
         self._file = place / f"{name}.file" / "git"
         self._turns = place / f"{name}.turns"
         self._hand_over = hand_over
+        self._index = index or history.index(slug)
+        self._refs = refs or {}
 
     def binds(
         self,
@@ -114,7 +127,9 @@ class Inside:
             _clear(root, "refs/children", keep=children.keys())
             for name, commit in children.items():
                 _put(root, f"refs/children/{name}", f"{commit}\n".encode())
-            _put(root, "index", history.index(self._slug).read_bytes())
+            for name, commit in self._refs.items():
+                _put(root, name, f"{commit}\n".encode())
+            _put(root, "index", self._index.read_bytes())
             if shallow.is_file():
                 _put(root, "shallow", shallow.read_bytes())
         finally:

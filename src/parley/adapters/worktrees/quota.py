@@ -11,6 +11,7 @@ from parley.adapters.worktrees.scan import size_of
 
 ASIDE = "aside"
 _KNOWN = {"work", "trees", ASIDE, REPOSITORY}  # what changes only when somebody here changes it, or looks through it
+_OURS = {"clones", "clones.known"}  # what the proxy reads: Parley's copies of what is counted in the repository
 
 
 class Quota:
@@ -43,7 +44,7 @@ class Quota:
     def _rest(self) -> int:
         """What agents and records write besides: homes, the agents' repositories, streams."""
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
-            return sum(self._size(Path(entry.path)) for entry in entries if entry.name not in _KNOWN)
+            return sum(self._size(Path(entry.path)) for entry in entries if entry.name not in _KNOWN | _OURS)
         return 0
 
     def _moved_aside(self) -> int:

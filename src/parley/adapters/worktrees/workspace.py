@@ -11,15 +11,17 @@ import os
 import re
 import shutil
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
-from parley.adapters.worktrees import artifacts as artifact_files
 from parley.adapters.worktrees import children as shown_children
 from parley.adapters.worktrees import delivery, papers, shown
+from parley.adapters.worktrees.clones import Clones
+from parley.adapters.worktrees.committed import Committed
 from parley.adapters.worktrees.copying import bring, check_copies
 from parley.adapters.worktrees.excludes import excludes
 from parley.adapters.worktrees.history import BEGIN, SEED, START, History, begin, unknown_tree
@@ -35,6 +37,8 @@ from parley.config import WorkspaceSettings
 from parley.ports import BoundaryError, Change, Kept, Merge, Outcome, OverQuota, Scope, Site, WorkspaceError
 
 UNCOMMITTED = "its last turn did not commit it"
+QUESTION = "escalation:"  # how the names of the clones begin
+TREES_READ = 8  # committed trees of which something is remembered
 
 
 def slug_of(name: str) -> str:
@@ -44,6 +48,11 @@ def slug_of(name: str) -> str:
         return ""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", rest)
     return plain if plain == rest and rest else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _question(name: str) -> str:
+    """What the clone of a question is called in files' names; no workspace has a dot in its name."""
+    return f"{slug_of(name)}.question"
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,6 +103,8 @@ class Worktrees:
         self._histories: dict[str, History] = {}
         self._trees: dict[tuple[str, str], Worktree] = {}
         self._quotas: dict[str, Quota] = {}
+        self._clones: dict[str, Clones] = {}
+        self._read = OrderedDict[tuple[str, str], Committed]()  # trees that were read lately
 
     # ---- where things are ----------------------------------------------------------------------
 
@@ -132,19 +143,16 @@ class Worktrees:
         parent: str,
         sealed: Iterable[str] = (),
         *,
-        reader: bool = False,
         children: Sequence[str] | None = None,
     ) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
 
-        For a reader, who looks on while an agent may be at work there, nothing that is there is changed. `children`
-        are the workspaces whose last commits are shown in it, read-only; None for an agent that dispatches no one.
+        `children` are the workspaces whose last commits are shown in it, read-only; None for an agent that dispatches
+        no one.
         """
         here = self.tree(job, name)
         if not here.history.exists:
             self._begin(here.history, job)
-        if reader and here.tip and here.folder.is_dir():
-            return Site(str(here.folder), binds=tuple(here.reader_binds(sealed)))
         here.sealed = tuple(sealed)
         marks = here.marks
         if not here.tip:
@@ -154,6 +162,19 @@ class Worktrees:
             self._bring(here, marks)
         below = None if children is None else [self.tree(job, child) for child in children]
         return Site(str(here.folder), binds=tuple(here.binds(here.tip, marks, below)))
+
+    def clone(self, job: str, name: str, of: str, tree: str, children: Mapping[str, str]) -> Site:
+        """A read-only clone of what a workspace had committed, for the question of that name; no tree: as it began."""
+        history = self.history(job)
+        if not history.exists:
+            self._begin(history, job)
+        below = {slug_of(child): (slug_of(child), held) for child, held in children.items()}
+        return self._clones_of(job).show(_question(name), slug_of(of), tree, below)
+
+    def _clones_of(self, job: str) -> Clones:
+        if job not in self._clones:
+            self._clones[job] = Clones(self.history(job), self._hand_over)
+        return self._clones[job]
 
     def _begin(self, history: History, job: str) -> None:
         check_copies(self.settings.copy)
@@ -200,17 +221,34 @@ class Worktrees:
         for path in (".", ".parley"):
             open_up(self.path(job, name), path)
 
-    def contents(self, job: str, name: str, artifacts: Iterable[str]) -> dict[str, str]:
-        """The digest of each artifact that is there as an ordinary file."""
-        found = {}
-        for artifact in artifacts:
-            if Path(artifact).name == artifact and (digest := artifact_files.digest(self.path(job, name) / artifact)):
-                found[artifact] = digest
-        return found
+    def contents(self, job: str, tree: str, artifacts: Iterable[str]) -> dict[str, str]:
+        """The digest of each artifact that a committed tree has as an ordinary file."""
+        return self._committed(job, tree).contents(artifacts)
 
-    def beginning(self, job: str, name: str, artifact: str, length: int) -> str:
-        """The first characters of an artifact that is there as an ordinary file; empty where there is none."""
-        return artifact_files.start(self.path(job, name) / artifact, length) if Path(artifact).name == artifact else ""
+    def beginning(self, job: str, tree: str, artifact: str, length: int) -> str:
+        """The first characters of an artifact of a committed tree; empty where there is none."""
+        return self._committed(job, tree).beginning(artifact, length)
+
+    def committed(self, job: str, name: str) -> str:
+        """The tree that a workspace has committed last; empty where there is none."""
+        here = self.tree(job, name)
+        return here.history.tree(tip) if (tip := here.tip) else ""
+
+    def read_committed(self, job: str, tree: str, path: str, most: int = 1_000_000) -> str | None:
+        """What an ordinary file of a committed tree holds; None for anything else, or where it holds more."""
+        return self._committed(job, tree).read(path, most)
+
+    def list_committed(self, job: str, tree: str, folder: str) -> tuple[str, ...]:
+        """The ordinary files of a committed tree below a folder, by their paths from its root, in order."""
+        return self._committed(job, tree).listing(folder)
+
+    def _committed(self, job: str, tree: str) -> Committed:
+        if (job, tree) not in self._read:
+            self._read[job, tree] = Committed(self.history(job), tree)
+            while len(self._read) > TREES_READ:
+                self._read.popitem(last=False)
+        self._read.move_to_end((job, tree))
+        return self._read[job, tree]
 
     def read(self, job: str, name: str, path: str, most: int = 1_000_000) -> str | None:
         """What an ordinary file of at most so many bytes holds; None for anything else. No link is followed."""
@@ -287,8 +325,13 @@ class Worktrees:
 
     def retire(self, job: str, name: str) -> None:
         """Keep what a workspace holds under a ref, and take its folder away. The job's own stays: people look at it."""
+        if name.startswith(QUESTION):
+            self._clones_of(job).drop(_question(name))
+            return
         here = self.tree(job, name)
         history, tip = here.history, here.tip
+        if not here.slug:
+            self._clones_of(job).clear()
         if not tip or not here.folder.is_dir():
             return
         try:
@@ -370,13 +413,13 @@ class Worktrees:
 
     # ---- the result ----------------------------------------------------------------------------
 
-    def changes(self, job: str, *, whole: bool = False) -> list[Change]:
-        """What the job's tree has changed of what it started from, the protocol's own files left out."""
-        return delivery.changes(self.history(job), whole=whole)
+    def changes(self, job: str, tree: str = "", *, whole: bool = False) -> list[Change]:
+        """What the job's tree, or the one given, has changed of what it started from, the protocol's own left out."""
+        return delivery.changes(self.history(job), tree, whole=whole)
 
-    def diff(self, job: str, *, whole: bool = False, stat: bool = False) -> bytes:
+    def diff(self, job: str, tree: str = "", *, whole: bool = False, stat: bool = False) -> bytes:
         """The same, as git shows it."""
-        return delivery.diff(self.history(job), whole=whole, stat=stat)
+        return delivery.diff(self.history(job), tree, whole=whole, stat=stat)
 
     def shown(self, job: str, artifact: str, digest: str) -> str | None:
         """What an artifact contained when it was put forward; None if that is not kept."""

@@ -157,31 +157,22 @@ class Worktree:
         words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", seed, tip)
         return tuple(path for path in os.fsdecode(history.git(*words)).split("\0") if path)
 
-    def reader_binds(self, sealed: Iterable[str]) -> list[Bind]:
-        """The same for somebody who only looks on, beside whoever works there: a repository apart from the agent's."""
-        name, tip = f"{self.name}.reader", self.tip  # no workspace has a dot in its name
-        marks = read_marks(self.history.folder / "marks" / f"{name}.json")
-        marks.hidden = self.marks.hidden
-        inside = Inside(self.history, self.slug, name, self._hand_over)
-        approved = self._approved(tip, tuple(sealed), name)
-        return [*inside.binds(self.folder, tip, marks, self.aside), *(bind for bind, _ in approved)]
-
     def seal(self, tip: str) -> list[Bind]:
         """Put sealed files back as they were committed, and lay them over the workspace so that they stay so."""
         binds = []
-        for bind, data in self._approved(tip, self.sealed, self.name):
+        for bind, data in self._approved(tip):
             self._put_back(os.path.relpath(bind.target, self.folder), data)
             binds.append(bind)
         return binds
 
-    def _approved(self, tip: str, sealed: tuple[str, ...], name: str) -> list[tuple[Bind, bytes]]:
+    def _approved(self, tip: str) -> list[tuple[Bind, bytes]]:
         """Sealed files as they were committed, to be laid over the workspace."""
-        entries = self.history.entries(tip, sealed) if sealed else {}
+        entries = self.history.entries(tip, self.sealed) if self.sealed else {}
         found = []
         for path, (mode, blob) in entries.items():
-            if mode.startswith("100") and path in sealed:
+            if mode.startswith("100") and path in self.sealed:
                 data = self.history.blob(blob)
-                source = self.history.folder / "sealed" / name / path
+                source = self.history.folder / "sealed" / self.name / path
                 source.parent.mkdir(parents=True, exist_ok=True)
                 source.write_bytes(data)
                 found.append((Bind(str(source), str(self.folder / path)), data))

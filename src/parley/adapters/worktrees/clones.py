@@ -1,0 +1,136 @@
+"""What the proxy of a question works in: a clone of the tree that its asker had committed when it asked.
+
+A clone is made from the job's repository alone, lies where no agent can write, and is bound read-only. Questions about
+the same tree share one. A clone that no question needs any more is turned into the next one: only what differs between
+the two trees is written, so that a gate on a large repository costs what has changed and not all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from parley.adapters.git import LONG_SECONDS, GitError
+from parley.adapters.worktrees.history import BEGIN, History, unknown_tree
+from parley.adapters.worktrees.inside import Inside
+from parley.adapters.worktrees.marks import read_marks
+from parley.adapters.worktrees.scan import PRIVATE
+from parley.ports import CHILDREN, Bind, Site
+
+FOLDER, KNOWN = "clones", "clones.known"  # the clones, and what is known of them
+START = "refs/tags/start"  # in the proxy's repository: what the job began with
+
+
+class Clones:
+    """The clones of one job. They can be made again from the bus at any time: nothing here has to survive a crash."""
+
+    def __init__(self, history: History, hand_over: Callable[[Path], None] | None) -> None:
+        self._history = history
+        self._hand_over = hand_over
+        self._used: dict[str, set[str]] = {}  # by the question's workspace: the trees that it reads
+
+    def show(self, name: str, slug: str, tree: str, children: Mapping[str, tuple[str, str]]) -> Site:
+        """A clone for a question of the workspace `slug`; `children`: by name, the workspace and the tree of each."""
+        history = self._history
+        tree = tree or history.tree(history.ref(BEGIN))
+        for one in (tree, *(child for _, child in children.values())):
+            if not history.has(f"{one}^{{tree}}"):
+                raise unknown_tree(one, history.folder.name)
+        self._used[name] = {tree, *(child for _, child in children.values())}
+        folder = self._clone(tree)
+        commits = {child: self._commit(of, there) for child, (of, there) in children.items()}
+        below = [Bind(str(self._clone(there)), f"{folder}/{CHILDREN}/{n}") for n, (_, there) in children.items()]
+        marks = read_marks(history.folder / "marks" / f"{name}.json")
+        inside = Inside(history, slug, name, self._hand_over, self._index(tree), {START: history.ref(BEGIN)})
+        binds = inside.binds(folder, self._commit(slug, tree), marks, shutil.rmtree, commits)
+        return Site(str(folder), writable=False, binds=(*binds, *below))
+
+    def drop(self, name: str) -> None:
+        """The question is answered: what it read is free. One clone is kept for the next question to start from."""
+        if self._used.pop(name, None) is None:
+            return
+        for suffix in ("git", "file", "turns"):
+            shutil.rmtree(self._history.folder / "gitdirs" / f"{name}.{suffix}", ignore_errors=True)
+        (self._history.folder / "marks" / f"{name}.json").unlink(missing_ok=True)
+        for tree in self._free()[1:]:
+            self._forget(tree)
+
+    def clear(self) -> None:
+        """The job is over: no question of it is open."""
+        self._used.clear()
+        for tree in self._free():
+            self._forget(tree)
+
+    # ---- the folders ---------------------------------------------------------------------------
+
+    def _place(self, tree: str) -> Path:
+        return self._history.folder / FOLDER / tree
+
+    def _index(self, tree: str) -> Path:
+        return self._history.folder / KNOWN / f"{tree}.index"
+
+    def _mark(self, tree: str) -> Path:
+        """Lies there while the clone is whole."""
+        return self._history.folder / KNOWN / f"{tree}.whole"
+
+    def _free(self) -> list[str]:
+        """The clones that no question reads, the newest first."""
+        needed = {tree for trees in self._used.values() for tree in trees}
+        place = self._history.folder / FOLDER
+        found = [path for path in place.iterdir() if path.name not in needed] if place.is_dir() else []
+        return [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+
+    def _clone(self, tree: str) -> Path:
+        """The folder with exactly what a tree holds."""
+        folder, index, mark = self._place(tree), self._index(tree), self._mark(tree)
+        for path in (folder, mark):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if folder.is_dir() and mark.is_file() and not self._spoilt(folder, index):
+            return folder
+        if not folder.is_dir() and (free := self._free()) and self._mark(free[0]).is_file():
+            self._mark(free[0]).unlink()
+            self._place(free[0]).rename(folder)
+            self._index(free[0]).rename(index)
+            shutil.rmtree(folder / PRIVATE[0], ignore_errors=True)  # places for the last question's binds
+            with contextlib.suppress(GitError):
+                self._fill(folder, index, tree)
+                if not self._spoilt(folder, index):
+                    mark.touch()
+                    return folder
+        self._forget(tree)
+        self._fill(folder, index, tree)
+        mark.touch()
+        return folder
+
+    def _fill(self, folder: Path, index: Path, tree: str) -> None:
+        folder.mkdir(exist_ok=True)
+        words = ("read-tree", "--reset", "-u", tree)
+        self._history.git(*words, work=folder, index=index, seconds=LONG_SECONDS)
+        (folder / ".git").touch()  # where the proxy's own repository is bound; outside the folder is none
+        if self._hand_over is not None:
+            self._hand_over(folder)
+            self._history.git("update-index", "--refresh", work=folder, index=index, fine=(0, 1))
+
+    def _spoilt(self, folder: Path, index: Path) -> bool:
+        """Whether something in a clone differs from its tree: a proxy that runs without a boundary may have written."""
+        left = [f":(top,exclude,literal){path}" for path in PRIVATE]
+        words = ("ls-files", "-z", "--modified", "--others", "--", ".", *left)
+        if not index.is_file():
+            return True
+        found = os.fsdecode(self._history.git(*words, work=folder, index=index)).split("\0")
+        return any(path and path.rstrip("/") not in self._history.beginning.gitlinks for path in found)
+
+    def _forget(self, tree: str) -> None:
+        self._mark(tree).unlink(missing_ok=True)
+        self._index(tree).unlink(missing_ok=True)
+        if os.path.lexists(self._place(tree)):
+            shutil.rmtree(self._place(tree))
+
+    def _commit(self, slug: str, tree: str) -> str:
+        """The commit of a workspace that holds a tree, so that its log is there; or one that holds it and no more."""
+        history, tip = self._history, self._history.tip(slug)
+        found = next((commit for commit, held in history.log(tip) if held == tree), "") if tip else ""
+        return found or history.commit(tree, (history.ref(BEGIN),), "what was asked about", 0.0)
