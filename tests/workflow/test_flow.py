@@ -207,7 +207,7 @@ def begun() -> Conduct:
         {"event": "status", "agent": "one", "to": "ready_for_verification", "time": 1},
         {"event": "status", "agent": "one", "to": "verified", "time": 1},
         {"event": "status", "agent": "nobody", "to": "working", "time": 1},
-        {"event": "phase", "phase": "complete"},
+        {"event": "phase", "phase": "complete", "time": 2},
         {"event": "check", "agent": "one", "step": "judging"},
         {"event": "round", "agent": "one", "round": {"number": 1, "verifier": "judge", "verdict": "verified"}},
         {"event": "given up", "agent": "one"},

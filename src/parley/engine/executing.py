@@ -33,8 +33,10 @@ from parley.workflow.terms import (
     PLAN,
     PROVER,
     Merged,
+    Plan,
     Task,
     Worker,
+    instructions_of,
 )
 
 GAPS = 20  # that are told at once
@@ -96,8 +98,14 @@ class Executor(CodeAgent):
             self.refuse([str(refused)])
             return
         act = self.conduct(Flow(self.thread))
-        executor.begin(act, text)
+        executor.begin(act, text, self.instructions(plan))
         self.carry_out(act)
+
+    def instructions(self, plan: Plan) -> list[tuple[str, str]]:
+        """What the plan's agents are told, from the tree with the approved design: from now on the bus has it."""
+        read = self.world.workspace.read
+        found = ((path, read(self.live.job, self.workspace, path)) for path in map(instructions_of, plan.workers))
+        return [(path, text) for path, text in found if text is not None]
 
     def refuse(self, gaps: list[str]) -> None:
         """The plan can't be run."""

@@ -6,7 +6,7 @@ between; what anybody else makes of them changes nothing but what is taken back 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from parley.core.terms import Surface
 from parley.engine import archiving, flows
@@ -14,6 +14,7 @@ from parley.engine.live import LiveJob
 from parley.engine.reports import whole_plan
 from parley.engine.turn import Turn
 from parley.engine.world import World
+from parley.workflow.binding import is_like
 from parley.workflow.contract import render_contract
 from parley.workflow.flow import Flow, Talk
 from parley.workflow.record import record_of, render_record
@@ -22,6 +23,7 @@ from parley.workflow.session import render_session
 from parley.workflow.slots import entities
 from parley.workflow.status_file import PHASES, render_status, shared_of
 from parley.workflow.terms import (
+    FOLDER,
     PLAN,
     SHARED_STATUS,
     TASK_ORCHESTRATION,
@@ -53,9 +55,13 @@ def record_text(flow: Flow) -> str:
     return render_record(record_of(whole_plan(flow), standings, flow.merges, flow.rescopes, flow.actions))
 
 
-def of_agent(flow: Flow, agent: str, instructions: str) -> Files:
+def of_agent(flow: Flow, agent: str) -> Files:
     """What there is about one doer: its task, its notes and the rounds of its verification."""
     worker, standing = flow.workers[agent], flow.members[agent].standing
+    if agent in flow.added:
+        instructions = told(worker)
+    else:
+        instructions = flow.instructions.get(instructions_of(agent), "")
     files: Files = {task_base_of(agent): render_contract(whole_plan(flow), worker, instructions)}
     if standing.session is None:
         files[session_of(agent)] = None  # notes of an earlier visit, which this workflow has not begun with
@@ -63,8 +69,31 @@ def of_agent(flow: Flow, agent: str, instructions: str) -> Files:
         files[session_of(agent)] = render_session(standing.session)
     files |= {round_of(agent, one.number): render_round(worker, one) for one in standing.rounds}
     if agent in flow.added:
-        files[instructions_of(agent)] = told(worker)
+        files[instructions_of(agent)] = instructions
     return files
+
+
+def files_of(flow: Flow, changed: Iterable[str]) -> Files:
+    """Every file that tells of these entities of a workflow, None: one that is not to be there.
+
+    It says so from the bus alone: the audit holds what lies in the job's tree against the same files.
+    """
+    files: Files = {SHARED_STATUS: status_text(flow), TASK_ORCHESTRATION: record_text(flow)}
+    agents = {name for kind, _, name in (entity.partition(" ") for entity in changed) if kind in ("agent", "worker")}
+    if "plan" in changed and flow.plan is not None:
+        files[PLAN] = flow.plan.text
+        files |= flow.instructions
+        agents |= flow.members.keys()
+    for agent in sorted(agents & flow.members.keys()):
+        files |= of_agent(flow, agent)
+    return files
+
+
+def left_over(flow: Flow, there: Iterable[str]) -> Files:
+    """The contracts of agents that the plan no longer has: none of these is in force."""
+    known = set(map(task_base_of, flow.members))
+    pattern = task_base_of("*")
+    return {path: None for path in there if path not in known and is_like(path, pattern)}
 
 
 def told(worker: Worker) -> str:
@@ -88,9 +117,9 @@ def give(live: LiveJob, world: World, turn: Turn) -> None:
     if talk.kind == "architect":
         files[TASK_ORCHESTRATION] = record_text(flow)
         for agent in flow.blocked:
-            files |= _about(live, world, flow, agent)
+            files |= of_agent(flow, agent)
     elif talk.agent in flow.members:
-        files |= _about(live, world, flow, talk.agent)
+        files |= of_agent(flow, talk.agent)
         if talk.kind == "verifier":  # what lies there is nobody's verdict: its tree was the doer's
             files[round_of(talk.agent, len(flow.members[talk.agent].standing.rounds) + 1)] = None
     if flow.plan is not None and _plan_is_given(talk):
@@ -101,12 +130,6 @@ def give(live: LiveJob, world: World, turn: Turn) -> None:
 def _plan_is_given(talk: Talk) -> bool:
     """The architect may be in the middle of changing the plan; what it writes there is its own."""
     return talk.kind != "architect"
-
-
-def _about(live: LiveJob, world: World, flow: Flow, agent: str) -> Files:
-    above = live.soup.get(Surface, flow.thread)
-    own = above.workspace if above is not None else live.thread
-    return of_agent(flow, agent, world.workspace.read(live.job, own, instructions_of(agent)) or "")
 
 
 def write(live: LiveJob, world: World) -> None:
@@ -123,7 +146,7 @@ def write(live: LiveJob, world: World) -> None:
             if _in_use(live, workspace):
                 live.unwritten.setdefault(thread, set()).update(changed)
             else:
-                world.workspace.write(live.job, workspace, _changed(live, world, flow, changed))
+                world.workspace.write(live.job, workspace, _changed(live, world, flow, workspace, changed))
                 if flow.phase == "complete":
                     _archive(live, world, flow, workspace)
 
@@ -147,18 +170,20 @@ def _in_use(live: LiveJob, workspace: str) -> bool:
     return False
 
 
-def _changed(live: LiveJob, world: World, flow: Flow, changed: Iterable[str]) -> Files:
-    files: Files = {SHARED_STATUS: status_text(flow), TASK_ORCHESTRATION: record_text(flow)}
-    agents = {name for kind, _, name in (entity.partition(" ") for entity in changed) if kind in ("agent", "worker")}
-    if "plan" in changed and flow.plan is not None:
-        files[PLAN] = flow.plan.text
-        agents |= flow.members.keys()
-    for agent in sorted(agents & flow.members.keys()):
-        files |= _about(live, world, flow, agent)
+def _changed(live: LiveJob, world: World, flow: Flow, workspace: str, changed: Collection[str]) -> Files:
+    files = files_of(flow, changed)
+    if "plan" in changed:
+        files |= left_over(flow, world.workspace.listing(live.job, workspace, f"{FOLDER}/agents"))
     return files
 
 
 def _archive(live: LiveJob, world: World, flow: Flow, workspace: str) -> None:
+    if shelve(archiving.Tree(world.workspace, live.job, workspace), flow).failed:
+        live.unwritten.setdefault(flow.thread, set())  # it is tried again
+
+
+def shelve(shelf: archiving.Shelf, flow: Flow) -> archiving.Archival:
+    """Put the sessions of a complete workflow away, as of the moment at which it was complete."""
     sessions = {
         name: member.standing.session
         for name, member in flow.members.items()
@@ -166,7 +191,4 @@ def _archive(live: LiveJob, world: World, flow: Flow, workspace: str) -> None:
     }
     earlier = [(name, session) for name in sessions for session in flow.members[name].past]
     task = flow.plan.task if flow.plan else "workflow"
-    tree = archiving.Tree(world.workspace, live.job, workspace)
-    done = archiving.archive(tree, task, sessions, int(world.clock.now()), earlier)
-    if done.failed:
-        live.unwritten.setdefault(flow.thread, set())  # it is tried again
+    return archiving.archive(shelf, task, sessions, flow.ended, earlier)

@@ -20,12 +20,13 @@ INSTRUCTIONS = instructions_of("*")
 
 def is_covered(path: str, agents: Collection[str] | None = None) -> bool:
     """Whether a file belongs to the blueprint; of instructions those of the plan's agents, where these are known."""
-    if path == PLAN or any(_matches(path, pattern) for pattern in (SUMMARIES, DRAFTS)):
+    if path == PLAN or any(is_like(path, pattern) for pattern in (SUMMARIES, DRAFTS)):
         return True
-    return _matches(path, INSTRUCTIONS) and (agents is None or path.split("/")[2] in agents)
+    return is_like(path, INSTRUCTIONS) and (agents is None or path.split("/")[2] in agents)
 
 
-def _matches(path: str, pattern: str) -> bool:
+def is_like(path: str, pattern: str) -> bool:
+    """Whether a path matches a pattern folder by folder."""
     return path.count("/") == pattern.count("/") and fnmatchcase(path, pattern)
 
 

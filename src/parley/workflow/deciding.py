@@ -77,7 +77,8 @@ def _adopt(act: Conduct, draft: Draft, by: str) -> None:
     before, asked = dict(flow.workers), _asked(act)
     architect = flow.talks.get(flow.architect)
     try:
-        act.happen("plan", text=draft.plan, time=act.now)
+        told = [list(each) for each in draft.instructions]
+        act.happen("plan", text=draft.plan, time=act.now, instructions=told)
     except Illegal as problem:
         act.happen("draft", text="")
         act.happen("refuse", gaps=0, refused=digest_of(draft.plan))

@@ -24,6 +24,7 @@ from parley.workflow.terms import (
     Status,
     Task,
     Worker,
+    instructions_of,
 )
 
 
@@ -55,8 +56,12 @@ def _plan(flow: Flow, event: Event) -> set[str]:
     flow.members |= {name: Member(Standing(name)) for name in new}
     joined = [name for name, worker in flow.added.items() if worker.task is Task.DOER]
     flow.members = {name: flow.members[name] for name in [*(worker.name for worker in plan.doers), *joined]}
+    places = set(map(instructions_of, plan.workers))
+    told = {str(path): str(text) for path, text in event.get("instructions", ()) if path in places}
+    gone = flow.instructions.keys() - places
+    flow.instructions = {path: text for path, text in flow.instructions.items() if path not in gone} | told
     index(flow)
-    return {"plan", *(f"agent {name}" for name in (*dropped, *new))}
+    return {"plan", *(f"agent {name}" for name in (*dropped, *new)), *(f"told {path}" for path in (*told, *gone))}
 
 
 def _draft(flow: Flow, event: Event) -> set[str]:
@@ -308,6 +313,7 @@ def _phase(flow: Flow, event: Event) -> set[str]:
     if event["phase"] == "complete" and (flow.undone or flow.unsettled):
         raise Illegal("a doer is not verified, or a note is not settled")
     flow.phase = event["phase"]
+    flow.ended = 0 if flow.phase == "running" else int(event["time"])
     return set()
 
 

@@ -5,7 +5,7 @@ It never decides a sequence. What is to be checked, merged or helped is the busi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +57,9 @@ class Left:
 # ---- the plan ------------------------------------------------------------------------------------
 
 
-def begin(act: Conduct, plan: str) -> None:
-    """The workflow begins."""
-    act.happen("plan", text=plan, time=act.now)
+def begin(act: Conduct, plan: str, instructions: Iterable[tuple[str, str]] = ()) -> None:
+    """The workflow begins; `instructions` are those of the plan's agents as they were approved, by path."""
+    act.happen("plan", text=plan, time=act.now, instructions=[list(each) for each in instructions])
     moving.enrol(act, tuple(act.flow.workers.values()))
 
 
@@ -186,7 +186,7 @@ def _finish(act: Conduct) -> None:
             act.move(agent, Status.COMPLETE)
     for thread in list(flow.talks):
         act.close(thread)
-    act.happen("phase", phase="complete")
+    act.happen("phase", phase="complete", time=act.now)
     act.do(Report(_summary(act)))
 
 

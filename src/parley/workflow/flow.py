@@ -138,6 +138,7 @@ class Flow:
     plan: Plan | None = None
     phase: str = "running"  # then complete, or stopped
     started: int = 0
+    ended: int = 0  # when it was complete or stopped; 0 while it runs
     count: int = 0  # of events
     draft: str = ""  # a plan that waits for the human
     architect: str = ""  # the architect's conversation
@@ -146,6 +147,7 @@ class Flow:
     commissioned: list[list[str]] = field(default_factory=list)  # agent and note: what the solution architect works on
     workers: dict[str, Worker] = field(default_factory=dict)
     added: dict[str, Worker] = field(default_factory=dict)  # who is not in the plan: the solution architect
+    instructions: dict[str, str] = field(default_factory=dict)  # of the plan's agents, as approved: path and text
     members: dict[str, Member] = field(default_factory=dict)
     talks: dict[str, Talk] = field(default_factory=dict)
     merges: list[Merged] = field(default_factory=list)

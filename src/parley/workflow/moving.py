@@ -185,7 +185,7 @@ def stop(act: Conduct, why: str) -> None:
     """The workflow does not go on; what it has is kept."""
     for thread in list(act.flow.talks):
         act.close(thread)
-    act.happen("phase", phase="stopped")
+    act.happen("phase", phase="stopped", time=act.now)
     act.do(Report(f"[WORKFLOW stopped] {why}\n\n{table(act)}"))
 
 

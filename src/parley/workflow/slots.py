@@ -26,7 +26,9 @@ def text(flow: Flow, entity: str) -> str | None:
     value: Any
     match kind:
         case "flow":
-            names = ("phase", "started", "count", "architect", "gaps", "refused", "commissioned", "held", "ever_held")
+            names = (
+                "phase", "started", "ended", "count", "architect", "gaps", "refused", "commissioned", "held", "ever_held",
+            )  # fmt: skip
             value = {each: getattr(flow, each) for each in names}
         case "plan":
             value = {"plan": flow.plan.text if flow.plan else "", "draft": flow.draft}
@@ -34,6 +36,8 @@ def text(flow: Flow, entity: str) -> str | None:
             value = flow.added.get(name)
         case "agent":
             value = flow.members.get(name)
+        case "told":
+            value = flow.instructions.get(name)
         case "talk":
             value = flow.talks.get(name)
         case "merging":
@@ -81,6 +85,8 @@ def _place(flow: Flow, kind: str, name: str = "", *, value: Any) -> None:
             flow.added[name] = read(Worker, value)
         case "agent":
             flow.members[name] = read(Member, value)
+        case "told":
+            flow.instructions[name] = str(value)
         case "talk":
             flow.talks[name] = read(Talk, value)
         case "merging":
@@ -110,6 +116,7 @@ def entities(flow: Flow) -> Iterable[str]:
     yield from ("flow", "plan")
     yield from (f"worker {name}" for name in flow.added)
     yield from (f"agent {name}" for name in flow.members)
+    yield from (f"told {name}" for name in flow.instructions)
     yield from (f"talk {name}" for name in flow.talks)
     if flow.merging is not None:
         yield "merging"
