@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from parley.ports import Change, Conflict, Kept, Merge, Outcome, Scope, Site, WorkspaceError
+from parley.ports import FOLDER_VIEW, TIP_VIEW, Change, Conflict, Kept, Merge, Outcome, Scope, Site, WorkspaceError
 from simulator.world import Fuse
 
 OUTCOME = ".parley/outcome.json"
@@ -335,6 +335,32 @@ class SimWorkspace:
     def changes(self, job: str, tree: str = "") -> list[Change]:
         """Nobody asks."""
         return []
+
+
+class SimPapers:
+    """The files of a job's workflow on the simulated disk, to be held against the bus."""
+
+    def __init__(self, disk: SimDisk, job: str) -> None:
+        self.views = {FOLDER_VIEW: disk.work.get((job, f"job:{job}")), TIP_VIEW: disk.tips.get((job, f"job:{job}"))}
+        self.trees = disk.trees
+
+    def listed(self, view: str) -> dict[str, str] | None:
+        """What is there."""
+        files = self._files(view)
+        below = "orchestration/"
+        return None if files is None else {path: digest({"": text}) for path, text in files.items() if below in path}
+
+    def data(self, view: str, path: str) -> bytes | None:
+        """What a file holds."""
+        text = (self._files(view) or {}).get(path)
+        return None if text is None else text.encode("utf-8", "replace")
+
+    def name(self, data: bytes) -> str:
+        """What a file with this content is known by."""
+        return digest({"": data.decode("utf-8")})
+
+    def _files(self, view: str) -> dict[str, str] | None:
+        return self.views[view] if view in self.views else self.trees.get(view)
 
 
 class SimFiles:

@@ -30,7 +30,7 @@ from parley.engine.world import World
 from parley.ports import Duplicate, JobRow, LostOwnership, Owned
 from simulator import budgets, ledger
 from simulator.agents import SimTurns
-from simulator.disk import SimDisk, SimFiles, SimWorkspace
+from simulator.disk import SimDisk, SimFiles, SimPapers, SimWorkspace
 from simulator.minds import fault, mind
 from simulator.scenario import Scenario, scenario
 from simulator.workflows import has_workflow, with_workflow
@@ -41,6 +41,7 @@ CRANKS = 4_000
 PATIENCE = 50_000.0  # virtual seconds
 ANSWERS = 150  # then the human withdraws: one who goes on sending a job back would keep a run from its end
 STALL_SECONDS = 8.0
+LOOKED_AT = 3  # of so many crashes of a workflow one is followed by an audit, files and all
 SEEN = ('{"AskHuman"', '{"Hold"', '{"Record"', '{"Surface"')  # how those molecules begin that the human looks at
 
 
@@ -117,6 +118,8 @@ class Simulation:
         self.trace(f"{self.clock.time:9.2f} process {self.processes} died: {why}")
         self.crashes += 1
         self.bus.kill(f"process-{self.processes}")
+        if self.scenario.has_workflow and self.crashes % LOOKED_AT == 0 and self.outside.jobs():
+            self.judge_record()
         self.engine = self.boot()
 
     def open(self) -> None:
@@ -353,9 +356,7 @@ class Simulation:
         self.judge_stalls(soup)
         self.judge_waits(soup)
         state = json.loads(self.disk.records[JOB, "state.json"])
-        report = audit(store, JOB, state["head"], self.rules)
-        if not report.ok:
-            raise Failed(self.seed, f"the audit found: {report.findings}")
+        self.judge_record()
         if wrong := fault(self.mind, JOB, store):
             raise Failed(self.seed, wrong)
         work = dict(record.approved).get("WORK_SUMMARY.md")
@@ -368,6 +369,15 @@ class Simulation:
         last = store.load(JOB).transaction
         head = last.head if last else ""
         return Result(self.seed, str(record.state), head, sum(fired.values()), self.crashes, self.clock.time, fired)
+
+    def judge_record(self) -> None:
+        """The record holds, and the files say what it says; also where a process has just died."""
+        state = self.disk.records.get((JOB, "state.json"))
+        anchor = json.loads(state)["head"] if state is not None else None
+        report = audit(self.outside, JOB, anchor, self.rules, papers=SimPapers(self.disk, JOB))
+        if not report.ok:
+            odd = report.files.odd if report.files is not None else ()
+            raise Failed(self.seed, f"the audit found: {[*report.findings, *map(str, odd)]}")
 
     def judge_end(self, soup: Soup, record: Record) -> None:
         """A terminal, or a human who is awaited."""

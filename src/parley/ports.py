@@ -617,6 +617,25 @@ class Workspace(Protocol):
         """What the job's tree, or the one given, has changed of what it started from, the protocol's own left out."""
 
 
+FOLDER_VIEW, TIP_VIEW = "folder", "tip"  # where a job's own files lie: in its workspace, and in its last commit
+
+
+class Papers(Protocol):
+    """The files below `orchestration/` in a job's own workspace and in its commits, to be compared and not changed.
+
+    A view is FOLDER_VIEW, TIP_VIEW, or a tree that the bus names.
+    """
+
+    def listed(self, view: str) -> Mapping[str, str] | None:
+        """What is there, by path, with what each is known by; None: there is no such view any more."""
+
+    def data(self, view: str, path: str) -> bytes | None:
+        """What an ordinary file holds; None for anything else."""
+
+    def name(self, data: bytes) -> str:
+        """What an ordinary file with this content is known by."""
+
+
 class Files(Protocol):
     """The job's readable records: derived from the bus, written after it, and written again harmlessly."""
 

@@ -45,7 +45,7 @@ from parley.ports import (
     Waiting,
 )
 from simulator.agents import SimTurns
-from simulator.disk import SimDisk, SimFiles, SimWorkspace
+from simulator.disk import SimDisk, SimFiles, SimPapers, SimWorkspace
 from simulator.minds import SimDecisions
 from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
@@ -554,8 +554,8 @@ class Stage:
         for record in self.subteams:
             name = record.id.partition(":")[2]
             assert self.document(f"records/{name}.json") == state_document(record)
-        report = audit(self.outside, JOB, anchor)
-        assert report.ok, report.findings
+        report = audit(self.outside, JOB, anchor, papers=SimPapers(self.disk, JOB))
+        assert report.ok, [*report.findings, *(map(str, report.files.odd) if report.files else ())]
         begun = Counter(deliveries(self.steps()))
         assert all(count in (0, 1) for count in begun.values()), begun
         if not live.record.live:

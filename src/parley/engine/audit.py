@@ -18,22 +18,37 @@ from typing import Any
 from parley.core.rule import RuleSet
 from parley.core.rules import RULES
 from parley.core.states import Record
-from parley.core.terms import AskHuman, Hold, job_thread
+from parley.core.terms import AskHuman, Hold, Run, Surface, job_thread
 from parley.core.wire import encode
 from parley.engine.budgets import Purse, unpaid
 from parley.engine.chain import Sealed, origin
 from parley.engine.confinement import Confinement
 from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
-from parley.engine.names import slot
+from parley.engine.held import Held, Stood, compare
+from parley.engine.names import slot, tree_slot
 from parley.engine.records import answered
 from parley.engine.replay import Replay, Rows
 from parley.engine.signs import alarms
 from parley.engine.stand_in import STAND_INS
-from parley.ports import BusError, InputRow, JobRow, Loaded, Store, TransactionRow, TurnRow
+from parley.ports import (
+    FOLDER_VIEW,
+    TIP_VIEW,
+    BusError,
+    InputRow,
+    JobRow,
+    Loaded,
+    Papers,
+    Store,
+    TransactionRow,
+    TurnRow,
+)
 from parley.wording import count
+from parley.workflow.slots import CURRENT
+from parley.workflow.terms import FOLDER
 
 SETTINGS = ("jobs", 0)  # what stands for the settings in a job's row where an export shows them without secrets
 BEFORE_ALL = -(1 << 63)  # a row may bear any number: none is left out because its number is not positive
+MOST_TOLD = 50  # files that differ, one by one
 LOOKS = 50  # how often a job that runs is looked at until it stands still for a moment
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -57,11 +72,12 @@ class Report:
     redacted: int = 0  # rows of an export that are shown without the secrets in them
     confinement: Confinement = field(default_factory=Confinement)
     answers: Mapping[str, int] = field(default_factory=dict)  # who answered for the human, and how often
+    files: Held | None = None  # what the files of its workflows are compared to the bus; None: they were not looked at
 
     @property
     def ok(self) -> bool:
         """Whether everything fits."""
-        return not self.findings
+        return not self.findings and not (self.files and self.files.odd)
 
     def document(self) -> dict[str, Any]:
         """The report as a JSON-able value."""
@@ -78,6 +94,7 @@ class Report:
             "boundary": self.confinement.document(),
             "answers": dict(self.answers),
             "findings": [{"table": f.table, "number": f.number, "what": f.what} for f in self.findings],
+            "files": self.files.document() if self.files is not None else None,
         }
 
 
@@ -87,12 +104,13 @@ def render(report: Report) -> list[str]:
         f"{count(report.steps, 'step')}, {count(report.messages, 'message')},"
         f" {count(report.transactions, 'transaction')} and {count(report.transitions, 'transition')}"
     )
-    if not report.ok:
+    if report.findings:
         first = report.findings[0]
         return [
             f"job {report.job}: the record does not hold",
             f"  the first row that does not fit: {first}",
             f"  before it, {counts} were replayed and are sound",
+            *(f"  {line}" for line in _files(report.files)),
         ]
     if report.anchored is None:
         tail = "no anchor: without state.json a cut tail can't be found"
@@ -101,15 +119,37 @@ def render(report: Report) -> list[str]:
     else:
         later = report.transactions - report.anchored
         tail = f"anchored at transaction {report.anchored}: of the {later} after it a tail may be cut off unseen"
+    others = count(len({odd.file for odd in report.files.odd}), "file is", "files are") if report.files else ""
+    sound = "the record is sound" if report.ok else f"the record is sound, but {others} not what it says"
     return [
-        f"job {report.job}: the record is sound",
+        f"job {report.job}: {sound}",
         f"  {counts} were replayed from nothing",
         f"  {tail}",
         *(f"  {line}" for line in report.confinement.lines()),
         *((f"  the human's answers: {_counted(report.answers)}",) if report.answers else ()),
         *((f"  {_redacted(report.redacted)}",) if report.redacted else ()),
+        *(f"  {line}" for line in _files(report.files)),
         f"  head {report.head or '(none)'}",
     ]
+
+
+def _files(held: Held | None) -> list[str]:
+    """What is told of the files below orchestration/."""
+    if held is None:
+        return []
+    lines = [*held.remarks]
+    if held.compared:
+        compared = f"{count(held.compared, 'file')} below {FOLDER}/ compared with the bus"
+        lines.append(f"{compared}: {'each is what it says' if not held.odd else 'these are not what it says'}")
+    lines += [f"  {odd}" for odd in held.odd[:MOST_TOLD]]
+    more = len(held.odd) - MOST_TOLD
+    lines += [f"  and {more} more; --json lists them all"] if more > 0 else []
+    behind = len(held.behind)
+    if behind:
+        lines.append(
+            f"{count(behind, 'file is', 'files are')} behind, and written when the job goes on: {held.behind[0]}"
+        )
+    return lines
 
 
 def _counted(answers: Mapping[str, int]) -> str:
@@ -139,16 +179,29 @@ def audit(
     rules: RuleSet = RULES,
     witnesses: Sequence[Mapping[str, Any]] = (),
     sealed: Sealed = MappingProxyType({}),
+    papers: Papers | None = None,
 ) -> Report:
-    """Replay the job and compare. A BusError is raised only where a running job does not stand still."""
+    """Replay the job and compare, with its files too where these are given.
+
+    A BusError is raised only where a running job does not stand still.
+    """
     replay = Replay(job, rules, sealed=sealed)
     anchored = anchor.get("transaction") if anchor else None
     findings: tuple[Finding, ...] = ()
     answers: Mapping[str, int] = {}
+    files: Held | None = None
+    if papers is not None:  # before the bus: what a file says was committed before it was written
+        papers.listed(FOLDER_VIEW), papers.listed(TIP_VIEW)
     try:
         answers = _examine(store, replay, anchor, witnesses)
+        if papers is not None:
+            files = compare(_stood(store, replay, anchored), papers)
+        elif replay.batches:
+            files = Held(remarks=[f"the files below {FOLDER}/ are not here: none was compared with the bus"])
     except Found as found:
         findings = (found.finding,)
+        if papers is not None and replay.batches:
+            files = Held(remarks=[f"the files below {FOLDER}/ were not compared: what they would be is not known"])
     return Report(
         job,
         replay.step,
@@ -161,6 +214,23 @@ def audit(
         len(sealed),
         replay.confinement,
         answers,
+        files,
+    )
+
+
+def _stood(store: Store, replay: Replay, anchored: Any) -> Stood:
+    """How the job stood, for the comparison of its files."""
+    if not replay.transaction:
+        return Stood()
+    here = job_thread(replay.soup.charter.job)
+    runs = (replay.soup.get(Surface, run.thread, run.agent) for run in replay.soup.of(Run))
+    return Stood(
+        replay.batches,
+        replay.kept.get(CURRENT, ""),
+        replay.kept.get(tree_slot(here), ""),
+        anchored if isinstance(anchored, int) else 0,
+        replay.soup.need(Record, replay.job).live or store.owner_lives(replay.job),
+        any(surface is not None and surface.workspace == here for surface in runs),
     )
 
 

@@ -58,10 +58,7 @@ def record_text(flow: Flow) -> str:
 def of_agent(flow: Flow, agent: str) -> Files:
     """What there is about one doer: its task, its notes and the rounds of its verification."""
     worker, standing = flow.workers[agent], flow.members[agent].standing
-    if agent in flow.added:
-        instructions = told(worker)
-    else:
-        instructions = flow.instructions.get(instructions_of(agent), "")
+    instructions = told(worker) if agent in flow.added else flow.instructions.get(instructions_of(agent), "")
     files: Files = {task_base_of(agent): render_contract(whole_plan(flow), worker, instructions)}
     if standing.session is None:
         files[session_of(agent)] = None  # notes of an earlier visit, which this workflow has not begun with

@@ -27,6 +27,7 @@ from parley.core.terms import (
     Surface,
     brief,
     escalation_thread,
+    job_thread,
 )
 from parley.core.wire import decode
 from parley.engine import budgets, riders, spending
@@ -47,6 +48,7 @@ from parley.engine.evidence import (
     typed,
     wrong,
 )
+from parley.engine.held import Batch
 from parley.engine.names import DESIGN, HANDLE, ROLE, clone_slot, handle_after, handle_slot, tree_slot
 from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
@@ -138,6 +140,7 @@ class Replay:
     unseen: int = 0  # steps since the invariants were last looked at
     confinement: Confinement = field(default_factory=Confinement)
     flows: dict[str, Flow] = field(default_factory=dict)
+    batches: list[Batch] = field(default_factory=list)  # what the executors let happen, for whoever compares files
     sealed: Sealed = field(default_factory=dict)  # what stands for rows that an export shows without their secrets
 
     def take(self, part: Part) -> None:
@@ -485,7 +488,7 @@ class Replay:
                 merged = [{"thread": str(one["thread"]), "text": str(one["text"])} for one in left["merged"]]
                 self.kept[where] = dumps([*json.loads(self.kept.get(where, "[]")), *merged])
             if "flow" in left:
-                self._flow(thread, left["flow"])
+                self._flow(row, thread, left["flow"])
                 if given is not None and not _as_chosen(left["flow"], given):
                     wrong("steps", row.number, f"it does something else than was chosen: {given[1] or 'nothing'}")
             if agent == GROUP and "design" in left:
@@ -495,8 +498,10 @@ class Replay:
         except ODD as error:
             wrong("steps", row.number, f"what its turn left behind can't be read: {error}")
 
-    def _flow(self, thread: str, events: Sequence[Event]) -> None:
+    def _flow(self, row: StepRow, thread: str, events: Sequence[Event]) -> None:
         """A workflow's events happen again; each must be one that could."""
+        tree = self.kept.get(tree_slot(job_thread(self.soup.charter.job)), "")
+        self.batches.append(Batch(row.transaction, thread, events, tree))
         flow = self.flows.setdefault(thread, Flow(thread))
         self.kept[CURRENT] = thread
         changed: set[str] = set()

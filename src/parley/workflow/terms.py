@@ -31,6 +31,13 @@ def home_of(agent: str) -> str:
     return f"{FOLDER}/agents/{agent}"
 
 
+def agent_at(path: str) -> str:
+    """Whose folder a file lies in; empty if it lies in none."""
+    above, _, inside = path.partition(f"{FOLDER}/agents/")
+    name, slash, _ = inside.partition("/")
+    return name if slash and not above else ""
+
+
 def instructions_of(agent: str) -> str:
     """What a worker is told to do."""
     return f"{home_of(agent)}/agent_instructions.md"

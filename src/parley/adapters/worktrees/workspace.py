@@ -24,6 +24,7 @@ from parley.adapters.worktrees.clones import Clones
 from parley.adapters.worktrees.committed import Committed
 from parley.adapters.worktrees.copying import bring, check_copies
 from parley.adapters.worktrees.excludes import excludes
+from parley.adapters.worktrees.filed import Filed
 from parley.adapters.worktrees.history import BEGIN, SEED, START, History, begin, unknown_tree
 from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.lineage import record
@@ -445,6 +446,10 @@ class Worktrees:
         """The paths of the user's checkout that are not committed, and so not part of a job unless settings say so."""
         source = self.source()
         return delivery.uncommitted(source) if source and self.settings.dirty != "include" else []
+
+    def filed(self, job: str) -> Filed:
+        """The files of the job's workflow as they are now, to be held against the bus."""
+        return Filed(self.history(job), self.path(job, f"job:{job}"))
 
     def anchors(self, job: str) -> list[dict[str, Any]]:
         """Where the bus stood at each turn's end, as the turns' commits say."""

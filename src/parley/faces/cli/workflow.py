@@ -6,14 +6,17 @@ import argparse
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from parley import config
 from parley.adapters.roles import gather, to_json
 from parley.adapters.worktrees import Worktrees
+from parley.engine.audit import Report
+from parley.engine.held import Held
 from parley.faces.cli import FAILED, OK, Trouble
+from parley.faces.cli.audit import audited
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, one_line, place_of, print_json
 from parley.faces.cli.orchestra import make, read_tree, root_of, shown, summary_text
@@ -27,7 +30,7 @@ from parley.workflow.drafts import read_drafts
 from parley.workflow.plan import read_plan
 from parley.workflow.structure import check_structure
 from parley.workflow.summary import read_summary
-from parley.workflow.terms import FOLDER, PLAN, Finding
+from parley.workflow.terms import FOLDER, PLAN, Finding, agent_at
 
 LONGEST_LINE = 2_000
 
@@ -95,26 +98,50 @@ def _init(words: argparse.Namespace) -> int:
 
 
 def _check(words: argparse.Namespace) -> int:
-    """Check every file, and the design."""
+    """Check every file, and the design; of a job also whether each file is what the bus says."""
     place = place_of(words.repo)
-    root, where, job = _root(place, _first(words))
-    files, findings = read_tree(root)
-    roles = _roles(place, job)
-    names = frozenset(str(role["name"]) for role in roles)
-    design = check_design(files, names, lambda path: os.path.lexists(root / path))
-    found = dict.fromkeys((*findings, *check_structure(files), *design, *read_drafts(files, roles)[1]))
-    return _tell(list(found), where, words, len(files))
+    found = _place(place, _first(words))
+    if found.job is not None:
+        with bus(place, true=True) as store:
+            report = audited(store, place, found.job.job)
+        if report.files is None or not (report.files.compared or report.files.remarks):
+            raise Trouble(f"job {found.job.job} has no workflow; `parley show {found.job.job}` tells what it does")
+        held, differing = report.files, _differing(report)
+    else:
+        held, differing = Held(), []
+    files, findings = read_tree(found.root) if root_of(found.root) is not None else ({}, [])
+    if files:
+        roles = _roles(place, found.job)
+        names = frozenset(str(role["name"]) for role in roles)
+        findings += check_structure(files)
+        findings += check_design(files, names, lambda path: os.path.lexists(found.root / path))
+        findings += read_drafts(files, roles)[1]
+    return _tell(list(dict.fromkeys((*differing, *findings))), found.name, words, len(files), held)
 
 
-def _tell(findings: list[Finding], where: str, words: argparse.Namespace, files: int = 1) -> int:
+def _differing(report: Report) -> list[Finding]:
+    """What the audit of a job says of its files; and of its record, where that does not hold."""
+    remedy = "look into it with `parley audit`"
+    found = [Finding("the bus", 0, "", "record", str(one), remedy) for one in report.findings]
+    odd = report.files.odd if report.files is not None else ()
+    put_back = "take the change back: only the bus counts, and nothing is read from this file"
+    return found + [Finding(one.file, one.line, agent_at(one.file), "differs", one.what, put_back) for one in odd]
+
+
+def _tell(
+    findings: list[Finding], where: str, words: argparse.Namespace, files: int = 1, held: Held | None = None
+) -> int:
     """Print each finding on a line, and how many there are."""
+    told = held or Held()
     if words.json:
-        print_json(
-            {"place": where, "files": files, "count": len(findings), "findings": [asdict(one) for one in findings]}
-        )
+        listed = [asdict(one) for one in findings]
+        more = {"remarks": told.remarks, "behind": told.behind}
+        print_json({"place": where, "files": files, "count": len(findings), "findings": listed, **more})
     else:
         for finding in findings:
             print(one_line(str(finding), LONGEST_LINE))
+        for remark in (*told.remarks, *told.behind):
+            print(one_line(f"note: {remark}", LONGEST_LINE))
         checked = f"{count(files, 'file')} of {where}"
         print(f"{count(len(findings), 'finding') if findings else 'no findings'} in {one_line(checked, LONGEST_LINE)}")
     return FAILED if findings else OK
@@ -131,23 +158,29 @@ def _roles(place: Place, job: JobRow | None) -> list[dict[str, Any]]:
     return list(json.loads(job.settings).get("roles", ()))
 
 
-def _root(place: Place, what: str) -> tuple[Path, str, JobRow | None]:
-    """The root of the tree that a word means, a folder's or a job's; what it is called; the job, if it is one."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a word of the user's means: the root of a tree, what it is called, and the job, if it is one."""
+
+    root: Path
+    name: str
+    job: JobRow | None = None
+
+
+def _place(place: Place, what: str) -> Found:
+    """The tree that a word means, a folder's or a job's."""
     folder = Path(what) if what else place.root
     if folder.is_dir():
         root = root_of(folder.resolve())
         if root is None:
             remedy = "make one with `parley workflow init SUMMARY.md`, or name a folder or a job that has one"
             raise Trouble(f"{folder}: there is no {FOLDER}/ in it; {remedy}")
-        return root, shown(folder), None
+        return Found(root, shown(folder))
     if "/" in what or what.endswith(".md"):
         raise Trouble(f"{what}: there is no such folder; name one that holds {FOLDER}/, or a job")
     with bus(place) as store:
         row = find_job(store.jobs(), what)
-    root = Worktrees(place.home, place.root).path(row.job, f"job:{row.job}")
-    if root_of(root) is None:
-        raise Trouble(f"job {row.job} has no workflow; `parley show {row.job}` tells what it does")
-    return root, f"job {row.job}", row
+    return Found(Worktrees(place.home, place.root).path(row.job, f"job:{row.job}"), f"job {row.job}", row)
 
 
 # ---- status --------------------------------------------------------------------------------------
@@ -159,8 +192,10 @@ def _status(words: argparse.Namespace) -> int:
     what = _first(words)
     found = None if what and Path(what).is_dir() else on_the_bus(place, what)
     if found is None:
-        root, where, _ = _root(place, what)
-        found = {"place": where, **from_files(root)}
+        meant = _place(place, what)
+        if root_of(meant.root) is None:
+            raise Trouble(f"{meant.name} has no workflow; `parley show {what}` tells what it does")
+        found = {"place": meant.name, **from_files(meant.root)}
     if words.json:
         print_json(found)
     else:
