@@ -195,7 +195,7 @@ def audit(
     try:
         answers = _examine(store, replay, anchor, witnesses)
         if papers is not None:
-            files = compare(_stood(store, replay, anchored), papers)
+            files = compare(_stood(replay, anchored), papers)
         elif replay.batches:
             files = Held(remarks=[f"the files below {FOLDER}/ are not here: none was compared with the bus"])
     except Found as found:
@@ -218,7 +218,7 @@ def audit(
     )
 
 
-def _stood(store: Store, replay: Replay, anchored: Any) -> Stood:
+def _stood(replay: Replay, anchored: Any) -> Stood:
     """How the job stood, for the comparison of its files."""
     if not replay.transaction:
         return Stood()
@@ -229,7 +229,7 @@ def _stood(store: Store, replay: Replay, anchored: Any) -> Stood:
         replay.kept.get(CURRENT, ""),
         replay.kept.get(tree_slot(here), ""),
         anchored if isinstance(anchored, int) else 0,
-        replay.soup.need(Record, replay.job).live or store.owner_lives(replay.job),
+        replay.soup.need(Record, replay.job).live,
         any(surface is not None and surface.workspace == here for surface in runs),
     )
 

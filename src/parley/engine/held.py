@@ -57,7 +57,7 @@ class Stood:
     current: str = ""  # the executor's thread of the workflow in force
     tree: str = ""  # of the job's workspace, as the bus names it
     since: int = 0  # the transaction up to which the files are written, as the anchor has it
-    going: bool = False  # it has an owner, or will have one again: its workspace may just have been put back
+    going: bool = False  # it has not ended: its workspace may just have been put back to that tree
     in_use: bool = False  # an agent is at work in the job's workspace, or was when its owner died
 
 
