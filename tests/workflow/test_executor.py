@@ -320,6 +320,38 @@ def test_the_same_question_three_times_is_a_loop_which_only_the_user_ends() -> N
     assert any("must be answered by: user" in text for text in stage.refusals)
 
 
+def test_questions_of_one_turn_are_one_asking_however_alike_they_are() -> None:
+    texts = [f"Which path is mine for part {part}?" for part in "abc"]
+    asks = [note(**{**UNSURE, "description": text}, category="scope") for text in texts]
+    one = [on(r"^\[TASK\]", *asks), *doer("one")]
+    settled = [resolve(agent="one", note_id=f"note_00{n}", answer=f"p{n}", source="planning") for n in (1, 2, 3)]
+    stage = Workflow(ALONE, {"one": one, "workflow-architect": [on(r"^\[ESCALATION\]", *settled)]}).done()
+
+    assert stage.refusals == []
+    assert [text.partition("]")[0] for text in stage.told("workflow-architect")] == ["[ESCALATION"]
+
+
+def test_what_the_architect_calls_the_same_question_becomes_a_loop_in_whatever_words() -> None:
+    texts = ("Which path is mine?", "Where am I to write?", "Whose folder is src?")
+    ask = [note(**{**UNSURE, "description": text}, category="scope") for text in texts]
+    one = [on(r"^\[TASK\]", ask[0]), on(r"^\[ANSWERS\]", ask[1]), on(r"^\[ANSWERS\]", ask[2]), *doer("one")]
+    planned = [{"agent": "one", "note_id": f"note_00{n}", "answer": "x", "source": "planning"} for n in (1, 2, 3)]
+    architect = [
+        on(r"^\[ESCALATION\]", resolve(**planned[0], same_as="note_001"), resolve(**planned[0])),
+        on(r"^\[ESCALATION\]", resolve(**planned[1], same_as="note_001")),
+        on(r"^\[ESCALATION\]", resolve(**planned[2], same_as="note_002"),
+           resolve(agent="one", note_id="note_003", same_as="note_002")),
+        on(r"^\[LOOP\]", {"ask": {"text": "?"}}),
+        on(r"^\[ANSWER", resolve(agent="one", note_id="note_003", answer="src/one", source="user")),
+    ]  # fmt: skip
+    stage = Workflow(ALONE, {"one": one, "workflow-architect": architect}).done()
+
+    assert "same_as names a note that one asked before and that was answered: none is" in stage.refusals[0]
+    assert "note_003 must be answered by: user" in stage.refusals[1]
+    [told] = [text for text in stage.told("workflow-architect") if text.startswith("[LOOP]")]
+    assert "Where am I to write? (the same as note_001) → x" in told
+
+
 def test_a_doer_that_crashes_too_often_fails_and_the_human_decides() -> None:
     text = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
     human = [{"match": "one has failed", "text": "once more"}, {"match": ".", "verdict": "approve", "repeat": True}]

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from parley.workflow.design import check_design
-from parley.workflow.loops import similar
 from parley.workflow.notes import CATEGORIES, MOST_NOTES, MOST_TEXT, MUST_ESCALATE
 from parley.workflow.plan import read_plan
 from parley.workflow.session import read_session, render_session
@@ -57,10 +56,3 @@ def test_the_findings_that_the_page_shows_are_those_that_are_told() -> None:
     shown = [line for line in PAGE.splitlines() if line.startswith("orchestration/") and line.endswith("]")]
 
     assert sorted(shown) == sorted(map(str, check_structure(files)))
-
-
-def test_the_questions_that_the_page_compares_are_compared_so() -> None:
-    rows = re.findall(r"^\| (.*?) \| (.*?) \| (yes|no) \|$", PAGE, re.MULTILINE)
-
-    assert len(rows) == 4
-    assert [similar(one, other, 85) for one, other, _ in rows] == [word == "yes" for *_, word in rows]

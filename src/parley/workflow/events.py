@@ -16,6 +16,7 @@ from parley.workflow.terms import (
     LivenessAction,
     Merged,
     Note,
+    NoteStatus,
     Proof,
     Rescope,
     Round,
@@ -131,7 +132,20 @@ def _note(flow: Flow, event: Event) -> set[str]:
         raise Illegal(f"{event['agent']} has not begun")
     session = put(member.standing.session, note)
     become(flow, replace(member, standing=replace(member.standing, session=session)))
-    return {f"agent {event['agent']}"}
+    return {f"agent {event['agent']}", *_answered(flow, event["agent"], session, note)}
+
+
+def _answered(flow: Flow, by: str, session: Session, note: Note) -> set[str]:
+    """A question that had gone up is answered, or is not any more."""
+    history = flow.history.get(session.task_id, ())
+    key = Asked(note.note_id, "", 0, by=by, session=session.session_start).key
+    answer = note.resolution or "" if note.status is NoteStatus.RESOLVED else ""
+    if not any(asked.key == key and asked.answer != answer for asked in history):
+        return set()
+    flow.history[session.task_id] = tuple(
+        replace(asked, answer=answer) if asked.key == key else asked for asked in history
+    )
+    return {f"history {session.task_id}"}
 
 
 def _read(flow: Flow, event: Event) -> set[str]:
@@ -301,6 +315,19 @@ def _hand_up(flow: Flow, event: Event) -> set[str]:
     return {f"history {event['task']}"}
 
 
+def _same(flow: Flow, event: Event) -> set[str]:
+    """The architect says that a question of a task is one that was asked before."""
+    history = flow.history[event["task"]]
+    keys = [asked.key for asked in history]
+    if event["key"] not in keys or event["same_as"] not in keys:
+        raise Illegal(f"{event['task']} has not asked that")
+    flow.history[event["task"]] = tuple(
+        replace(asked, same_as=(*asked.same_as, event["same_as"])) if asked.key == event["key"] else asked
+        for asked in history
+    )
+    return {f"history {event['task']}"}
+
+
 def _commission(flow: Flow, event: Event) -> set[str]:
     """What the solution architect is to answer, or has answered."""
     flow.commissioned = [[str(agent), str(note)] for agent, note in event["notes"]]
@@ -346,6 +373,7 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
         "wait": _wait,
         "held back": _hold_back,
         "hand up": _hand_up,
+        "same": _same,
         "commission": _commission,
         "phase": _phase,
     }

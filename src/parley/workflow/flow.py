@@ -100,11 +100,21 @@ class Merging:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question that a task had to hand up."""
+    """A question that a task had to hand up. Those of one turn are one asking."""
 
     note_id: str
     text: str
     time: int
+    asking: int = 1  # which of the task's askings it belongs to
+    by: str = ""  # whose note it is: the doer's, or its verifier's
+    session: int = 0  # when the session began that the note is in; notes of each are counted anew
+    answer: str = ""  # empty: not answered
+    same_as: tuple[str, ...] = ()  # the keys of those that ask the same, as the architect says
+
+    @property
+    def key(self) -> str:
+        """What it is known by within its task."""
+        return f"{self.by} {self.session} {self.note_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ Blocked doers are served in the order in which it happened, each with all of its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from parley.core.terms import PROXY
 from parley.workflow import deciding, moving, words
 from parley.workflow.conduct import Conduct
 from parley.workflow.deciding import digest_of
-from parley.workflow.flow import MET, Draft, Pending, Talk
+from parley.workflow.flow import MET, Asked, Draft, Pending, Talk
 from parley.workflow.loops import loop
 from parley.workflow.notes import BY_EXECUTOR, MOST_TEXT, by_whom, of_status
 from parley.workflow.plain import plain
@@ -73,20 +74,41 @@ def _escalation(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
     mark = "[LOOP]" if circles else "[STALLED]" if standing.reason.startswith(deciding.STALLED) else "[ESCALATION]"
     body = words.escalation(f"{mark} {agent} (task {task}) is blocked: {standing.reason}", notes)
     if circles:
-        asked = [f"- {one.note_id} at {one.time}: {one.text}" for one in act.flow.history.get(task, ())]
-        body += words.circles("\n".join(asked), moving.table(act))
+        body += words.circles("\n".join(map(words.asked, _history(act, agent))), moving.table(act))
     solver = act.flow.members.get(_solver(act))
     version = solver.standing.version if solver else 0
     where = f"The solution architect's answers are in {output_of(_solver(act))}/ (version {version})."
     return f"{body}\n\n{where}" if version else body
 
 
-def circling(act: Conduct, agent: str, note: Note) -> bool:
-    """Whether a task has asked this, or much the same, three times."""
-    history = act.flow.history.get(act.worker(agent).task_id, ())
-    return bool(
-        loop([asked.text for asked in history if asked.note_id != note.note_id], note.description, act.limits.similar)
-    )
+def circling(act: Conduct, agent: str, note: Note, same_as: str = "") -> bool:
+    """Whether a task has asked this, or much the same, three times, and was answered in between.
+
+    `same_as`: an earlier note that asks the same, as the architect says now.
+    """
+    asked = _handed_up(act, agent, note.note_id)
+    before = _handed_up(act, agent, same_as) if same_as else None
+    if asked is not None and before is not None:
+        asked = replace(asked, same_as=(*asked.same_as, before.key))
+    return asked is not None and bool(loop(_history(act, agent), asked, act.limits.similar))
+
+
+def _history(act: Conduct, agent: str) -> tuple[Asked, ...]:
+    return act.flow.history.get(act.worker(agent).task_id, ())
+
+
+def _handed_up(act: Conduct, agent: str, note: str) -> Asked | None:
+    """A note of a task, as it went up; the newest of that name."""
+    return next((asked for asked in reversed(_history(act, agent)) if asked.note_id == note), None)
+
+
+def _refuse_same(act: Conduct, agent: str, note: str, earlier: str) -> str:
+    """Why a note can't be said to ask what an earlier one did; empty: it can."""
+    asked, before = _handed_up(act, agent, note), _handed_up(act, agent, earlier)
+    known = [one.note_id for one in _history(act, agent) if one.answer]
+    if asked is None or before is None or not before.answer or before.asking >= asked.asking:
+        return f"same_as names a note that {agent} asked before and that was answered: {', '.join(known) or 'none is'}"
+    return ""
 
 
 def refuse_resolve(act: Conduct, call: Mapping[str, Any], *, consulted: bool) -> str:
@@ -98,6 +120,11 @@ def refuse_resolve(act: Conduct, call: Mapping[str, Any], *, consulted: bool) ->
     note = open_notes.get(str(call.get("note_id")))
     if note is None:
         return f"{member.standing.name} has no such escalated note; it waits for: {', '.join(open_notes) or 'nothing'}"
+    if "same_as" in call:
+        if problem := _refuse_same(act, member.standing.name, note.note_id, str(call["same_as"])):
+            return problem
+        if not {"answer", "route", "source"} & call.keys():
+            return ""
     if "route" in call:
         if call["route"] != "solution_architect" or not str(call.get("task") or "").strip():
             return "a route is `solution_architect`, with a `task` that says what is to be decided"
@@ -111,12 +138,12 @@ def refuse_resolve(act: Conduct, call: Mapping[str, Any], *, consulted: bool) ->
         return "the user has not answered you since; AskQuestion first, then Resolve with what was said"
     if source == "solution_architect" and not _solved(act):
         return "the solution architect has delivered nothing that is verified; route the note to it first"
-    must = _must_come_from(act, member.standing.name, note)
+    must = _must_come_from(act, member.standing.name, note, str(call.get("same_as", "")))
     return "" if source in must else f"{note.note_id} must be answered by: {', '.join(must)}"
 
 
-def _must_come_from(act: Conduct, agent: str, note: Note) -> tuple[str, ...]:
-    if circling(act, agent, note) or note.category is Category.REQUIREMENTS:
+def _must_come_from(act: Conduct, agent: str, note: Note, same_as: str) -> tuple[str, ...]:
+    if circling(act, agent, note, same_as) or note.category is Category.REQUIREMENTS:
         return ("user",)
     return ("user", "solution_architect") if note.category in TECHNICAL else SOURCES
 
@@ -153,6 +180,12 @@ def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:
     note = next((n for n in moving.waiting(member) if n.note_id == call["note_id"]), None) if member else None
     if member is None or note is None:
         return  # it was settled, or given up, meanwhile
+    if "same_as" in call:
+        same, before = (_handed_up(act, agent, str(call[name])) for name in ("note_id", "same_as"))
+        if same is not None and before is not None:
+            act.happen("same", task=act.worker(agent).task_id, key=same.key, same_as=before.key)
+        if not {"answer", "route"} & call.keys():
+            return  # it goes up again, and as a loop, if it is one
     if "route" in call:
         routed = (*member.routed, (note.note_id, str(call["task"])))
         act.happen("count", agent=agent, routed=[list(pair) for pair in routed])

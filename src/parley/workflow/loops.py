@@ -1,42 +1,105 @@
-"""Loops: a task that hands up the same question again and again, in whatever words."""
+"""Loops: a task that asks the same again and again, in whatever words, although it was answered.
+
+Two questions are compared by the words that carry them, not by their characters: `port 8080` and `port 8081` differ in
+one character and ask about two things. What no words show, the architect may say: `same_as`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
-from rapidfuzz import fuzz, utils
+from rapidfuzz import fuzz
+
+from parley.workflow.flow import Asked
 
 TIMES = 3  # how often a question comes before it is a loop
 LONGEST = 1_000  # characters that are compared
+NAMES = 3.0  # what a number, a path or an identifier weighs: questions that differ in one are different questions
+EXTRA = 0.15  # what each word counts that one question has and the other, whole in it, leaves out
+TYPO = 85  # from when two long words are one, of a hundred
+LONG_WORD = 5
 # What any question may have: shared, they say nothing.
 FILLERS = frozenset({
-    "a", "an", "and", "any", "are", "as", "at", "be", "been", "can", "could", "do", "does", "for", "from", "had",
-    "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "may", "might", "must", "my", "need", "of",
-    "on", "or", "our", "shall", "should", "so", "suppose", "supposed", "than", "that", "the", "their", "them", "then",
-    "there", "these", "they", "this", "those", "to", "us", "use", "used", "want", "was", "we", "were", "what", "when",
-    "where", "whether", "which", "who", "why", "will", "with", "would", "you",
+    "a", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could", "do", "does", "for", "from",
+    "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "may", "might", "must", "my", "need",
+    "needed", "of", "on", "or", "our", "please", "shall", "should", "so", "still", "supposed", "than", "that", "the",
+    "their", "them", "then", "there", "these", "they", "this", "those", "to", "us", "use", "used", "want", "was",
+    "we", "were", "what", "when", "where", "whether", "which", "who", "why", "will", "with", "would", "you",
 })  # fmt: skip
+_WORD = re.compile(r"\w+(?:[./:@-]\w+)*")
+_NAME = re.compile(r".*[\d_/.:@]|.*[a-z][A-Z]")  # of a number, a path, an identifier
+
+
+def alike(one: str, other: str) -> float:
+    """How much of two questions is the same, of a hundred: by the words that carry them, in any order."""
+    here, there = _carrying(one), _carrying(other)
+    if not here or not there or here == there:
+        return 100.0 if one.split() == other.split() or (here and here == there) else 0.0
+    small, large = sorted((here, there), key=lambda words: sum(words.values()))
+    left = dict(large)
+    shared = 0.0
+    for word, weight in small.items():
+        found = word if word in left else next((each for each in left if _typo(word, each)), "")
+        if found:
+            shared += min(weight, left.pop(found))
+    less, more = sum(small.values()), sum(large.values())
+    if shared >= less and len(small) > 1:  # all that one asks is in the other; a single word is a part of too much
+        return 100 * shared / ((1 - EXTRA) * less + EXTRA * more)
+    return 200 * shared / (less + more)
 
 
 def similar(one: str, other: str, threshold: float) -> bool:
-    """Whether two questions ask the same, to so many of a hundred: by the words that carry them, in any order."""
-    here, there = _carrying(one), _carrying(other)
-    if not here or not there:
-        return one.split() == other.split()
-    alike = fuzz.token_sort_ratio(" ".join(here), " ".join(there))
-    if min(len(here), len(there)) > 1:  # a single word is a part of too much
-        alike = max(alike, fuzz.token_set_ratio(" ".join(here), " ".join(there)))
-    return here == there or alike >= threshold
+    """Whether two questions ask the same."""
+    return alike(one, other) >= threshold
 
 
-def loop(history: Iterable[str], question: str, threshold: float) -> tuple[str, ...]:
-    """The questions of a task that ask what this one does, itself the last, if they are a loop; else none."""
-    alike = tuple(earlier for earlier in history if similar(earlier, question, threshold))
-    return (*alike, question) if len(alike) + 1 >= TIMES else ()
+def loop(history: Iterable[Asked], asked: Asked, threshold: float) -> tuple[Asked, ...]:
+    """The questions that ask what this one does, itself the last, if they are a loop; else none.
+
+    What counts is what was asked in an earlier turn and has been answered since. However many questions of one turn are
+    alike, they are one asking.
+    """
+    before = [one for one in history if one.asking < asked.asking and one.answer]
+    same = [one for one in before if _linked(before, one, asked) or similar(one.text, asked.text, threshold)]
+    times = len({one.asking for one in same}) + 1
+    return (*same, asked) if times >= TIMES else ()
 
 
-def _carrying(question: str) -> list[str]:
-    """The words of a question without case, punctuation, plurals and fillers; all of them if nothing else is left."""
-    words = utils.default_process(question[:LONGEST]).split()
-    kept = [word for word in words if word not in FILLERS] or words
-    return [word.removesuffix("s") if len(word) > 3 else word for word in kept]  # noqa: PLR2004 - `is`, `bus`
+def _linked(before: Sequence[Asked], one: Asked, asked: Asked) -> bool:
+    """Whether the architect has said that two are the same, or that both are the same as a third."""
+    known = {asked.key, *asked.same_as}
+    grown = True
+    while grown:
+        more = {key for each in before if {each.key, *each.same_as} & known for key in (each.key, *each.same_as)}
+        grown = not more <= known
+        known |= more
+    return one.key in known
+
+
+def _typo(one: str, other: str) -> bool:
+    """Whether two words differ by a slip; names and numbers never do."""
+    if min(len(one), len(other)) < LONG_WORD or not (one.isalpha() and other.isalpha()):
+        return False
+    return fuzz.ratio(one, other) >= TYPO
+
+
+def _carrying(question: str) -> dict[str, float]:
+    """The words of a question, without case, punctuation, endings and fillers, and what each weighs."""
+    found: dict[str, float] = {}
+    kept: dict[str, float] = {}
+    for word in _WORD.findall(question[:LONGEST]):
+        name = _NAME.match(word) is not None
+        low = word.casefold()
+        plain = low if name else _stem(low)
+        found[plain] = NAMES if name else 1.0
+        if low not in FILLERS and plain not in FILLERS:
+            kept[plain] = found[plain]
+    return kept or found
+
+
+def _stem(word: str) -> str:
+    for ending in ("ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) > 2:  # noqa: PLR2004 - `is`, `bus`, `need`
+            return word.removesuffix(ending).removesuffix("e")
+    return word.removesuffix("e") if len(word) > 3 else word  # noqa: PLR2004 - `use`, `be`

@@ -87,11 +87,13 @@ def block(act: Conduct, agent: str, reason: str) -> None:
 
 def hand_up(act: Conduct, agent: str) -> None:
     """What a doer asks of others is kept with its task, so that going in circles is noticed."""
-    task = act.worker(agent).task_id
-    known = {asked.note_id for asked in act.flow.history.get(task, ())}
-    for note in of_status(act.session(agent), NoteStatus.ESCALATED):
-        if note.note_id not in known:
-            asked = Asked(note.note_id, note.description, act.now)
+    task, session = act.worker(agent).task_id, act.session(agent)
+    history = act.flow.history.get(task, ())
+    known = {asked.key for asked in history}
+    asking = max((asked.asking for asked in history), default=0) + 1  # what goes up together is asked once
+    for note in of_status(session, NoteStatus.ESCALATED):
+        asked = Asked(note.note_id, note.description, act.now, asking, agent, session.session_start)
+        if asked.key not in known:
             act.happen("hand up", task=task, asked=plain(asked))
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from parley.wording import joined
+from parley.workflow.flow import Asked
 from parley.workflow.terms import (
     ARCHITECT,
     Merged,
@@ -21,6 +22,7 @@ from parley.workflow.terms import (
     session_of,
     task_base_of,
 )
+from parley.workflow.times import moment
 
 PHASES = {
     "running": "It goes on by itself:",
@@ -204,13 +206,21 @@ _RESOLVE = (
     "\n\nAnswer each with Resolve {agent, note_id, answer, source}: requirements come from the user (AskQuestion "
     "first); technology, architecture and security from the user or the solution architect (Resolve {agent, note_id, "
     "route: solution_architect, task}); all else may also be planning. See that no answer is in the way of another "
-    "agent's task; what changes the plan, change in the plan's file."
+    "agent's task; what changes the plan, change in the plan's file. Where a note asks in other words what was "
+    "answered before, say so: Resolve {agent, note_id, same_as: the earlier note}, with or without an answer."
 )
+
+
+def asked(one: Asked) -> str:
+    """A question of a task's history, with its answer."""
+    same = f" (the same as {', '.join(key.rpartition(' ')[2] for key in one.same_as)})" if one.same_as else ""
+    return f"- {one.note_id} at {moment(one.time)}: {one.text}{same} → {one.answer or '(not answered yet)'}"
 
 
 def circles(asked: str, table: str) -> str:
     """A task goes round in circles: its whole history, and where the others stand."""
     return (
-        "\n\nThe task goes round in circles: it has asked the same before. Nothing goes on until the user has decided. "
+        "\n\nThe task goes round in circles: it has asked the same before, and was answered. Nothing goes on until the "
+        "user has decided. "
         f"All that it ever asked:\n{asked}\n\nWhere the others stand:\n{table}"
     )

@@ -112,6 +112,7 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
             source={"type": "string", "enum": ["user", "solution_architect", "planning"]},
             route={"type": "string", "enum": ["solution_architect"]},
             task=_STRING,
+            same_as=_STRING,
         ),
     ),
 }

@@ -131,6 +131,7 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
             source=_of(("user", "solution_architect", "planning"), "where the answer comes from"),
             route=_of(("solution_architect",), "instead of an answer: who is to work it out"),
             task=_text("with `route`: what is to be decided"),
+            same_as=_text("an earlier note of the agent's that asked the same in other words, and was answered"),
         ),
     ),
 }
