@@ -234,3 +234,16 @@ def test_a_repository_of_another_user_keeps_its_owner(tmp_path: Path) -> None:
     inside = [*(place.root / ".git").rglob("*")]
     assert inside
     assert {path.lstat().st_uid for path in inside} == {4711}
+
+
+def test_a_whole_result_leaves_a_design_of_the_users_own_as_it_is(tmp_path: Path) -> None:
+    place = repository(tmp_path / "repo", {"orchestration/plan.md": "my plan", "a": "a"})
+    place.prepare()
+    place.turn(ROOT, {"INTENT.md": "the job's", "orchestration/shared_status.json": "{}", "new": "new"})
+
+    assert set(place.trees.bring_home(JOB, whole=True).paths) == {
+        "INTENT.md",
+        f"orchestration.{JOB}/shared_status.json",
+        "new",
+    }
+    assert [path.name for path in (place.root / "orchestration").iterdir()] == ["plan.md"]

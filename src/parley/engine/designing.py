@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from parley.core.conversation import free_slots
+from parley.core.states import State
 from parley.core.terms import Deliver, Payload, Surface
 from parley.engine import texts
 from parley.engine.code_agent import CodeAgent
@@ -21,6 +22,7 @@ from parley.engine.records import dumps
 from parley.engine.roster import BUS, TOOLS
 from parley.ports import WorkspaceError
 from parley.wording import count
+from parley.workflow.activation import Activation, activation_of
 from parley.workflow.drafts import read_drafts
 from parley.workflow.outline import is_complex, levels, outline
 from parley.workflow.plan import read_plan
@@ -30,6 +32,7 @@ HELPERS = ("instruction-writer", "file-structure-designer", "checkpoint-designer
 ROUNDS = 3  # how often a design goes back to its architect before the lead hears of it
 REMINDERS = 2  # of a verifier that gives no verdict
 AGAIN = "Send to the architecture group again to have it tried anew, or close the conversation."
+WANTED = 4000  # characters of what the lead asked for
 COMPLEX = {"complex_agents": 5, "complex_levels": 3}
 
 
@@ -44,6 +47,7 @@ class Standing:
     reminders: int = 0
     delegated: bool = False
     ready: bool = False
+    wanted: str = ""  # what the lead asked for, for an architect that comes in later
 
 
 class Group(CodeAgent):
@@ -97,6 +101,8 @@ class Group(CodeAgent):
         self.joined((ARCHITECT, DESIGN_VERIFIER))
         if not self.place_of(self.standing.architect):
             self.standing = replace(self.standing, architect=self.open(), delegated=False)
+            if not body.startswith("[DESIGN]"):  # it has not heard what the others heard
+                body = f"{body}\n\nWhat the lead asked for: {self.standing.wanted}"
         return [self.letter(ARCHITECT, self.standing.architect, texts.fit(body))]
 
     def place_of(self, thread: str) -> str:
@@ -123,9 +129,44 @@ class Group(CodeAgent):
 
     def commissioned(self) -> list[Payload]:
         """The lead wants something designed, or has more to say of it."""
-        self.standing = replace(self.standing, checks=0, rounds=0, ready=False)
+        first = not self.standing.wanted
+        wanted = texts.excerpt(self.row.body, WANTED)
+        self.standing = replace(self.standing, checks=0, rounds=0, ready=False, wanted=wanted)
         ended = self.without_verifier()
-        return [*ended, *self.to_architect(f"[DESIGN] {self.row.body}")]
+        given = activation_of(self.live.settings)
+        if not first or given is None or not self.take_draft(given):
+            return [*ended, *self.to_architect(f"[DESIGN] {self.row.body}")]
+        return [*ended, *(self.drafted() if given.has_plan else self.summed_up(given))]
+
+    def take_draft(self, given: Activation) -> bool:
+        """Lay what the human gave into the group's tree; not over a design that an earlier visit has come to."""
+        own, record = self.own(), self.live.record
+        there = self.world.workspace.read(self.live.job, own, PLAN) is not None
+        if not given.files or (there and record.visits(State.PLAN) > 1):
+            return False
+        self.world.workspace.write(self.live.job, own, dict(given.files))
+        self.tree = self.keep_tree()
+        return True
+
+    def summed_up(self, given: Activation) -> list[Payload]:
+        """The architect begins with the human's own summary."""
+        said = f"The human's own summary is {', '.join(given.summaries)}: read it first. What it decides holds."
+        return self.to_architect(f"[DESIGN] {self.row.body}\n\n{said}")
+
+    def drafted(self) -> list[Payload]:
+        """The human's own plan is the draft: one without a gap goes to the verifier, any other to the architect."""
+        design = design_in(self.world, self.live.job, self.own())
+        found = findings(self.live, design) if design is not None else []
+        if design is not None and not found:
+            self.joined((ARCHITECT, DESIGN_VERIFIER))
+            self.standing = replace(self.standing, verifier=self.open())
+            said = "nothing: this is the human's own design, as they gave it"
+            return [self.letter(DESIGN_VERIFIER, self.standing.verifier, _to_verify(said))]
+        return self.to_architect(
+            f"[DESIGN] {self.row.body}\n\nThe human's own plan lies in orchestration/, and is your draft: keep what it"
+            " decides, and mend each gap.\n"
+            f"[CHECK] The draft has gaps:\n{_listed([str(finding) for finding in found])}"
+        )
 
     def troubled(self, thread: str) -> list[Payload]:
         """Somebody could not go on, or shows no sign of life: the lead decides what becomes of it."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from parley.core.errors import Refused
-from parley.core.gates import BLOCKED, CLEAR, GATE, has_workflow
+from parley.core.gates import BLOCKED, CLEAR, GATE, UNDESIGNED, has_workflow
 from parley.core.states import PHASES, Record, State
 from parley.core.terms import Ruling, Surface, Verdict
 from parley.engine import texts
@@ -21,6 +21,7 @@ from parley.engine.names import DESIGN
 from parley.engine.world import World
 from parley.ports import Scope, WorkspaceError
 from parley.wording import count
+from parley.workflow.activation import Activation, activation_of
 from parley.workflow.assumptions import render_assumptions, with_assumptions
 from parley.workflow.binding import bound, digest_of, is_covered
 from parley.workflow.design import check_design
@@ -156,6 +157,22 @@ def drafts_beyond(world: World, job: str, workspace: str, approved: str) -> list
     ]
 
 
+def refuse_undesigned(live: LiveJob, world: World, record: Record, tree: str) -> None:
+    """Where the human has activated the workflow architect, no plan is put before them that it had no part in."""
+    if not live.soup.charter.activated or record.depth or record.state is not State.PLAN:
+        return
+    if design_of(Committed(world, live.job, tree)) is None:
+        raise Refused(UNDESIGNED)
+    if not any(slot.startswith(design_slot("dispatch:")) for slot in live.kept):
+        raise Refused(UNASKED)
+
+
+UNASKED = (
+    "the human has activated the workflow architect, and it was not asked; send what is wanted to architecture-group,"
+    " and assert PLAN.md with the design that it hands in"
+)
+
+
 def refuse_gaps(live: LiveJob, world: World, tree: str) -> None:
     """No plan is put before the human while its workflow has gaps."""
     design = design_of(Committed(world, live.job, tree))
@@ -171,7 +188,16 @@ def told_of(live: LiveJob, world: World, tree: str) -> list[str]:
         return []
     if design is None or not (lines := told(live, design)):
         return []
-    return [*lines, texts.verified(design.blueprint == live.kept.get(VERIFIED, ""))]
+    own = texts.own_design(changed_since(given, design)) if (given := activation_of(live.settings)) else ""
+    return [*lines, texts.verified(design.blueprint == live.kept.get(VERIFIED, "")), *([own] if own else [])]
+
+
+def changed_since(given: Activation, design: Design) -> list[str] | None:
+    """The files of a design that are not as the human gave them, others included; None where they gave no plan."""
+    if not given.has_plan:
+        return None
+    made = design.covered
+    return sorted(path for path in {*given.files, *made} if given.files.get(path) != made.get(path))
 
 
 def told(live: LiveJob, design: Design) -> list[str]:

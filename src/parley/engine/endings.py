@@ -314,6 +314,7 @@ def refuse_unready(live: LiveJob, world: World, record: Record, artifact: str, t
     """What a workflow adds to a gate: no plan with gaps, no work before it is through."""
     try:
         if artifact == designs.PLAN_MD:
+            designs.refuse_undesigned(live, world, record, tree)
             designs.refuse_gaps(live, world, tree)
         elif artifact == WORK:
             designs.refuse_unfit(live, world, record, tree)

@@ -39,6 +39,7 @@ from parley.engine.holds import DIALOG
 from parley.engine.reduce import message, terminate
 from parley.options import FAIL, RETRY, Menu, Option, listed
 from parley.ports import MessageRow
+from parley.workflow.activation import activation_of
 from parley.workflow.slots import CURRENT
 
 REACHED: dict[Ruling | None, Action] = {
@@ -84,9 +85,15 @@ class Orchestrator(CodeAgent):
     def begin(self, record: Record) -> None:
         """Give the first lead the request, unless an intervention that was faster has brought it."""
         if self.live.soup.get(Surface, record.thread) is None:
-            self.send([self.letter(record.actor, record.thread, texts.begins(record, self.live.row.request))])
+            self.send([self.letter(record.actor, record.thread, self.begins(record, self.live.row.request))])
         else:
             self.rest()
+
+    def begins(self, record: Record, why: str) -> str:
+        """How a visit of the job's own states begins: with what the human has activated, where they have."""
+        given = activation_of(self.live.settings)
+        more = texts.activated(record, given) if given is not None else ""
+        return f"{texts.begins(record, why)}\n\n{more}" if more else texts.begins(record, why)
 
     # ---- outcomes ----------------------------------------------------------------------------
 
@@ -151,7 +158,7 @@ class Orchestrator(CodeAgent):
         payloads: list[Payload] = []
         if self.live.soup.get(Surface, record.thread) is not None:
             payloads.append(Close(record.thread, Origin.BACKTRACK if back else Origin.PHASE))
-        payloads.append(self.letter(after.actor, after.thread, texts.begins(after, why)))
+        payloads.append(self.letter(after.actor, after.thread, self.begins(after, why)))
         self.send(payloads)
         for interrupt, row in carried:
             self.interrupt(

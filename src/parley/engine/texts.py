@@ -12,6 +12,7 @@ from parley.core.terms import HUMAN, Kind, Policy, Question, Ruling
 from parley.engine.settling import MORE, place_of, settling
 from parley.ports import CHILDREN, Conflict, Merge
 from parley.wording import count
+from parley.workflow.activation import Activation
 from parley.workflow.persona import SKILL as PERSONA
 from parley.workflow.persona import calls_for
 from parley.workflow.terms import Finding
@@ -22,6 +23,7 @@ ASKER = "In the asker's words:"
 SETTLED = 200  # conflicts for which a message says what to do
 LISTED = 20  # paths, or lines of the like, in one message
 FINDINGS = 100  # of a design check, in one message
+SUMMARY_QUOTED = 8000  # characters of a conversation summary
 
 REVIEW = {
     State.INTENT: "Do you recognize this as your idea, completely and accurately put into words?",
@@ -33,6 +35,32 @@ REVIEW = {
 def begins(record: Record, text: str) -> str:
     """A visit of a state begins: with the request, or with the reason for coming back."""
     return f"[{record.state}] {text}"
+
+
+def activated(record: Record, given: Activation) -> str:
+    """What a lead is told where the human has activated the workflow architect; what they gave along is their own."""
+    if record.state is State.INTENT:
+        said = [f"{_QUOTED} {path}:\n\n{_beginning(given.files[path])}" for path in given.summaries]
+        return "\n\n".join(("The human wants this designed as a workflow of several agents, in PLAN.", *said))
+    if record.state is not State.PLAN:
+        return ""
+    begins = ""
+    if given.files:
+        what = "plan" if given.has_plan else "conversation summary"
+        begins = (
+            f" The group begins with the human's own {what} ({_listed(sorted(given.files))}), which is in its tree."
+        )
+    return (
+        "The human has activated the workflow architect: this plan has to be a workflow. Send what is wanted to"
+        f" architecture-group.{begins} PLAN.md can't be asserted, and APPROVED_PLAN does not count, without a design."
+    )
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= SUMMARY_QUOTED else f"{text[:SUMMARY_QUOTED]}… ({len(text)} characters in all)"
+
+
+_QUOTED = "What the human has settled so far, in"
 
 
 def led_back(reason: str, about: Mapping[str, Any], request: str) -> str:
@@ -129,6 +157,15 @@ def apart(merge: Merge) -> str:
         f"[APART] What is merged by now and your tree both changed {_listed([c.path for c in merge.conflicts])}. Your"
         " tree stays as it is; both are brought together when yours is merged, and proved for both sides. Go on."
     )
+
+
+def own_design(changed: Sequence[str] | None) -> str:
+    """How a design compares with the one that the human gave; None: they gave none."""
+    if changed is None:
+        return ""
+    if not changed:
+        return "It is the design that you gave, word for word."
+    return f"It is not as you gave it: {_listed(list(changed))} differ{'s' if len(changed) == 1 else ''}."
 
 
 def _listed(paths: Sequence[str]) -> str:

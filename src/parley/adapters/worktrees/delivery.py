@@ -11,7 +11,7 @@ from pathlib import Path
 
 from parley.adapters.git import Git, GitError
 from parley.adapters.worktrees.excludes import excludes
-from parley.adapters.worktrees.history import BEGIN, GITLINK, START, History
+from parley.adapters.worktrees.history import BEGIN, GITLINK, ORCHESTRATION, START, History
 from parley.adapters.worktrees.scan import Unkept, changed, keep, opened
 from parley.adapters.worktrees.source import Source, find_source
 from parley.ports import Change, WorkspaceError
@@ -30,9 +30,24 @@ class Delivered:
 
 
 def result(history: History, tree: str = "", *, whole: bool = False) -> str:
-    """The tree that a job has come to, or the one given: without the protocol's own files, with the user's back."""
+    """The tree that a job has come to, or the one given: without the protocol's own files, with the user's back.
+
+    `whole`: with the protocol's own. A design of the user's stays: the job's record of its workflow lies beside it.
+    """
     tree = tree or history.tree(history.tip("") or history.ref(BEGIN))
-    return tree if whole else history.without_own(tree, history.tree(history.ref(START)))
+    start = history.tree(history.ref(START))
+    if not whole:
+        return history.without_own(tree, start)
+    if ORCHESTRATION not in history.beginning.aside:
+        return tree
+    made = history.entries(tree, (ORCHESTRATION,), deep=False)
+    moved = {beside(history): entry for entry in made.values()}
+    return history.changed_tree(tree, {**history.entries(start, (ORCHESTRATION,), deep=False), **moved})
+
+
+def beside(history: History) -> str:
+    """Where the job's own orchestration/ lies in a whole result, so that the user's own stays; empty: in its place."""
+    return f"{ORCHESTRATION}.{history.beginning.job}" if ORCHESTRATION in history.beginning.aside else ""
 
 
 def changes(history: History, tree: str = "", *, whole: bool = False) -> list[Change]:

@@ -248,7 +248,7 @@ def _add_workflow(workflow: argparse.ArgumentParser) -> None:
     workflow.add_argument(
         "action",
         metavar="ACTION",
-        help="init SUMMARY.md, check [PLACE], status [PLACE], restore PLACE AGENT SESSION",
+        help="init SUMMARY.md, check [PLACE], status [PLACE], run [PLACE] [REQUEST], restore PLACE AGENT SESSION",
     )
     workflow.add_argument(
         "what",
@@ -258,10 +258,24 @@ def _add_workflow(workflow: argparse.ArgumentParser) -> None:
     )
     workflow.add_argument("--dir", metavar="DIR", help="with init: where to (default: the current folder)")
     workflow.add_argument("--replace", action="store_true", help="with restore: also over a current session")
+    _add_starting(workflow.add_argument_group("with run, as `parley run` has them"))
 
 
 def _add_run(run: argparse.ArgumentParser) -> None:
-    run.add_argument("request", metavar="REQUEST", help="what is to be done, in your words")
+    run.add_argument("request", metavar="REQUEST", nargs="?", help="what is to be done, in your words")
+    run.add_argument(
+        "--workflow",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="have it designed as a workflow, from FILE: a conversation summary, a plan, or a folder with"
+        " orchestration/ (default: what lies in this repository's orchestration/, if anything does)",
+    )
+    _add_starting(run)
+
+
+def _add_starting(run: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """How a job is started."""
     run.add_argument(
         "--agent",
         metavar="NAME",
@@ -458,6 +472,9 @@ def form() -> str:
     return "interpreted" if found is None or str(found.origin).endswith(".py") else "compiled"
 
 
+_FREE: Mapping[str, str | None] = {"text": "", "request": None}  # what may stand after an option, while it is not given
+
+
 def _read(argv: Sequence[str]) -> argparse.Namespace:
     """The words by their names. argparse itself takes no TEXT that stands after an option."""
     first = argv[0] if argv else ""
@@ -465,12 +482,11 @@ def _read(argv: Sequence[str]) -> argparse.Namespace:
         raise Trouble(_no_command(first))
     known = parser(first if first in MODULES else None)
     words, rest = known.parse_known_args(argv)
-    if (
-        len(rest) == 1
-        and getattr(words, "text", None) == ""
-        and (rest[0][:1] != "-" or " " in rest[0] or rest == ["-"])
-    ):
-        words.text = rest[0]
+    free = next((name for name, empty in _FREE.items() if getattr(words, name, rest) == empty), "")
+    if len(rest) == 1 and free and (rest[0][:1] != "-" or " " in rest[0] or rest == ["-"]):
+        setattr(words, free, rest[0])
+    elif isinstance(getattr(words, "what", None), list) and not any(word.startswith("-") for word in rest):
+        words.what += rest
     elif rest:
         command = f" {words.command}" if words.command else ""
         flag = next((word.partition("=")[0] for word in rest if word.startswith("--")), "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from parley.workflow.terms import PLAN
 PLAN_LIMIT = 1_000_000  # characters of a workflow's plan that are looked into for its workers' names
 
 
-def refuse_unknown(playbook: Playbook, roles: Collection[str], root: Path) -> None:
+def refuse_unknown(playbook: Playbook, roles: Collection[str], root: Path, given: Iterable[str] = ()) -> None:
     """Refuse an agent that no job of these roles could have: neither a role, nor a worker of a workflow's plan.
 
-    A plan makes roles of its own while the job runs. The playbook writes it, or it lies in the repository.
+    A plan makes roles of its own while the job runs. The playbook writes it, or the user gives it, or it lies in the
+    repository.
     An agent that the playbook both plays and sends to is its own; a workflow's helpers are in no plan.
     """
     recipients = {to for agent in (*playbook.agents, PROXY) for to in playbook.recipients(agent)}
@@ -30,7 +31,7 @@ def refuse_unknown(playbook: Playbook, roles: Collection[str], root: Path) -> No
         for name in dict.fromkeys((*playbook.agents, *sorted(recipients)))
         if name not in known and not is_helper(name)
     ]
-    texts = [_plan(root), *_texts(playbook.to_json())] if unknown else []
+    texts = [_plan(root), *given, *_texts(playbook.to_json())] if unknown else []
     for name in unknown:
         word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
         if not any(word.search(text) for text in texts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from parley.adapters.worktrees import Worktrees
+from parley.adapters.worktrees.delivery import beside
 from parley.adapters.worktrees.homecoming import WontMerge
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job
@@ -46,4 +47,6 @@ def run(words: argparse.Namespace) -> int:
     else:
         files = count(len(home.paths), "file")
         print(f"{what} is merged: {files}" if home.branch else f"{files} of {row.job} copied into {place.root}")
+    if words.all and (other := beside(Worktrees(place.home, place.root).history(row.job))):
+        print(f"your own orchestration/ stays as it is; the job's is {other}/")
     return OK

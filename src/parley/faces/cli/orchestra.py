@@ -9,6 +9,8 @@ from pathlib import Path
 
 from parley.faces.cli import FAILED, Trouble
 from parley.workflow.beginning import Beginning
+from parley.workflow.binding import is_covered
+from parley.workflow.instructions import is_helper
 from parley.workflow.structure import is_output
 from parley.workflow.terms import FOLDER, Finding
 
@@ -46,11 +48,35 @@ def read_tree(root: Path) -> tuple[dict[str, str], list[Finding]]:
         elif is_output(path):
             files[path] = ""
         else:
-            text, problem = _text(root / path)
+            text, problem = file_text(root / path)
             if problem:
                 findings.append(_unread(path, problem, "correct it, or remove the file"))
             else:
                 files[path] = text
+    return files, findings
+
+
+def covered_in(root: Path) -> tuple[dict[str, str], list[Finding]]:
+    """The files of a design below orchestration/, those alone, and what of them could not be read.
+
+    The instructions of helpers, whom every workflow has, are not the user's: the engine writes them.
+    """
+    files: dict[str, str] = {}
+    findings: list[Finding] = []
+    for number, (path, mode) in enumerate(_below(root, FOLDER, 0)):
+        if number >= MOST_FILES:
+            findings.append(_unread(FOLDER, f"there are more than {MOST_FILES} files", "remove what is not needed"))
+            break
+        if not is_covered(path) or (path.endswith("/agent_instructions.md") and is_helper(path.split("/")[2])):
+            continue
+        if stat.S_ISLNK(mode):
+            findings.append(_unread(path, "it is a link, and links are not followed", "put the file itself here"))
+            continue
+        text, problem = file_text(root / path) if stat.S_ISREG(mode) else ("", "it is no ordinary file")
+        if problem:
+            findings.append(_unread(path, problem, "correct it, or remove the file"))
+        else:
+            files[path] = text
     return files, findings
 
 
@@ -81,7 +107,7 @@ def _below(root: Path, folder: str, depth: int) -> Iterator[tuple[str, int]]:
             yield path, mode
 
 
-def _text(path: Path) -> tuple[str, str]:
+def file_text(path: Path) -> tuple[str, str]:
     """A file's text, or why there is none."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -99,7 +125,7 @@ def _text(path: Path) -> tuple[str, str]:
 
 def summary_text(path: Path) -> str:
     """The text of the summary that a workflow is made from."""
-    text, problem = _text(path)
+    text, problem = file_text(path)
     if problem:
         raise Trouble(f"{path}: {problem}; name a conversation summary, as docs/workflow-files.md has it")
     return text
@@ -112,7 +138,7 @@ def make(root: Path, beginning: Beginning) -> list[str]:
         target = root / path
         if not os.path.lexists(target):
             continue
-        if _text(target) == (files[path], ""):
+        if file_text(target) == (files[path], ""):
             del files[path]
         else:
             raise Trouble(f"{target} is there already, and nothing is overwritten; remove it, or name another --dir")

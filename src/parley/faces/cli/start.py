@@ -29,6 +29,7 @@ from parley.engine.remembering import will_be_used
 from parley.engine.roster import charter_of, roles
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
+from parley.faces.cli.activating import asked_for, noticed
 from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.cast import refuse_unknown
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json, safe
@@ -40,6 +41,8 @@ from parley.faces.cli.trust import settings_of
 from parley.faces.cli.typed import typed
 from parley.faces.cli.workshop import again, conduct, engine_of, under_way
 from parley.ports import JobRow
+from parley.workflow.activation import Activation
+from parley.workflow.terms import FOLDER
 
 NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
 DETACH_SECONDS = 20.0
@@ -49,8 +52,13 @@ POLL_SECONDS = 0.02
 
 def run(words: argparse.Namespace) -> int:
     """Start a job."""
-    request = check_request(words.request)
     place = place_of(words.repo)
+    return begin(words, place, *asked_for(words, place))
+
+
+def begin(words: argparse.Namespace, place: Place, request: str, given: Activation | None) -> int:
+    """Start a job on a request, with what the user has activated, if they have."""
+    check_request(request)
     require(place)
     settings = settings_of(place)
     agent = choose(words.agent, settings, place, playbook=words.playbook is not None)
@@ -59,11 +67,12 @@ def run(words: argparse.Namespace) -> int:
     for budget in words.budget:
         settings = config.with_budget(settings, budget)
     playbook = load(Path(words.playbook)) if words.playbook is not None else Playbook()
-    snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes)
+    snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes, given=given)
     snapshot["model"] = check_model(words.model, agent)
     check(snapshot["roles"], settings, place)
     preflight(settings.boundary)
     announce(words, agent, announced(agent, settings, snapshot))
+    tell_of_design(place, given)
     warn_of_uncommitted(place, settings)
     warn_of_notes(place)
     warn_of_roles(place, settings, playbook)
@@ -105,9 +114,19 @@ def check_model(model: str | None, agent: str) -> str:
     return model.strip()
 
 
+def tell_of_design(place: Place, given: Activation | None) -> None:
+    """Say what a plan begins from; or that a design is there and starts nothing: it may have come with a clone."""
+    if given is not None and given.files:
+        print(f"parley: the plan begins from {given.source}: {one_line(given.words, 120)}", file=sys.stderr)
+    elif given is None and (found := noticed(place)):
+        starts = f"`{typed('parley workflow run', place)}` starts from it"
+        print(f"parley: orchestration/ holds {found}; this job leaves it alone; {starts}", file=sys.stderr)
+
+
 def warn_of_uncommitted(place: Place, settings: config.Settings) -> None:
     """Say that a job starts from the last commit, where that is not all there is."""
-    found = Worktrees(place.home, place.root, settings.workspace).uncommitted()
+    trees = Worktrees(place.home, place.root, settings.workspace)
+    found = [path for path in trees.uncommitted() if not path.startswith(f"{FOLDER}/")]  # told of by itself
     if found:
         some = f"{one_line(found[0], 60)}{f' and {len(found) - 1} more' if len(found) > 1 else ''}"
         print(
@@ -144,11 +163,17 @@ def warn_of_memory(snapshot: dict[str, Any], agent: str) -> None:
 
 
 def snapshot_of(
-    root: Path, settings: config.Settings, playbook: Playbook, agent: str = SCRIPTED, *, yes: bool = False
+    root: Path,
+    settings: config.Settings,
+    playbook: Playbook,
+    agent: str = SCRIPTED,
+    *,
+    yes: bool = False,
+    given: Activation | None = None,
 ) -> dict[str, Any]:
     """All that a job is to know of its settings, as they are now."""
     gathered = role_files.gather(root, settings, playbook.agents)
-    refuse_unknown(playbook, gathered, root)
+    refuse_unknown(playbook, gathered, root, given.files.values() if given else ())
     defined = {name: role_files.to_json(role) for name, role in gathered.items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}
     document = playbook.to_json()
@@ -183,6 +208,7 @@ def snapshot_of(
             "repository": root.name,
         },
         "workflow": asdict(settings.workflow),
+        "activation": given.document() if given is not None else None,
     }
 
 

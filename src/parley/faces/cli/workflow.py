@@ -16,12 +16,14 @@ from parley.adapters.worktrees import Worktrees
 from parley.engine.audit import Report
 from parley.engine.held import Held
 from parley.faces.cli import FAILED, OK, Trouble
+from parley.faces.cli.activating import INIT, at_hand, is_path, objective, read_given
 from parley.faces.cli.audit import audited
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, one_line, place_of, print_json
 from parley.faces.cli.orchestra import make, read_tree, root_of, shown, summary_text
 from parley.faces.cli.restore import run_restore
 from parley.faces.cli.standings import from_files, on_the_bus, show
+from parley.faces.cli.start import begin as begin_job
 from parley.ports import JobRow
 from parley.wording import advice, count
 from parley.workflow.beginning import begin
@@ -33,6 +35,7 @@ from parley.workflow.summary import read_summary
 from parley.workflow.terms import FOLDER, PLAN, Finding, agent_at
 
 LONGEST_LINE = 2_000
+STARTING = ("agent", "playbook", "model", "policy", "budget", "yes", "detach")  # the options of `run`
 
 
 def run(words: argparse.Namespace) -> int:
@@ -42,16 +45,35 @@ def run(words: argparse.Namespace) -> int:
         "check": (1, _check),
         "status": (1, _status),
         "restore": (3, _restore),
+        "run": (2, _start),
     }
     if words.action not in actions:
         raise Trouble(f"there is no `parley workflow {words.action}`; {advice(words.action, actions)}")
     most, act = actions[words.action]
     if len(words.what) > most:
         raise Trouble(f"{words.what[most]!r} is one word too many; see `parley workflow --help`")
-    for option, action in (("dir", "init"), ("replace", "restore")):
+    for option, action in (("dir", "init"), ("replace", "restore"), *((name, "run") for name in STARTING)):
         if getattr(words, option) and words.action != action:
             raise Trouble(f"--{option} goes with {action} only; see `parley workflow --help`")
     return act(words)
+
+
+# ---- run -----------------------------------------------------------------------------------------
+
+
+def _start(words: argparse.Namespace) -> int:
+    """Start a job whose plan begins from a design at hand: `run`, with the word for it already said."""
+    first, *rest = words.what or ("",)
+    words.workflow = words.request = None
+    if first and (rest or is_path(first)):
+        words.workflow, words.request = first, next(iter(rest), None)
+    elif first:
+        words.request = first
+    place = place_of(words.repo)
+    given = read_given(Path(words.workflow)) if words.workflow is not None else at_hand(place)
+    if given is None:
+        raise Trouble(f"{shown(place.root / FOLDER)} holds no plan and no conversation summary; {INIT}")
+    return begin_job(words, place, words.request if words.request is not None else objective(given), given)
 
 
 def _restore(words: argparse.Namespace) -> int:

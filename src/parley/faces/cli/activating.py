@@ -1,0 +1,152 @@
+"""A user's own design: found in their repository, or in the file that they name, and read once, when a job begins."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+from pathlib import Path
+
+from parley.faces.cli import Trouble
+from parley.faces.cli.desk import TEXT_LIMIT, Place, one_line
+from parley.faces.cli.orchestra import covered_in, file_text, root_of, shown
+from parley.wording import count
+from parley.workflow.activation import SUMMARY, Activation
+from parley.workflow.matter import FENCE
+from parley.workflow.summary import read_summary, summary_of
+from parley.workflow.terms import FOLDER, PLAN, Finding
+
+MOST_CHARACTERS = 1_000_000  # of all files together: a job's settings hold them
+FORM = 'write `parley run "REQUEST" --workflow FILE`'
+INIT = "`parley workflow init SUMMARY.md` begins one"
+
+
+def asked_for(words: argparse.Namespace, place: Place) -> tuple[str, Activation | None]:
+    """The request, and what a job is to begin its plan from; None: the user has not activated the architect.
+
+    `--workflow` may stand before the request, and takes it for its file then: what can't be a path is the request.
+    """
+    request, named = words.request, words.workflow
+    if named is None:
+        if request is None:
+            raise Trouble("the following arguments are required: REQUEST; see `parley run --help`")
+        return request, None
+    if request is None and named and not is_path(named):
+        request, named = named, ""
+    given = read_given(Path(named)) if named else at_hand(place) or Activation()
+    return request if request is not None else objective(given), given
+
+
+def is_path(word: str) -> bool:
+    """Whether a word can only mean a file: there is one, or it looks like nothing else."""
+    if len(word) > 4096 or "\0" in word:  # noqa: PLR2004 - PATH_MAX
+        return False
+    return os.path.lexists(word) or (not any(map(str.isspace, word)) and ("/" in word or word.endswith(".md")))
+
+
+def objective(given: Activation) -> str:
+    """The request where the user gives none: what their own design is for."""
+    if not given.files:
+        raise Trouble(f"there is nothing to begin from: {FOLDER}/ holds no plan and no summary; say what is to be done")
+    found = given.objective()
+    if not found.strip():
+        where = f"{given.source or FOLDER} does not say what is to be reached"
+        raise Trouble(f"{where}; write its goal, or say it: `parley workflow run {given.source} REQUEST`")
+    if len(found) > TEXT_LIMIT:
+        raise Trouble(f"the goal in {given.source} has {len(found)} characters, {TEXT_LIMIT} at most; make it shorter")
+    return found
+
+
+# ---- what there is -------------------------------------------------------------------------------
+
+
+def at_hand(place: Place) -> Activation | None:
+    """The design that lies in the user's repository, committed or not; None where there is none."""
+    folder = place.root / FOLDER
+    if not os.path.lexists(folder):
+        return None
+    return _folder(place.root, folder) if _holds_design(folder) else None
+
+
+def _holds_design(folder: Path) -> bool:
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    return any(_names_design(path.name) for path in folder.iterdir())
+
+
+def _names_design(name: str) -> bool:
+    return f"{FOLDER}/{name}" == PLAN or (f"{FOLDER}/{name}".startswith(SUMMARY) and name.endswith(".md"))
+
+
+def noticed(place: Place) -> str:
+    """What the repository has of the kind, in a few words; empty where it has nothing. It is only looked at."""
+    folder = place.root / FOLDER
+    try:
+        if not _holds_design(folder):
+            return ""
+        names = sorted(path.name for path in folder.iterdir() if _names_design(path.name))
+        text, problem = file_text(place.root / PLAN)
+        files = {f"{FOLDER}/{name}": "" for name in names} | ({PLAN: text} if not problem else {})
+        return one_line(Activation(files).words, 120)
+    except OSError:
+        return ""
+
+
+def read_given(path: Path) -> Activation:
+    """What a user names: a conversation summary, a workflow's plan, or the folder of a design."""
+    try:
+        mode = path.lstat().st_mode
+    except (OSError, ValueError) as error:
+        raise Trouble(f"{shown(path)}: there is no such file or folder; {FORM}") from error
+    if stat.S_ISLNK(mode):
+        raise Trouble(f"{shown(path)} is a link, and links are not followed; name what it leads to")
+    if stat.S_ISDIR(mode):
+        root = root_of(path.resolve())
+        if root is None:
+            raise Trouble(f"{shown(path)}: there is no {FOLDER}/ in it; {INIT}, or name another folder")
+        return _folder(root, path)
+    if not stat.S_ISREG(mode):
+        raise Trouble(f"{shown(path)} is no ordinary file; name a summary, a plan, or a folder that holds {FOLDER}/")
+    return _file(path)
+
+
+def _file(path: Path) -> Activation:
+    text, problem = file_text(path)
+    if problem:
+        raise Trouble(f"{shown(path)}: {problem}; name a conversation summary or a plan, as UTF-8 text")
+    whole = path.resolve()
+    if path.name == Path(PLAN).name or text.removeprefix("\ufeff").startswith(f"{FENCE}\n"):
+        if whole.parent.name == FOLDER and whole.name == Path(PLAN).name:
+            return _folder(whole.parent.parent, path)  # its instructions and drafts belong to it
+        return _bounded(Activation({PLAN: text}, shown(path)))
+    summary, findings = read_summary(text, shown(path))
+    if summary is None:
+        raise _wrong(findings)
+    return _bounded(Activation({summary_of(summary.task): text}, shown(path)))
+
+
+def _folder(root: Path, named: Path) -> Activation:
+    """The design below a folder's orchestration/: its plan, instructions, drafts of roles and summaries; no more."""
+    files, findings = covered_in(root)
+    if findings:
+        raise _wrong(findings)
+    given = Activation(files, shown(named))
+    if not given.has_plan and not given.summaries:
+        raise Trouble(f"{shown(root / FOLDER)} holds neither a plan nor a conversation summary; {INIT}")
+    if not given.has_plan:
+        wrong = [finding for path in given.summaries for finding in read_summary(files[path], path)[1]]
+        if wrong:
+            raise _wrong(wrong)
+    return _bounded(given)
+
+
+def _wrong(findings: list[Finding]) -> Trouble:
+    more = f" (and {count(len(findings) - 1, 'more finding')}: `parley workflow check`)" if findings[1:] else ""
+    return Trouble(f"{one_line(str(findings[0]), 600)}{more}")
+
+
+def _bounded(given: Activation) -> Activation:
+    size = sum(map(len, given.files.values()))
+    if size > MOST_CHARACTERS:
+        raise Trouble(f"{given.source} has {size} characters, {MOST_CHARACTERS} at most; leave out what is no design")
+    return given
