@@ -530,10 +530,10 @@ class _Reader:
         where = f"[roles.{name}]"
         if not isinstance(given, dict):
             raise self.fail(where, "it must be a table", f"write {where} on a line of its own")
-        self.check(f"{where} ", given, ("team", "tools", "model", "runner", "prompt", "limits"))
+        self.check(f"{where} ", given, ("team", "tools", "messages", "model", "runner", "prompt", "limits"))
         found: dict[str, Any] = {}
         for key, value in given.items():
-            if key in ("team", "tools"):
+            if key in ("team", "tools", "messages"):
                 if not isinstance(value, list) or not all(isinstance(word, str) and word for word in value):
                     raise self.fail(f"{where} {key}", "it must be a list of names", f'write {key} = ["one", "two"]')
                 found[key] = tuple(dict.fromkeys(value))

@@ -69,6 +69,7 @@ class MessageRow(NamedTuple):
     time: float
     body: str
     meta: str = ""  # what the protocol itself knows about it (JSON); agents never write it
+    kind: str = ""  # what it is to its recipient: a task, a report, …
 
 
 class TurnRow(NamedTuple):

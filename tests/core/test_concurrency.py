@@ -13,6 +13,7 @@ from parley.core.rule import Broadcast, Firing, Reaction
 from parley.core.rules import apply, enabled, react
 from parley.core.soup import Soup
 from parley.core.terms import (
+    EVERYDAY,
     Charter,
     Deliver,
     Idle,
@@ -32,7 +33,7 @@ Walk = tuple[Policy, list[int]]
 
 
 def installed(agent: str, thread: str) -> Surface:
-    return Surface(agent, thread, frozenset(), (), ("message",), "w")
+    return Surface(agent, thread, frozenset(), (), EVERYDAY, "w")
 
 
 THREE_AT_ONCE = Soup(

@@ -307,7 +307,7 @@ REFUSES: dict[str, list[No]] = {
         No(AT_WORK, says(LEAD, STATE, Deliver(CODER, A, "x"), Deliver(SQUAD, A, "y")), "belongs to coder"),
         No(
             (*PROXIED, answered(), woken(LEAD, STATE)), says(LEAD, STATE, Deliver(PROXY, ESC, "x")),
-            "takes no messages",
+            "takes no message",
         ),
         No(
             (*PROXIED, answered(), woken(LEAD, STATE)), says(LEAD, STATE, Close(ESC)), "ends with its answer"

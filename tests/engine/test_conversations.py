@@ -170,7 +170,7 @@ def test_a_question_is_no_conversation() -> None:
     stage.call(stage.order("intent-lead"), "Send", thread=thread, text="say yes").crank()
     stage.call(stage.order("intent-lead"), "CloseConversation", thread=thread).crank()
     assert stage.refusals == [
-        f"proxy takes no messages on {thread}",
+        f"proxy takes no message on {thread}; a question ends with its answer",
         f"{thread} is a question; it ends with its answer",
     ]
 

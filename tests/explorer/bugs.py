@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from parley.core.choices import CODER
 from parley.core.errors import Disabled
 from parley.core.explorer import Bounds
 from parley.core.rule import Answer, Broadcast, Firing, Passage, Reaction, RuleSet
@@ -11,6 +12,7 @@ from parley.core.rules import RULES
 from parley.core.soup import Soup
 from parley.core.states import Record
 from parley.core.terms import (
+    EVERYDAY,
     HUMAN,
     PROXY,
     AskHuman,
@@ -35,7 +37,7 @@ from parley.core.terms import (
     Verdict,
     escalation_thread,
 )
-from tests.explorer.scenarios import AT_WORK, DOERS, TASKS, two_at_work
+from tests.explorer.scenarios import AT_WORK, DOERS, LEAD, TASKS, two_at_work
 
 React = Callable[[Soup, Firing], Reaction]
 
@@ -108,6 +110,11 @@ def unless_held(name: str) -> React:
 
 def wide(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
     return {soup.charter: replace(soup.charter, fan_out=9)}
+
+
+def hearing(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    """Every surface but the proxies' takes whatever may come."""
+    return {s: replace(s, messages=EVERYDAY) for s in soup.of(Surface) if s.agent in (LEAD, CODER)}
 
 
 def heard(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
@@ -270,6 +277,7 @@ with_tools = changed(Surface, lambda surface: replace(surface, tools=(*surface.t
 # ---- the list ------------------------------------------------------------------------------------
 
 TALK = Bounds(sends=1, threads=1)
+DEAF = Bounds(sends=3, threads=1, deaf=True, voices=TASKS, prelude=AT_WORK)
 CLOSED = Bounds(sends=1, threads=1, closes=1, several=True)
 WITHDRAWN = Bounds(sends=1, threads=1, withdrawals=1)
 ASKED = Bounds(questions=1, voices=TASKS, prelude=AT_WORK)
@@ -340,6 +348,23 @@ BUGS: dict[str, Bug] = {
     ),
     "the proxy reads in its asker's workspace": bug(
         plant(ask=mended("ask", shared)), ASKED, "sandbox_integrity", "workspaces_are_apart"
+    ),
+    "a message reaches one that takes its task alone": bug(
+        plant(send_step=unchecked_send_step, send=blind("send", hearing)), DEAF, "surfaces_are_heeded"
+    ),
+    "a message that is not taken is accepted and stuck": bug(
+        plant(send_step=unchecked_send_step), DEAF, "sends_get_out"
+    ),
+    "one is redirected that takes no intervention": bug(
+        plant(intervene=blind("intervene", hearing)), replace(DEAF, sends=1, interrupts=1), "surfaces_are_heeded"
+    ),
+    "one asks that takes no answer, and is stuck": bug(
+        plant(ask_step=blind("ask-step", hearing)), replace(DEAF, sends=1, questions=1, policy=Policy.NEVER),
+        "escalation_reaches_respond",
+    ),
+    "an answer reaches one that takes none": bug(
+        plant(ask_step=blind("ask-step", hearing), respond=blind("respond", hearing)),
+        replace(DEAF, sends=1, questions=1, policy=Policy.NEVER), "surfaces_are_heeded",
     ),
     "a close cuts the edge": bug(
         plant(send_terminate=mended("send-terminate", without(Parent))), CLOSED, "the_tree_grows_by_sparks"

@@ -9,12 +9,17 @@ from typing import Any
 
 from parley.adapters import sqlite
 from parley.engine.chain import link
-from parley.ports import StepRow, Store, TransactionRow
+from parley.ports import MessageRow, StepRow, Store, TransactionRow
 
 
 def dayless(step: StepRow) -> StepRow:
     """A step as it was before a turn's day was counted."""
     return step._replace(extra=re.sub(r',"day":"[^"]*"', "", step.extra))
+
+
+def kindless(message: MessageRow) -> MessageRow:
+    """A message as it was before it said what it is to its recipient."""
+    return message._replace(kind="")
 
 
 def undigested(store: Store, as_it_was: Callable[[StepRow], StepRow] = lambda step: step) -> list[TransactionRow]:
@@ -24,7 +29,7 @@ def undigested(store: Store, as_it_was: Callable[[StepRow], StepRow] = lambda st
     for row in store.transactions(job):
         rows = (
             [as_it_was(step) for step in store.steps(job) if step.transaction == row.number],
-            [message for message in store.messages(job) if message.transaction == row.number],
+            [kindless(message) for message in store.messages(job) if message.transaction == row.number],
             [given for given in store.inputs(job, waiting=False) if given.taken == row.number],
         )
         head, digests = link(head, row.number, row.time, row.epoch, *rows, digested=False)
@@ -47,7 +52,7 @@ def write_schema_2(home: Path, store: Store) -> None:
         _insert(raw, "owners", [(row.job, loaded.epoch)])
         _insert(raw, "commits", [(row.job, *each[:-1]) for each in undigested(store, dayless)])
         _insert(raw, "steps", [(row.job, *each) for each in steps])
-        _insert(raw, "messages", [(row.job, *each) for each in messages])
+        _insert(raw, "messages", [(row.job, *each[:-1]) for each in messages])
         _insert(raw, "molecules", [(row.job, where, body) for where, body in loaded.molecules.items()])
         _insert(raw, "turns", [(None, row.job, *each) for each in store.turns(row.job)])
         _insert(raw, "inputs", store.inputs(row.job, waiting=False))

@@ -15,7 +15,7 @@ from parley.engine.chain import link
 from parley.engine.export import export
 from parley.ports import BusError, InputRow, MessageRow, StepRow
 from tests.records.conftest import Kept
-from tests.records.older import dayless, write_schema_2
+from tests.records.older import dayless, kindless, write_schema_2
 from tests.records.stage import PLAYS, Theatre
 from tests.records.tamper import (
     NUMBERED,
@@ -175,7 +175,8 @@ def test_a_job_of_the_second_schema_is_audited_on_a_bus_of_today(kept: dict[str,
     with closing(SqliteStore(tmp_path)) as store:
         assert audit(store, play.job, None).ok
         assert list(store.steps(play.job)) == list(map(dayless, before.steps(play.job)))
-        for read in (store.messages, store.turns, store.inputs):
+        assert list(store.messages(play.job)) == list(map(kindless, before.messages(play.job)))
+        for read in (store.turns, store.inputs):
             there = getattr(before, read.__name__)
             assert list(read(play.job)) == list(there(play.job))
         (spent,) = (store.load(play.job).spent or {}).values()

@@ -301,7 +301,8 @@ def test_the_snapshot_has_every_role_with_all_that_a_runner_needs(tmp_path: Path
     settings = snapshot(tmp_path)
 
     for entry in settings["roles"]:
-        assert {"name", "team", "tools", "description", "prompt", "model", "runner", "limits", "members"} == set(entry)
+        keys = {"name", "team", "tools", "description", "prompt", "model", "runner", "limits", "members", "messages"}
+        assert keys == set(entry)
     known = {role["name"]: role for role in settings["roles"]}
     assert known["coder"]["prompt"] == shipped()["coder"].prompt
     assert known["coder"]["team"] == ["helper"]

@@ -405,7 +405,7 @@ def test_what_jobs_of_the_third_schema_have_used_is_counted_when_it_is_brought_u
             turns = [turn(f"t{number}") for number in range(1, count + 1)]
             store.commit([commit(1, name=name, steps=[*steps, *odd], started=turns)])
         store.create(job("j3"))
-    raw(tmp_path, "DROP TABLE spending; PRAGMA user_version = 3")
+    raw(tmp_path, "DROP TABLE spending; ALTER TABLE messages DROP COLUMN kind; PRAGMA user_version = 3")
 
     with closing(SqliteStore(tmp_path)) as store:
         assert store.load("j1").spent == {"": Spent(3, 369, 750_000)}

@@ -321,6 +321,10 @@ UPDATE spending SET (tokens, micros) = (
 );
 CREATE INDEX spending_by_day ON spending (day);
 
+-- What a message is to its recipient. Those of jobs that followed earlier rules have none, and those jobs are refused.
+-- name: schema-5
+ALTER TABLE messages ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+
 -- name: add_meta
 INSERT INTO meta (name, value) VALUES (?, ?)
 
@@ -372,8 +376,8 @@ INSERT INTO steps (id, txn, rule, who, time, at, choice, consumed, produced, ext
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_message
-INSERT INTO messages (id, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO messages (id, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta, kind)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- What was delivered to a recipient is numbered upwards: one that is not beyond the last changes no row.
 -- name: deliver
@@ -439,7 +443,7 @@ SELECT number, txn, rule, who, time, at, choice, consumed, produced, extra FROM 
 WHERE id > ? AND id < ? ORDER BY id LIMIT ?
 
 -- name: list_messages
-SELECT number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta FROM messages
+SELECT number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta, kind FROM messages
 WHERE id > ? AND id < ? ORDER BY id LIMIT ?
 
 -- name: list_commits
@@ -447,7 +451,7 @@ SELECT number, time, epoch, steps, messages, head, digests FROM commits
 WHERE id > ? AND id < ? ORDER BY id LIMIT ?
 
 -- name: get_message
-SELECT number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta FROM messages WHERE id = ?
+SELECT number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta, kind FROM messages WHERE id = ?
 
 -- name: glance_jobs
 SELECT j.job, substr(c.request, 1, 400), j.updated, j.state, j.backtracks,

@@ -37,7 +37,7 @@ from parley.ports import (
 )
 
 FILE = "bus.db"
-SCHEMA = 4
+SCHEMA = 5
 # How identifiers are made, what molecules hold, states and actions: a bus written with others can't be gone on with.
 PROTOCOL = (
     "ids 1; rules 3; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
@@ -145,7 +145,10 @@ class SqliteStore:
 
     def _prepare(self, durability: str, protocol: str) -> None:
         try:
-            if self._schema() < SCHEMA:
+            version = self._schema()
+            if version:  # a bus that is refused stays as it is: the Parley that wrote it can go on with it
+                self._check_protocol(protocol)
+            if version < SCHEMA:
                 with self._locks.alone():  # going over to WAL waits for nobody
                     self._upgrade(protocol)
             self._check_protocol(protocol)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from parley.core.conversation import fresh
+from parley.core.conversation import OWN, fresh
 from parley.core.rule import (
     Answer,
     Asking,
@@ -26,6 +26,7 @@ from parley.core.rules import anything
 from parley.core.soup import Soup
 from parley.core.states import LIVE, PHASES, TRANSITIONS, Action, Record
 from parley.core.terms import (
+    EVERYDAY,
     HUMAN,
     ORCHESTRATOR,
     PROXY,
@@ -35,6 +36,7 @@ from parley.core.terms import (
     Deliver,
     Interrupt,
     Kind,
+    MessageKind,
     Molecule,
     Origin,
     Payload,
@@ -52,6 +54,7 @@ from parley.core.terms import (
 
 CODER, SQUAD = "coder", "squad"  # a doer, and a subteam's lead: a role with a team of its own
 HELPER = "helper"  # a role that no job is opened with
+TASK_ALONE = (MessageKind.TASK, MessageKind.NOTICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class Bounds:
     nested: bool = False  # there is a subteam to dispatch
     parked: bool = False  # holds also of single instances
     steered: bool = False  # interrupts also for the turn boundary, advisory and authoritative
+    deaf: bool = False  # the coder takes its task, and nothing else that an agent or a human might send
     fan_out: int = 2
     crash_budget: int = 2
     retry_budget: int = 1
@@ -94,10 +98,10 @@ class Bounds:
         leads = frozenset(phase.lead for phase in PHASES.values())
         doers = frozenset({CODER, SQUAD} if self.nested else {CODER})
         roles = [
-            Role(ORCHESTRATOR, leads),
-            Role(PROXY, tools=("Answer", "AskHuman"), messages=("question", "reply")),
+            Role(ORCHESTRATOR, leads, messages=OWN[ORCHESTRATOR]),
+            Role(PROXY, tools=("Answer", "AskHuman"), messages=OWN[PROXY]),
             *(Role(lead, doers) for lead in sorted(leads)),
-            Role(CODER),
+            Role(CODER, messages=TASK_ALONE if self.deaf else EVERYDAY),
         ]
         if self.nested:
             roles.append(Role(SQUAD, frozenset({CODER})))

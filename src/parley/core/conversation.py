@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
+from types import MappingProxyType
 from typing import cast
 
 from parley.core.errors import Disabled, Refused
@@ -12,6 +13,7 @@ from parley.core.soup import Soup
 from parley.core.states import Record, make_child_state
 from parley.core.terms import (
     ORCHESTRATOR,
+    PROXY,
     Close,
     Crashed,
     Deliver,
@@ -20,6 +22,7 @@ from parley.core.terms import (
     Interrupt,
     Kind,
     Mailbox,
+    MessageKind,
     Molecule,
     Parent,
     Payload,
@@ -71,6 +74,59 @@ def fresh(soup: Soup, thread: str) -> bool:
 def free_slots(soup: Soup, thread: str) -> int:
     """How many more dispatches the thread may have open."""
     return soup.charter.fan_out - soup.open_dispatches(thread)
+
+
+# ---- which kinds of messages a surface takes -----------------------------------------------------
+
+OWN: Mapping[str, tuple[MessageKind, ...]] = MappingProxyType(
+    {
+        ORCHESTRATOR: (
+            MessageKind.REQUEST,
+            MessageKind.REPORT,
+            MessageKind.ANSWER,
+            MessageKind.INTERVENTION,
+            MessageKind.OUTCOME,
+            MessageKind.NOTICE,
+        ),
+        PROXY: (MessageKind.QUESTION, MessageKind.REPLY),
+    }
+)
+"""What the protocol's own two agents take, and nothing else: the rules deliver it, and nothing may wait for ever."""
+
+RESERVED = frozenset((MessageKind.REQUEST, MessageKind.QUESTION, MessageKind.REPLY, MessageKind.OUTCOME))
+"""What is delivered to those two alone."""
+
+
+def misfit(role: Role) -> str:
+    """Why a role can't take part, by the kinds that it takes; empty: it can.
+
+    A notice reaches every other agent unasked, in a step that must not wait: so none may refuse it.
+    """
+    kinds = frozenset(role.messages)
+    if len(kinds) < len(role.messages):
+        return f"{role.name} lists a kind of messages twice"
+    if role.name in OWN:
+        due = OWN[role.name]
+        return "" if kinds == frozenset(due) else f"{role.name} takes {', '.join(sorted(due))}, and nothing else"
+    if wrong := sorted(kinds & RESERVED):
+        return f"{role.name} can't take {', '.join(wrong)}"
+    return "" if MessageKind.NOTICE in kinds else f"{role.name} must take the protocol's own notices"
+
+
+def letter_kind(soup: Soup, agent: str, thread: str, target: str, opened: Container[str] = ()) -> MessageKind:
+    """What a letter from (agent, thread) is on `target`; `opened`: the threads that its broadcast opens before it."""
+    if target not in opened and fresh(soup, target):
+        return MessageKind.TASK
+    if agent == ORCHESTRATOR:
+        return MessageKind.NOTICE
+    return MessageKind.REPORT if soup.linked(thread, target) else MessageKind.MESSAGE
+
+
+def refuse_untaken(soup: Soup, thread: str, kind: MessageKind) -> None:
+    """A rule delivers a message only to a surface that takes its kind."""
+    there = soup.need(Surface, thread)
+    if kind not in there.messages:
+        raise Disabled(f"{there.agent} takes no {kind} on {thread}")
 
 
 class Admission:
@@ -129,14 +185,26 @@ def _refuse_unknown_recipient(soup: Soup, agent: str, thread: str, payload: Deli
     if sparked is not None:
         if sparked != payload.agent:
             raise Refused(f"{payload.thread} belongs to {sparked}, not to {payload.agent}")
+        role = soup.charter.role(sparked)
+        if role is not None and MessageKind.MESSAGE not in role.messages:
+            raise Refused(f"{sparked} takes no message after its task; put all of it into the task")
         return
     if soup.get(Tombstone, payload.thread) and soup.parent(payload.thread) == thread:
         return  # it died after the call was accepted: [dead-letter] will say so
     if not sees(soup, agent, thread, payload.agent, payload.thread):
         raise Refused(f"({payload.agent}, {payload.thread}) is not in your visibility")
-    surface = soup.need(Surface, payload.thread, payload.agent)
-    if "message" not in surface.messages:
-        raise Refused(f"{payload.agent} takes no messages on {payload.thread}")
+    kind = letter_kind(soup, agent, thread, payload.thread)
+    if kind not in soup.need(Surface, payload.thread, payload.agent).messages:
+        raise Refused(f"{payload.agent} takes no {kind} on {payload.thread}; {_instead(kind, payload.thread)}")
+
+
+def _instead(kind: MessageKind, target: str) -> str:
+    """What a sender can do where its letter is not taken."""
+    if thread_kind(target) == "escalation":
+        return "a question ends with its answer"
+    if kind is MessageKind.REPORT:
+        return "leave what you have to say in your files"
+    return "close it, and dispatch another for what is new"
 
 
 def _refuse_outsider(soup: Soup, agent: str, thread: str, payload: Deliver) -> None:
@@ -144,14 +212,21 @@ def _refuse_outsider(soup: Soup, agent: str, thread: str, payload: Deliver) -> N
     if payload.agent not in surface.team:
         known = ", ".join(sorted(surface.team)) or "nobody"
         raise Refused(f"{payload.agent} is not in your team; you may dispatch: {known}")
-    if soup.charter.role(payload.agent) is None:
+    role = soup.charter.role(payload.agent)
+    if role is None:
         raise Refused(f"{payload.agent} has no role in this job")
+    if MessageKind.TASK not in role.messages:
+        raise Refused(f"{payload.agent} takes no task; dispatch another")
+    if MessageKind.REPORT not in surface.messages:
+        raise Refused("you take no report, so you can't dispatch anyone; do it yourself")
 
 
 def refuse_unless_askable(soup: Soup, agent: str, thread: str, questions: tuple[Question, ...]) -> None:
     """Check a turn's questions."""
     if questions and thread_kind(thread) == "escalation":
         raise Refused("you were asked; turn to the human or answer")
+    if questions and MessageKind.ANSWER not in soup.need(Surface, thread, agent).messages:
+        raise Refused("you take no answer, so you can't ask; say it in your report")
     if len({question.id for question in questions}) != len(questions):
         raise Refused("two questions have one id")
     for question in questions:
@@ -238,6 +313,7 @@ def _send(soup: Soup, firing: Firing) -> Reaction:
     mailbox = soup.need(Mailbox, letter.thread, letter.agent)
     if not sees(soup, send.agent, send.thread, letter.agent, letter.thread):
         raise Disabled(f"({letter.agent}, {letter.thread}) is not in the sender's visibility")
+    refuse_untaken(soup, letter.thread, letter_kind(soup, send.agent, send.thread, letter.thread))
     grown = Mailbox(letter.agent, letter.thread, (*mailbox.queue, letter.message))
     return Reaction((send, mailbox), (rest, grown))
 
@@ -250,6 +326,8 @@ def _spark(soup: Soup, firing: Firing) -> Reaction:
     role = soup.charter.role(letter.agent)
     if role is None or letter.agent not in sender.team:
         raise Disabled(f"{letter.agent} is not in the team of {send.agent}")
+    if MessageKind.TASK not in role.messages or MessageKind.REPORT not in sender.messages:
+        raise Disabled(f"{letter.agent} takes no task, or {send.agent} no report")
     if thread_kind(send.thread) != "job" and free_slots(soup, send.thread) <= 0:
         raise Disabled(f"{send.agent} has no free slot on {send.thread}")
     made = install(soup, role, letter.thread, send.thread, (letter.message,))
@@ -263,6 +341,7 @@ def _dead_letter(soup: Soup, firing: Firing) -> Reaction:
     send, letter, rest = _letter(soup, firing)
     soup.need(Tombstone, letter.thread)
     mailbox = soup.need(Mailbox, send.thread, send.agent)
+    refuse_untaken(soup, send.thread, MessageKind.NOTICE)
     told = Mailbox(send.agent, send.thread, (*mailbox.queue, cast("str", firing.choice)))
     return Reaction((send, mailbox), (rest, told))
 
@@ -358,13 +437,15 @@ def _nosend_step(soup: Soup, firing: Firing) -> Reaction:
 RULES = (
     Rule(
         "send", "§5", "Send(B, t, (A,t',x):msgs) ‖ Mailbox_A(t', as) → Send(B, t, msgs) ‖ Mailbox_A(t', as ++ [x])",
-        "(A, t') is in B's visibility", _send_sites("send"), _send,
+        "(A, t') is in B's visibility, and takes what x is to it: a message, a report, a notice",
+        _send_sites("send"), _send,
     ),
     Rule(
         "spark", "§5",
         "Send(B, t, (A,t',x):msgs) → Send(B, t, msgs) ‖ Mailbox_A(t', [x]) ‖ Idle_A(t') ‖ Parent(t', t)"
         " ‖ Surface_A(t')",
-        "t' is new, A is in B's team, B has a free slot; a role with a team also gets its Record",
+        "t' is new, A is in B's team and takes tasks, B takes reports and has a free slot; a role with a team also "
+        "gets its Record",
         _send_sites("spark"), _spark,
     ),
     Rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from parley.core.conversation import enclosing, forgiven, install, run_sites
+from parley.core.conversation import enclosing, forgiven, install, refuse_untaken, run_sites
 from parley.core.conversation import refuse_unless_askable as refuse_unless_askable  # noqa: PLC0414 - also found here
 from parley.core.errors import Disabled, Refused
 from parley.core.gates import assertion, may_assert, verdict
@@ -23,6 +23,7 @@ from parley.core.terms import (
     Idle,
     Kind,
     Mailbox,
+    MessageKind,
     Molecule,
     Origin,
     Policy,
@@ -75,8 +76,8 @@ def _ask_step(soup: Soup, firing: Firing) -> Reaction:
 def _posed(soup: Soup, asked: AskQuestion) -> Reaction:
     """A Proxy of each question, each on a thread of its own, and one Idle."""
     role = soup.charter.role(PROXY)
-    if role is None:
-        raise Disabled("the job has no proxy")
+    if role is None or MessageKind.QUESTION not in role.messages:
+        raise Disabled("the job has no proxy that takes questions")
     record = enclosing(soup, asked.thread)
     made: list[Molecule] = [Idle(asked.agent, asked.thread)]
     gone: list[Molecule] = []
@@ -148,6 +149,7 @@ def _human_reply(soup: Soup, firing: Firing) -> Reaction:
     if answer.ruling is not None or asked.question.kind is Kind.FAILURE:
         return Reaction((asked,), (proxy,))  # nothing is left for the proxy to say: it is not woken
     mailbox = soup.need(Mailbox, escalation_thread(asked.id))
+    refuse_untaken(soup, mailbox.thread, MessageKind.REPLY)
     return Reaction((asked, mailbox), (proxy, replace(mailbox, queue=(*mailbox.queue, answer.message))))
 
 
@@ -167,6 +169,7 @@ def _respond(soup: Soup, firing: Firing) -> Reaction:
     if answer.words != proxy.words:
         raise Refused("an answer carries all that the human said to the question, and nothing else in their name")
     mailbox = soup.need(Mailbox, proxy.thread, proxy.agent)
+    refuse_untaken(soup, proxy.thread, MessageKind.ANSWER)
     grown = replace(mailbox, queue=(*mailbox.queue, answer.message))
     older, new = verdict(soup, enclosing(soup, proxy.thread), proxy.thread, proxy.question, answer)
     return Reaction((proxy, mailbox, *older), (grown, *new, Terminate(thread, Origin.CLOSE)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from parley.core.conversation import refuse_while_held
+from parley.core.conversation import refuse_untaken, refuse_while_held
 from parley.core.errors import Disabled
 from parley.core.rule import Firing, Menu, Reaction, Rule, Sites
 from parley.core.soup import Soup
-from parley.core.terms import Idle, Interrupt, Run, Surface
+from parley.core.terms import Idle, Interrupt, MessageKind, Run, Surface
 
 
 def _interrupt_sites(name: str, kind: type[Run | Idle]) -> Sites:
@@ -58,6 +58,7 @@ def _intervene(soup: Soup, firing: Firing) -> Reaction:
     interrupt = cast("Interrupt", firing.choice)
     if soup.dying(thread) or interrupt.thread != thread:
         raise Disabled(f"{thread} is not there to be redirected")
+    refuse_untaken(soup, thread, MessageKind.INTERVENTION)
     return Reaction((), (interrupt,))
 
 
@@ -71,6 +72,9 @@ RULES = (
         "wake-int", "§8", "Idle_A(t) ‖ Interrupt(t, Y) → Run(A, t, Y)", "no Hold on the job or on t",
         _interrupt_sites("wake-int", Idle), _wake_int,
     ),
-    Rule("intervene", "added", "ε → Interrupt(t, Y)", "t is alive", _intervene_sites, _intervene),
+    Rule(
+        "intervene", "added", "ε → Interrupt(t, Y)", "t is alive, and takes interventions",
+        _intervene_sites, _intervene,
+    ),
 )
 # fmt: on

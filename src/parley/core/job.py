@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from parley.core.conversation import run_sites, surface
+from parley.core.conversation import misfit, refuse_untaken, run_sites, surface
 from parley.core.errors import Disabled, Refused
 from parley.core.gates import approvals, refuse_passage
 from parley.core.rule import Enrolment, Firing, Menu, Opening, Passage, Reaction, Rule, Sites
@@ -20,6 +20,7 @@ from parley.core.terms import (
     Hold,
     Idle,
     Mailbox,
+    MessageKind,
     Molecule,
     Run,
     Surface,
@@ -45,6 +46,9 @@ def _open(soup: Soup, firing: Firing) -> Reaction:
     role = opening.charter.role(ORCHESTRATOR)
     if role is None or firing.at != (job,):
         raise Disabled("a job needs an orchestrator")
+    for each in opening.charter.roles:
+        if why := misfit(each):
+            raise Disabled(why)
     thread = job_thread(job)
     record = make_initial_state(job, task_id=opening.task_id, team_id=opening.team_id)
     return Reaction(
@@ -107,6 +111,7 @@ def _pending(soup: Soup, firing: Firing) -> Reaction:
     if record.depth or soup.stirring or soup.of(Hold):
         raise Disabled("something is still under way")
     mailbox = soup.need(Mailbox, job_thread(record.id), ORCHESTRATOR)
+    refuse_untaken(soup, mailbox.thread, MessageKind.NOTICE)
     return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
 
 
@@ -115,6 +120,7 @@ def _observe(soup: Soup, firing: Firing) -> Reaction:
     mailbox = soup.need(Mailbox, job_thread(soup.charter.job), ORCHESTRATOR)
     if soup.dying(record.thread) or soup.get(Idle, record.thread, record.actor) is None:
         raise Disabled(f"the lead of {record.id} has not ended its turn")
+    refuse_untaken(soup, mailbox.thread, MessageKind.OUTCOME)
     return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
 
 
@@ -154,6 +160,7 @@ def _give_up(soup: Soup, firing: Firing) -> Reaction:
     if parent is None:
         raise Disabled(f"nobody could be told of {thread}")
     mailbox = soup.need(Mailbox, parent)
+    refuse_untaken(soup, parent, MessageKind.NOTICE)
     told = replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice)))
     return Reaction((*gone, mailbox), (Idle(agent, thread), told))
 
@@ -170,6 +177,7 @@ def _merge(soup: Soup, firing: Firing) -> Reaction:
     if soup.dying(thread) or thread_kind(thread) not in ("state", "dispatch"):
         raise Disabled(f"nothing is merged into {thread}")
     mailbox = soup.need(Mailbox, thread, agent)
+    refuse_untaken(soup, thread, MessageKind.NOTICE)
     return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
 
 
@@ -193,6 +201,9 @@ def _enrol(soup: Soup, firing: Firing) -> Reaction:
     unknown = {member for role in roles for member in role.team} - known.union(names)
     if unknown:
         raise Refused(f"{', '.join(sorted(unknown))} has no role in this job")
+    for role in roles:
+        if why := misfit(role):
+            raise Refused(why)
     # a name stands for one role in a job: whom it knows already joins the team as it is. Who is in the team may be
     # enrolled again, by those who keep beside the soup what a role is told and may use
     added = tuple(role for role in roles if role.name not in known)
@@ -230,7 +241,8 @@ def _release(soup: Soup, firing: Firing) -> Reaction:
 RULES = (
     Rule(
         "open", "added", "ε → Charter ‖ Record ‖ Mailbox_O(job, [request]) ‖ Idle_O(job) ‖ Surface_O(job)",
-        "the soup is empty; O is the orchestrator", _open_sites, _open,
+        "the soup is empty; O is the orchestrator; each role takes notices, O and the proxy what the rules bring them",
+        _open_sites, _open,
     ),
     Rule(
         "transition", "added", "Record(s) ‖ Verdict* ‖ Assertion* → Record(s')",

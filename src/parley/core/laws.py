@@ -35,6 +35,7 @@ from parley.core.terms import (
     Idle,
     Interrupt,
     Mailbox,
+    MessageKind,
     Origin,
     Parent,
     Policy,
@@ -209,6 +210,59 @@ def letters_follow_edges(step: Step) -> Iterator[str]:
             yield f"{step.at[0]} on {sender} writes to {other}, which it does not see"
     if step.rule == "dead-letter" and Tombstone(step.head().thread) not in step.before:
         yield f"the letter to {step.head().thread} is not dead"
+
+
+DELIVERS: Mapping[str, MessageKind] = MappingProxyType(
+    {
+        "open": MessageKind.REQUEST,
+        "spark": MessageKind.TASK,
+        "ask": MessageKind.QUESTION,
+        "send-ask": MessageKind.QUESTION,
+        "human-reply": MessageKind.REPLY,
+        "respond": MessageKind.ANSWER,
+        "observe": MessageKind.OUTCOME,
+        "dead-letter": MessageKind.NOTICE,
+        "merge": MessageKind.NOTICE,
+        "pending": MessageKind.NOTICE,
+        "give-up": MessageKind.NOTICE,
+        "withdraw": MessageKind.NOTICE,
+    }
+)
+"""What each rule brings to a mailbox that grows by it; what [send] brings follows from the edge that it goes along."""
+
+
+def surfaces_are_heeded(step: Step) -> Iterator[str]:
+    """Only what a surface lists is delivered to it; a question and a dispatch need one that takes what comes back."""
+    there = {surface.thread: surface for surface in step.new(Surface)}
+    for (agent, thread), queue in _grown(step):
+        surface = there.get(thread) or step.before.get(Surface, thread, agent)
+        kind = _sent_as(step, thread) if step.rule == "send" else DELIVERS.get(step.rule)
+        if surface is None or kind not in surface.messages:
+            what = kind or "message of no kind"
+            yield f"[{step.rule}] brings {agent} on {thread} {queue[-1]}, a {what} that it does not take"
+    for interrupt in step.new(Interrupt) if step.rule == "intervene" else ():
+        if MessageKind.INTERVENTION not in step.had(Surface, interrupt.thread).messages:
+            yield f"{interrupt.thread} is redirected, and takes no intervention"
+    if step.rule == "spark" and MessageKind.REPORT not in step.had(Surface, step.at[1], step.at[0]).messages:
+        yield f"{step.at[0]} on {step.at[1]} dispatches, and takes no report"
+
+
+def _grown(step: Step) -> Iterator[tuple[Who, Queue]]:
+    """The mailboxes that have a message more at their ends, or begin with one; [recover] gives back what was taken."""
+    if step.rule == "recover":
+        return
+    before = {(box.agent, box.thread): box.queue for box in step.lost(Mailbox)}
+    for box in step.new(Mailbox):
+        was = before.get((box.agent, box.thread), ())
+        if len(box.queue) > len(was) and box.queue[: len(was)] == was:
+            yield (box.agent, box.thread), box.queue
+
+
+def _sent_as(step: Step, thread: str) -> MessageKind:
+    if step.at[0] == ORCHESTRATOR:
+        return MessageKind.NOTICE
+    up = Parent(step.at[1], thread) in step.before
+    return MessageKind.REPORT if up else MessageKind.MESSAGE
 
 
 # ---- the end of threads --------------------------------------------------------------------------
@@ -465,6 +519,7 @@ LAWS: Mapping[str, Law] = MappingProxyType(
             the_tree_grows_by_sparks,
             workspaces_are_apart,
             letters_follow_edges,
+            surfaces_are_heeded,
             terminates_have_a_cause,
             graves_are_final,
             history_only_grows,

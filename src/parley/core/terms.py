@@ -61,6 +61,32 @@ class Kind(StrEnum):
     FAILURE = "failure"  # the orchestrator's: retry, backtrack, withdraw or fail; goes straight to the human
 
 
+class MessageKind(StrEnum):
+    """What a message is to its recipient. It follows from the rule that delivers it, so no agent chooses it."""
+
+    REQUEST = "request"  # the human's, which a job begins with
+    TASK = "task"  # the first letter of a conversation: it sparks its recipient
+    MESSAGE = "message"  # a dispatcher goes on with a conversation
+    REPORT = "report"  # a letter to the dispatcher
+    QUESTION = "question"  # to the proxy, and from the proxy to the human
+    REPLY = "reply"  # the human's, to the proxy
+    ANSWER = "answer"  # to the asker
+    INTERVENTION = "intervention"  # what an Interrupt brings
+    OUTCOME = "outcome"  # a lead's outcome record, as the orchestrator sees it
+    NOTICE = "notice"  # what the protocol itself tells: a merge, a failure, a dead letter, the orchestrator's words
+
+
+EVERYDAY = (
+    MessageKind.TASK,
+    MessageKind.MESSAGE,
+    MessageKind.REPORT,
+    MessageKind.ANSWER,
+    MessageKind.INTERVENTION,
+    MessageKind.NOTICE,
+)
+"""What an agent takes whose role says nothing else."""
+
+
 # ---- threads -------------------------------------------------------------------------------------
 
 
@@ -131,7 +157,7 @@ class Role:
     name: str
     team: frozenset[str] = frozenset()
     tools: tuple[str, ...] = ("Send", "CloseConversation", "AskQuestion")
-    messages: tuple[str, ...] = ("message",)
+    messages: tuple[MessageKind, ...] = EVERYDAY  # the kinds that it takes
 
 
 # ---- the molecules of the protocol ---------------------------------------------------------------
@@ -322,7 +348,7 @@ class Surface:
     thread: str
     team: frozenset[str]
     tools: tuple[str, ...]
-    messages: tuple[str, ...]
+    messages: tuple[MessageKind, ...]
     workspace: str
 
     def brief(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
+from parley.core.conversation import refuse_untaken
 from parley.core.errors import Disabled
 from parley.core.rule import Ending, Firing, Menu, Passage, Reaction, Rule, Sites
 from parley.core.soup import Soup
@@ -19,6 +20,7 @@ from parley.core.terms import (
     Idle,
     Interrupt,
     Mailbox,
+    MessageKind,
     Molecule,
     Origin,
     Parent,
@@ -162,6 +164,7 @@ def _withdraw(soup: Soup, firing: Firing) -> Reaction:
     mailbox = soup.get(Mailbox, parent) if parent is not None and not soup.dying(parent) else None
     if mailbox is None or ending.origin is not Origin.WITHDRAWAL:
         return Reaction((), (terminate,))
+    refuse_untaken(soup, mailbox.thread, MessageKind.NOTICE)
     return Reaction((mailbox,), (terminate, replace(mailbox, queue=(*mailbox.queue, ending.notice))))
 
 

@@ -91,12 +91,12 @@ def _step(row: tuple[Any, ...], moments: dict[int, str]) -> str:
 
 
 def _message(row: tuple[Any, ...], moments: dict[int, str]) -> str:
-    number, transaction, sender, sender_thread, agent, thread, seq, key, time, body, meta = row
+    number, transaction, sender, sender_thread, agent, thread, seq, key, time, body, meta, kind = row
     moment = moments.get(id(time)) or moments.setdefault(id(time), repr(time))
     return (
         f"\nm {number} {transaction} {seq} {moment} {len(sender)} {len(sender_thread)} {len(agent)}"
         f" {len(thread)} {len(key)} {len(body)} {len(meta)}"
-        f" {sender}{sender_thread}{agent}{thread}{key}{body}{meta}"
+        f" {sender}{sender_thread}{agent}{thread}{key}{body}{meta}{kind}"
     )
 
 

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from parley.core.conversation import enclosing
+from parley.core.conversation import enclosing, letter_kind
 from parley.core.rule import Asking, Broadcast
 from parley.core.terms import (
     PROXY,
     Close,
     Deliver,
+    MessageKind,
     Payload,
     Question,
     Surface,
@@ -45,6 +46,7 @@ class CodeAgent(ABC):
         self.meta: dict[str, Any] = json.loads(self.row.meta) if self.row.meta else {}
         self.now = world.clock.now()
         self.letters = 0
+        self.opened: set[str] = set()  # the conversations that its letters have opened
 
     @abstractmethod
     def run(self) -> None:
@@ -83,14 +85,25 @@ class CodeAgent(ABC):
         self.live.fire(rule, *at, choice=choice, who=who or self.agent, time=self.now, extra=extra)
 
     def letter(
-        self, agent: str, thread: str, body: str, meta: Mapping[str, Any] | None = None, *, alone: bool = False
+        self,
+        agent: str,
+        thread: str,
+        body: str,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        kind: MessageKind | None = None,
+        alone: bool = False,
     ) -> Deliver:
-        """A message, written and ready to be sent."""
+        """A message, written and ready to be sent; `kind`, where it is no letter but a question or an intervention."""
         self.letters += 1
+        if kind is None:
+            kind = letter_kind(self.live.soup, self.agent, self.thread, thread, self.opened)
+            self.opened.add(thread)
         name = self.live.write(
             (self.agent, self.thread),
             (agent, thread),
             body,
+            kind=kind,
             key=f"{self.turn}/{self.letters}",
             time=self.now,
             meta=dict(meta) if meta else None,
@@ -104,7 +117,8 @@ class CodeAgent(ABC):
         state = record.state if record.live else record.history[-1].state
         what = {"question": asked.id, "state": str(state), "kind": str(asked.kind)}
         meta = {**what, "artifact": asked.artifact, "digest": asked.digest, **(more or {})}
-        letter = self.letter(PROXY, escalation_thread(asked.id), texts.question(record, asked, body), meta)
+        words, kind = texts.question(record, asked, body), MessageKind.QUESTION
+        letter = self.letter(PROXY, escalation_thread(asked.id), words, meta, kind=kind)
         return replace(asked, message=letter.message)
 
     def open(self) -> str:

@@ -6,14 +6,14 @@ Nothing of it is trusted before its check. Once it is approved, only what the bu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from parley.core.errors import Refused
 from parley.core.gates import BLOCKED, CLEAR, GATE, UNDESIGNED, has_workflow
 from parley.core.states import PHASES, Record, State
-from parley.core.terms import Ruling, Surface, Verdict
+from parley.core.terms import MessageKind, Ruling, Surface, Verdict
 from parley.engine import texts
 from parley.engine.flows import current_flow, flow_of, flows_of_visit
 from parley.engine.live import LiveJob
@@ -138,7 +138,19 @@ def findings(live: LiveJob, design: Design) -> list[Finding]:
     for path in design.covered:
         if "\ufffd" in design.files[path]:
             wrong.append(Finding(path, 0, "", "no-text", "it holds what is no character", "save it as UTF-8"))
+    wrong.extend(_deaf(live, design))
     return [*check_design(design.files, known, design.existing), *wrong]
+
+
+def _deaf(live: LiveJob, design: Design) -> Iterator[Finding]:
+    """Agents that bear the name of a role that the executor could not go on with: a job's role keeps what it takes."""
+    plan, _ = read_plan(design.files.get(PLAN, ""))
+    due = (MessageKind.TASK, MessageKind.MESSAGE)
+    for name in plan.workers if plan is not None else ():
+        role = live.soup.charter.role(name)
+        if role is not None and not set(due) <= set(role.messages):
+            problem = f"the role {name} of this job does not take {' and '.join(due)}, which the executor sends"
+            yield Finding(PLAN, 0, name, "deaf-role", problem, "give the agent another name")
 
 
 def roles_with(live: LiveJob, design: Design) -> dict[str, dict[str, Any]]:

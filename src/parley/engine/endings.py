@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from parley.core.conversation import enclosing, refuse_unless_askable
+from parley.core.conversation import enclosing, letter_kind, refuse_unless_askable
 from parley.core.errors import Refused
 from parley.core.rule import Asking, Broadcast
 from parley.core.soup import Soup, stirs
@@ -22,6 +22,8 @@ from parley.core.terms import (
     Deliver,
     Kind,
     Mailbox,
+    MessageKind,
+    Payload,
     Proxy,
     Question,
     Run,
@@ -185,12 +187,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         outcome = _checked(live, world, tree, outcome)
     if unsettled and any(merge.conflicts for _, _, merge in merges):
         outcome = None  # it could not know of what its own turn's end has brought: it is told, and not blamed
-    payloads = [
-        payload_message(payload, _written(live, turn, payload, number, now, left, made))
-        if isinstance(payload, Deliver)
-        else payload
-        for number, payload in enumerate(turn.payloads)
-    ]
+    payloads = _letters(live, turn, now, left, made)
     closed = {payload.thread for payload in payloads if isinstance(payload, Close)}
     silent = len(closed) == len(payloads) and not questions and outcome is None
     if silent and not in_flight(live.soup, turn.thread, closed):
@@ -302,6 +299,7 @@ def _questions(
             (turn.agent, turn.thread),
             (PROXY, escalation_thread(question.id)),
             texts.question(record, asked, text),
+            kind=MessageKind.QUESTION,
             key=f"{turn.turn}/question/{number}",
             time=world.clock.now(),
             meta=_what(live, world, record, asked, tree),
@@ -349,26 +347,30 @@ def _reports(live: LiveJob, turn: Turn) -> bool:
     return above is not None and above.agent not in CODE
 
 
-def _written(
-    live: LiveJob,
-    turn: Turn,
-    payload: Deliver,
-    number: int,
-    time: float,
-    left: dict[str, Any] | None,
-    made: Sequence[str],
-) -> str:
-    text, up = turn.texts[payload.message], payload.thread == live.soup.parent(turn.thread)
-    if payload.agent not in CODE:
-        text = texts.report(turn.agent, turn.thread, made, text) if up else texts.passed_down(turn.agent, text)
-    return live.write(
-        (turn.agent, turn.thread),
-        (payload.agent, payload.thread),
-        text,
-        key=f"{turn.turn}/{number}",
-        time=time,
-        meta=left if up else None,
-    )
+def _letters(live: LiveJob, turn: Turn, time: float, left: dict[str, Any] | None, made: Sequence[str]) -> list[Payload]:
+    """The turn's payloads, each letter on the bus."""
+    payloads: list[Payload] = []
+    opened: set[str] = set()
+    for number, payload in enumerate(turn.payloads):
+        if isinstance(payload, Close):
+            payloads.append(payload)
+            continue
+        kind = letter_kind(live.soup, turn.agent, turn.thread, payload.thread, opened)
+        opened.add(payload.thread)
+        text, up = turn.texts[payload.message], kind is MessageKind.REPORT
+        if payload.agent not in CODE:
+            text = texts.report(turn.agent, turn.thread, made, text) if up else texts.passed_down(turn.agent, text)
+        name = live.write(
+            (turn.agent, turn.thread),
+            (payload.agent, payload.thread),
+            text,
+            kind=kind,
+            key=f"{turn.turn}/{number}",
+            time=time,
+            meta=left if up else None,
+        )
+        payloads.append(payload_message(payload, name))
+    return payloads
 
 
 def _reply(
@@ -383,6 +385,7 @@ def _reply(
         (turn.agent, turn.thread),
         (above.agent, above.thread),
         text if above.agent in CODE else texts.report(turn.agent, turn.thread, made, text),
+        kind=MessageKind.REPORT,
         key=f"{turn.turn}/reply",
         time=time,
         meta=left,
@@ -428,6 +431,7 @@ def _report(
         (turn.agent, turn.thread),
         (ORCHESTRATOR, live.thread),
         texts.fit(f"{outcome.outcome or outcome.problem}: {outcome.reason}"),
+        kind=MessageKind.OUTCOME,
         key=f"{turn.turn}/outcome",
         time=world.clock.now(),
         meta={"report": meta},

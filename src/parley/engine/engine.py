@@ -21,6 +21,7 @@ from parley.core.terms import (
     Idle,
     Interrupt,
     Mailbox,
+    MessageKind,
     Run,
     Surface,
 )
@@ -124,6 +125,7 @@ class Engine:
             (HUMAN, live.thread),
             (ORCHESTRATOR, live.thread),
             row.request,
+            kind=MessageKind.REQUEST,
             key="request",
             time=now,
             meta={"request": True},
@@ -192,6 +194,7 @@ class Engine:
             (HUMAN, live.thread),
             (ORCHESTRATOR, live.thread),
             live.row.request,
+            kind=MessageKind.REQUEST,
             key="request",
             time=now,
             meta={"request": True},

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn, cast, get_type_hints
 
+from parley.core.conversation import letter_kind
 from parley.core.errors import ProtocolError
 from parley.core.rule import Answer, Asking, Broadcast, Ending, Firing, Opening, Passage
 from parley.core.soup import Soup
@@ -22,6 +23,7 @@ from parley.core.terms import (
     Deliver,
     Interrupt,
     Mailbox,
+    MessageKind,
     Proxy,
     Question,
     Ruling,
@@ -143,7 +145,14 @@ def authors_of(firing: Firing) -> tuple[str, ...] | None:
             return (ORCHESTRATOR,)
 
 
-Letter = tuple[str, tuple[Who, ...], Who]  # a message's id, who may have sent it, and to whom
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message that a firing delivers: its id, who may have sent it, to whom, and what it is to them."""
+
+    name: str
+    senders: tuple[Who, ...]
+    to: Who
+    kind: MessageKind
 
 
 def letters_of(soup: Soup, firing: Firing) -> list[Letter]:
@@ -159,17 +168,23 @@ def _root(soup: Soup) -> Who:
 def _opened(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     opening = cast("Opening", choice)
     thread = job_thread(opening.charter.job)
-    return [(opening.request, ((HUMAN, thread),), (ORCHESTRATOR, thread))]
+    return [Letter(opening.request, ((HUMAN, thread),), (ORCHESTRATOR, thread), MessageKind.REQUEST)]
 
 
 def _asked(sender: Who, questions: Sequence[Question]) -> list[Letter]:
-    return [(q.message, (sender,), (PROXY, escalation_thread(q.id))) for q in questions]
+    kind = MessageKind.QUESTION
+    return [Letter(q.message, (sender,), (PROXY, escalation_thread(q.id)), kind) for q in questions]
 
 
 def _sent(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     sender, chosen = (at[0], at[1]), cast("Broadcast", choice)
-    letters = [p for p in chosen.payloads if isinstance(p, Deliver)]
-    return [(p.message, (sender,), (p.agent, p.thread)) for p in letters] + _asked(sender, chosen.questions)
+    letters, opened = [], set[str]()
+    for payload in chosen.payloads:
+        if isinstance(payload, Deliver):
+            kind = letter_kind(soup, *sender, payload.thread, opened)
+            letters.append(Letter(payload.message, (sender,), (payload.agent, payload.thread), kind))
+            opened.add(payload.thread)
+    return letters + _asked(sender, chosen.questions)
 
 
 def _asks(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
@@ -177,26 +192,26 @@ def _asks(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
 
 
 def _returned(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
-    return [(choice, (_root(soup),), (at[0], at[1]))]
+    return [Letter(choice, (_root(soup),), (at[0], at[1]), MessageKind.NOTICE)]
 
 
 def _pending(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
-    return [(choice, (_root(soup),), _root(soup))]
+    return [Letter(choice, (_root(soup),), _root(soup), MessageKind.NOTICE)]
 
 
 def _escalated(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     thread = escalation_thread(at[0])
-    return [(choice, ((PROXY, thread),), (HUMAN, thread))]
+    return [Letter(choice, ((PROXY, thread),), (HUMAN, thread), MessageKind.QUESTION)]
 
 
 def _replied(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     thread = escalation_thread(at[0])
-    return [(cast("Answer", choice).message, ((HUMAN, thread),), (PROXY, thread))]
+    return [Letter(cast("Answer", choice).message, ((HUMAN, thread),), (PROXY, thread), MessageKind.REPLY)]
 
 
 def _told_parent(soup: Soup, thread: str, message: str) -> list[Letter]:
     box = soup.need(Mailbox, cast("str", soup.parent(thread)))
-    return [(message, (_root(soup),), (box.agent, box.thread))]
+    return [Letter(message, (_root(soup),), (box.agent, box.thread), MessageKind.NOTICE)]
 
 
 def _given_up(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
@@ -210,19 +225,21 @@ def _withdrawn(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
 
 def _observed(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     record = soup.need(Record, at[0])
-    return [(choice, ((record.actor, record.thread),), _root(soup))]
+    return [Letter(choice, ((record.actor, record.thread),), _root(soup), MessageKind.OUTCOME)]
 
 
 def _responded(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     thread = escalation_thread(at[0])
     proxy = soup.need(Proxy, thread)
-    return [(cast("Answer", choice).message, ((PROXY, thread),), (proxy.agent, proxy.thread))]
+    name = cast("Answer", choice).message
+    return [Letter(name, ((PROXY, thread),), (proxy.agent, proxy.thread), MessageKind.ANSWER)]
 
 
 def _intervened(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     root = _root(soup)
     to = soup.need(Surface, at[0])
-    return [(cast("Interrupt", choice).message, ((HUMAN, root[1]), root), (to.agent, to.thread))]
+    name = cast("Interrupt", choice).message
+    return [Letter(name, ((HUMAN, root[1]), root), (to.agent, to.thread), MessageKind.INTERVENTION)]
 
 
 _WRITES: Mapping[str, Callable[[Soup, tuple[str, ...], Any], list[Letter]]] = MappingProxyType(

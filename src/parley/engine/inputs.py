@@ -17,6 +17,7 @@ from parley.core.terms import (
     Hold,
     Interrupt,
     Kind,
+    MessageKind,
     Origin,
     Ruling,
     Run,
@@ -43,6 +44,10 @@ class NoChoice(Exception):
     """What was chosen is not what the question lets choose."""
 
 
+class NotTaken(Exception):
+    """An intervention is meant for an instance that takes none."""
+
+
 class Wordless(Exception):
     """A verdict that is of no use without words came without any."""
 
@@ -58,7 +63,7 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
     }
     try:
         note = handlers[row.kind](live, world, row, json.loads(row.body))
-    except (NotTheirs, NoChoice, Wordless) as refused:
+    except (NotTheirs, NoChoice, NotTaken, Wordless) as refused:
         note = f"{REFUSED}{refused}"
     except (Disabled, Refused) as late:
         note = f"{LATE}{late}"
@@ -89,6 +94,7 @@ def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) ->
         (HUMAN, thread),
         (PROXY, thread),
         texts.human(ruling, body["text"], choice or ""),
+        kind=MessageKind.REPLY,
         key=f"input:{row.number}",
         time=now,
         meta={**said, **({"choice": choice} if choice else {})},
@@ -117,6 +123,8 @@ def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any])
     surface = live.soup.get(Surface, thread)
     if surface is None:
         raise Disabled(f"there is no {thread} any more")
+    if MessageKind.INTERVENTION not in surface.messages:
+        raise NotTaken(texts.takes_none(surface.agent, thread))
     authoritative = bool(body.get("authoritative"))
     decider = live.row.decider or HUMAN
     if authoritative and row.by != decider:
@@ -126,6 +134,7 @@ def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any])
         (HUMAN, live.thread),
         (surface.agent, thread),
         texts.intervene(body["text"], authoritative=authoritative),
+        kind=MessageKind.INTERVENTION,
         key=f"input:{row.number}",
         time=now,
         meta={"intervene": {"now": bool(body.get("now")), "authoritative": authoritative, "by": row.by}},
@@ -170,6 +179,7 @@ def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) 
             (ORCHESTRATOR, live.thread),
             (above.agent, above.thread),
             texts.taken_away(there.agent, thread, reason),
+            kind=MessageKind.NOTICE,
             key=f"input:{row.number}",
             time=now,
             meta={"dead": thread},

@@ -26,6 +26,7 @@ from parley.core.terms import (
     Idle,
     Interrupt,
     Mailbox,
+    MessageKind,
     Molecule,
     Payload,
     Role,
@@ -40,6 +41,7 @@ from parley.engine import budgets, riders
 from parley.engine.chain import link
 from parley.engine.names import BESIDE, ROLE, slot
 from parley.engine.records import dumps
+from parley.engine.roster import messages_of
 from parley.engine.signs import alarms, is_alarm
 from parley.engine.turn import Turn
 from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
@@ -205,7 +207,10 @@ class LiveJob:
 
     def enrol(self, agent: str, thread: str, roles: Sequence[Mapping[str, Any]], time: float) -> None:
         """[enrol]: roles in full join an instance's team; what is known of each is kept beside the soup."""
-        joining = tuple(Role(role["name"], frozenset(role["team"]), tuple(role["bus"])) for role in roles)
+        joining = tuple(
+            Role(role["name"], frozenset(role["team"]), tuple(role["bus"]), messages_of(role["name"], role["bus"]))
+            for role in roles
+        )
         extra = dumps({"roles": list(roles)})
         self.fire("enrol", agent, thread, choice=Enrolment(joining), who=ORCHESTRATOR, time=time, extra=extra)
         for role in roles:
@@ -350,12 +355,13 @@ class LiveJob:
         to: tuple[str, str],
         body: str,
         *,
+        kind: MessageKind,
         key: str,
         time: float,
         meta: dict[str, Any] | None = None,
         alone: bool = False,
     ) -> str:
-        """Put a message on the bus; its id. A rule delivers it.
+        """Put a message on the bus; its id. A rule delivers it, as the kind that it says.
 
         Clean merges that its recipient is yet to be told ride on it, unless it is to go `alone`: what an interrupt
         brings may never be delivered.
@@ -376,6 +382,7 @@ class LiveJob:
             time,
             body,
             dumps(meta) if meta else "",
+            kind.value,
         )
         self._pending.messages.append(row)
         name = f"m{self.message_count}"

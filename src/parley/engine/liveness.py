@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parley.core.terms import ORCHESTRATOR, Hold, Interrupt, Run, Surface, thread_kind
+from parley.core.terms import ORCHESTRATOR, Hold, Interrupt, MessageKind, Run, Surface, thread_kind
 from parley.engine import texts
 from parley.engine.live import LiveJob
 from parley.engine.projections import Present
@@ -120,10 +120,13 @@ def _stall(live: LiveJob, world: World, turn: Turn, silent: float) -> None:
     above = live.soup.get(Surface, parent) if parent else None
     if above is None or above.agent == ORCHESTRATOR or thread_kind(turn.thread) != "dispatch":
         return  # nobody but the human could act on it: the Hold counts for the listing
+    if MessageKind.INTERVENTION not in above.messages:
+        return  # its role lets nothing redirect it: the human acts on the Hold
     name = live.write(
         (ORCHESTRATOR, live.thread),
         (above.agent, above.thread),
         texts.fit(texts.stalled(turn.agent, turn.thread, turn.heard_at, silent, last)),
+        kind=MessageKind.INTERVENTION,
         key=f"stalled:{live.step}",
         time=now,
         meta={"stalled": turn.thread, "turn": turn.turn, "since": turn.heard_at},

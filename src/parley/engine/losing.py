@@ -6,7 +6,7 @@ from typing import Any
 
 from parley.core.errors import Disabled
 from parley.core.job import HOPELESS
-from parley.core.terms import ORCHESTRATOR, Crashed, Hold, Mailbox, Surface, thread_kind
+from parley.core.terms import ORCHESTRATOR, Crashed, Hold, Mailbox, MessageKind, Surface, thread_kind
 from parley.engine import spending, texts, waits
 from parley.engine.holds import LIMIT, Wait, kind_of, wait_of
 from parley.engine.live import LiveJob
@@ -129,6 +129,7 @@ def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str, wh
             (ORCHESTRATOR, live.thread),
             (above.agent, above.thread),
             texts.failed(turn.agent, turn.thread, fault, tries),
+            kind=MessageKind.NOTICE,
             key=f"{turn.turn}/failed",
             time=now,
             meta={"failed": turn.thread, "message": turn.message, "fault": fault, "hopeless": bool(why)},

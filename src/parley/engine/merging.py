@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, PHASES, Record, State
-from parley.core.terms import ORCHESTRATOR, Close, Run, Surface
+from parley.core.terms import ORCHESTRATOR, Close, MessageKind, Run, Surface
 from parley.engine import designs, texts
 from parley.engine.live import LiveJob
 from parley.engine.riders import Rider
@@ -100,6 +100,7 @@ def tell_conflicts(live: LiveJob, world: World, turn: Turn, merges: Sequence[tup
                 (ORCHESTRATOR, live.thread),
                 (turn.agent, turn.thread),
                 texts.fit(texts.merged(agent, thread, merge)),
+                kind=MessageKind.NOTICE,
                 key=f"{turn.turn}/merge/{thread}",
                 time=world.clock.now(),
                 meta={"merged": thread, "paths": len(merge.paths), "conflicts": [c.path for c in merge.conflicts]},
@@ -113,7 +114,12 @@ def tell_clean(live: LiveJob, world: World) -> bool:
     if (record.actor, record.thread) not in live.riders:
         return False
     name = live.write(
-        (ORCHESTRATOR, live.thread), (record.actor, record.thread), "", key=f"merges:{live.step}", time=now
+        (ORCHESTRATOR, live.thread),
+        (record.actor, record.thread),
+        "",
+        kind=MessageKind.NOTICE,
+        key=f"merges:{live.step}",
+        time=now,
     )
     live.fire("merge", record.actor, record.thread, choice=name, who=ORCHESTRATOR, time=now)
     return True

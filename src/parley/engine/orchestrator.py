@@ -22,6 +22,7 @@ from parley.core.terms import (
     Hold,
     Interrupt,
     Kind,
+    MessageKind,
     Origin,
     Payload,
     Policy,
@@ -274,6 +275,7 @@ class Orchestrator(CodeAgent):
             f"escalation:{identity}",
             texts.failure_dialog(record, fault, menu, hopeless=bool(self.meta.get("hopeless"))),
             {"failure": again, "fault": fault, "menu": DIALOG_MENU.document()},
+            kind=MessageKind.QUESTION,
         )
         self.ask([Question(identity, letter.message, Kind.FAILURE)])
         self.live.keep(f"handle retry {identity}", again or "")
@@ -334,7 +336,8 @@ class Orchestrator(CodeAgent):
         """
         how = {"now": now, "authoritative": authoritative}
         about = {"intervened": how, "job": for_job, **({"origin": origin} if origin else {})}
-        letter = self.letter(record.actor, record.thread, body, about, alone=True)
+        kind = MessageKind.INTERVENTION
+        letter = self.letter(record.actor, record.thread, body, about, kind=kind, alone=True)
         moved = Interrupt(record.thread, letter.message, now, authoritative)
         self.fire("intervene", record.thread, choice=moved)
 

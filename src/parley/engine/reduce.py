@@ -25,6 +25,7 @@ from parley.core.terms import (
     Idle,
     Interrupt,
     Mailbox,
+    MessageKind,
     Origin,
     Policy,
     Proxy,
@@ -76,6 +77,7 @@ def drain(live: LiveJob, world: World, agent: str, thread: str, now: float) -> N
                 (ORCHESTRATOR, live.thread),
                 (agent, thread),
                 texts.dead_letter(head.agent, head.thread, letter.body),
+                kind=MessageKind.NOTICE,
                 key=f"dead:{head.message}",
                 time=now,
                 meta={"dead": head.message},
@@ -189,6 +191,7 @@ def to_human(
         (PROXY, thread),
         (HUMAN, thread),
         texts.for_human(record, proxy.question, framing, own, more),
+        kind=MessageKind.QUESTION,
         key=key,
         time=world.clock.now(),
         meta={
@@ -246,6 +249,7 @@ def respond(
         (PROXY, thread),
         (proxy.agent, proxy.thread),
         texts.answer(ruling, words, question, author, heard=proxy.heard, remarks=remarks, choice=chosen),
+        kind=MessageKind.ANSWER,
         key=key,
         time=world.clock.now(),
         meta={

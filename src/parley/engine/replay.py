@@ -22,6 +22,7 @@ from parley.core.terms import (
     Hold,
     Kind,
     Proxy,
+    Role,
     Ruling,
     Run,
     Surface,
@@ -38,6 +39,7 @@ from parley.engine.evidence import (
     ODD,
     Finding,
     Found,
+    Letter,
     Part,
     Who,
     authors_of,
@@ -52,7 +54,7 @@ from parley.engine.held import Batch
 from parley.engine.names import DESIGN, HANDLE, ROLE, clone_slot, handle_after, handle_slot, tree_slot
 from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
-from parley.engine.roster import CODE
+from parley.engine.roster import CODE, messages_of
 from parley.options import ABANDON, STOP
 from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
 from parley.workflow.events import apply
@@ -124,6 +126,7 @@ class Replay:
     transitions: int = 0
     epoch: int = 0
     head: str = ""
+    older: bool = False  # whether the transaction is of an earlier schema, whose messages say no kind
     request: str = ""
     origin: str = ""
     listed: float = 0.0  # when the job's row was last written
@@ -160,6 +163,7 @@ class Replay:
 
     def _take(self, part: Part) -> None:
         commit = part.commit
+        self.older = not commit.digests
         self._count(part)
         letters = {f"m{row.number}": row for row in part.messages}
         for row in part.messages:
@@ -308,19 +312,18 @@ class Replay:
                 row.number,
                 f"[{row.rule}] is said to be by {row.who!r:.80}, and is by {authors[0]!r}",
             )
-        for name, senders, to in letters:
-            self._deliver(row, undelivered.pop(name, None), name, senders, to, alone=_alone(firing))
+        for letter in letters:
+            self._deliver(row, undelivered.pop(letter.name, None), letter, alone=_alone(firing))
         self.soup.react(reaction.consumed, reaction.produced)
         self.size += len(reaction.produced) - len(reaction.consumed)
         self.unseen += 1
         return reaction
 
-    def _deliver(
-        self, step: StepRow, row: MessageRow | None, name: str, senders: tuple[Who, ...], to: Who, *, alone: bool
-    ) -> None:
+    def _deliver(self, step: StepRow, row: MessageRow | None, letter: Letter, *, alone: bool) -> None:
+        to = letter.to
         if row is None:
-            wrong("steps", step.number, f"it delivers {name}, which its transaction did not write, or did twice")
-        if (row.sender, row.sender_thread) not in senders:
+            wrong("steps", step.number, f"it delivers {letter.name}, which its transaction did not write, or did twice")
+        if (row.sender, row.sender_thread) not in letter.senders:
             wrong(
                 "messages",
                 row.number,
@@ -328,6 +331,12 @@ class Replay:
             )
         if (row.agent, row.thread) != to:
             wrong("messages", row.number, f"step {step.number} does not send it to {row.agent} on {row.thread}")
+        if row.kind != letter.kind and not (self.older and not row.kind):
+            wrong(
+                "messages",
+                row.number,
+                f"it says that it is a {row.kind!r:.40}, and step {step.number} sends a {letter.kind}",
+            )
         self._ride(row, to, alone=alone)
         if step.rule == "open":
             self.request = row.body
@@ -466,10 +475,13 @@ class Replay:
         """The roles in full are kept beside the soup: those that were chosen, and no others."""
         try:
             roles = list(_left(row)["roles"])
-            said = [(role["name"], frozenset(role["team"]), tuple(role["bus"])) for role in roles]
+            said = [
+                Role(role["name"], frozenset(role["team"]), tuple(role["bus"]), messages_of(role["name"], role["bus"]))
+                for role in roles
+            ]
         except ODD as error:
             wrong("steps", row.number, f"the roles that it enrols can't be read: {error!r}")
-        if said != [(role.name, role.team, role.tools) for role in decode(json.loads(row.choice)).roles]:
+        if said != list(decode(json.loads(row.choice)).roles):
             wrong("steps", row.number, "it enrols others than it tells of")
         for role in roles:
             self.kept[f"{ROLE}{role['name']}"] = dumps(role)

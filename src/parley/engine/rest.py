@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parley.core.terms import ORCHESTRATOR
+from parley.core.terms import ORCHESTRATOR, MessageKind
 from parley.engine import spending
 from parley.engine.live import LiveJob
 from parley.engine.merging import tell_clean
@@ -25,6 +25,7 @@ def judge(live: LiveJob, world: World, today: spending.Today) -> bool:
         (ORCHESTRATOR, live.thread),
         (ORCHESTRATOR, live.thread),
         "PENDING",
+        kind=MessageKind.NOTICE,
         key=f"pending:{live.step}",
         time=now,
         meta={"pending": True},

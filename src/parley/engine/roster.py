@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from parley.core.conversation import OWN
 from parley.core.states import PHASES
-from parley.core.terms import ORCHESTRATOR, PROXY, Charter, Policy, Role
-from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, EXECUTOR, GROUP, INTEGRATOR, PROVER
+from parley.core.terms import EVERYDAY, ORCHESTRATOR, PROXY, Charter, MessageKind, Policy, Role
+from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, EXECUTOR, GROUP, INTEGRATOR, PROVER, SOLUTION
 
 LEADS = tuple(dict.fromkeys(phase.lead for phase in PHASES.values()))
 CODE = frozenset((ORCHESTRATOR, EXECUTOR, GROUP))  # whose turns are the engine's own and take no time
+IN_WORKFLOWS = CODE | {ARCHITECT, DESIGN_VERIFIER, INTEGRATOR, PROVER, SOLUTION}
 TOOLS = ("Send", "CloseConversation", "AskQuestion")
 TEAM_TOOLS = ("Send", "CloseConversation")
 BUS: Mapping[str, tuple[str, ...]] = {
@@ -21,6 +23,22 @@ BUS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(CODE, ()),
 }
 """The tools of the protocol that a role has, where they are not everybody's."""
+
+
+def messages_of(name: str, bus: Collection[str], said: Collection[str] | None = None) -> tuple[MessageKind, ...]:
+    """The kinds of messages that a role takes: those that its tools make sense of, or fewer, where it says so.
+
+    Without AskQuestion it takes no answers, without Send no reports. The prover runs commands: nothing redirects it.
+    Those that code of the engine's talks to take all that they can.
+    """
+    unfit = set()
+    if name not in CODE:
+        unfit |= {MessageKind.ANSWER} if "AskQuestion" not in bus else set()
+        unfit |= {MessageKind.REPORT} if "Send" not in bus else set()
+    if name == PROVER:
+        unfit.add(MessageKind.INTERVENTION)
+    chosen = EVERYDAY if said is None or name in IN_WORKFLOWS else (*said, MessageKind.NOTICE)
+    return tuple(kind for kind in EVERYDAY if kind in chosen and kind not in unfit)
 
 
 def offered(tools: tuple[str, ...], team: Collection[str]) -> tuple[str, ...]:
@@ -50,6 +68,7 @@ def roles(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozense
     """The roles of a job, as its snapshot keeps them: each with what its team's members are there for."""
     blank: dict[str, Any] = {
         "tools": list(TOOLS), "description": "", "prompt": "", "model": "", "runner": "", "limits": {},
+        "messages": None,
     }  # fmt: skip
     found = []
     for name, team in sorted(teams(defined, sends).items()):
@@ -64,18 +83,19 @@ def time_limit(settings: Mapping[str, Any], role: Mapping[str, Any]) -> float:
     return float(own or settings.get("time_limit_seconds", 1800))
 
 
+def _given(role: Mapping[str, Any]) -> Role:
+    """A role of the snapshot, as the charter has it."""
+    name = role["name"]
+    team, bus = frozenset() if name in CODE else frozenset(role["team"]), BUS.get(name, TOOLS)
+    return Role(name, team, bus, messages_of(name, bus, role.get("messages")))
+
+
 def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
     """The charter that a job's snapshot of settings gives it."""
-    given = tuple(
-        Role(
-            role["name"], frozenset() if role["name"] in CODE else frozenset(role["team"]), BUS.get(role["name"], TOOLS)
-        )
-        for role in settings["roles"]
-        if role["name"] != PROXY
-    )
+    given = tuple(_given(role) for role in settings["roles"] if role["name"] != PROXY)
     own = (
-        Role(ORCHESTRATOR, frozenset(LEADS), ()),
-        Role(PROXY, frozenset(), ("Answer", "AskHuman", "Predict"), ("question", "human")),
+        Role(ORCHESTRATOR, frozenset(LEADS), (), OWN[ORCHESTRATOR]),
+        Role(PROXY, frozenset(), ("Answer", "AskHuman", "Predict"), OWN[PROXY]),
     )
     intent, plan, execute = (Policy(policy) for policy in settings["policies"])
     return Charter(

@@ -257,6 +257,11 @@ def intervene(text: str, *, authoritative: bool) -> str:
     return f"[INTERVENE {'authoritative' if authoritative else 'advisory'}] {text}"
 
 
+def takes_none(agent: str, thread: str) -> str:
+    """Why an intervention does not reach an instance."""
+    return f"{agent} takes no interventions on {thread}; intervene on the thread of its dispatcher, or withdraw it"
+
+
 def answer(
     ruling: Ruling | None, words: str, question: str, author: str, *, heard: bool, remarks: str = "", choice: str = ""
 ) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from parley.core.terms import AGENT_NAME
+from parley.core.states import PHASES
+from parley.core.terms import AGENT_NAME, EVERYDAY, PROXY, MessageKind
 from parley.wording import advice
 
 FOLDER = Path(".claude/agents")
@@ -25,6 +26,8 @@ GIVEN = frozenset(("Read", "Edit", "Write", "Bash", "Glob", "Grep", "NotebookEdi
 MORE = "+"
 MIXED_REMEDY = f"write {MORE} before each name to extend the team, before none to replace it"
 LIMITS = ("turn_seconds", "stall_seconds")
+KINDS = tuple(kind for kind in EVERYDAY if kind is not MessageKind.NOTICE)  # that a role may choose from
+LEADS = frozenset(phase.lead for phase in PHASES.values())
 LONGEST_SECONDS = 1e9
 _WORD = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}")
 _FENCE = "---"
@@ -51,6 +54,7 @@ class RoleFile:
     runner: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
     source: str = "package"
+    messages: tuple[str, ...] | None = None  # the kinds that it takes; None: all that its tools make sense of
 
 
 def to_json(role: RoleFile) -> dict[str, Any]:
@@ -64,6 +68,7 @@ def to_json(role: RoleFile) -> dict[str, Any]:
         "model": role.model,
         "runner": role.runner,
         "limits": dict(role.limits),
+        "messages": None if role.messages is None else list(role.messages),
     }
 
 
@@ -139,6 +144,7 @@ class _Parsing:
             self.word("runner", base.runner if base else ""),
             self.limits(base.limits if base else {}),
             str(self.path),
+            self.messages(base.messages if base else None),
         )
 
     def yaml(self, lines: list[str]) -> dict[str, Any]:
@@ -173,6 +179,14 @@ class _Parsing:
             return with_team(default, self.words("team", default))
         except ValueError as error:
             raise self.fail(self.line("team"), f"`team`: {error}", MIXED_REMEDY) from error
+
+    def messages(self, default: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if self.matter.get("messages") is None:
+            return default
+        given = self.words("messages", ())
+        if problem := messages_problem(given):
+            raise self.fail(self.line("messages"), f"`messages`: {problem[0]}", problem[1])
+        return given
 
     def word(self, key: str, default: str) -> str:
         given = self.matter.get(key, default) or ""
@@ -217,6 +231,28 @@ def with_bus_tools(tools: tuple[str, ...], name: str) -> tuple[str, ...]:
     """The tools that a role names, and the bus's, which every role has; the proxy has its own."""
     own = PROXY_TOOLS if name == "proxy" else BUS_TOOLS
     return tuple(dict.fromkeys((*tools, *own)))
+
+
+def messages_problem(given: Iterable[str]) -> tuple[str, str] | None:
+    """What is wrong with a list of kinds of messages, and what to do; None: nothing."""
+    for kind in given:
+        if kind not in KINDS:
+            return f"there is no kind of messages {kind!r:.40}", advice(str(kind), KINDS)
+    return None
+
+
+def unfit_messages(role: RoleFile) -> str:
+    """Why a role can't do its work with the kinds of messages that it takes, and what to do; empty: it can."""
+    if role.messages is None:
+        return ""
+    lacks = [kind for kind in KINDS if kind not in role.messages]
+    if role.name in LEADS and lacks:
+        return f"{role.name} leads a state, and needs {', '.join(lacks)} too; leave `messages` out"
+    if role.name == PROXY:
+        return "the proxy takes questions and replies, and nothing else; leave `messages` out"
+    if role.team and MessageKind.REPORT in lacks:
+        return f"{role.name} has a team, and takes no report of it; add `report`, or leave out its team"
+    return ""
 
 
 def limits_problem(given: Any) -> tuple[str, str] | None:

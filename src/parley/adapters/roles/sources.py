@@ -15,9 +15,11 @@ from parley.adapters.roles.files import (
     RoleError,
     RoleFile,
     line_of,
+    messages_problem,
     not_given,
     parse,
     text_of,
+    unfit_messages,
     with_bus_tools,
     with_team,
 )
@@ -98,6 +100,8 @@ def gather(root: Path, settings: Settings, also: Iterable[str] = ()) -> dict[str
         where = _place(root, role, name if name in teams_in_settings else "")
         if name in RESERVED:
             raise RoleError(f"{where}: {name!r} is the protocol's own name; call the role something else")
+        if why := unfit_messages(role):
+            raise RoleError(f"{_place(root, role, '', 'messages')}: {why}")
         for member in role.team:
             if member not in known:
                 meant = near(member, known)
@@ -127,14 +131,18 @@ def _settled(root: Path, name: str, given: Mapping[str, Any], base: RoleFile | N
         role = replace(role, tools=with_bus_tools(given["tools"], name))
     if "limits" in given:
         role = replace(role, limits={**role.limits, **given["limits"]})
+    if "messages" in given:
+        if problem := messages_problem(given["messages"]):
+            raise RoleError(f"{where} messages: {problem[0]}; {problem[1]}")
+        role = replace(role, messages=given["messages"])
     if "prompt" in given:
         role = replace(role, prompt=text_of(root / given["prompt"], root).strip())
     return replace(role, source=f"{role.source} + {FILE}" if base else FILE)
 
 
-def _place(root: Path, role: RoleFile, in_settings: str) -> str:
-    """Where a role's team is said, for an error."""
+def _place(root: Path, role: RoleFile, in_settings: str, key: str = "team") -> str:
+    """Where a role's team, or another key, is said, for an error."""
     if in_settings:
         return f"{root / FILE}: [roles.{in_settings}] team"
     path = role.source.removesuffix(f" + {FILE}")
-    return f"{path}:{line_of(text_of(Path(path), root).splitlines(), 'team')}" if path.endswith(".md") else path
+    return f"{path}:{line_of(text_of(Path(path), root).splitlines(), key)}" if path.endswith(".md") else path
