@@ -103,8 +103,8 @@ class Book:
                 self.move(event["agent"], event["to"], listed)
             case "session":
                 self.doers[event["agent"]].session += 1
-            case "note":
-                self.note(event["agent"], event["note"], told)
+            case "note" | "changed":
+                self.noted(event, listed, told)
             case "round":
                 self.round(event["agent"], event["round"], told)
             case "open":
@@ -174,6 +174,9 @@ class Book:
             raise Broken(why)
         if to in ("ready_for_verification", *MET) and one.unsettled:
             raise Broken(f"{agent} is {to} while {one.unsettled[0]} is not settled")
+        asked = [name for (at, name), note in one.notes.items() if at == one.session and note["status"] == "escalated"]
+        if (one.status, to) == ("blocked", "working") and asked:
+            raise Broken(f"{agent} goes on while {asked[0]} has no answer that holds")
         if to == "verified":
             if one.verdict != "verified":
                 raise Broken(f"{agent} is verified, and its verifier says {one.verdict or 'nothing'}")
@@ -199,6 +202,24 @@ class Book:
         if note["status"] == "resolved" and (before is None or before["status"] != "resolved"):
             self.settled(agent, note, told)
         one.notes[one.session, name] = dict(note)
+
+    def noted(self, event: Mapping[str, Any], listed: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
+        """A note is made or changed: by itself, or with the plan change that it was answered by."""
+        if event["event"] == "note":
+            self.note(event["agent"], event["note"], told)
+        else:
+            self.changed(event["change"], listed)
+
+    def changed(self, change: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
+        """A changed plan is decided about: approved, it is in force; refused, its answers are gone with it."""
+        in_force = any(event["event"] == "plan" for event in events)
+        if in_force != (change["decision"] == "approved"):
+            raise Broken(f"a changed plan is {change['decision']}, and it {'is' if in_force else 'is not'} in force")
+        for answer in change.get("answers", ()) if change["decision"] == "refused" else ():
+            one = self.doers[answer["agent"]]
+            if one.status == "blocked":
+                note = one.notes[one.session, answer["note_id"]]
+                one.notes[one.session, answer["note_id"]] = {**note, "status": "escalated"}
 
     def settled(self, agent: str, note: Mapping[str, Any], told: MessageRow) -> None:
         """A note is resolved: by whom is what the message says that led to it."""

@@ -284,7 +284,8 @@ def test_without_the_verdict_the_lead_does_not_go_back() -> None:
 
 
 def test_a_change_that_is_refused_leaves_what_was_approved_approved() -> None:
-    stage = waiting(on(r"^\[ANSWER revise\]", write(PLAN_FILE, BEFORE), say("it stays")))
+    otherwise = resolve(agent="one", note_id="note_001", answer="do without", source="planning")
+    stage = waiting(on(r"^\[ANSWER revise\]", write(PLAN_FILE, BEFORE), otherwise, say("it stays")))
     stage.answer("revise", "no", CHANGED).run()
 
     assert stage.approve().state == "DONE"

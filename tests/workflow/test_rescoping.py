@@ -6,10 +6,10 @@ import json
 from itertools import count
 
 from parley.engine.reports import whole_plan
-from parley.workflow import deciding, executor
+from parley.workflow import changing, deciding, executor
 from parley.workflow.conduct import Ask, Conduct, Limits
 from parley.workflow.disjointness import disjoint
-from parley.workflow.flow import Draft, Flow
+from parley.workflow.flow import Flow, Judging
 from parley.workflow.record import read_record, record_of, render_record
 
 
@@ -37,7 +37,7 @@ def changed(flow: Flow, text: str, now: int) -> None:
     """The architecture group changes the plan, and the human approves."""
     names = count(now)
     act = Conduct(flow, Limits(3), now, lambda: f"thread:q{next(names)}")
-    deciding.propose(act, Draft(text))
+    changing.propose(act, Judging(text), changing.APPROVED)
     (asked,) = [action for action in act.actions if isinstance(action, Ask)]
     deciding.answered(act, asked.question, deciding.Said("", "approve", "yes"))
 

@@ -348,7 +348,8 @@ def sum_up(live: LiveJob, world: World, record: Record) -> None:
     flows = flows_of_visit(live, record)
     sessions = [session for flow in flows for session in flow.sessions()]
     abandoned = [agent for flow in flows for agent in flow.abandoned()]
-    whole = with_assumptions(summary, render_assumptions(sessions, abandoned))
+    changes = [change for flow in flows for change in flow.changes]
+    whole = with_assumptions(summary, render_assumptions(sessions, abandoned, changes))
     if whole != summary:
         world.workspace.write(live.job, live.thread, {WORK_MD: whole})
 

@@ -50,6 +50,10 @@ WORDS = frozenset(
         "draft",
         "instructions",
         "diff",
+        "more",
+        "judged",
+        "answer",
+        "said",
         "workflow",
         "path",
     }
@@ -60,7 +64,7 @@ TERMS = {"Passage": 3, "Entry": 4}
 _MARK = re.compile(
     r"\[(?:INTENT|PLAN|EXECUTE|PENDING|VIOLATION|FAILED|STALLED|RECOVERED|WITHDRAW|QUESTION|MERGE (?:clean|conflict)"
     r"|INTERVENE (?:advisory|authoritative)"
-    r"|(?:ANSWER|HUMAN)(?: (?:approve|revise|withdraw|backtrack (?:intent|plan)))?)\]"
+    r"|(?:ANSWER|HUMAN)(?: (?:approve|revise|withdraw|backtrack (?:intent|plan)|chose [a-z]+))?)\]"
 )
 # Slots of the derived table that hold words as they are.
 KEPT = (f"{HANDLE} retry ",)

@@ -29,6 +29,7 @@ from parley.workflow.menus import menu_for
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import (
     ARCHITECT,
+    DESIGN_VERIFIER,
     INTEGRATOR,
     PLAN,
     PROVER,
@@ -63,8 +64,9 @@ class Executor(CodeAgent):
 
     def conduct(self, flow: Flow) -> Conduct:
         """What this turn decides from."""
+        limits, now = reports.limits_of(self.live), int(self.now)
         return Conduct(
-            flow, reports.limits_of(self.live), int(self.now), self.open, self.workspace, self.kept, self.engaged
+            flow, limits, now, self.open, self.workspace, self.kept, self.engaged, assertable=self.assertable
         )
 
     def kept(self, workspace: str) -> str:
@@ -125,7 +127,7 @@ class Executor(CodeAgent):
         elif meta.get("dead") in act.flow.talks:
             deciding.lost(act, meta["dead"], "it was withdrawn")
         elif self.row.sender_thread in act.flow.talks:
-            executor.hear(act, self.row.sender_thread, self.left())
+            executor.hear(act, self.row.sender_thread, executor.Left.of(self.row.body, meta))
         elif "intervene" in meta or "intervened" in meta:
             moving.pass_on(act, self.row.body)
         elif "dead" not in meta and "merged" not in meta:
@@ -207,16 +209,13 @@ class Executor(CodeAgent):
 
     # ---- a plan that changes -----------------------------------------------------------------
 
-    def left(self) -> executor.Left:
-        """What a worker's turn left. A changed plan that can't be asserted has a gap: it was just sent back, say."""
-        left = executor.Left.of(self.row.body, self.meta)
-        if not left.plan or left.gaps:
-            return left
+    def assertable(self, draft: Draft) -> str:
+        """Why a changed plan can't be asserted, it was just sent back, say; empty: it can, and `put` does it."""
         try:
-            self.proposal = self.propose(Draft(left.plan, left.instructions))
+            self.proposal = self.propose(draft)
         except (Refused, WorkspaceError) as refused:
-            return replace(left, gaps=(str(refused),))
-        return left
+            return str(refused)
+        return ""
 
     def propose(self, draft: Draft) -> tuple[Question, dict[str, Any]]:
         """The assert of a changed plan: PLAN.md with the design as it would be then; and what the human is told of it.
@@ -255,7 +254,7 @@ class Executor(CodeAgent):
         known = self.live.soup.need(Surface, self.thread, self.agent).team
         roles += [
             {**self.blank(name), **self.live.role(name), "team": [], "bus": list(BUS[name])}
-            for name in (ARCHITECT, INTEGRATOR)
+            for name in (ARCHITECT, INTEGRATOR, DESIGN_VERIFIER)
             if name not in known
         ]
         if PROVER not in known:

@@ -52,7 +52,7 @@ def status_text(flow: Flow) -> str:
 def record_text(flow: Flow) -> str:
     """`task-orchestration.md`."""
     standings = {standing.name: standing for standing in flow.standings()}
-    return render_record(record_of(whole_plan(flow), standings, flow.merges, flow.rescopes, flow.actions))
+    return render_record(record_of(whole_plan(flow), standings, flow.merges, flow.rescopes, flow.actions, flow.changes))
 
 
 def of_agent(flow: Flow, agent: str) -> Files:
@@ -125,8 +125,8 @@ def give(live: LiveJob, world: World, turn: Turn) -> None:
 
 
 def _plan_is_given(talk: Talk) -> bool:
-    """The architect may be in the middle of changing the plan; what it writes there is its own."""
-    return talk.kind != "architect"
+    """The architect may be in the middle of changing the plan, and the design verifier has that plan before it."""
+    return talk.kind not in ("architect", "design")
 
 
 def write(live: LiveJob, world: World) -> None:

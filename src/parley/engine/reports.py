@@ -21,11 +21,11 @@ from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Scope, Site
 from parley.workflow import claims, notes
+from parley.workflow.changing import difference
 from parley.workflow.conduct import Conduct, Limits
-from parley.workflow.deciding import difference
 from parley.workflow.flow import EDGES, Flow, Talk
 from parley.workflow.grammar import VERDICTS
-from parley.workflow.helping import refuse_resolve
+from parley.workflow.helping import refuse_resolve, said_in_refusal
 from parley.workflow.notes import note_id, put
 from parley.workflow.plain import plain
 from parley.workflow.plan import read_plan
@@ -147,6 +147,8 @@ def resolve(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
         raise Refused(f"{which[1]} of {which[0]} is answered already in this turn")
     act = Conduct(flow, limits_of(live), int(world.clock.now()), str)
     author, said = _consulted(live, world, turn)
+    if not author:
+        author, said = said_in_refusal(act, *map(str, which))
     if problem := refuse_resolve(act, arguments, consulted=bool(author)):
         raise Refused(problem)
     turn.resolves.append({**arguments, **({"author": author, "said": said} if author else {})})

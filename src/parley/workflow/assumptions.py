@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from parley.workflow.cells import code
-from parley.workflow.terms import Category, Note, NoteStatus, Session
+from parley.workflow.terms import Category, Note, NoteStatus, PlanChange, Resting, Session
 
 TITLE = "Assumptions"
 NOTED = "Noted by the workflow's agents"
@@ -26,12 +26,25 @@ _BY = {
 }
 
 
-def render_assumptions(sessions: Iterable[tuple[str, Session]], abandoned: Iterable[tuple[str, str]] = ()) -> str:
+def render_assumptions(
+    sessions: Iterable[tuple[str, Session]],
+    abandoned: Iterable[tuple[str, str]] = (),
+    changes: Iterable[PlanChange] = (),
+) -> str:
     """All notes, a line each, from the sessions of all agents; an agent may have had several.
 
-    Whoever approves the work has to know, too, which agents were abandoned, and why.
+    A note says what was decided in the end. What was answered before, and refused with a change of the plan, stands
+    behind it. Whoever approves the work has to know, too, which agents were abandoned, and why.
     """
-    items = [_item(agent, note) for agent, session in sessions for note in session.notes]
+    refused: dict[tuple[str, int, str], list[str]] = {}
+    for change in changes:
+        for one in change.answers if change.decision == "refused" else ():
+            refused.setdefault((one.agent, one.session, one.note_id), []).append(_refused(change, one))
+    items = [
+        "".join([_item(agent, note), *refused.get((agent, session.session_start, note.note_id), ())])
+        for agent, session in sessions
+        for note in session.notes
+    ]
     items += [f"- {code(agent)} was **abandoned**, its work is missing: {code(reason)}." for agent, reason in abandoned]
     return "\n".join(items or ["None."])
 
@@ -120,6 +133,11 @@ def _item(agent: str, note: Note) -> str:
     about = f" ({note.category})" if note.category is not Category.UNKNOWN else ""
     asked = f" It was asked because {code(note.escalation_reason)}." if note.escalation_reason else ""
     return f"- {code(agent)} {note.note_id}{about}: {code(note.description)}. {_settled(note)}{asked}"
+
+
+def _refused(change: PlanChange, answer: Resting) -> str:
+    why = f": {code(change.reason)}" if change.reason else ""
+    return f" Before, {code(answer.answer)} was refused by {change.by} with the change of the plan it came with{why}."
 
 
 def _settled(note: Note) -> str:

@@ -102,6 +102,7 @@ class Conduct:
     tree: str = ""  # the executor's own workspace
     kept: Callable[[str], str] = lambda _: ""  # the tree of a workspace at its last turn's end
     engaged: Callable[[str], bool] = lambda _: False  # whether a conversation goes on, whoever began it
+    assertable: Callable[[Draft], str] = lambda _: ""  # why a changed plan can't be put before the human
     events: list[Event] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)

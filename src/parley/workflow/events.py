@@ -6,7 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from parley.workflow.flow import EDGES, Asked, Event, Flow, Illegal, Member, Merging, Pending, Talk, become, index
+from parley.workflow.flow import (
+    EDGES,
+    Asked,
+    Event,
+    Flow,
+    Illegal,
+    Judging,
+    Member,
+    Merging,
+    Pending,
+    Talk,
+    become,
+    index,
+)
 from parley.workflow.grammar import VERDICTS
 from parley.workflow.menus import menu_for
 from parley.workflow.notes import put, unsettled
@@ -17,8 +30,10 @@ from parley.workflow.terms import (
     Merged,
     Note,
     NoteStatus,
+    PlanChange,
     Proof,
     Rescope,
+    Resting,
     Round,
     Session,
     Standing,
@@ -51,7 +66,7 @@ def _plan(flow: Flow, event: Event) -> set[str]:
     for name in dropped:
         if flow.status(name) is not Status.PENDING:
             raise Illegal(f"{name} is at work, or was, and can't be left out of the plan")
-    flow.plan, flow.draft, flow.gaps, flow.refused = plan, "", 0, ""
+    flow.plan, flow.draft, flow.judging, flow.gaps, flow.refused = plan, "", None, 0, ""
     flow.started = flow.started or event["time"]
     new = [worker.name for worker in plan.doers if worker.name not in flow.members]
     flow.members |= {name: Member(Standing(name)) for name in new}
@@ -62,7 +77,12 @@ def _plan(flow: Flow, event: Event) -> set[str]:
     gone = flow.instructions.keys() - places
     flow.instructions = {path: text for path, text in flow.instructions.items() if path not in gone} | told
     index(flow)
-    return {"plan", *(f"agent {name}" for name in (*dropped, *new)), *(f"told {path}" for path in (*told, *gone))}
+    return {
+        "plan",
+        "judging",
+        *(f"agent {name}" for name in (*dropped, *new)),
+        *(f"told {path}" for path in (*told, *gone)),
+    }
 
 
 def _draft(flow: Flow, event: Event) -> set[str]:
@@ -74,6 +94,47 @@ def _draft(flow: Flow, event: Event) -> set[str]:
 def _refuse(flow: Flow, event: Event) -> set[str]:
     """A changed plan has gaps, or is not to come into force as it is."""
     flow.gaps, flow.refused = int(event["gaps"]), str(event["refused"])
+    return set()
+
+
+def _rest(flow: Flow, event: Event) -> set[str]:
+    """Notes were answered in the turn that changed the plan: the answers hold when the plan does."""
+    flow.resting += [[str(agent), str(note)] for agent, note in event["notes"]]
+    return set()
+
+
+def _judge(flow: Flow, event: Event) -> set[str]:
+    """A changed plan is for the design verifier to look at, or is not any more."""
+    flow.judging = read(Judging, event["judging"]) if event["judging"] is not None else None
+    return {"judging"}
+
+
+def _changed(flow: Flow, event: Event) -> set[str]:
+    """A changed plan is decided about. Refused, it takes its answers with it: their notes are open again."""
+    change = read(PlanChange, event["change"])
+    if change.decision not in ("approved", "refused"):
+        raise Illegal(f"a changed plan can't be {change.decision!r:.20}")
+    if any([one.agent, one.note_id] not in flow.resting for one in change.answers):
+        raise Illegal("an answer that did not come with the change can't go with it")
+    changed = {f"change {len(flow.changes) + 1}", "judging", "plan"}
+    flow.changes.append(change)
+    flow.resting = []
+    if change.decision == "refused":
+        flow.draft, flow.judging, flow.gaps, flow.refused = "", None, 0, change.plan
+        for one in change.answers:
+            changed |= _reopen(flow, one)
+    return changed
+
+
+def _reopen(flow: Flow, answer: Resting) -> set[str]:
+    """A note waits for an answer again, if its doer does; whoever was given up or sent on has no use for one."""
+    member = flow.members.get(answer.agent)
+    session = member.standing.session if member is not None else None
+    note = next((one for one in session.notes if one.note_id == answer.note_id), None) if session else None
+    if member is not None and session is not None and note is not None and member.standing.status is Status.BLOCKED:
+        left = replace(note, status=NoteStatus.ESCALATED, resolution=None, resolved_by=None, resolution_timestamp=None)
+        become(flow, replace(member, standing=replace(member.standing, session=put(session, left)), nudges=0))
+        return {f"agent {answer.agent}", *_answered(flow, answer.agent, session, left)}
     return set()
 
 
@@ -349,6 +410,9 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
         "plan": _plan,
         "draft": _draft,
         "refuse": _refuse,
+        "rest": _rest,
+        "judge": _judge,
+        "changed": _changed,
         "join": _join,
         "status": _status,
         "given up": _give_up,

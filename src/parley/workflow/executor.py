@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.wording import count, joined
-from parley.workflow import checking, deciding, helping, moving, words
+from parley.workflow import changing, checking, deciding, helping, moving, words
 from parley.workflow.conduct import Conduct, Report
 from parley.workflow.flow import AT_WORK, Draft, Talk
 from parley.workflow.notes import MOST_TEXT, of_status, unsettled
@@ -82,12 +82,13 @@ def advance(act: Conduct) -> None:
             break
         checking.check(act, agent)
     moving.go_on_next(act)
+    changing.judge_next(act)
     helping.resume(act)
     helping.help_next(act)
     if not flow.draft:  # a plan that waits for the human may say otherwise
         _start(act)
     deciding.ask_next(act)
-    if not flow.undone and flow.merging is None and not flow.questions:
+    if not flow.undone and flow.merging is None and flow.judging is None and not flow.questions:
         _finish(act)
 
 
@@ -121,6 +122,8 @@ def hear(act: Conduct, thread: str, left: Left) -> None:
             checking.judged(act, talk, left.verdict, left.findings, left.problems)
         case "integrator":
             checking.integrated(act, talk)
+        case "design":
+            changing.judged(act, talk, left.verdict, left.findings)
         case _:
             helping.advised(act, talk, left.resolves, Draft(left.plan, left.instructions), left.gaps, left.diff)
 

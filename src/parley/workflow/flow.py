@@ -17,6 +17,7 @@ from parley.workflow.terms import (
     LivenessAction,
     Merged,
     Plan,
+    PlanChange,
     Proof,
     Rescope,
     Session,
@@ -80,7 +81,7 @@ class Talk:
     """A conversation that the executor has open."""
 
     thread: str
-    kind: str  # doer, verifier, prover, integrator, architect
+    kind: str  # doer, verifier, prover, integrator, architect, design: the verifier of a changed plan
     agent: str  # whom it is about
     name: str  # who is spoken to
     base: str = ""  # the workspace that its own began as
@@ -126,6 +127,22 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
+class Judging:
+    """A changed plan that the design verifier has before it, or will have when there is room."""
+
+    text: str
+    instructions: tuple[tuple[str, str], ...] = ()
+    more: str = ""  # how the instructions differ
+    workspace: str = ""  # where it was made
+    reminders: int = 0
+
+    @property
+    def draft(self) -> Draft:
+        """The plan, with what changes with it."""
+        return Draft(self.text, self.instructions)
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """A question of the executor's own to the human, with what its answer is for."""
 
@@ -133,6 +150,7 @@ class Pending:
     agent: str = ""
     text: str = ""  # the plan that is to come into force
     instructions: tuple[tuple[str, str], ...] = ()  # those that change with it: path and text
+    judged: str = ""  # what became of that plan at the design verifier
 
     @property
     def draft(self) -> Draft:
@@ -154,6 +172,7 @@ class Flow:
     architect: str = ""  # the architect's conversation
     gaps: int = 0  # how often the architect was told that its plan has gaps
     refused: str = ""  # what a plan is known by that does not come into force
+    resting: list[list[str]] = field(default_factory=list)  # agent and note: answered with a plan not yet in force
     commissioned: list[list[str]] = field(default_factory=list)  # agent and note: what the solution architect works on
     workers: dict[str, Worker] = field(default_factory=dict)
     added: dict[str, Worker] = field(default_factory=dict)  # who is not in the plan: the solution architect
@@ -162,6 +181,8 @@ class Flow:
     talks: dict[str, Talk] = field(default_factory=dict)
     merges: list[Merged] = field(default_factory=list)
     merging: Merging | None = None
+    judging: Judging | None = None
+    changes: list[PlanChange] = field(default_factory=list)
     rescopes: list[Rescope] = field(default_factory=list)
     actions: list[LivenessAction] = field(default_factory=list)
     questions: dict[str, Pending] = field(default_factory=dict)

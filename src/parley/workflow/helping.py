@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from parley.core.terms import PROXY
-from parley.workflow import deciding, moving, words
+from parley.core.terms import HUMAN, PROXY
+from parley.workflow import changing, deciding, moving, words
 from parley.workflow.conduct import Conduct
-from parley.workflow.deciding import digest_of
 from parley.workflow.flow import MET, Asked, Draft, Pending, Talk
 from parley.workflow.loops import loop
+from parley.workflow.moving import digest_of
 from parley.workflow.notes import BY_EXECUTOR, MOST_TEXT, by_whom, of_status
 from parley.workflow.plain import plain
 from parley.workflow.terms import (
@@ -25,6 +25,8 @@ from parley.workflow.terms import (
     Category,
     Note,
     NoteStatus,
+    PlanChange,
+    Resting,
     Status,
     Task,
     Worker,
@@ -73,6 +75,8 @@ def _escalation(act: Conduct, agent: str, notes: Sequence[Note]) -> str:
     standing, task = act.member(agent).standing, act.worker(agent).task_id
     mark = "[LOOP]" if circles else "[STALLED]" if standing.reason.startswith(deciding.STALLED) else "[ESCALATION]"
     body = words.escalation(f"{mark} {agent} (task {task}) is blocked: {standing.reason}", notes)
+    if before := words.refused_before(_refusals(act, agent, notes)):
+        body += f"\n\n{before}"
     if circles:
         body += words.circles("\n".join(map(words.asked, _history(act, agent))), moving.table(act))
     solver = act.flow.members.get(_solver(act))
@@ -109,6 +113,30 @@ def _refuse_same(act: Conduct, agent: str, note: str, earlier: str) -> str:
     if asked is None or before is None or not before.answer or before.asking >= asked.asking:
         return f"same_as names a note that {agent} asked before and that was answered: {', '.join(known) or 'none is'}"
     return ""
+
+
+def _refusals(act: Conduct, agent: str, notes: Sequence[Note]) -> list[tuple[PlanChange, Resting]]:
+    """The answers to these notes that were refused with a change of the plan, oldest first."""
+    session, names = act.session(agent).session_start, {note.note_id for note in notes}
+    return [
+        (change, one)
+        for change in act.flow.changes
+        for one in change.answers
+        if change.decision == "refused" and (one.agent, one.session) == (agent, session) and one.note_id in names
+    ]
+
+
+def said_in_refusal(act: Conduct, agent: str, note: str) -> tuple[str, str]:
+    """Who refused the plan change that had answered a note, the human or the proxy, and in which words.
+
+    They have spoken about that very answer: what they said may be the next one, and need not be asked for again.
+    """
+    member = act.flow.members.get(agent)
+    waiting = [one for one in moving.waiting(member) if one.note_id == note] if member is not None else []
+    for change, _ in reversed(_refusals(act, agent, waiting)):
+        author = change.by.removeprefix("the ")
+        return (author, change.reason) if author in (HUMAN, PROXY) and change.reason.strip() else ("", "")
+    return "", ""
 
 
 def refuse_resolve(act: Conduct, call: Mapping[str, Any], *, consulted: bool) -> str:
@@ -168,30 +196,36 @@ def advised(
     act: Conduct, talk: Talk, resolves: Sequence[Mapping[str, Any]], draft: Draft, gaps: Sequence[str], more: str
 ) -> None:
     """The architect has answered."""
-    for call in resolves:
-        _resolve(act, call)
-    if draft.plan and digest_of(draft.plan) != act.flow.refused:
-        deciding.weigh(act, talk, draft, gaps, more)
+    answered = [which for call in resolves if (which := _resolve(act, call))]
+    flow = act.flow
+    if draft.plan and digest_of(draft.plan) != flow.refused:
+        if answered:  # they hold when the change does
+            act.happen("rest", notes=answered)
+        changing.weigh(act, talk, draft, gaps, more)
+    elif flow.resting and not flow.draft:
+        moving.refuse_change(act, "the architecture group", "it took the change back")
 
 
-def _resolve(act: Conduct, call: Mapping[str, Any]) -> None:
+def _resolve(act: Conduct, call: Mapping[str, Any]) -> list[str]:
+    """Take an answer of the architect's; the note that is resolved by it, if one is."""
     agent = str(call["agent"])
     member = act.flow.members.get(agent)
     note = next((n for n in moving.waiting(member) if n.note_id == call["note_id"]), None) if member else None
     if member is None or note is None:
-        return  # it was settled, or given up, meanwhile
+        return []  # it was settled, or given up, meanwhile
     if "same_as" in call:
         same, before = (_handed_up(act, agent, str(call[name])) for name in ("note_id", "same_as"))
         if same is not None and before is not None:
             act.happen("same", task=act.worker(agent).task_id, key=same.key, same_as=before.key)
         if not {"answer", "route"} & call.keys():
-            return  # it goes up again, and as a loop, if it is one
+            return []  # it goes up again, and as a loop, if it is one
     if "route" in call:
         routed = (*member.routed, (note.note_id, str(call["task"])))
         act.happen("count", agent=agent, routed=[list(pair) for pair in routed])
-    else:
-        by = by_whom(str(call.get("author"))) if call["source"] == "user" else BY_EXECUTOR
-        act.settle(agent, note, _answer(act, call), by)
+        return []
+    by = by_whom(str(call.get("author"))) if call["source"] == "user" else BY_EXECUTOR
+    act.settle(agent, note, _answer(act, call), by)
+    return [agent, note.note_id]
 
 
 def _answer(act: Conduct, call: Mapping[str, Any]) -> str:
@@ -213,11 +247,11 @@ def resume(act: Conduct) -> None:
     """Who has all of its answers goes on with them, all at once."""
     flow = act.flow
     talk = flow.talks.get(flow.architect)
-    if flow.draft or (talk is not None and talk.busy and talk.about.startswith(deciding.PLAN_ABOUT)):
+    if flow.draft or (talk is not None and talk.busy and talk.about.startswith(moving.PLAN_ABOUT)):
         return  # the answers may be in a plan that is not in force yet
     for agent in list(flow.blocked):
         standing = act.member(agent).standing
-        if of_status(standing.session, NoteStatus.ESCALATED):
+        if of_status(standing.session, NoteStatus.ESCALATED) or agent in (name for name, _ in flow.resting):
             continue
         if standing.thread not in flow.talks and not act.make_room():
             return
@@ -227,7 +261,7 @@ def resume(act: Conduct) -> None:
             deciding.came_of_it(act, agent, f"it goes on: {said}")
         act.happen("count", agent=agent, rejections=0)
         act.move(agent, Status.WORKING, "its notes are answered")
-        moving.go_on(act, agent, words.answers(agent, fresh))
+        moving.go_on(act, agent, words.answers(agent, fresh, words.refused_before(_refusals(act, agent, fresh))))
 
 
 # ---- the solution architect ----------------------------------------------------------------------

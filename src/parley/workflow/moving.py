@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 from parley.wording import count
 from parley.workflow import words
@@ -11,7 +12,10 @@ from parley.workflow.conduct import Conduct, Enrol, Report, Restore
 from parley.workflow.flow import MET, Asked, Member
 from parley.workflow.notes import BY_USER, SELF, of_status, unsettled
 from parley.workflow.plain import plain
-from parley.workflow.terms import ARCHITECT, Note, NoteStatus, Status, Worker
+from parley.workflow.terms import ARCHITECT, Note, NoteStatus, PlanChange, Resting, Status, Worker
+
+PLAN_ABOUT = "plan"  # what the architect was told last: its plan has gaps, or was not approved
+MOST_REASON = 4000  # characters of a reason that is kept with a change of the plan
 
 
 def enrol(act: Conduct, workers: Sequence[Worker]) -> None:
@@ -126,6 +130,41 @@ def handed_up(note: Note, reason: str) -> Note:
     return replace(note, status=NoteStatus.ESCALATED, escalation_reason=reason)
 
 
+# ---- a change of the plan ------------------------------------------------------------------------
+
+
+def digest_of(plan: str) -> str:
+    """What a plan is known by."""
+    return sha256(plan.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def resting(act: Conduct) -> tuple[Resting, ...]:
+    """The answers that came with a plan that is not in force yet."""
+    found = []
+    for agent, name in act.flow.resting:
+        member = act.flow.members.get(agent)
+        session = member.standing.session if member is not None else None
+        note = next((one for one in session.notes if one.note_id == name), None) if session else None
+        if session is not None and note is not None and note.resolution is not None:
+            found.append(Resting(agent, name, session.session_start, note.resolution, note.resolved_by or ""))
+    return tuple(found)
+
+
+def decide_change(act: Conduct, decision: str, by: str, reason: str, plan: str, judged: str) -> None:
+    """A changed plan is decided about."""
+    known = digest_of(plan) if plan else ""
+    change = PlanChange(act.now, known, decision, by, reason[:MOST_REASON], judged[:MOST_REASON], resting(act))
+    act.happen("changed", change=plain(change))
+
+
+def refuse_change(act: Conduct, by: str, reason: str, plan: str = "", judged: str = "") -> None:
+    """A changed plan does not come into force: the notes that were answered with it are open again."""
+    for talk in list(act.flow.talks.values()):
+        if talk.kind == "design":
+            act.close(talk.thread)
+    decide_change(act, "refused", by, reason, plan, judged)
+
+
 def undo_merge(act: Conduct, why: str) -> None:
     """The merge that goes on is not taken, for no fault of its doer's: it is made again when its turn comes."""
     merging = act.flow.merging
@@ -185,6 +224,8 @@ def again(act: Conduct, agent: str, said: str) -> None:
 
 def stop(act: Conduct, why: str) -> None:
     """The workflow does not go on; what it has is kept."""
+    if act.flow.draft or act.flow.resting:
+        refuse_change(act, "the protocol", f"the workflow was stopped: {why}", act.flow.draft)
     for thread in list(act.flow.talks):
         act.close(thread)
     act.happen("phase", phase="stopped", time=act.now)

@@ -18,6 +18,7 @@ from parley.workflow.terms import (
     LivenessAction,
     Merged,
     Plan,
+    PlanChange,
     Proof,
     Remedy,
     Rescope,
@@ -70,6 +71,18 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """A change of the plan that was decided about in mid-work."""
+
+    time: int
+    decision: str  # approved or refused
+    by: str
+    reason: str = ""
+    judged: str = ""  # what became of it at the design verifier
+    answers: tuple[str, ...] = ()  # those that came with it
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """All that the page says."""
 
@@ -80,6 +93,7 @@ class Record:
     rescopes: tuple[Rescope, ...] = ()
     actions: tuple[LivenessAction, ...] = ()
     merges: tuple[Merged, ...] = ()
+    changes: tuple[Decided, ...] = ()
 
 
 def record_of(
@@ -88,6 +102,7 @@ def record_of(
     merges: Iterable[Merged] = (),
     rescopes: Iterable[Rescope] = (),
     actions: Iterable[LivenessAction] = (),
+    changes: Iterable[PlanChange] = (),
 ) -> Record:
     """What the page says of a workflow: its plan as it is now, and what has happened."""
     workers = plan.workers.values()
@@ -100,7 +115,13 @@ def record_of(
         tuple(rescopes),
         tuple(actions),
         tuple(merges),
+        tuple(_decided(change) for change in changes),
     )
+
+
+def _decided(change: PlanChange) -> Decided:
+    answers = tuple(f"{one.agent} {one.note_id}: {one.answer}" for one in change.answers)
+    return Decided(change.time, change.decision, change.by, change.reason, change.judged, answers)
 
 
 def _tracked(worker: Worker, standing: Standing) -> Tracked:
@@ -145,7 +166,7 @@ class _Column:
     read: Callable[[str, Appendix], Any]
 
 
-_Row = TypeVar("_Row", Tracked, Assigned, Rescope, LivenessAction, Merged)
+_Row = TypeVar("_Row", Tracked, Assigned, Rescope, LivenessAction, Merged, Decided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +287,19 @@ _RESCOPES = _Table(
         _text("Reason", "reason"),
     ),
 )
+_CHANGES = _Table(
+    "Plan changes",
+    "Changes of the plan that were decided about, in order. One that is refused takes the answers with it.",
+    Decided,
+    (
+        _time("Time", "time"),
+        _word("Decision", "decision", str),
+        _text("By", "by"),
+        _text("Reason", "reason"),
+        _text("Design verifier", "judged"),
+        _texts("Answers", "answers"),
+    ),
+)
 _ACTIONS = _Table(
     "Liveness",
     "What was done about workers that had stalled, in order.",
@@ -308,6 +342,7 @@ def render_record(record: Record) -> str:
     lines = [f"# {_TITLE}{code(record.task)}", "", f"{_GOAL}{code(record.goal)}", "", *_INTRODUCTION]
     lines.extend(_TRACKER.lines(record.tracked, appendix))
     lines.extend(_ASSIGNMENTS.lines(record.assigned, appendix))
+    lines.extend(_CHANGES.lines(record.changes, appendix))
     lines.extend(_RESCOPES.lines(record.rescopes, appendix))
     lines.extend(_ACTIONS.lines(record.actions, appendix))
     lines.extend(_MERGES.lines(record.merges, appendix))
@@ -359,6 +394,7 @@ def _read(text: str) -> Record:
         _RESCOPES.rows(found, appendix),
         _ACTIONS.rows(found, appendix),
         tuple(replace(merge, proofs=proofs.get(f"Merge {merge.number}", ())) for merge in merges),
+        _CHANGES.rows(found, appendix),
     )
 
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from parley.workflow.flow import Asked, Flow, Member, Merging, Pending, Talk, index
+from parley.workflow.flow import Asked, Flow, Judging, Member, Merging, Pending, Talk, index
 from parley.workflow.plain import plain, read
 from parley.workflow.plan import read_plan
-from parley.workflow.terms import LivenessAction, Merged, Rescope, Worker
+from parley.workflow.terms import LivenessAction, Merged, PlanChange, Rescope, Worker
 
 SLOT = "flow "
 CURRENT = "flow current"
@@ -27,7 +27,7 @@ def text(flow: Flow, entity: str) -> str | None:
     match kind:
         case "flow":
             names = (
-                "phase", "started", "ended", "count", "architect", "gaps", "refused", "commissioned", "held",
+                "phase", "started", "ended", "count", "architect", "gaps", "refused", "resting", "commissioned", "held",
                 "ever_held",
             )  # fmt: skip
             value = {each: getattr(flow, each) for each in names}
@@ -41,14 +41,10 @@ def text(flow: Flow, entity: str) -> str | None:
             value = flow.instructions.get(name)
         case "talk":
             value = flow.talks.get(name)
-        case "merging":
-            value = flow.merging
-        case "merge":
-            value = flow.merges[int(name) - 1]
-        case "rescope":
-            value = flow.rescopes[int(name) - 1]
-        case "action":
-            value = flow.actions[int(name) - 1]
+        case "judging" | "merging":
+            value = getattr(flow, kind)
+        case "merge" | "change" | "rescope" | "action":
+            value = getattr(flow, f"{kind}s")[int(name) - 1]
         case "question":
             value = flow.questions.get(name)
         case "waiting":
@@ -90,6 +86,10 @@ def _place(flow: Flow, kind: str, name: str = "", *, value: Any) -> None:
             flow.instructions[name] = str(value)
         case "talk":
             flow.talks[name] = read(Talk, value)
+        case "judging":
+            flow.judging = read(Judging, value)
+        case "change":
+            flow.changes.append(read(PlanChange, value))
         case "merging":
             flow.merging = read(Merging, value)
         case "merge":
@@ -121,7 +121,14 @@ def entities(flow: Flow) -> Iterable[str]:
     yield from (f"talk {name}" for name in flow.talks)
     if flow.merging is not None:
         yield "merging"
-    for kind, listed in (("merge", flow.merges), ("rescope", flow.rescopes), ("action", flow.actions)):
+    if flow.judging is not None:
+        yield "judging"
+    for kind, listed in (
+        ("merge", flow.merges),
+        ("change", flow.changes),
+        ("rescope", flow.rescopes),
+        ("action", flow.actions),
+    ):
         yield from (f"{kind} {number}" for number, _ in enumerate(listed, 1))
     yield from (f"question {name}" for name in flow.questions)
     yield from (f"waiting {name}" for name in flow.waiting)

@@ -297,6 +297,30 @@ class Rescope:
 
 
 @dataclass(frozen=True, slots=True)
+class Resting:
+    """An answer to a note that came with a changed plan: it holds when the plan does."""
+
+    agent: str
+    note_id: str
+    session: int  # when the session began that the note is in
+    answer: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """A change of the plan that was decided about in mid-work, with the answers that came with it."""
+
+    time: int
+    plan: str  # what the changed plan is known by; empty: it was taken back
+    decision: str  # approved or refused
+    by: str
+    reason: str = ""
+    judged: str = ""  # what became of it at the design verifier
+    answers: tuple[Resting, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LivenessAction:
     """What was done about a worker that had stalled, and what came of it."""
 

@@ -9,10 +9,13 @@ from parley.wording import joined
 from parley.workflow.flow import Asked
 from parley.workflow.terms import (
     ARCHITECT,
+    PLAN,
     Merged,
     Note,
     NoteStatus,
+    PlanChange,
     Proof,
+    Resting,
     Round,
     Session,
     Worker,
@@ -29,6 +32,7 @@ PHASES = {
     "complete": "It is through, and takes no more work: close its conversation. It left:",
     "stopped": "It was stopped, and does not go on: close it, then send to a new one, or go back. It left:",
 }
+CHANGED = 8000  # characters of a changed plan that its verifier is sent; all of it lies in its tree
 SHOWN = 1500  # characters of a command's output
 
 
@@ -157,6 +161,28 @@ def answers(agent: str, notes: Sequence[Note], words: str = "") -> str:
         f"[ANSWERS] {agent}: go on with these.\n"
         + "\n".join(line(note) for note in notes)
         + (f"\n\n{words}" if words else "")
+    )
+
+
+def refused_before(refusals: Sequence[tuple[PlanChange, Resting]]) -> str:
+    """Answers that were refused with a change of the plan: who goes on has to know that they do not hold, and why."""
+    lines = [
+        f"- {one.note_id}: `{one.answer}` does not hold. It came with a change of the plan, which {change.by} refused: "
+        f"{change.reason or 'no reason was given'}"
+        for change, one in refusals
+    ]
+    return "\n".join(["Refused before:", *lines]) if lines else ""
+
+
+def verify_change(difference: str) -> str:
+    """What the design verifier is given when the plan was changed in mid-work."""
+    cut = f"\n… ({len(difference)} characters in all)" if len(difference) > CHANGED else ""
+    return (
+        f"[VERIFY] The architecture group has changed {PLAN} while the workflow is carried out. Read it as it is in "
+        "your tree, with every agent_instructions.md below orchestration/agents/, against INTENT.md and PLAN.md. The "
+        "design check by code found no gap: look for what code can't see. Nothing that you write here is kept; end "
+        "with Verdict: verified, or rejected with each gap as a finding.\n\n"
+        f"All that it changes:\n\n{difference[:CHANGED]}{cut}"
     )
 
 
