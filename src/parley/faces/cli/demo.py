@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from parley.adapters.playbook import HumanRule, Playbook, parse
 from parley.adapters.sqlite import SqliteStore
-from parley.config import Settings
+from parley.config import Settings, WorkflowSettings
 from parley.core.terms import thread_kind
 from parley.engine.audit import render
 from parley.engine.engine import Engine
@@ -78,7 +78,8 @@ def run(words: argparse.Namespace) -> int:
     play = SERVICE if words.workflow else COUNTER
     if words.play:
         check_player(words)
-    settings = Settings(fan_out=play.fan_out)
+    # three doers are complex here: people are to see an architect that delegates
+    settings = Settings(fan_out=play.fan_out, workflow=WorkflowSettings(complex_agents=2))
     preflight(settings.boundary)
     playbook = parse(files("parley").joinpath(play.book).read_text(encoding="utf-8"), "the demo's playbook")
     folder = Path(tempfile.mkdtemp(prefix="parley-demo-"))

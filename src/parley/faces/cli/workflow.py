@@ -53,7 +53,7 @@ def run(words: argparse.Namespace) -> int:
     if len(words.what) > most:
         raise Trouble(f"{words.what[most]!r} is one word too many; see `parley workflow --help`")
     for option, action in (("dir", "init"), ("replace", "restore"), *((name, "run") for name in STARTING)):
-        if getattr(words, option) and words.action != action:
+        if getattr(words, option, None) and words.action != action:
             raise Trouble(f"--{option} goes with {action} only; see `parley workflow --help`")
     return act(words)
 
