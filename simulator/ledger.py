@@ -52,12 +52,14 @@ class Account:
     version: int = 0
     versions: int = 0  # merges of its that were taken
     given_up: bool = False
+    pending: set[str] = field(default_factory=set)  # notes that were refused, and wait to be mended
     begun: bool = False
 
     @property
     def unsettled(self) -> list[str]:
         """The notes of its present session that keep it from being ready."""
-        return [name for (at, name), note in self.notes.items() if at == self.session and note["status"] != "resolved"]
+        left = [name for (at, name), note in self.notes.items() if at == self.session and note["status"] != "resolved"]
+        return [*left, *self.pending]
 
 
 @dataclass
@@ -103,7 +105,7 @@ class Book:
                 self.move(event["agent"], event["to"], listed)
             case "session":
                 self.doers[event["agent"]].session += 1
-            case "note" | "changed":
+            case "note" | "changed" | "pend" | "mend":
                 self.noted(event, listed, told)
             case "round":
                 self.round(event["agent"], event["round"], told)
@@ -130,6 +132,9 @@ class Book:
         for note in ((json.loads(told.meta) if told.meta else {}).get("worker") or {}).get("notes", ()):
             if (one.session, note["note_id"]) not in one.notes:
                 raise Broken(f"{note['note_id']} of {agent} was taken, and is lost")
+        for unfit in ((json.loads(told.meta) if told.meta else {}).get("worker") or {}).get("pending", ()):
+            if unfit["pending_id"] not in one.pending:
+                raise Broken(f"{unfit['pending_id']} of {agent} was refused, and is lost")
 
     def says(self, step: str) -> None:
         """What the executor sends when its turn ends: a doer is put to work only when it is to work."""
@@ -204,11 +209,16 @@ class Book:
         one.notes[one.session, name] = dict(note)
 
     def noted(self, event: Mapping[str, Any], listed: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
-        """A note is made or changed: by itself, or with the plan change that it was answered by."""
-        if event["event"] == "note":
-            self.note(event["agent"], event["note"], told)
-        else:
-            self.changed(event["change"], listed)
+        """A note is made or changed, by itself or with the plan change that it was answered by; or it is refused."""
+        match event["event"]:
+            case "note":
+                self.note(event["agent"], event["note"], told)
+            case "pend":
+                self.doers[event["agent"]].pending.add(event["pending"]["pending_id"])
+            case "mend":
+                self.doers[event["agent"]].pending.remove(event["pending_id"])
+            case _:
+                self.changed(event["change"], listed)
 
     def changed(self, change: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
         """A changed plan is decided about: approved, it is in force; refused, its answers are gone with it."""

@@ -448,7 +448,11 @@ BY_FILE = {
     "status": "resolved", "category": "implementation_detail", "resolution": "it is", "resolved_by": "agent_self",
     "resolution_timestamp": 1, "escalation_reason": None,
 }  # fmt: skip
-WRITING: list[Rule] = [on(r"^\[TASK\]", sleep(5), write(output("one"), "one")), always(".", say("so"))]
+WRITING: list[Rule] = [
+    on(r"^\[TASK\]", sleep(5), write(output("one"), "one")),
+    on("pending_001", note(note_id="pending_001", status="withdrawn", resolution="it was not meant")),
+    always(".", say("so")),
+]
 
 
 def at_its_files(note: Mapping[str, Any]) -> Workflow:

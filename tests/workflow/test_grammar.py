@@ -14,7 +14,7 @@ from parley.workflow.archive import Archived, archive_of, read_index
 from parley.workflow.design import check_design
 from parley.workflow.plan import read_plan
 from parley.workflow.rounds import read_round, render_round
-from parley.workflow.session import read_session, render_session, take_back
+from parley.workflow.session import Taken, read_session, render_session, take_back
 from parley.workflow.status_file import read_status, render_status, shared_of
 from parley.workflow.structure import check_structure
 from parley.workflow.terms import PLAN, Round, Session, Task, Worker, session_of
@@ -70,7 +70,7 @@ def test_every_reader_of_a_task_id_says_the_same(task_id: str) -> None:
 def test_a_session_that_the_design_check_lets_begin_can_be_taken_back(task_id: str) -> None:
     session = Session(task_id, 1)
 
-    assert take_back(session, render_session(session), 2) == ([], [])
+    assert take_back(session, render_session(session), 2) == Taken()
 
 
 NAMES = st.lists(

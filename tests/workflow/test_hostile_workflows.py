@@ -49,8 +49,9 @@ def test_notes_in_a_file_that_stays_broken_go_up_and_are_not_lost() -> None:
     architect = [
         on(r"^\[ESCALATION\]", resolve(agent="one", note_id="note_001", answer="leave the file", source="planning"))
     ]
+    withdrawn = {"note_id": "pending_001", "status": "withdrawn", "resolution": "it says nothing"}
     agents = {
-        "one": [on(r"^\[TASK\]", *made, half), on(r"^\[ANSWERS\]", say("so")), *[on(r"^\[REVIEW\]", half)] * 4,
+        "one": [on(r"^\[TASK\]", *made, half), on(r"^\[ANSWERS\]", note(**withdrawn)), *[on(r"^\[REVIEW\]", half)] * 4,
                 always(".", say("so"))],
         "workflow-architect": architect,
     }  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.workflow.notes import SELF
-from parley.workflow.session import Change, read_session, render_session, take_back
+from parley.workflow.session import Change, Taken, read_session, render_session, take_back
 from parley.workflow.strictly import DEEPEST, MOST_CHARACTERS
 from parley.workflow.terms import Category, Note, NoteStatus, Session
 from tests.workflow.made import FILLED, mutations, sessions
@@ -49,7 +49,7 @@ def test_what_is_written_is_read_again(session: Session) -> None:
 @settings(max_examples=60)
 @given(sessions())
 def test_a_file_that_was_not_touched_changes_nothing(session: Session) -> None:
-    assert take_back(session, render_session(session), NOW) == ([], [])
+    assert take_back(session, render_session(session), NOW) == Taken()
 
 
 @settings(max_examples=60)
@@ -57,11 +57,12 @@ def test_a_file_that_was_not_touched_changes_nothing(session: Session) -> None:
 def test_whatever_happens_to_a_session_it_is_read_or_told(data: st.DataObject) -> None:
     text = data.draw(mutations(render_session(GIVEN)))
     session, findings = read_session(text)
-    changes, problems = take_back(GIVEN, text, NOW)
+    taken = take_back(GIVEN, text, NOW)
 
     assert (session is None) == bool(findings)
-    assert not (changes and problems)
-    assert all("\n" not in str(finding) and finding.text and finding.remedy for finding in (*findings, *problems))
+    told = (*findings, *taken.findings)
+    assert all("\n" not in str(finding) and finding.text and finding.remedy for finding in told)
+    assert all(written.strip() and problems for written, problems in taken.unfit)
 
 
 JSON = st.recursive(
@@ -170,9 +171,10 @@ NEW = {"note_id": "note_003", "timestamp": 1, "description": "A new doubt", "con
 
 
 def test_a_worker_settles_escalates_and_adds_notes_in_its_file() -> None:
-    changes, findings = take_back(GIVEN, edited(SETTLED, HANDED, NEW), NOW)
+    taken = take_back(GIVEN, edited(SETTLED, HANDED, NEW), NOW)
+    changes = taken.changes
 
-    assert findings == []
+    assert (taken.findings, taken.unfit) == ((), ())
     assert [(change.note.note_id, change.note.status, change.made) for change in changes] == [
         ("note_001", NoteStatus.RESOLVED, False),
         ("note_002", NoteStatus.ESCALATED, False),
@@ -184,10 +186,10 @@ def test_a_worker_settles_escalates_and_adds_notes_in_its_file() -> None:
 
 def test_a_note_without_a_category_may_be_given_one_later() -> None:
     given = Session(GIVEN.task_id, GIVEN.session_start, (Note("note_001", 3, "a", "b"),))
-    changes, findings = take_back(given, edited({"category": "obvious_bug", **SETTLED}, given=given), NOW)
+    taken = take_back(given, edited({"category": "obvious_bug", **SETTLED}, given=given), NOW)
 
-    assert findings == []
-    assert changes[0].note.category is Category.BUG
+    assert taken.findings == ()
+    assert taken.changes[0].note.category is Category.BUG
 
 
 NOT_ALLOWED = [
@@ -207,10 +209,11 @@ NOT_ALLOWED = [
 
 @pytest.mark.parametrize("text, told", NOT_ALLOWED, ids=[told for _, told in NOT_ALLOWED])
 def test_what_a_worker_may_not_change_is_told_and_nothing_is_taken(text: str, told: str) -> None:
-    changes, findings = take_back(GIVEN, text, NOW)
+    taken = take_back(GIVEN, text, NOW)
 
-    assert changes == []
-    assert [finding for finding in findings if told in finding.text], [str(finding) for finding in findings]
+    assert taken.changes == ()
+    found = [*(str(finding) for finding in taken.findings), *(text for _, texts in taken.unfit for text in texts)]
+    assert [text for text in found if told in text], found
 
 
 @pytest.mark.parametrize("status", [NoteStatus.ESCALATED, NoteStatus.RESOLVED])
@@ -221,18 +224,18 @@ def test_a_note_that_has_gone_up_is_no_longer_its_makers(status: NoteStatus) -> 
     given = Session(GIVEN.task_id, GIVEN.session_start, (note,))
     text = edited({**SETTLED, "escalation_reason": None}, given=given)
 
-    changes, findings = take_back(given, text, NOW)
+    taken = take_back(given, text, NOW)
 
-    assert changes == []
-    assert f"(note_001) is {status} and was changed" in findings[0].text
+    assert taken.changes == ()
+    assert f"(note_001) is {status} and was changed" in taken.findings[0].text
 
 
 @settings(max_examples=40)
 @given(sessions(), FILLED)
 def test_what_was_taken_back_is_a_session_again(session: Session, text: str) -> None:
     fresh = {**NEW, "note_id": f"note_{len(session.notes) + 1:03}", "description": text}
-    changes, findings = take_back(session, edited(*({} for _ in session.notes), fresh, given=session), NOW)
+    taken = take_back(session, edited(*({} for _ in session.notes), fresh, given=session), NOW)
 
-    assert findings == []
-    after = Session(session.task_id, session.session_start, (*session.notes, changes[0].note))
+    assert (taken.findings, taken.unfit) == ((), ())
+    after = Session(session.task_id, session.session_start, (*session.notes, taken.changes[0].note))
     assert read_session(render_session(after)) == (after, [])

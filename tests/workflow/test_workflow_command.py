@@ -261,6 +261,7 @@ def test_the_status_is_one_document_too(home: Home) -> None:
         "status": "blocked",
         "notes": 1,
         "unresolved": 1,
+        "pending": 0,
         "version": 1,
         "verifier": "database_verifier",
         "dependencies": [],

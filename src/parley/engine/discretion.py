@@ -45,6 +45,8 @@ WORDS = frozenset(
         "boundaries",
         "deliverable",
         "problems",
+        "written",
+        "mended",
         "gaps",
         "plan",
         "draft",

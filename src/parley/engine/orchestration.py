@@ -27,6 +27,7 @@ from parley.workflow.terms import (
     PLAN,
     SHARED_STATUS,
     TASK_ORCHESTRATION,
+    Session,
     Status,
     Worker,
     instructions_of,
@@ -175,17 +176,29 @@ def _changed(live: LiveJob, world: World, flow: Flow, workspace: str, changed: C
 
 
 def _archive(live: LiveJob, world: World, flow: Flow, workspace: str) -> None:
-    if shelve(archiving.Tree(world.workspace, live.job, workspace), flow).failed:
+    tree = archiving.Tree(world.workspace, live.job, workspace)
+    there = set(tree.listing(f"{FOLDER}/agents"))
+    # one of an earlier moment may still lie there: what is put away is what the bus has
+    tree.write({path: text for path, text in _complete(flow).items() if path in there})
+    if shelve(tree, flow).failed:
         live.unwritten.setdefault(flow.thread, set())  # it is tried again
 
 
-def shelve(shelf: archiving.Shelf, flow: Flow) -> archiving.Archival:
-    """Put the sessions of a complete workflow away, as of the moment at which it was complete."""
-    sessions = {
+def _sessions(flow: Flow) -> dict[str, Session]:
+    return {
         name: member.standing.session
         for name, member in flow.members.items()
         if member.standing.session is not None and member.standing.status is Status.COMPLETE
     }
+
+
+def _complete(flow: Flow) -> dict[str, str]:
+    return {session_of(name): render_session(session) for name, session in _sessions(flow).items()}
+
+
+def shelve(shelf: archiving.Shelf, flow: Flow) -> archiving.Archival:
+    """Put the sessions of a complete workflow away, as of the moment at which it was complete."""
+    sessions = _sessions(flow)
     earlier = [(name, session) for name in sessions for session in flow.members[name].past]
     task = flow.plan.task if flow.plan else "workflow"
     return archiving.archive(shelf, task, sessions, flow.ended, earlier)

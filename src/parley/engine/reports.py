@@ -20,7 +20,7 @@ from parley.engine.reduce import message
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Scope, Site
-from parley.workflow import claims, notes
+from parley.workflow import claims, notes, pending
 from parley.workflow.changing import difference
 from parley.workflow.conduct import Conduct, Limits
 from parley.workflow.flow import EDGES, Flow, Talk
@@ -29,7 +29,7 @@ from parley.workflow.helping import refuse_resolve, said_in_refusal
 from parley.workflow.notes import note_id, put
 from parley.workflow.plain import plain
 from parley.workflow.plan import read_plan
-from parley.workflow.session import take_back
+from parley.workflow.session import Taken, take_back
 from parley.workflow.status_file import read_own_status, render_status, shared_of
 from parley.workflow.strictly import read_json
 from parley.workflow.terms import (
@@ -91,11 +91,51 @@ def note(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
     """A doer's Note; the note's name. Raises Refused."""
     flow, talk = _place(live, turn)
     session = turn.session or _session(flow, talk)
-    made, problem = notes.called(session, arguments, int(world.clock.now()))
+    now = int(world.clock.now())
+    name = arguments.get("note_id")
+    if pending.number_of(name):
+        return _mend(turn, session, str(name), arguments, now)
+    made, problem = notes.called(session, arguments, now)
+    if made is None and "note_id" not in arguments:
+        turn.session = pending.refused(session, _next(flow, talk, session), json.dumps(dict(arguments)), [problem], now)
+        kept = turn.session.pending[-1].pending_id
+        raise Refused(f"{problem}; until you mend it, it is pending as {kept} (Note with note_id {kept}, and it anew)")
     if made is None:
         raise Refused(problem)
+    is_new = "note_id" not in arguments
     turn.session = put(session, made)
+    for one in pending.mended_by(session, made) if is_new else ():
+        turn.session = pending.without(turn.session, one)
+        turn.mended[one] = made.note_id
     return f"{made.note_id} is {made.status}"
+
+
+def _mend(turn: Turn, session: Session, name: str, arguments: Mapping[str, Any], now: int) -> str:
+    """A pending note is written anew, or withdrawn. Raises Refused."""
+    if name not in (one.pending_id for one in session.pending):
+        there = ", ".join(one.pending_id for one in session.pending) or "none"
+        raise Refused(f"there is no note {name} pending; pending are: {there}")
+    rest = {key: value for key, value in arguments.items() if key != "note_id"}
+    if rest.get("status") == pending.WITHDRAWN:
+        why = rest.get("resolution")
+        if not isinstance(why, str) or not why.strip():
+            raise Refused("resolution is missing; say why you withdraw the note")
+        turn.session = pending.without(session, name)
+        turn.mended[name] = f"{pending.WITHDRAWN}: {texts.fit(why)[: notes.MOST_TEXT]}"
+        return f"{name} is withdrawn"
+    made, problem = notes.called(session, rest, now)
+    if made is None:
+        raise Refused(problem)
+    turn.session = pending.without(put(session, made), name)
+    turn.mended[name] = made.note_id
+    return f"{made.note_id} is {made.status}; {name} is mended"
+
+
+def _next(flow: Flow, talk: Talk, session: Session) -> int:
+    """The number of the next note that is refused."""
+    member = flow.members.get(talk.agent)
+    used = [pending.number_of(one.pending_id) for one in session.pending]
+    return max((member.refused if member else 0, *used)) + 1
 
 
 def status(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> str:
@@ -206,23 +246,42 @@ def _doer(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, works
     problems: list[str] = []
     written = world.workspace.read(live.job, workspace, session_of(talk.agent))
     if written is not None:
-        changes, findings = take_back(given, written, now, talk.agent)
-        problems += [str(finding) for finding in findings]
-        before = {one.note_id: one for one in given.notes}
-        for change in changes:
-            if change.made:
-                name = note_id(len(session.notes) + 1)
-                session = put(session, replace(change.note, note_id=name))
-            elif (
-                next(one for one in session.notes if one.note_id == change.note.note_id) == before[change.note.note_id]
-            ):
-                session = put(session, change.note)
+        taken = take_back(given, written, now, talk.agent)
+        problems += [str(finding) for finding in taken.findings]
+        session = _with(taken, given, session, turn.mended)
+        for text, wrong in taken.unfit:
+            session = pending.refused(session, _next(flow, talk, session), text, wrong, now)
     claim, more = _claimed(live, world, turn, flow.status(talk.agent), session, workspace, talk.agent)
     problems += more
     known = {one.note_id: one for one in given.notes}
     made = [plain(one) for one in session.notes if known.get(one.note_id) != one]
+    waiting = [plain(one) for one in session.pending if one not in given.pending]
+    before = {one.pending_id for one in given.pending}
+    mended = [[name, how] for name, how in turn.mended.items() if name in before]
     left = {"notes": made, "claim": claim, "problems": [texts.fit(problem) for problem in problems[:PROBLEMS]]}
+    left |= {"pending": waiting, "mended": mended}
     return {name: value for name, value in left.items() if value}
+
+
+def _with(taken: Taken, given: Session, session: Session, mended: dict[str, str]) -> Session:
+    """The session with what its maker changed in its file; what it has called for in the same turn goes before."""
+    before = {one.note_id: one for one in given.notes}
+    for change in taken.changes:
+        name = change.note.note_id
+        if change.made:
+            note = replace(change.note, note_id=note_id(len(session.notes) + 1))
+            found = pending.mended_by(session, note, change.mends)
+            session = put(session, note)
+            for one in found:
+                session = pending.without(session, one)
+                mended[one] = note.note_id
+        elif next(one for one in session.notes if one.note_id == name) == before[name]:
+            session = put(session, change.note)
+    for name, why in taken.withdrawn:
+        if name in (one.pending_id for one in session.pending):
+            session = pending.without(session, name)
+            mended[name] = f"{pending.WITHDRAWN}: {why}"
+    return session
 
 
 def _verifier(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, workspace: str) -> dict[str, Any]:

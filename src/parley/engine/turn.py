@@ -31,6 +31,7 @@ class Turn:
     calls: list[str] = field(default_factory=list)  # each accepted call in a few words
     notes: list[dict[str, Any]] = field(default_factory=list)
     session: Session | None = None  # a worker's notes, with what it has noted in this turn
+    mended: dict[str, str] = field(default_factory=dict)  # its pending notes that it has mended or withdrawn, and how
     claim: str = ""  # the status that a worker claims for the end of its turn
     verdict: dict[str, Any] | None = None  # what a verifier says
     resolves: list[dict[str, Any]] = field(default_factory=list)  # the architect's answers

@@ -22,7 +22,8 @@ from parley.workflow.flow import (
 )
 from parley.workflow.grammar import VERDICTS
 from parley.workflow.menus import menu_for
-from parley.workflow.notes import put, unsettled
+from parley.workflow.notes import put, refuse_ready
+from parley.workflow.pending import number_of, without
 from parley.workflow.plain import read
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import (
@@ -39,6 +40,7 @@ from parley.workflow.terms import (
     Standing,
     Status,
     Task,
+    Unfit,
     Worker,
     instructions_of,
 )
@@ -159,7 +161,7 @@ def _status(flow: Flow, event: Event) -> set[str]:
         raise Illegal(f"{name} is {old} and can't become {to}")
     if to is Status.WORKING and old is Status.PENDING and not flow.may_start(name):
         raise Illegal(f"{name} can't start: what it depends on, or an earlier stage, is not verified")
-    if to in (Status.READY, Status.VERIFIED, Status.COMPLETE) and unsettled(standing.session):
+    if to in (Status.READY, Status.VERIFIED, Status.COMPLETE) and refuse_ready(standing.session):
         raise Illegal(f"{name} has a note that is not settled and can't become {to}")
     if to is Status.VERIFIED and (not standing.rounds or standing.rounds[-1].verdict != "verified"):
         raise Illegal(f"{name} was not approved by its verifier")
@@ -181,8 +183,9 @@ def _give_up(flow: Flow, event: Event) -> set[str]:
 
 def _session(flow: Flow, event: Event) -> set[str]:
     member = flow.members[event["agent"]]
-    session, before = Session(event["task_id"], event["time"]), member.standing.session
-    past = (*member.past, before) if before is not None and before.notes else member.past
+    before = member.standing.session
+    session = Session(event["task_id"], event["time"], pending=before.pending if before else ())
+    past = (*member.past, replace(before, pending=())) if before is not None and before.notes else member.past
     become(flow, replace(member, standing=replace(member.standing, session=session), past=past))
     return {f"agent {event['agent']}"}
 
@@ -207,6 +210,34 @@ def _answered(flow: Flow, by: str, session: Session, note: Note) -> set[str]:
         replace(asked, answer=answer) if asked.key == key else asked for asked in history
     )
     return {f"history {session.task_id}"}
+
+
+def _pend(flow: Flow, event: Event) -> set[str]:
+    """A note was refused for its form, and waits for its maker to mend it."""
+    member, unfit = flow.members[event["agent"]], read(Unfit, event["pending"])
+    session = member.standing.session
+    if session is None:
+        raise Illegal(f"{event['agent']} has not begun")
+    number = number_of(unfit.pending_id)
+    last = session.pending[-1].pending_id if session.pending else ""
+    if number <= member.refused and unfit.pending_id != last:
+        raise Illegal(f"{unfit.pending_id} is not the next that {event['agent']} has pending")
+    others = tuple(one for one in session.pending if one.pending_id != unfit.pending_id)
+    standing = replace(member.standing, session=replace(session, pending=(*others, unfit)))
+    become(flow, replace(member, standing=standing, refused=max(number, member.refused)))
+    return {f"agent {event['agent']}"}
+
+
+def _mend(flow: Flow, event: Event) -> set[str]:
+    """A pending note was mended by another, or withdrawn: it is no longer pending."""
+    member = flow.members[event["agent"]]
+    session, name = member.standing.session, event["pending_id"]
+    if session is None or name not in [one.pending_id for one in session.pending]:
+        raise Illegal(f"{event['agent']} has no {name!s:.40} pending")
+    if not event["reason"]:
+        raise Illegal(f"{name} is neither mended nor withdrawn")
+    become(flow, replace(member, standing=replace(member.standing, session=without(session, name))))
+    return {f"agent {event['agent']}"}
 
 
 def _read(flow: Flow, event: Event) -> set[str]:
@@ -418,6 +449,8 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
         "given up": _give_up,
         "session": _session,
         "note": _note,
+        "pend": _pend,
+        "mend": _mend,
         "read": _read,
         "stale": _stale,
         "progress": _progress,

@@ -14,8 +14,8 @@ from parley.workflow import changing, checking, deciding, helping, moving, words
 from parley.workflow.conduct import Conduct, Report
 from parley.workflow.flow import AT_WORK, Draft, Talk
 from parley.workflow.notes import MOST_TEXT, of_status, unsettled
-from parley.workflow.plain import read
-from parley.workflow.terms import Note, NoteStatus, Status
+from parley.workflow.plain import plain, read
+from parley.workflow.terms import Note, NoteStatus, Status, Unfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Left:
 
     text: str = ""
     notes: tuple[Note, ...] = ()  # made or changed
+    pending: tuple[Unfit, ...] = ()  # refused for their form
+    mended: tuple[tuple[str, str], ...] = ()  # pending notes that were mended or withdrawn, and how
     claim: str = ""  # the status that it claims
     verdict: str = ""
     findings: tuple[str, ...] = ()
@@ -42,6 +44,8 @@ class Left:
         return cls(
             text,
             tuple(read(Note, note) for note in worker.get("notes", ())),
+            tuple(read(Unfit, one) for one in worker.get("pending", ())),
+            tuple((str(name), str(how)) for name, how in worker.get("mended", ())),
             worker.get("claim", ""),
             said.get("verdict", ""),
             tuple(said.get("findings", ())),
@@ -140,13 +144,11 @@ def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:
         act.move(agent, Status.WORKING, "it has gone on working")
         status = Status.WORKING
     if status is Status.BLOCKED:
-        for note in left.notes:
-            act.put_note(agent, note)
+        _take_notes(act, agent, left)
         moving.hand_up(act, agent)
     if status not in AT_WORK:
         return
-    for note in left.notes:
-        act.put_note(agent, note)
+    _take_notes(act, agent, left)
     session = act.session(agent)
     if of_status(session, NoteStatus.ESCALATED) and left.claim != Status.REVIEW:
         moving.block(act, agent, "a note is escalated")
@@ -159,20 +161,31 @@ def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:
         _reviewed(act, talk, left)
 
 
+def _take_notes(act: Conduct, agent: str, left: Left) -> None:
+    """What a doer has noted; what was refused of it is kept too, until it is mended or withdrawn."""
+    for note in left.notes:
+        act.put_note(agent, note)
+    for name, how in left.mended:
+        act.happen("mend", agent=agent, pending_id=name, reason=how)
+    for unfit in left.pending:
+        act.happen("pend", agent=agent, pending=plain(unfit))
+
+
 def _reviewed(act: Conduct, talk: Talk, left: Left) -> None:
     agent = talk.agent
     session, nudges = act.session(agent), act.member(agent).nudges
     if of_status(session, NoteStatus.ESCALATED):
         moving.block(act, agent, "a note is escalated")
-    elif nudges < act.limits.rounds and (unsettled(session) or left.problems):
+    elif nudges < act.limits.rounds and (unsettled(session) or session.pending or left.problems):
         act.happen("count", agent=agent, nudges=nudges + 1)
         act.tell(talk.thread, words.unsettled(agent, session, left.problems))
     elif left_open := of_status(session, NoteStatus.OPEN):
         for note in left_open:
             act.put_note(agent, moving.handed_up(note, "its maker was asked to settle it and left it open"))
         moving.block(act, agent, "it left notes open")
-    elif left.problems:  # what it wanted to say there is known to nobody
-        told = f"what it wrote was not taken: {'; '.join(left.problems)}"
+    elif left.problems or session.pending:  # what it wanted to say there is not settled
+        wrong = [*left.problems, *(f"{one.pending_id}: {'; '.join(one.problems)}" for one in session.pending)]
+        told = f"what it wrote was not taken: {'; '.join(wrong)}"
         act.escalate(agent, told[:MOST_TEXT], "it was told so and left it as it is")
         moving.block(act, agent, "what it wrote in its files could not be taken")
     else:

@@ -70,6 +70,7 @@ class Member:
     since: int = 0  # the number of the event that last changed its status: first come, first served
     given_up: bool = False  # the workflow goes on without it
     past: tuple[Session, ...] = ()  # its sessions before this one
+    refused: int = 0  # the number of its last note that was refused for its form
     nudges: int = 0  # how often it was told the same in this status
     rejections: int = 0  # rounds and merges that failed since it was last helped
     routed: tuple[tuple[str, str], ...] = ()  # notes that wait for the solution architect, with its task
@@ -192,7 +193,7 @@ class Flow:
     ever_held: list[str] = field(default_factory=list)
     # ---- what follows from these, kept at hand
     statuses: Counter[Status] = field(default_factory=Counter)
-    unsettled: int = 0  # notes that are open or escalated
+    unsettled: int = 0  # notes that are open, escalated or pending
     dependents: dict[str, list[str]] = field(default_factory=dict)
     unmet: dict[str, int] = field(default_factory=dict)  # how many dependencies each still waits for
     stage_of: dict[str, int] = field(default_factory=dict)
@@ -302,7 +303,8 @@ def become(flow: Flow, member: Member) -> None:
 
 def _count(flow: Flow, member: Member, by: int) -> None:
     flow.statuses[member.standing.status] += by
-    flow.unsettled += by * len(unsettled(member.standing.session))
+    session = member.standing.session
+    flow.unsettled += by * (len(unsettled(session)) + len(session.pending if session else ()))
     flow.undone += by * (not _done(member))
 
 

@@ -44,6 +44,7 @@ def _read(act: Conduct, agent: str) -> None:
 def go_on(act: Conduct, agent: str, body: str) -> None:
     """A doer that waited goes on: in its conversation, or in a new one where that had to end."""
     standing, worker = act.member(agent).standing, act.worker(agent)
+    body = f"{body}{words.pending(agent, standing.session)}"
     _read(act, agent)
     if standing.thread in act.flow.talks:
         act.tell(standing.thread, body)
@@ -207,6 +208,9 @@ def abandon(act: Conduct, agent: str, why: str, by: str = BY_USER) -> None:
     fail(act, agent, why)
     for note in unsettled(act.member(agent).standing.session):
         act.settle(agent, note, f"the task was abandoned: {why}", by)
+    session = act.member(agent).standing.session
+    for one in session.pending if session else ():
+        act.happen("mend", agent=agent, pending_id=one.pending_id, reason=f"withdrawn: the task was abandoned: {why}")
     act.happen("given up", agent=agent, reason=f"{before}; {why}" if before else why)
     for below in list(act.flow.dependents.get(agent, ())):
         abandon(act, below, f"it depends on {agent}, which was abandoned", by)

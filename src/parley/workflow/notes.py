@@ -58,11 +58,11 @@ def unsettled(session: Session | None) -> tuple[Note, ...]:
 
 def refuse_ready(session: Session | None) -> str:
     """Why a worker can't be ready for verification; empty: it can."""
-    left = unsettled(session)
-    if not left:
-        return ""
-    names = ", ".join(f"{note.note_id} ({note.status})" for note in left)
-    return f"not every note is settled: {names}; resolve each, or escalate it and report blocked"
+    left = [f"{note.note_id} ({note.status})" for note in unsettled(session)]
+    if left:
+        return f"not every note is settled: {', '.join(left)}; resolve each, or escalate it and report blocked"
+    names = [one.pending_id for one in session.pending] if session else []
+    return f"refused notes are pending: {', '.join(names)}; mend each, or withdraw it" if names else ""
 
 
 def refuse_blocked(session: Session | None) -> str:

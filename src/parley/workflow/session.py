@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from parley.wording import count
@@ -18,10 +20,12 @@ from parley.workflow.notes import (
     refuse_self,
     resolved,
 )
+from parley.workflow.pending import MOST_PENDING, MOST_WRITTEN, WITHDRAWN, number_of
 from parley.workflow.strictly import Fields, read_json, shown, write_json
-from parley.workflow.terms import Category, Finding, Note, NoteStatus, Session, session_of
+from parley.workflow.terms import Category, Finding, Note, NoteStatus, Session, Unfit, session_of
 
-_FILE_FIELDS = ("task_id", "session_start", "notes")
+_FILE_FIELDS = ("task_id", "session_start", "notes", "pending")
+_PENDING_FIELDS = ("pending_id", "timestamp", "written", "problems")
 _NOTE_FIELDS = (
     "note_id",
     "timestamp",
@@ -44,48 +48,140 @@ class Change:
 
     note: Note  # as it is now
     made: bool = False
+    mends: str = ""  # the pending note that it says it stands for
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What is taken back from a worker's file."""
+
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()  # what it did to the rest of the file, which has changed nothing
+    unfit: tuple[tuple[str, tuple[str, ...]], ...] = ()  # notes that can't be taken: as written, and what is wrong
+    withdrawn: tuple[tuple[str, str], ...] = ()  # pending notes that it gives up, and why
 
 
 def render_session(session: Session) -> str:
-    """The file: every field of the format, `null` where one does not apply."""
+    """The file: every field of the format, `null` where one does not apply; `pending` only where something is."""
     notes = [{name: _plain(getattr(note, name)) for name in _NOTE_FIELDS} for note in session.notes]
-    return write_json({"task_id": session.task_id, "session_start": session.session_start, "notes": notes})
+    document = {"task_id": session.task_id, "session_start": session.session_start, "notes": notes}
+    if session.pending:
+        document["pending"] = [{**asdict(one), "problems": list(one.problems)} for one in session.pending]
+    return write_json(document)
 
 
 def read_session(text: str, agent: str = "") -> tuple[Session | None, list[Finding]]:
     """The session of a file, or all that is wrong with it."""
-    return _read(text, agent, dated=True)
+    top, findings = _document(text, agent)
+    if top is None:
+        return None, findings
+    task_id, start = _head(top)
+    notes = _notes(top)
+    pending = _pending(top)
+    return (None, top.findings) if top.findings else (Session(task_id, start, notes, pending), [])
 
 
-def take_back(given: Session, text: str, now: int, agent: str = "") -> tuple[list[Change], list[Finding]]:
-    """What a worker changed in the file that it was given, or why nothing of it is taken.
+def take_back(given: Session, text: str, now: int, agent: str = "") -> Taken:
+    """What a worker changed in the file that it was given.
 
     It may add notes, resolve what it may resolve, escalate; the rest of the file is not its to change. When it did so
-    is not its to say either: it has no clock that can be trusted.
+    is not its to say either: it has no clock that can be trusted. A new note that can't be taken is not lost: it is
+    told as it was written. So is a file that can't be read, with all that may be in it.
     """
-    session, findings = _read(text, agent, dated=False)
-    if session is None:
-        return [], findings
-    file = _file(agent)
-    changes: list[Change] = []
+    top, findings = _document(text, agent)
+    if top is None:
+        return Taken((), () if text.strip() else tuple(findings), _as_written(text, findings))
+    task_id, _ = _head(top)
+    listed = _listed(top)
+    if listed is None:
+        return Taken((), (), _as_written(text, top.findings))
+    if task_id and task_id != given.task_id:
+        was, found = shown(given.task_id), shown(task_id)
+        top.find("not-yours", "task_id", f"was {was} and is {found}", "put it back; it belongs to the protocol")
+    taking = _Taking(given, now, top)
+    for number, item in enumerate(listed):
+        taking.take(number, item)
+    for gone in (name for name in taking.known if name not in taking.found):
+        top.find("not-yours", gone, "is gone", "put it back; a note stays, settled or not")
+    return Taken(tuple(taking.changes), tuple(top.findings), tuple(taking.unfit), _withdrawn(top, given))
 
-    def find(field: str, problem: str, remedy: str) -> None:
-        findings.append(Finding(file, 0, agent, "not-yours", f"{field} {problem}", remedy))
 
-    if given.task_id != session.task_id:
-        was, found = shown(given.task_id), shown(session.task_id)
-        find("task_id", f"was {was} and is {found}", "put it back; it belongs to the protocol")
-    for number, before in enumerate(given.notes):
-        after = session.notes[number] if number < len(session.notes) else None
-        if after is None:
-            find(before.note_id, "is gone", "put it back; a note stays, settled or not")
-        elif (change := _change(before, after, number, now, find)) is not None:
-            changes.append(change)
-    for number, note in enumerate(session.notes[len(given.notes) :], len(given.notes)):
-        fresh = Note(note.note_id, now, note.description, note.context, category=note.category)
-        if (moved := _moved(fresh, note, f"notes[{number}]", now, find)) is not None:
-            changes.append(Change(moved, made=True))
-    return ([], findings) if findings else (changes, [])
+def _as_written(text: str, findings: Sequence[Finding]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return ((text, tuple(str(one) for one in findings)),) if text.strip() else ()
+
+
+class _Taking:
+    """The notes of a file, taken one by one: what is wrong with one is no reason to lose another."""
+
+    def __init__(self, given: Session, now: int, top: Fields) -> None:
+        self.now, self.top = now, top
+        self.known = {note.note_id: note for note in given.notes}
+        self.seen: dict[str, int] = {}  # the names in the file, each with its place
+        self.found: set[str] = set()  # the given notes that are still there
+        self.next = len(given.notes)  # how many notes there are with those that are new
+        self.changes: list[Change] = []
+        self.unfit: list[tuple[str, tuple[str, ...]]] = []
+
+    def take(self, number: int, item: Any) -> None:
+        """One note: one that was given, or a new one."""
+        name = item.get("note_id") if isinstance(item, dict) else None
+        before = self.known.get(name) if isinstance(name, str) and name not in self.found else None
+        if before is not None and _is_about(before, item):
+            self.seen.setdefault(before.note_id, number)
+            self.found.add(before.note_id)
+            self._given(number, item, before)
+        else:
+            self._new(number, item)
+
+    def _fields(self, number: int, item: Any) -> Fields:
+        return Fields(self.top.file, self.top.agent, f"notes[{number}]", item)
+
+    def _given(self, number: int, item: Any, before: Note) -> None:
+        note = self._fields(number, item)
+        after = _note(note, dated=False)
+        changed = None if note.findings else _change(before, after, note, self.now)
+        self.top.findings.extend(note.findings)
+        if changed is not None and not note.findings:
+            self.changes.append(changed)
+
+    def _new(self, number: int, item: Any) -> None:
+        if not isinstance(item, dict):
+            note = self._fields(number, {})
+            note.find("wrong-value", "", f"is {shown(item)}", "it must be an object, a note")
+        else:
+            mends = item.get("mends")
+            note = self._fields(number, {key: value for key, value in item.items() if key != "mends"})
+            _number(note, self.next, self.seen)
+            self.next += 1
+            wanted = _note(note, dated=False)
+            if mends is not None and not number_of(mends):
+                note.find("wrong-value", "mends", f"is {shown(mends)}", "name a pending note, as pending_001")
+            if not note.findings:
+                fresh = Note(wanted.note_id, self.now, wanted.description, wanted.context, category=wanted.category)
+                moved = _moved(fresh, wanted, note, self.now)
+                if moved is not None and not note.findings:
+                    self.changes.append(Change(moved, made=True, mends=str(mends or "")))
+                    return
+        written = json.dumps(item, ensure_ascii=False)
+        self.unfit.append((written, tuple(str(one) for one in note.findings)))
+
+
+def _is_about(before: Note, item: Mapping[str, Any]) -> bool:
+    """Whether an entry of the file is still the note that was given: one that says another thing would be lost."""
+    said = item.get("description")
+    return said is None or said == before.description or item.get("context") == before.context
+
+
+def _withdrawn(top: Fields, given: Session) -> tuple[tuple[str, str], ...]:
+    """The pending notes that their maker has marked as withdrawn. That one is left out changes nothing."""
+    listed = top.values.get("pending")
+    names = {one.pending_id for one in given.pending}
+    found: dict[str, str] = {}
+    for item in listed if isinstance(listed, list) else ():
+        name, why = (item.get(key) for key in ("pending_id", WITHDRAWN)) if isinstance(item, dict) else (None, None)
+        if isinstance(name, str) and name in names and isinstance(why, str) and why.strip():
+            found[name] = why.strip()[:MOST_TEXT]
+    return tuple(found.items())
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -100,7 +196,7 @@ def _file(agent: str) -> str:
     return session_of(agent) if agent else "session_current.json"
 
 
-def _read(text: str, agent: str, *, dated: bool) -> tuple[Session | None, list[Finding]]:
+def _document(text: str, agent: str) -> tuple[Fields | None, list[Finding]]:
     file = _file(agent)
     value, findings = read_json(text, file, agent)
     if findings:
@@ -108,36 +204,68 @@ def _read(text: str, agent: str, *, dated: bool) -> tuple[Session | None, list[F
     if not isinstance(value, dict):
         expected = "it must be an object with task_id, session_start and notes"
         return None, [Finding(file, 0, agent, "wrong-value", f"the file is {shown(value)}", expected)]
-    fields = Fields(file, agent, "", value)
-    fields.only(_FILE_FIELDS)
-    task_id = fields.task_id()
-    start = fields.second("session_start")
-    notes = _notes(fields, dated=dated)
-    return (None, fields.findings) if fields.findings else (Session(task_id, start or 0, notes), [])
+    return Fields(file, agent, "", value), []
 
 
-def _notes(fields: Fields, *, dated: bool) -> tuple[Note, ...]:
+def _head(top: Fields) -> tuple[str, int]:
+    """The fields of the session itself."""
+    top.only(_FILE_FIELDS)
+    task_id = top.task_id()
+    return task_id, top.second("session_start") or 0
+
+
+def _listed(top: Fields) -> list[Any] | None:
     expected = "a list of notes, [] for none"
-    if fields.missing("notes", expected):
-        return ()
-    listed = fields.values["notes"]
+    if top.missing("notes", expected):
+        return None
+    listed = top.values["notes"]
     if not isinstance(listed, list):
-        fields.wrong("notes", expected)
-        return ()
+        top.wrong("notes", expected)
+        return None
     if len(listed) > MOST_NOTES:
-        fields.find("too-long", "notes", f"has {count(len(listed), 'note')}", f"keep it within {MOST_NOTES}")
-        return ()
+        top.find("too-long", "notes", f"has {count(len(listed), 'note')}", f"keep it within {MOST_NOTES}")
+        return None
+    return listed
+
+
+def _notes(top: Fields) -> tuple[Note, ...]:
     notes: list[Note] = []
     seen: dict[str, int] = {}
-    for number, value in enumerate(listed):
+    for number, value in enumerate(_listed(top) or ()):
         at = f"notes[{number}]"
         if not isinstance(value, dict):
-            fields.find("wrong-value", at, f"is {shown(value)}", "it must be an object, a note")
+            top.find("wrong-value", at, f"is {shown(value)}", "it must be an object, a note")
             continue
-        note = Fields(fields.file, fields.agent, at, value, fields.findings)
+        note = Fields(top.file, top.agent, at, value, top.findings)
         _number(note, number, seen)
-        notes.append(_note(note, dated=dated))
+        notes.append(_note(note, dated=True))
     return tuple(notes)
+
+
+def _pending(top: Fields) -> tuple[Unfit, ...]:
+    """What was refused, and waits for its maker."""
+    listed = top.values.get("pending", [])
+    if not isinstance(listed, list) or len(listed) > MOST_PENDING:
+        top.wrong("pending", f"a list of up to {MOST_PENDING} notes that were refused")
+        return ()
+    found: list[Unfit] = []
+    for number, value in enumerate(listed):
+        at = f"pending[{number}]"
+        if not isinstance(value, dict):
+            top.find("wrong-value", at, f"is {shown(value)}", "it must be an object, a note that was refused")
+            continue
+        item = Fields(top.file, top.agent, at, value, top.findings)
+        item.only(_PENDING_FIELDS)
+        name, problems = value.get("pending_id"), value.get("problems")
+        if not number_of(name):
+            item.wrong("pending_id", "pending_001, pending_002, …")
+        if not isinstance(problems, list) or not all(isinstance(one, str) for one in problems):
+            item.wrong("problems", "a list of texts: what is wrong with it")
+            problems = []
+        made = item.second("timestamp") or 0
+        written = item.text("written", "a text: the note as it was written", MOST_WRITTEN)
+        found.append(Unfit(str(name), made, written, tuple(problems)))
+    return tuple(found)
 
 
 def _number(note: Fields, number: int, seen: dict[str, int]) -> None:
@@ -226,38 +354,39 @@ def _reason(note: Fields, status: str) -> str | None:
 # ---- taking back ---------------------------------------------------------------------------------
 
 
-def _change(before: Note, after: Note, number: int, now: int, find: Any) -> Change | None:
+def _change(before: Note, after: Note, note: Fields, now: int) -> Change | None:
     """What became of a note that was given; None: nothing, or nothing that is allowed."""
-    at = f"notes[{number}]"
     changed = [name for name in _FIXED if getattr(before, name) != getattr(after, name)]
     if before.category is not Category.UNKNOWN and before.category is not after.category:
         changed.append("category")
     for name in changed:
-        find(f"{at}.{name}", f"of {before.note_id} was changed", "put it back, and make another note instead")
+        note.find("not-yours", name, f"of {before.note_id} was changed", "put it back, and make another note instead")
     if changed or before == after:
         return None
     if before.status is not NoteStatus.OPEN:
-        find(f"{at}", f"({before.note_id}) is {before.status} and was changed", "put it back, and make another note")
+        told = f"({before.note_id}) is {before.status} and was changed"
+        note.find("not-yours", "", told, "put it back, and make another note")
         return None
     fresh = Note(before.note_id, before.timestamp, before.description, before.context, category=after.category)
-    moved = _moved(fresh, after, at, now, find)
+    moved = _moved(fresh, after, note, now)
     return Change(moved) if moved is not None else None
 
 
-def _moved(fresh: Note, wanted: Note, at: str, now: int, find: Any) -> Note | None:
+def _moved(fresh: Note, wanted: Note, note: Fields, now: int) -> Note | None:
     """An open note, moved to where its maker wants it."""
     if wanted.status is NoteStatus.OPEN:
         return fresh
     if wanted.status is NoteStatus.ESCALATED:
         moved, refusal = escalated(fresh, wanted.escalation_reason or "")
     elif wanted.resolved_by != SELF:
-        find(f"{at}.resolved_by", f"is {shown(wanted.resolved_by)}", f"a worker may write only {SELF}; escalate it")
+        told = f"is {shown(wanted.resolved_by)}"
+        note.find("not-yours", "resolved_by", told, f"a worker may write only {SELF}; escalate it")
         return None
     elif wanted.escalation_reason is not None:
-        find(f"{at}.escalation_reason", "is given, but the note was never escalated", "write null")
+        note.find("not-yours", "escalation_reason", "is given, but the note was never escalated", "write null")
         return None
     else:
         moved, refusal = resolved(fresh, wanted.resolution or "", SELF, now)
     if moved is None:
-        find(at, f"can't be {wanted.status}: {refusal}", "correct it")
+        note.find("not-yours", "", f"can't be {wanted.status}: {refusal}", "correct it")
     return moved

@@ -38,7 +38,7 @@ def text(flow: Flow, entity: str) -> str | None:
         case "agent":
             value = flow.members.get(name)
         case "told":
-            value = flow.instructions.get(name)
+            value = {"text": flow.instructions[name]} if name in flow.instructions else None
         case "talk":
             value = flow.talks.get(name)
         case "judging" | "merging":
@@ -83,7 +83,7 @@ def _place(flow: Flow, kind: str, name: str = "", *, value: Any) -> None:
         case "agent":
             flow.members[name] = read(Member, value)
         case "told":
-            flow.instructions[name] = str(value)
+            flow.instructions[name] = str(value["text"])
         case "talk":
             flow.talks[name] = read(Talk, value)
         case "judging":

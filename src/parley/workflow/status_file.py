@@ -28,6 +28,7 @@ _AGENT_FIELDS = (
     "status",
     "completion_drive_notes_count",
     "unresolved_notes",
+    "pending_notes",
     "dependencies",
     "output_version",
     "last_update",
@@ -47,6 +48,7 @@ class Entry:
     dependencies: tuple[str, ...] = ()
     version: int = 0
     last_update: int | None = None
+    pending: int = 0  # notes that were refused for their form
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,10 @@ def render_status(shared: Shared) -> str:
 def _entry(worker: Worker, standing: Standing) -> Entry:
     notes = standing.session.notes if standing.session else ()
     left = unsettled(standing.session)
-    return Entry(standing.status, len(notes), len(left), worker.depends_on, standing.version, standing.last_update)
+    pending = len(standing.session.pending) if standing.session else 0
+    return Entry(
+        standing.status, len(notes), len(left), worker.depends_on, standing.version, standing.last_update, pending
+    )
 
 
 def _checking(entries: list[Entry]) -> Status:
@@ -128,6 +133,8 @@ def _plain(entry: Entry) -> dict[str, Any]:
     plain: dict[str, Any] = {"status": entry.status, "completion_drive_notes_count": entry.notes}
     if entry.notes:
         plain["unresolved_notes"] = entry.unresolved
+    if entry.pending:
+        plain["pending_notes"] = entry.pending
     if entry.dependencies:
         plain["dependencies"] = list(entry.dependencies)
     if entry.version:
@@ -213,10 +220,17 @@ def _read_entry(fields: Fields) -> Entry:
     status = fields.word("status", tuple(Status))
     fields.missing("completion_drive_notes_count", "a whole number, 0 for none")
     counts = [_count(fields, name) for name in ("completion_drive_notes_count", "unresolved_notes", "output_version")]
+    pending = _count(fields, "pending_notes")
     fields.missing("last_update", _MOMENT)
     updated = _moment(fields, "last_update")
     return Entry(
-        Status(status or Status.PENDING), counts[0], counts[1], _names(fields, "dependencies"), counts[2], updated
+        Status(status or Status.PENDING),
+        counts[0],
+        counts[1],
+        _names(fields, "dependencies"),
+        counts[2],
+        updated,
+        pending,
     )
 
 
@@ -263,9 +277,10 @@ def _agree(top: Fields, shared: Shared) -> None:
         if entry.unresolved > entry.notes:
             text = f"is {entry.unresolved}, but the number of notes is {entry.notes}"
             top.find("disagrees", f"{at}.unresolved_notes", text, "count again")
-        if entry.unresolved and entry.status in SETTLED:
-            text = f"is {entry.status} with {count(entry.unresolved, 'note')} unresolved"
-            top.find("unsettled", f"{at}.status", text, "settle the notes first")
+        for number, what in ((entry.unresolved, "unresolved"), (entry.pending, "pending")):
+            if number and entry.status in SETTLED:
+                text = f"is {entry.status} with {count(number, 'note')} {what}"
+                top.find("unsettled", f"{at}.status", text, "settle the notes first")
         for other in entry.dependencies:
             if other == name or other not in shared.agents:
                 text = f"names {other}, which is {'itself' if other == name else 'no agent here'}"
@@ -280,7 +295,7 @@ def _agree(top: Fields, shared: Shared) -> None:
     if shared.status == COMPLETE and undone:
         text = f"is complete, but {undone[0]} is {shared.agents[undone[0]].status}"
         top.find("disagrees", "status", text, "it must be in_progress until every agent has come to its end")
-    open_notes = sum(entry.unresolved for entry in shared.agents.values())
+    open_notes = sum(entry.unresolved + entry.pending for entry in shared.agents.values())
     if shared.gate == CLEAR and open_notes:
         text = f"is {CLEAR}, but {count(open_notes, 'note')} unresolved"
         top.find("disagrees", "overall_completion_drive_gate", text, f"it must be {BLOCKED} until all are resolved")

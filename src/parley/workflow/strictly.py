@@ -74,7 +74,7 @@ class Fields:
 
     def place(self, name: str) -> str:
         """A field as a finding names it."""
-        return f"{self.at}.{name}" if self.at else name
+        return f"{self.at}.{name}" if self.at and name else self.at or name
 
     def find(self, rule: str, name: str, text: str, remedy: str) -> None:
         """Note down what is wrong with a field."""

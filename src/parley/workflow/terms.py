@@ -227,12 +227,23 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfit:
+    """A note that was refused for its form, as its maker wrote it."""
+
+    pending_id: str  # pending_001, pending_002, …
+    timestamp: int
+    written: str
+    problems: tuple[str, ...] = ()  # what is wrong with it, and what to do
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
-    """A worker's notes of one session."""
+    """A worker's notes of one session, and those that wait for their maker to mend them."""
 
     task_id: str
     session_start: int
     notes: tuple[Note, ...] = ()
+    pending: tuple[Unfit, ...] = ()
 
 
 # ---- what happens --------------------------------------------------------------------------------

@@ -79,7 +79,8 @@ def review(agent: str, session: Session | None, problems: Sequence[str]) -> str:
     """A doer believes that it is done."""
     return (
         f"[REVIEW] {agent}: look at what you made and at every note before it goes to your verifier. Resolve what you "
-        f"may, escalate the rest; all of them are in {session_of(agent)}.\n{notes_of(session)}{told(problems)}"
+        f"may, escalate the rest; all of them are in {session_of(agent)}.\n{notes_of(session)}"
+        f"{pending(agent, session)}{told(problems)}"
     )
 
 
@@ -87,7 +88,22 @@ def unsettled(agent: str, session: Session | None, problems: Sequence[str]) -> s
     """A doer's review left something open."""
     return (
         f"[REVIEW] {agent}: these notes are still open; resolve or escalate each:\n"
-        f"{notes_of(session, NoteStatus.OPEN)}{told(problems)}"
+        f"{notes_of(session, NoteStatus.OPEN)}{pending(agent, session)}{told(problems)}"
+    )
+
+
+def pending(agent: str, session: Session | None) -> str:
+    """The notes that were refused, with what is wrong with each and how it is mended."""
+    if session is None or not session.pending:
+        return ""
+    lines = [
+        f"- {one.pending_id}, written as {one.written[:SHOWN]}: {'; '.join(one.problems)}" for one in session.pending
+    ]
+    return (
+        "\n\nThese notes of yours were refused, and stay pending until you mend or withdraw each; nothing of yours is "
+        "verified before that. Mend: Note with its note_id (pending_…) and all fields anew, or a note with "
+        f'"mends": "pending_…" in {session_of(agent)}. Withdraw: Note with its note_id, status withdrawn and the '
+        "reason as resolution.\n" + "\n".join(lines)
     )
 
 

@@ -66,7 +66,7 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         _text("confidence", verdict=_VERDICT, confidence=_SURE),
     ),
     "Note": (
-        "Note an assumption or an uncertainty; with note_id, resolve or escalate one.",
+        "Note an assumption or an uncertainty; with note_id, resolve or escalate one, or mend a pending one.",
         _text(
             description=_STRING,
             context=_STRING,
@@ -78,7 +78,7 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
                 ),
             },
             note_id=_STRING,
-            status={"type": "string", "enum": ["open", "resolved", "escalated"]},
+            status={"type": "string", "enum": ["open", "resolved", "escalated", "withdrawn"]},
             resolution=_STRING,
             escalation_reason=_STRING,
         ),

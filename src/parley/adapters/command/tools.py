@@ -97,14 +97,17 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         ),
     ),
     "Note": (
-        "Note what you assume or are unsure of; with `note_id`, resolve or escalate a note that is there.",
+        "Note what you assume or are unsure of; with `note_id`, resolve or escalate a note, or mend a pending one.",
         _takes(
             (),
             description=_text("what you assume or are unsure of"),
             context=_text("what you were doing when it came up"),
             category=_of(CATEGORIES, "the first six must be escalated; leave it out when in doubt"),
             note_id=_text("the note to change"),
-            status=_of(("open", "resolved", "escalated"), "a new note is open unless you say otherwise"),
+            status=_of(
+                ("open", "resolved", "escalated", "withdrawn"),
+                "a new note is open; only a pending one can be withdrawn",
+            ),
             resolution=_text("how it was settled, with the evidence"),
             escalation_reason=_text("why others have to answer it"),
         ),

@@ -125,12 +125,22 @@ def _document(
             }
             for note in unsettled(sessions.get(name))
         ]
+        left += [
+            {
+                "note_id": one.pending_id,
+                "status": "pending",
+                "category": "",
+                "description": redact(f"{'; '.join(one.problems)}; it was written as {one.written}"),
+            }
+            for one in (sessions[name].pending if name in sessions else ())
+        ]
         agents.append(
             {
                 "name": name,
                 "status": str(entry.status),
                 "notes": entry.notes,
                 "unresolved": entry.unresolved,
+                "pending": entry.pending,
                 "version": entry.version,
                 "verifier": verifiers.get(name, ""),
                 "dependencies": list(entry.dependencies),
@@ -179,7 +189,8 @@ def show(document: dict[str, Any]) -> None:
 
 
 def _row(agent: dict[str, Any], standing: dict[str, str]) -> tuple[str, ...]:
-    left = f" ({agent['unresolved']} unresolved)" if agent["unresolved"] else ""
+    counted = [f"{agent[name]} {name}" for name in ("unresolved", "pending") if agent[name]]
+    left = f" ({', '.join(counted)})" if counted else ""
     waits = [name for name in agent["dependencies"] if standing.get(name) not in DONE]
     return (
         agent["name"],

@@ -1,0 +1,78 @@
+"""Notes that were refused for their form: each stays pending, as it was written, until its maker mends or withdraws it.
+
+What an agent assumed is not to be lost because it was written down badly. A pending note keeps the gate closed like one
+that is open. It is mended by a note in its place, and withdrawn by its maker's word.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from parley.workflow.terms import Note, Session, Unfit
+
+MOST_PENDING = 50  # of one session; what comes then is kept with the last
+MOST_WRITTEN = 8_000  # characters that are kept of one
+MOST_PROBLEMS = 20
+ALIKE = 60  # characters by which two descriptions are one
+WITHDRAWN = "withdrawn"
+_ID = re.compile(r"pending_([0-9]{3,6})")
+
+
+def pending_id(number: int) -> str:
+    """The name of a note that was refused; the first is 1."""
+    return f"pending_{number:03}"
+
+
+def number_of(name: Any) -> int:
+    """The number in such a name; 0: it is none."""
+    found = _ID.fullmatch(name) if isinstance(name, str) else None
+    return int(found[1]) if found else 0
+
+
+def refused(session: Session, number: int, written: str, problems: Sequence[str], now: int) -> Session:
+    """The session with what was refused: of what is pending already, word for word, nothing is added."""
+    whole = _whole(written)
+    kept = whole if len(whole) <= MOST_WRITTEN else f"{whole[: MOST_WRITTEN - 1]}…"
+    if any(one.written == kept for one in session.pending):
+        return session
+    told = tuple(_whole(problem)[:MOST_WRITTEN] for problem in problems[:MOST_PROBLEMS])
+    if len(session.pending) < MOST_PENDING:
+        return replace(session, pending=(*session.pending, Unfit(pending_id(number), now, kept, told)))
+    last = session.pending[-1]
+    more = replace(last, written=f"{last.written}\n{kept}"[:MOST_WRITTEN])
+    return replace(session, pending=(*session.pending[:-1], more))
+
+
+def without(session: Session, name: str) -> Session:
+    """The session without one that was mended or withdrawn."""
+    return replace(session, pending=tuple(one for one in session.pending if one.pending_id != name))
+
+
+def mended_by(session: Session, note: Note, named: str = "") -> tuple[str, ...]:
+    """The pending notes that a new note stands for: the one that it names, else those that say the same."""
+    if named:
+        return tuple(one.pending_id for one in session.pending if one.pending_id == named)
+    return tuple(one.pending_id for one in session.pending if _says_the_same(one, note))
+
+
+def _says_the_same(one: Unfit, note: Note) -> bool:
+    try:
+        said = json.loads(one.written)
+    except ValueError:
+        return False
+    if not isinstance(said, dict):
+        return False
+    for name, text in (("description", note.description), ("context", note.context)):
+        was = said.get(name)
+        if isinstance(was, str) and was.strip():
+            return was.strip()[:ALIKE].casefold() == text.strip()[:ALIKE].casefold()
+    return False
+
+
+def _whole(text: str) -> str:
+    """A text without halves of surrogate pairs, which no file holds."""
+    return text.encode("utf-8", "replace").decode("utf-8")
