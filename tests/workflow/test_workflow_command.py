@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from parley.workflow.design import check_design
+from parley.workflow.placeholders import unwritten
 from parley.workflow.plan import read_plan
 from parley.workflow.session import render_session
 from parley.workflow.status_file import IN_PROGRESS, render_status, shared_of
@@ -25,7 +27,7 @@ from parley.workflow.terms import (
     session_of,
 )
 from tests.cli.home import LEADS, Home, wait_for
-from tests.workflow.designs import good
+from tests.workflow.designs import ROLES, good
 from tests.workflow.made import PLAN_TEXT
 from tests.workflow.test_summary import TEXT
 
@@ -87,6 +89,7 @@ def test_a_summary_becomes_the_whole_structure(home: Home) -> None:
         "made orchestration/shared_status.json",
         "made orchestration/workflow_coordination_plan.md",
         "next: fill in what it names, then `parley workflow check .`",
+        "`parley workflow run .` starts a job from it; the architect mends what it lacks",
     ]
 
 
@@ -104,12 +107,117 @@ def test_a_plan_that_is_there_is_kept_and_its_agents_get_their_folders(home: Hom
 
 
 @pytest.mark.parametrize("there", [SHARED_STATUS, SUMMARY, "orchestration/agents/archival_agent/cleanup_log.json"])
-def test_nothing_is_overwritten_and_nothing_is_left_behind(home: Home, there: str) -> None:
+def test_what_is_there_is_kept_as_it_is_and_the_rest_is_made(home: Home, there: str) -> None:
     home.write(there, "mine")
-    line = home.refuses("workflow", "init", "summary.md")
+    done = home.here("workflow", "init", "summary.md")
 
-    assert "is there already, and nothing is overwritten" in line
-    assert files(home.folder) == {"summary.md": TEXT, there: "mine"}
+    assert done.code == 0
+    assert f"kept {there}" in done.out.splitlines()
+    assert (home.folder / there).read_text() == "mine"
+    assert (home.folder / PLAN).is_file()
+
+
+def test_a_second_init_changes_nothing_and_says_what_is_there(home: Home) -> None:
+    home.here("workflow", "init", "summary.md")
+    before = files(home.folder)
+    again = home.here("workflow", "init", "summary.md", "--json")
+
+    assert (again.code, again.document["made"]) == (0, [])
+    assert set(again.document["kept"]) == {f"orchestration/{path}" for path in files(home.folder / "orchestration")}
+    assert files(home.folder) == before
+    assert home.here("workflow", "init").code == 0  # it knows the summary that it has
+    assert files(home.folder) == before
+
+
+def test_init_after_the_plan_was_filled_in_adds_what_its_agents_need(home: Home) -> None:
+    home.here("workflow", "init", "summary.md")
+    home.write(PLAN, PLAN_TEXT)
+    done = home.here("workflow", "init", "summary.md", "--json").document
+
+    assert (home.folder / PLAN).read_text() == PLAN_TEXT
+    assert instructions_of("api_agent") in done["made"]
+    assert SHARED_STATUS in done["made"]  # nothing had happened in it, and now it has the plan's agents
+    assert list(json.loads((home.folder / SHARED_STATUS).read_text())["agents"]) == [DB, "api_agent", "frontend_agent"]
+    mine = home.write(instructions_of("api_agent"), "written")
+    home.here("workflow", "init", "summary.md")
+    assert Path(mine).read_text() == "written"
+
+
+def test_a_status_in_which_something_has_happened_is_kept(home: Home) -> None:
+    home.here("workflow", "init", "summary.md")
+    in_the_middle(home)
+    before = (home.folder / SHARED_STATUS).read_text()
+    home.here("workflow", "init", "summary.md")
+
+    assert (home.folder / SHARED_STATUS).read_text() == before
+
+
+# ---- what is not filled in -----------------------------------------------------------------------
+
+
+def uncommented(plan: str) -> str:
+    """A skeleton whose example somebody has taken over as it is."""
+    lines = [line for line in plan.split("\n") if line not in ("stages: []", "agents: {}")]
+    begin = lines.index("# stages:")
+    return "\n".join(line.removeprefix("# ") if at >= begin and line.startswith("# ") else line
+                     for at, line in enumerate(lines))  # fmt: skip
+
+
+def test_a_skeleton_never_passes_nor_does_its_example_as_it_is(home: Home) -> None:
+    home.here("workflow", "init", "summary.md")
+    skeleton = (home.folder / PLAN).read_text()
+    assert home.here("workflow", "check").code == 1
+    home.write(PLAN, uncommented(skeleton))
+    plan, findings = read_plan((home.folder / PLAN).read_text())
+    assert plan is not None
+    assert (findings, list(plan.workers)) == ([], ["example_doer", "example_reader", "example_verifier"])
+    home.here("workflow", "init", "summary.md")
+    done = home.here("workflow", "check", "--json").document
+    unwritten = {(one["agent"], one["text"]) for one in done["findings"] if one["rule"] == "placeholder"}
+    assert ("example_doer", "example_doer is the name of the example") in unwritten
+    assert ("example_reader", "its objective is not written yet: 'To be defined'") in unwritten
+    assert ("", "escalation is not written yet: 'To be defined'") in unwritten
+
+
+SPELLINGS = ["To be defined", "TO BE DEFINED", "to  be\n defined", "**To be** defined", "to-be-defined", "tbd",
+             "T.B.D.", "To be decided.", "to be filled in", "_To be determined_"]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", SPELLINGS)
+def test_what_is_not_written_is_found_in_any_case_and_spacing(said: str) -> None:
+    assert unwritten(f"It is {said}")
+    assert unwritten(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["keep a todo list", "a well-defined schema", "tools to behave", "the example in docs"]
+)
+def test_what_is_written_is_not_taken_for_a_gap(said: str) -> None:
+    assert not unwritten(said)
+
+
+def written(name: str, old: str, new: str) -> dict[str, str]:
+    made = dict(good())
+    assert old in made[name], old
+    return {**made, name: made[name].replace(old, new, 1)}
+
+
+@pytest.mark.parametrize(
+    "file, old, new",
+    [
+        (PLAN, "goal: a service that keeps users", "goal: TO BE DEFINED"),
+        (PLAN, "objective: the users table", "objective: To be defined."),
+        (PLAN, "boundaries: no other tables", "boundaries: tbd"),
+        (PLAN, "deliverable: docs/users.md", "deliverable: To be Decided"),
+        (PLAN, "on_failure: back to database", "on_failure: To be defined"),
+        (PLAN, 'commands: ["python -m pytest -q tests/api"]', 'commands: ["To be defined"]'),
+        (instructions_of("api_verifier"), "\n", "\nTo Be Defined: when it is verified.\n"),
+    ],
+)
+def test_no_field_of_a_design_passes_unwritten(file: str, old: str, new: str) -> None:
+    assert check_design(good(), ROLES) == []
+    found = check_design(written(file, old, new), ROLES)
+    assert {one.rule for one in found} & {"placeholder", "unclear-criteria"}, found
 
 
 def test_no_link_leads_out_of_the_folder(home: Home, tmp_path: Path) -> None:

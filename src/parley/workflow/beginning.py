@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from parley.workflow.archive import ARCHIVIST, INDEX, INSTRUCTIONS, LOG, folder_of, render_index, render_log
 from parley.workflow.instructions import SECTIONS, marker_of
+from parley.workflow.placeholders import OPEN
 from parley.workflow.plan import render_plan
 from parley.workflow.status_file import render_status, shared_of
 from parley.workflow.summary import Summary, summary_of
@@ -45,7 +46,44 @@ def _skeleton(summary: Summary) -> Plan:
     goal = _line(summary.goal)
     bare = Plan(summary.task, goal, {}, ())
     matter = render_plan(bare).split("\n---\n", 1)[0]
-    return Plan(summary.task, goal, {}, (), text=f"{matter}\n---\n\n{_prose(summary)}")
+    return Plan(summary.task, goal, {}, (), text=f"{matter}\n{EXAMPLE}---\n\n{_prose(summary)}")
+
+
+EXAMPLE = f"""\
+# An example: two agents, the second of which builds on the first, and who verifies both. Take away the # and the empty
+# `stages` and `agents` above, and give all of it names, paths and words of your own: no check passes it as it is.
+#
+# stages:
+#   - [example_doer]
+#   - [example_reader]          # names in one list work at the same time
+# agents:
+#   example_doer:
+#     role: coder
+#     task_id: example_task_1700000000          # a slug and Unix seconds
+#     verifier: example_verifier
+#     outputs: [orchestration/agents/example_doer/task_output/schema.md]
+#     owns: ["db/**"]           # the paths that it alone may change
+#     forbids: ["web/**"]
+#     objective: "{OPEN}: what it is to reach"
+#     boundaries: "{OPEN}: what it leaves alone"
+#     deliverable: "{OPEN}: what it hands over"
+#     acceptance: {{text: "{OPEN}: what must hold at the end", commands: ["python -m pytest -q tests/db"]}}
+#   example_reader:
+#     role: coder
+#     task_id: example_task_1700000001
+#     depends_on: [example_doer]
+#     verifier: example_verifier
+#     inputs: [orchestration/agents/example_doer/task_output/schema.md]
+#     owns: ["web/**"]
+#     objective: "{OPEN}: what it is to reach"
+#     boundaries: "{OPEN}: what it leaves alone"
+#     deliverable: "{OPEN}: what it hands over"
+#     acceptance: {{text: "{OPEN}: what must hold at the end", commands: ["python -m pytest -q tests/web"]}}
+#   example_verifier: {{task: verifier, role: reviewer}}
+# checkpoints:
+#   - {{from: example_doer, to: example_reader, by: example_verifier, criteria: "{OPEN}", on_failure: "{OPEN}"}}
+# escalation: "{OPEN}: who answers what when an agent is blocked, and what is asked of the user"
+"""
 
 
 def _prose(summary: Summary) -> str:

@@ -13,6 +13,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 
+from parley.workflow.placeholders import unwritten
 from parley.workflow.terms import PLAN, Finding, Plan, Worker
 
 VAGUE = re.compile(
@@ -24,9 +25,6 @@ VAGUE = re.compile(
 # What a vague word in a short text may lean on: a number, a path, something quoted, a name in capitals.
 FIRM = re.compile(r"\d|[`'\"]\S|\w[/.]\w|\b[A-Z]{2,}\b")
 LONG = 10  # words: whoever says that much has said more than a vague word
-PLACEHOLDER = re.compile(
-    r"\b(?:[T]ODO|TBD|[F]IXME|XXX)\b|\?\?\?|^\W*(?:\.\.\.|…)\W*$|\bto be (?:decided|defined)\b", re.MULTILINE
-)
 FEWEST_WORDS = 2
 # A run of letters; of scripts that put no space between words, each sign.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
@@ -146,7 +144,7 @@ class Blueprint:
 def unclear(text: str) -> str:
     """Why a criterion can't be held against anything; empty if it can, as far as words show."""
     words = len(WORD.findall(text))
-    if PLACEHOLDER.search(text):
+    if unwritten(text):
         return "is not written yet"
     vague = VAGUE.search(text) if words < LONG and not FIRM.search(text) else None
     if vague:

@@ -17,6 +17,7 @@ from parley.workflow.precedence import examine_order
 from parley.workflow.roster import examine_roster
 from parley.workflow.scopes import examine_scopes
 from parley.workflow.terms import PLAN, Finding, instructions_of
+from parley.workflow.unwritten import examine_unwritten
 
 EXAMINATIONS = (
     examine_roster,
@@ -26,6 +27,7 @@ EXAMINATIONS = (
     examine_scopes,
     examine_instructions,
     examine_status,
+    examine_unwritten,
 )
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from parley.workflow.blueprint import PLACEHOLDER, WORD, Blueprint
+from parley.workflow.blueprint import WORD, Blueprint
+from parley.workflow.placeholders import lines_unwritten
 from parley.workflow.terms import FOLDER, Finding, Task, Worker, instructions_of, output_of
 
 # What a doer's instructions have a section about: a marker above it says so in every language, else an English heading.
@@ -84,10 +85,8 @@ def _instructions(design: Blueprint, worker: Worker, file: str, text: str) -> It
             "write what it is to do, and how it is seen to be done",
         )
         return
-    unwritten = PLACEHOLDER.search(text)
-    if unwritten:
-        line = text.count("\n", 0, unwritten.start()) + 1
-        yield find("placeholder", line, f"something is not written yet: {unwritten[0].strip()!r}", "write it")
+    for line, said in lines_unwritten(text).items():
+        yield find("placeholder", line, f"something is not written yet: {said!r}", "write it")
     if worker.task is Task.DOER:
         filled, marked = _sections(lines, markers)
         for key, (words, heading) in SECTIONS.items():

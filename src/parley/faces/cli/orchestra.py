@@ -11,8 +11,9 @@ from parley.faces.cli import FAILED, Trouble
 from parley.workflow.beginning import Beginning
 from parley.workflow.binding import is_covered
 from parley.workflow.instructions import is_helper
+from parley.workflow.status_file import NOT_BEGUN, read_status, render_status
 from parley.workflow.structure import is_output
-from parley.workflow.terms import FOLDER, Finding
+from parley.workflow.terms import FOLDER, SHARED_STATUS, Finding
 
 MOST_BYTES = 1_000_000  # of one file
 MOST_FILES = 20_000
@@ -131,30 +132,43 @@ def summary_text(path: Path) -> str:
     return text
 
 
-def make(root: Path, beginning: Beginning) -> list[str]:
-    """Make the files and folders, or nothing at all. What is there already, word for word, is left as it is."""
-    files = dict(beginning.files)
-    for path in list(files):
-        target = root / path
-        if not os.path.lexists(target):
-            continue
-        if file_text(target) == (files[path], ""):
-            del files[path]
-        else:
-            raise Trouble(f"{target} is there already, and nothing is overwritten; remove it, or name another --dir")
+def make(root: Path, beginning: Beginning) -> tuple[list[str], list[str]]:
+    """Make what is missing, all of it or nothing: the paths that were made, and those that were there and are kept.
+
+    A status file in which nothing has happened says only what the plan said; it is made anew from the plan.
+    """
+    missing = {path: text for path, text in beginning.files.items() if not os.path.lexists(root / path)}
+    kept = sorted(beginning.files.keys() - missing.keys())
     made: list[Path] = []
     try:
-        for folder in (*beginning.folders, *(str(Path(path).parent) for path in files)):
+        for folder in (*beginning.folders, *(str(Path(path).parent) for path in missing)):
             _make_folder(root, folder, made)
-        for path, text in files.items():
+        for path, text in missing.items():
             with (root / path).open("x", encoding="utf-8") as file:
                 made.append(root / path)
                 file.write(text)
+        if SHARED_STATUS in kept and _not_begun(root / SHARED_STATUS, beginning.files[SHARED_STATUS]):
+            fresh = root / f"{SHARED_STATUS}.new"
+            with fresh.open("x", encoding="utf-8") as file:
+                made.append(fresh)
+                file.write(beginning.files[SHARED_STATUS])
+            fresh.replace(root / SHARED_STATUS)
+            kept.remove(SHARED_STATUS)
+            missing[SHARED_STATUS] = ""
     except (OSError, UnicodeError) as error:
         for path_made in reversed(made):
             path_made.rmdir() if path_made.is_dir() else path_made.unlink(missing_ok=True)
         raise Trouble(f"{root}: {error}; make it writable, or name another --dir", FAILED) from error
-    return sorted(files)
+    return sorted(missing), kept
+
+
+def _not_begun(path: Path, fresh: str) -> bool:
+    """Whether a status file differs from a fresh one in what the plan says alone: no one has written into it."""
+    text, problem = file_text(path)
+    shared = read_status(text)[0] if not problem and text != fresh else None
+    if shared is None or shared.status != NOT_BEGUN or shared.session_start is not None:
+        return False
+    return render_status(shared) == text and all(entry.last_update is None for entry in shared.agents.values())
 
 
 def _make_folder(root: Path, folder: str, made: list[Path]) -> None:

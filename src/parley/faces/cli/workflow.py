@@ -89,12 +89,10 @@ def _restore(words: argparse.Namespace) -> int:
 
 def _init(words: argparse.Namespace) -> int:
     """Make the structure from a conversation summary."""
-    if not words.what:
-        raise Trouble("name the conversation summary: `parley workflow init SUMMARY.md`")
-    given = Path(words.what[0])
     folder = Path(words.dir) if words.dir is not None else place_of(words.repo).root
     if not folder.is_dir():
         raise Trouble(f"{folder}: there is no such folder; make it, or name another --dir")
+    given = Path(words.what[0]) if words.what else _own_summary(folder)
     text = summary_text(given)
     summary, findings = read_summary(text, str(given))
     if summary is None:
@@ -103,17 +101,29 @@ def _init(words: argparse.Namespace) -> int:
     plan = None
     if kept.exists():
         plan, findings = read_plan(summary_text(kept))
-        if plan is None or findings:
+        if plan is None:
             raise Trouble(f"{kept} is there already and can't be used: {findings[0]}")
-    made = make(folder, begin(summary, text, plan))
+    made, there = make(folder, begin(summary, text, plan))
+    there = sorted([*there, *([PLAN] if plan is not None else [])])
     if words.json:
-        print_json({"task": summary.task, "folder": str(folder / FOLDER), "made": made})
+        print_json({"task": summary.task, "folder": str(folder / FOLDER), "made": made, "kept": there})
         return OK
     for path in made:
         print(f"made {shown(folder / path)}")
-    rest = "fill in what it names" if plan is None else "write what the agents' instructions lack"
+    for path in there:
+        print(f"kept {shown(folder / path)}")
+    rest = "write what the agents' instructions lack" if plan is not None and plan.workers else "fill in what it names"
     print(f"next: {rest}, then `parley workflow check {shown(folder)}`")
+    print(f"`parley workflow run {shown(folder)}` starts a job from it; the architect mends what it lacks")
     return OK
+
+
+def _own_summary(folder: Path) -> Path:
+    """The summary that the structure has already, where the user names none."""
+    found = sorted((folder / FOLDER).glob("conversation_summary_*.md")) if root_of(folder) is not None else []
+    if len(found) != 1:
+        raise Trouble("name the conversation summary: `parley workflow init SUMMARY.md`")
+    return found[0]
 
 
 # ---- check ---------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""How it is seen that something is not written yet: one definition for all files and fields, any case and spacing."""
+
+from __future__ import annotations
+
+import re
+
+EXAMPLES = ("example_doer", "example_reader", "example_verifier", "example_task")  # the names in a skeleton's example
+OPEN = "To be defined"  # how a skeleton marks what is for others to write
+
+_GAP = r"[\s_*`~-]+"  # what may stand between the words of one mark
+_WORDS = (
+    rf"(?i:(?<![a-z0-9])to{_GAP}be{_GAP}(?:decided|defined|determined|filled{_GAP}in)(?![a-z])"
+    r"|(?<![a-z0-9])(?:t\.\s?b\.\s?d\.|(?:tbd|[f]ixme)(?![a-z0-9]))"
+    rf"|(?<![a-z0-9])(?:{'|'.join(EXAMPLES)})(?![a-z]))"
+    r"|\b(?:[T]ODO|XXX)\b"  # in capitals: people do keep lists of what is to do
+)
+SPOKEN = re.compile(_WORDS)
+_ANY = re.compile(rf"{_WORDS}|\?\?\?|^\W*(?:\.\.\.|…)\W*$", re.MULTILINE)
+
+
+def unwritten(text: str) -> str:
+    """What shows that a text is not written yet; empty if nothing does."""
+    found = _ANY.search(text)
+    return " ".join(found[0].split()) if found else ""
+
+
+def lines_unwritten(text: str) -> dict[int, str]:
+    """The lines of a text that are not written yet, by number, each with what shows it."""
+    found: dict[int, str] = {}
+    for match in _ANY.finditer(text):
+        found.setdefault(text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()))
+    return found
