@@ -33,6 +33,7 @@ from simulator.agents import SimTurns
 from simulator.disk import SimDisk, SimFiles, SimPapers, SimWorkspace
 from simulator.minds import fault, mind
 from simulator.scenario import Scenario, scenario
+from simulator.spoken import misreported
 from simulator.workflows import has_workflow, with_workflow
 from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
@@ -353,6 +354,8 @@ class Simulation:
         if law := ledger.broken(store, self.disk, JOB, self.scenario.fan_out):
             raise Failed(self.seed, law)
         self.judge_inputs()
+        if wrong := misreported(store, JOB, soup):
+            raise Failed(self.seed, wrong)
         self.judge_stalls(soup)
         self.judge_waits(soup)
         state = json.loads(self.disk.records[JOB, "state.json"])

@@ -24,9 +24,10 @@ from parley.core.states import Record
 from parley.core.terms import AskHuman, Surface, Verdict
 from parley.engine.audit import audit
 from parley.engine.engine import Engine
+from parley.engine.interventions import interventions
 from parley.engine.live import LiveJob
 from parley.engine.records import answered, state_document
-from parley.engine.roster import charter_of, roles
+from parley.engine.roster import CODE, charter_of, roles
 from parley.engine.stand_in import answer_key
 from parley.engine.world import Silence, World
 from parley.notices import Notices
@@ -47,6 +48,7 @@ from parley.ports import (
 from simulator.agents import SimTurns
 from simulator.disk import SimDisk, SimFiles, SimPapers, SimWorkspace
 from simulator.minds import SimDecisions
+from simulator.spoken import misreported
 from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
 SHIPPED = {name: to_json(role) for name, role in shipped().items()}
@@ -556,12 +558,20 @@ class Stage:
             assert self.document(f"records/{name}.json") == state_document(record)
         report = audit(self.outside, JOB, anchor, papers=SimPapers(self.disk, JOB))
         assert report.ok, [*report.findings, *(map(str, report.files.odd) if report.files else ())]
+        self.check_interventions()
         begun = Counter(deliveries(self.steps()))
         assert all(count in (0, 1) for count in begun.values()), begun
         if not live.record.live:
             left = [m for m in live.soup if type(m).__name__ in ENDED]
             assert not left, f"the job has ended and left {left}"
             assert not self.turns.running
+
+    def check_interventions(self) -> None:
+        """What is told of each intervention is so: it waits while its Interrupt does; what was delivered was read."""
+        assert not misreported(self.outside, JOB, self.soup)
+        for one in interventions(self.outside, JOB):
+            read = any(one.text in order.message for order in self.orders if order.agent == one.agent)
+            assert read or one.status != "delivered" or one.agent in CODE, one
 
 
 ENDED = {"Run", "Idle", "Mailbox", "Send", "AskQuestion", "Proxy", "AskHuman", "Surface", "Interrupt", "Terminate"}
