@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from parley.core.choices import SQUAD, Bounds
+from parley.core.choices import CODER, SQUAD, Bounds
 from parley.core.errors import Refused
 from parley.core.gates import EXECUTOR, refuse_assert
 from parley.core.rule import Answer, Asking, Enrolment, Firing, Passage
@@ -34,8 +34,11 @@ from tests.explorer.scenarios import (
     LEAD,
     STATE,
     A,
+    B,
     Prelude,
     fire,
+    led_back,
+    open_question,
     says,
     two_at_work,
     withdrawn,
@@ -361,3 +364,62 @@ def test_an_executor_that_somebody_else_has_dispatched_asserts_nothing() -> None
 
     with pytest.raises(Refused, match="only the lead"):
         refuse_assert(moved, moved.need(Record, "j"), BELOW, Question("y", "?", Kind.ASSERT, PLAN, "d3"))
+
+
+# ---- giving up, and ways back ----------------------------------------------------------------------
+
+
+def answered_by_human(name: str, ruling: Ruling) -> Prelude:
+    """The human has answered a question that stands open, and their verdict was passed on."""
+    return (
+        fire("escalate", name, choice="look"),
+        fire("human-reply", name, choice=Answer(f"h{name}", HUMAN, ruling)),
+        rules(name, ruling, HUMAN, (f"h{name}",)),
+    )
+
+
+UNSURE = replace(BOUNDS, policy=Policy.WHEN_UNSURE)
+REPORT = Deliver(LEAD, STATE, "done")
+GIVEN_UP: Prelude = (
+    *two_at_work(SQUAD, CODER), *open_question(CODER, B, "q", "Proxy"),
+    *answered_by_human("q", Ruling.WITHDRAW),
+)  # fmt: skip
+
+
+def test_whoever_asked_a_withdrawal_is_the_jobs_and_nothing_else_moves_it() -> None:
+    soup = at(*GIVEN_UP, bounds=UNSURE)
+    (verdict,) = soup.of(Verdict)
+    assert (verdict.record, verdict.ruling, verdict.author, verdict.told) == ("j", Ruling.WITHDRAW, HUMAN, True)
+    for action, actor in ((Action.APPROVED_INTENT, LEAD), (Action.FAILURE, ORCHESTRATOR)):
+        with pytest.raises(Refused, match="the human has given the job up"):
+            apply(soup, passes(action, actor=actor))
+    for actor in (LEAD, ORCHESTRATOR, HUMAN):
+        assert state(apply(soup, passes(Action.WITHDRAW, actor=actor))) is State.WITHDRAWN
+
+
+def test_no_later_verdict_overtakes_a_withdrawal() -> None:
+    told = (*two_at_work(SQUAD, CODER), *open_question(SQUAD, A, "q", "Proxy"), says(CODER, B, REPORT))
+    asked = (*told, fire("send", CODER, B), AGAIN, *asserts("r", "d1"))
+    soup = at(*asked, *answered_by_human("q", Ruling.WITHDRAW), rules("r", Ruling.APPROVE), bounds=UNSURE)
+    assert [verdict.ruling for verdict in soup.of(Verdict)] == [Ruling.WITHDRAW]
+
+
+def test_a_subteam_is_given_up_only_with_the_humans_word() -> None:
+    gives_up = fire("transition", A, choice=Passage(Action.WITHDRAW, SQUAD))
+    with pytest.raises(Refused, match="needs the verdict 'withdraw'"):
+        apply(at(*two_at_work(SQUAD, CODER)), gives_up)
+    assert state(apply(at(*GIVEN_UP, bounds=UNSURE), gives_up), A) is State.WITHDRAWN
+
+
+def test_a_way_back_counts_for_the_record_around_its_asker_and_its_lead_is_told() -> None:
+    soup = at(*led_back(), bounds=UNSURE)
+    (verdict,) = soup.of(Verdict)
+    assert (verdict.record, verdict.told) == (A, False)
+    told = apply(soup, fire("relay", A, "qc", choice="back too"))
+    assert [v.told for v in told.of(Verdict)] == [True]
+    assert told.need(Mailbox, A).queue == ("back too",)
+
+
+def test_a_way_back_that_the_state_does_not_have_is_words() -> None:
+    asked = (*two_at_work(SQUAD, CODER), *open_question(CODER, B, "q", "Proxy"))
+    assert not at(*asked, rules("q", Ruling.BACKTRACK_INTENT), bounds=UNSURE).of(Verdict)

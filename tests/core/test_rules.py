@@ -11,12 +11,13 @@ from parley.core.job import HOPELESS
 from parley.core.rule import Answer, Asking, Broadcast, Ending, Enrolment, Firing, Passage
 from parley.core.rules import RULES, anything, apply, enabled, react
 from parley.core.soup import Soup
-from parley.core.states import Action
+from parley.core.states import Action, Record, State
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
     PROXY,
     Close,
+    Crashed,
     Deliver,
     Interrupt,
     Kind,
@@ -25,6 +26,7 @@ from parley.core.terms import (
     Question,
     Role,
     Ruling,
+    Terminate,
     brief,
 )
 from tests.core.walks import opened
@@ -40,6 +42,7 @@ from tests.explorer.scenarios import (
     asks,
     fire,
     gone,
+    led_back,
     open_question,
     redirected,
     says,
@@ -58,6 +61,7 @@ ESC = "escalation:q"
 ANSWER = Answer("yes", PROXY)
 REPLY = Answer("well", HUMAN, Ruling.APPROVE)
 WITHDRAW = Passage(Action.WITHDRAW, HUMAN)
+FAILED = Passage(Action.FAILURE, ORCHESTRATOR)
 HELP = Enrolment((Role("helper"),))
 
 DISPATCHED: Prelude = (*AT_WORK, says(LEAD, STATE, Deliver(CODER, A, "ma")))
@@ -67,6 +71,16 @@ PROXIED: Prelude = (*AT_WORK, *open_question(LEAD, STATE, "q", "Proxy"))
 HUMANLY: Prelude = (*AT_WORK, *open_question(LEAD, STATE, "q", "AskHuman"))
 BURIED: Prelude = (*two_at_work(CODER, SQUAD), *gone(CODER, A))
 OVER: Prelude = (*AT_WORK, fire("transition", "j", choice=WITHDRAW))
+
+
+def closed(*, ready: bool) -> Prelude:
+    """A subteam is closed by its dispatcher, in mid-turn or once it has reported and waits."""
+    reported = (says(SQUAD, A, Deliver(LEAD, STATE, "done")), fire("send", SQUAD, A), fire("send-empty", SQUAD, A))
+    told = reported if ready else (says(CODER, B, Deliver(LEAD, STATE, "done")), fire("send", CODER, B))
+    return (
+        *two_at_work(SQUAD, CODER), *told, woken(LEAD, STATE), says(LEAD, STATE, Close(A)),
+        fire("send-terminate", LEAD, STATE),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -161,6 +175,11 @@ FIRES: dict[str, Case] = {
         PROXIED, answered(),
         (f"Mailbox {LEAD} {STATE} 1 yes yes", f"Terminate {ESC} close"),
         (f"Mailbox {LEAD} {STATE} 0", f"Proxy q {STATE} when_unsure fresh -"),
+    ),
+    "relay": Case(
+        led_back(), fire("relay", A, "qc", choice="back too"),
+        (f"Verdict {A} - backtrack intent  proxy", f"Mailbox squad {A} 1 back too back too"),
+        (f"Verdict {A} - backtrack intent  proxy untold", f"Mailbox squad {A} 0"),
     ),
     "interrupt": Case(
         (*AT_WORK, redirected(STATE, "stop", now=True)),
@@ -337,6 +356,11 @@ REFUSES: dict[str, list[No]] = {
         No((*HUMANLY, fire("human-reply", "q", choice=REPLY)), answered(), "no other verdict"),
         No(HUMANLY, answered(), "no Proxy"),
     ],
+    "relay": [
+        No((*led_back(), fire("relay", A, "qc", choice="back too")), fire("relay", A, "qc", choice="x"), "has got"),
+        No((*led_back(), withdrawn(A)), fire("relay", A, "qc", choice="x"), "is gone"),
+        No(PROXIED, fire("relay", A, "q", choice="x"), "no Record"),
+    ],
     "interrupt": [
         No(
             (*AT_WORK, redirected(STATE, "stop", now=False)), fire("interrupt", LEAD, STATE, "stop", choice="t"),
@@ -381,6 +405,9 @@ REFUSES: dict[str, list[No]] = {
             (*two_at_work(SQUAD, CODER), withdrawn(A), fire("term-record", A, choice=WITHDRAW)),
             fire("term-record", A, choice=WITHDRAW), "has ended",
         ),
+        No((*two_at_work(SQUAD, CODER), withdrawn(A)), fire("term-record", A, choice=FAILED), "not what becomes of"),
+        No((*closed(ready=False),), fire("term-record", A, choice=WITHDRAW), "not what becomes of"),
+        No((*closed(ready=True),), fire("term-record", A, choice=FAILED), "not what becomes of"),
     ],
     "term-again": [No((*RUNNING, withdrawn(A)), fire("term-again", A), "one Terminate at most")],
     "withdraw": [
@@ -531,6 +558,49 @@ def test_a_proxy_that_is_given_up_leaves_its_question_to_the_human() -> None:
 
     assert {firing.rule for firing in enabled(after)} >= {"escalate", "respond"}
     assert f"Mailbox {LEAD} {STATE} 0" in set(map(brief, after))
+
+
+def test_a_subteam_that_has_finished_is_led_to_done_by_the_close_through_every_gate_that_is_left() -> None:
+    soup = opened(BOUNDS, closed(ready=True))
+    assert Terminate(A, Origin.ACCEPT) in soup
+    for action in (Action.APPROVED_INTENT, Action.APPROVED_PLAN, Action.APPROVED_WORK):
+        soup = apply(soup, fire("term-record", A, choice=Passage(action, LEAD)))
+    record = soup.need(Record, A)
+    assert (record.state, record.approved, len(record.history)) == (State.DONE, (), 3)
+
+
+@pytest.mark.parametrize("origin", [origin for origin in Origin if origin is not Origin.ACCEPT])
+def test_only_a_withdrawal_leads_a_subteam_to_withdrawn(origin: Origin) -> None:
+    soup = opened(BOUNDS, (*two_at_work(SQUAD, CODER), fire("withdraw", A, choice=Ending(origin, "gone"))))
+    due = Action.WITHDRAW if origin is Origin.WITHDRAWAL else Action.FAILURE
+    assert [action for action in Action if _ends(soup, action)] == [due]
+
+
+def _ends(soup: Soup, action: Action) -> bool:
+    firing = fire("term-record", A, choice=Passage(action, ORCHESTRATOR))
+    return firing in enabled(soup, {"term-record": RULES["term-record"]}, lambda *_: (firing.choice,))
+
+
+def test_the_work_of_a_subteam_that_lost_its_last_turn_is_not_accepted() -> None:
+    lost = (*two_at_work(SQUAD, CODER), fire("give-up", SQUAD, A, choice="failed"), woken(LEAD, STATE))
+    soup = opened(ONE_TRY, (*lost, says(LEAD, STATE, Close(A)), fire("send-terminate", LEAD, STATE)))
+    assert [action for action in Action if _ends(soup, action)] == [Action.FAILURE]
+    again = says(LEAD, STATE, Deliver(SQUAD, A, "again"))
+    once_more = (*lost, again, fire("send", LEAD, STATE), fire("send-empty", LEAD, STATE), woken(SQUAD, A))
+    assert opened(ONE_TRY, once_more).of(Crashed)
+    soup = opened(ONE_TRY, (*once_more, says(SQUAD, A, Deliver(LEAD, STATE, "done"))))
+    assert not soup.of(Crashed)
+
+
+def test_a_jobs_thread_is_withdrawn_where_its_record_is() -> None:
+    soup = opened(BOUNDS, OVER)
+    assert apply(soup, fire("withdraw", JOB, choice=Ending(Origin.WITHDRAWAL))).get(Terminate, JOB)
+    with pytest.raises(Disabled, match="another one than this"):
+        apply(soup, fire("withdraw", JOB, choice=Ending(Origin.END)))
+    failed = opened(NO_RETRY, (*AT_WORK, fire("transition", "j", choice=FAILED)))
+    assert apply(failed, fire("withdraw", JOB, choice=Ending(Origin.END))).get(Terminate, JOB)
+    with pytest.raises(Disabled, match="another one than this"):
+        apply(failed, fire("withdraw", JOB, choice=Ending(Origin.WITHDRAWAL)))
 
 
 def test_a_close_frees_its_slot_for_what_the_same_turn_opens_after_it() -> None:

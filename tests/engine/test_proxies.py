@@ -179,10 +179,15 @@ def test_it_never_withdraws_by_itself(policy: str) -> None:
     stage = Stage(book(proxy=[always("QUESTION", says("withdraw"))], intent=INTENT[:1]), policy)
     if policy == "never":
         stage.until(lambda s: s.started("intent-lead") == 2)
-        assert stage.refusals == ["only the human withdraws; answer with another verdict, or with none"]
+        assert stage.refusals == [
+            "only the human gives a job up, and they are not asked here; answer `revise` and say what is wrong"
+        ]
         assert answer(stage) == "[ANSWER revise] (from the proxy; question Q) no answer"
     else:
         stage.run()
+        assert stage.refusals == [
+            "only the human gives a job up; ask them with AskHuman, or answer `revise` and say what is wrong"
+        ]
         assert (stage.live.asking, stage.fired("respond")) == (1, 0)
 
 

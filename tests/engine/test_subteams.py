@@ -121,10 +121,10 @@ def test_its_gates_are_gates() -> None:
         on(r"^\[ANSWER approve\]", write("PLAN.md", "another"), outcome("APPROVED_PLAN")),
         on("was changed after it was approved", say("ready")),
     ]
-    stage = Stage(play(squad)).run()
+    stage = Stage(play(squad)).until(lambda s: s.fired("strike") == 2).until(lambda s: s.started("squad") == 5)
     (record,) = stage.subteams
-    assert [str(entry.action) for entry in record.history] == ["APPROVED_INTENT", "WITHDRAW"]
-    assert stage.started("squad") == 5
+    assert [str(entry.action) for entry in record.history] == ["APPROVED_INTENT"]
+    assert stage.run().state == "DONE"
 
 
 def test_it_may_plan_in_its_first_turn() -> None:
@@ -140,32 +140,134 @@ def test_it_may_not_write_another_intent() -> None:
         on(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN")),
         on("VIOLATION", say("ready")),
     ]
-    stage = Stage(play(squad)).run()
+    stage = Stage(play(squad)).until(lambda s: s.started("squad") == 3)
     told = stage.told("squad")[2]
     assert told.startswith("[VIOLATION] INTENT.md is not what was approved")
-    assert [str(entry.action) for entry in stage.subteams[0].history] == ["APPROVED_INTENT", "WITHDRAW"]
-    assert stage.files()["INTENT.md"] == "the intent"
+    assert [str(entry.action) for entry in stage.subteams[0].history] == ["APPROVED_INTENT"]
+    assert stage.run().files()["INTENT.md"] == "the intent"
 
 
-@pytest.mark.parametrize("action, state", [("REALIGN", "INTENT"), ("WITHDRAW", "WITHDRAWN")])
-def test_what_it_can_not_decide_becomes_a_message_to_its_dispatcher(action: str, state: str) -> None:
-    squad = [TEAM, on("^go$", outcome("APPROVED_INTENT")), on(r"^\[PLAN\]", outcome(action, "it makes no sense"))]
+def test_what_it_can_not_decide_becomes_a_message_to_its_dispatcher() -> None:
+    squad = [TEAM, on("^go$", outcome("APPROVED_INTENT")), on(r"^\[PLAN\]", outcome("REALIGN", "it makes no sense"))]
     stage = Stage(play(squad, on(r"^\[FAILED\] squad", ask("what now?"))))
     stage.until(lambda s: s.started("project-lead") == 4)
     told = stage.told("project-lead")[3]
     thread = stage.thread("squad")
-    assert told == f"[FAILED] squad on {thread} says {action}: it makes no sense"
-    assert stage.subteams[0].state == state
+    assert told == f"[FAILED] squad on {thread} says REALIGN: it makes no sense"
+    assert stage.subteams[0].state == "INTENT"
     assert stage.state == "EXECUTE"
     assert stage.record.backtrack_count == 0
-    assert stage.subteams[0].backtrack_count == (action == "REALIGN")
+    assert stage.subteams[0].backtrack_count == 1
 
 
-def test_a_record_ends_withdrawn_when_its_conversation_is_closed_before() -> None:
+# ---- how it ends ------------------------------------------------------------------------------------
+
+ACCEPTED = "its dispatcher closed it when it had finished, and so accepted its work"
+UNFINISHED = "closed by its dispatcher before it had finished"
+
+
+def ends(stage: Stage) -> list[tuple[str, str, str]]:
+    """How each subteam has ended: its state, on whose action, why."""
+    return [(str(r.state), r.history[-1].actor, r.history[-1].reason) for r in stage.subteams]
+
+
+def test_one_that_has_finished_is_done_when_its_dispatcher_closes_it() -> None:
     stage = Stage(play([TEAM, on("^go$", say("ready"))])).run()
     (record,) = stage.subteams
-    assert (record.state, record.history[-1].reason) == ("WITHDRAWN", "its conversation ended: close")
+    assert ends(stage) == [("DONE", "project-lead", ACCEPTED)]
+    assert [str(entry.action) for entry in record.history] == ["APPROVED_INTENT", "APPROVED_PLAN", "APPROVED_WORK"]
+    assert dict(record.approved) == {"INTENT.md": dict(stage.record.approved)["INTENT.md"]}  # a close approves no text
+    document = stage.document(f"records/{record.id.partition(':')[2]}.json")
+    assert (document["state"], document["history"][-1]["reason"]) == ("DONE", ACCEPTED)
     assert stage.state == "DONE"
+
+
+@pytest.mark.parametrize(
+    "squad, helper",
+    [
+        ([on("^go$", tell("dispatcher", "ready"), sleep(9))], []),
+        ([on("^go$", tell("dispatcher", "ready"), ask("and this?"))], []),
+        ([on("^go$", tell("dispatcher", "ready"), send("helper", "help"))], [on("help", sleep(9))]),
+    ],
+    ids=["in its turn", "with a question", "with a helper at work"],
+)
+def test_one_that_is_closed_unfinished_has_failed(squad: list[Any], helper: list[Any]) -> None:
+    others = [{**YES[0], "match": "right"}]  # its own question waits
+    if "sleep" in squad[0]["do"][-1]:  # its turn is under way: its dispatcher closes it without a report
+        execute = [GO, on("now", close("s"), *EXECUTE[0]["do"]), *EXECUTE]
+        stage = Stage(book(execute=execute, squad=[TEAM, *squad], helper=helper, human=others)).sleeping("squad")
+        stage.intervene("now", "state:j1/3").run()
+    else:
+        stage = Stage(play([TEAM, *squad], helper=helper, human=others)).run()
+    assert ends(stage) == [("FAILURE", "orchestrator", UNFINISHED)]
+    assert stage.state == "DONE"
+
+
+def test_one_that_lost_its_last_turn_for_good_has_failed_when_it_is_closed() -> None:
+    execute = [GO, on(r"^\[FAILED\]", close("s"), *EXECUTE[0]["do"]), *EXECUTE]
+    stage = Stage(book(execute=execute, squad=[TEAM], helper=[], human=YES)).lose("squad", 3).run()
+    assert ends(stage) == [("FAILURE", "orchestrator", "closed by its dispatcher after it had lost its last turn")]
+    assert stage.state == "DONE"
+
+
+def test_one_that_was_tried_again_and_finished_is_done() -> None:
+    execute = [GO, on(r"^\[FAILED\]", tell("s", "again")), READY, *EXECUTE]
+    squad = [TEAM, on("^again$", say("ready"))]
+    stage = Stage(book(execute=execute, squad=squad, helper=[], human=YES)).lose("squad", 3).run()
+    assert ends(stage) == [("DONE", "project-lead", ACCEPTED)]
+
+
+def test_one_that_is_left_open_when_its_phase_ends_has_failed() -> None:
+    execute = [GO, on("ready", *EXECUTE[0]["do"]), *EXECUTE]
+    stage = Stage(book(execute=execute, squad=[TEAM, on("^go$", say("ready"))], helper=[], human=YES)).run()
+    assert ends(stage) == [("FAILURE", "orchestrator", "left open when EXECUTE ended")]
+    assert stage.state == "DONE"
+
+
+def test_one_that_a_backtrack_leaves_behind_has_failed() -> None:
+    execute = [GO, on("ready", ask("go back?")), on("backtrack plan", outcome("REPLAN"), state="EXECUTE"), *EXECUTE]
+    human = [{"match": "go back", "verdict": "backtrack plan", "text": "yes"}, *YES]
+    stage = Stage(book(execute=execute, squad=[TEAM, on("^go$", say("ready"))], helper=[], human=human))
+    stage.until(lambda s: s.record.backtrack_count == 1)
+    assert ends(stage) == [("FAILURE", "orchestrator", "left behind by a backtrack from EXECUTE")]
+
+
+def test_one_whose_job_fails_has_failed() -> None:
+    execute = [GO, always("ready|PENDING|VIOLATION", outcome("NONSENSE"))]
+    stage = Stage(
+        book(execute=execute, squad=[TEAM, on("^go$", say("ready"))], helper=[], proxy=[always(".", APPROVES)]), "never"
+    ).run()
+    assert (stage.state, ends(stage)) == ("FAILURE", [("FAILURE", "orchestrator", "left open when EXECUTE ended")])
+
+
+APPROVES = {"answer": {"verdict": "approve", "text": "ok"}}
+
+
+def test_the_human_alone_gives_one_up_by_itself_or_with_the_job() -> None:
+    squad = [TEAM, on("^go$", sleep(9))]
+    stage = Stage(play(squad)).sleeping("squad").withdraw("", "too dear").run()
+    assert ends(stage) == [("WITHDRAWN", "human", "given up with the job: too dear")]
+    stage = Stage(play(squad)).sleeping("squad")
+    stage.withdraw(stage.thread("squad"), "too dear").until(lambda s: not s.busy("squad"))
+    assert ends(stage) == [("WITHDRAWN", "human", "given up by the human: too dear")]
+
+
+def test_it_can_not_give_itself_up() -> None:
+    """WITHDRAWN is the human's abandonment, at every depth: it is told so, and reports."""
+    squad = [TEAM, on("^go$", outcome("WITHDRAW", "too hard")), on("VIOLATION", say("ready"))]
+    stage = Stage(play(squad)).run()
+    assert stage.told("squad")[1] == (
+        "[VIOLATION] WITHDRAW needs the verdict 'withdraw'; ask first, or tell your dispatcher what keeps you from your"
+        " task. Only the human gives it"
+    )
+    assert (stage.state, ends(stage)) == ("DONE", [("DONE", "project-lead", ACCEPTED)])
+
+
+def test_what_lies_below_one_that_is_accepted_is_accepted_with_it() -> None:
+    squad = [on("^go$", send("inner", "dig")), on("dug", say("ready"))]
+    inner = [on("never", send("helper", "help")), on("dig", say("dug"))]
+    stage = Stage(play(squad, inner=inner)).run()
+    assert ends(stage) == [("DONE", "project-lead", ACCEPTED), ("DONE", "squad", ACCEPTED)]
 
 
 def test_records_nest_and_a_close_brings_all_their_work_up() -> None:

@@ -5,7 +5,7 @@ without all the ways to get there.
 """
 
 from parley.core.explorer import CODER, SQUAD, Bounds
-from parley.core.rule import Asking, Broadcast, Choice, Ending, Firing, Passage
+from parley.core.rule import Answer, Asking, Broadcast, Choice, Ending, Firing, Passage
 from parley.core.states import Action
 from parley.core.terms import (
     ORCHESTRATOR,
@@ -22,7 +22,7 @@ from parley.core.terms import (
 )
 
 LEAD, STATE, JOB = "intent-lead", "state:j/1", "job:j"
-A, B = "dispatch:a", "dispatch:b"
+A, B, C = "dispatch:a", "dispatch:b", "dispatch:c"
 
 Prelude = tuple[Firing, ...]
 
@@ -136,6 +136,26 @@ def broadcast(*meanwhile: Firing) -> Prelude:
 
 def redirected(thread: str, name: str, *, now: bool) -> Firing:
     return fire("intervene", thread, choice=Interrupt(thread, name, now))
+
+
+def led_back(*, whole: bool = True) -> Prelude:
+    """A subteam in PLAN and a doer of the job are at work; a doer below the subteam was answered with a way back.
+
+    Of the answered question nothing is left, if that is `whole`; the subteam's lead has yet to be told.
+    """
+    esc = "escalation:qc"
+    ended = (fire("term-idle", esc, PROXY), fire("term-mbox", esc, PROXY), fire("term-final", esc))
+    return (
+        *two_at_work(SQUAD, CODER),
+        says(SQUAD, A, Deliver(CODER, C, "mc")),
+        fire("spark", SQUAD, A),
+        fire("send-empty", SQUAD, A),
+        fire("transition", A, choice=Passage(Action.APPROVED_INTENT, SQUAD)),
+        woken(CODER, C),
+        *open_question(CODER, C, "qc", "Proxy"),
+        fire("respond", "qc", choice=Answer("back", PROXY, Ruling.BACKTRACK_INTENT)),
+        *(ended if whole else ()),
+    )
 
 
 LATER = Question("qb", "?qb")
@@ -273,6 +293,20 @@ SCENARIOS: dict[str, Bounds] = {
         prelude=(
             *dying_asker("Proxy"), redirected(B, "ib", now=True), redirected(STATE, "is", now=True), HELD,
         ),
+    ),
+    # a verdict that the lead of a subteam has yet to be told meets all that goes on around it
+    "way back and letters": Bounds(
+        sends=1, threads=1, closes=1, voices=DOERS | {LEAD}, nested=True, policy=Policy.NEVER, prelude=led_back()
+    ),
+    "way back and question": Bounds(
+        questions=1, voices=frozenset({CODER}), nested=True, prelude=(*led_back(), HELD)
+    ),
+    "way back and withdrawal": Bounds(
+        withdrawals=1, voices=NOBODY, nested=True, policy=Policy.NEVER, prelude=(*led_back(whole=False), HELD)
+    ),
+    "way back and the rest": Bounds(
+        interrupts=1, crashes=1, holds=1, failures=1, transitions=1, observations=1, merges=1, enrolments=1,
+        voices=NOBODY, nested=True, policy=Policy.NEVER, prelude=led_back(),
     ),
     "failing records": Bounds(
         failures=1, voices=NOBODY, nested=True,

@@ -47,6 +47,7 @@ from parley.core.terms import (
     Ruling,
     Run,
     Surface,
+    Verdict,
     dispatch_thread,
     job_thread,
     thread_kind,
@@ -238,6 +239,10 @@ class Choices:
             if proxy.words:
                 yield Answer(f"a{proxy.id}", HUMAN, ruling)
 
+    def relays(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
+        """How a lead hears of a verdict that was given to another."""
+        yield f"relayed {cast('Verdict', molecule).question}"
+
     # ---- from outside ------------------------------------------------------------------------
 
     def redirections(self, soup: Soup, molecule: Molecule | None) -> Iterator[Choice]:
@@ -255,6 +260,7 @@ class Choices:
         thread = cast("Surface", molecule).thread
         if thread == job_thread(soup.charter.job):
             yield Ending(Origin.END)
+            yield Ending(Origin.WITHDRAWAL)
         elif self.left("withdrawals"):
             yield Ending(Origin.WITHDRAWAL, f"gone {thread}")
 
@@ -306,11 +312,12 @@ OFFERS: dict[str, Offer] = {
     "intervene": Choices.redirections,
     "withdraw": Choices.endings,
     "transition": Choices.passages,
-    "term-record": _always(Passage(Action.WITHDRAW, ORCHESTRATOR)),
+    "term-record": _always(*(Passage(action, ORCHESTRATOR) for action in Action)),
     "wake": _always("turn"),
     "wake-int": _always("turn"),
     "interrupt": _always("turn"),
     "escalate": _always("framed"),
+    "relay": Choices.relays,
     "dead-letter": _always("dead letter"),
     "give-up": _always("failed"),
     "pending": _always("pending"),
@@ -324,8 +331,8 @@ OFFERS: dict[str, Offer] = {
 FREE = frozenset(
     {
         "open", "send", "spark", "dead-letter", "send-terminate", "send-empty", "send-ask", "wake", "wake-int",
-        "interrupt", "nosend-step", "ask", "human-reply", "respond", "release", "cascade", "term-run", "term-idle",
-        "term-mbox", "term-send", "term-ask", "term-proxy", "term-human", "term-interrupt", "term-record",
+        "interrupt", "nosend-step", "ask", "human-reply", "respond", "relay", "release", "cascade", "term-run",
+        "term-idle", "term-mbox", "term-send", "term-ask", "term-proxy", "term-human", "term-interrupt", "term-record",
         "term-again", "term-final",
     }
 )  # fmt: skip
@@ -365,7 +372,8 @@ def _price(soup: Soup, firing: Firing) -> tuple[str, ...]:
     if isinstance(choice, Asking):
         return ("questions",) * len(choice.questions)
     if isinstance(choice, Ending):
-        return ("withdrawals",) if choice.origin is Origin.WITHDRAWAL else ()
+        own = firing.at[0] == job_thread(soup.charter.job)
+        return ("withdrawals",) if choice.origin is Origin.WITHDRAWAL and not own else ()
     if firing.rule == "escalate":
         heard = any(proxy.heard for proxy in soup.all(Proxy, f"escalation:{firing.at[0]}"))
         return ("escalations",) if heard else ()
@@ -377,5 +385,5 @@ def plain(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choice]:
     if rule == "transition":
         return (Passage(Action.WITHDRAW, HUMAN),)
     if rule == "term-record":
-        return (Passage(Action.WITHDRAW, ORCHESTRATOR),)
+        return tuple(Passage(action, ORCHESTRATOR) for action in Action)
     return anything(rule, soup, molecule)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from parley.core.errors import Disabled, Refused
 from parley.core.gates import refuse_assert
 from parley.core.rule import Broadcast, Firing, Menu, Reaction, Rule, Sites
-from parley.core.soup import Soup
+from parley.core.soup import Soup, stirs
 from parley.core.states import Record, make_child_state
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
+    AskHuman,
+    AskQuestion,
     Close,
     Crashed,
     Deliver,
@@ -24,8 +26,10 @@ from parley.core.terms import (
     Mailbox,
     MessageKind,
     Molecule,
+    Origin,
     Parent,
     Payload,
+    Proxy,
     Question,
     Role,
     Run,
@@ -275,6 +279,29 @@ def enclosing(soup: Soup, thread: str) -> Record:
     return soup.need(Record, soup.charter.job)
 
 
+UNDER_WAY: tuple[type[Any], ...] = (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman, Interrupt)
+
+
+def works_below(soup: Soup, thread: str, closed: Collection[str] = ()) -> bool:
+    """Whether anything goes on below a thread; what is in `closed` does not count."""
+    waiting = [child for child in soup.children(thread) if child not in closed]
+    while waiting:
+        here = waiting.pop()
+        if any(stirs(molecule) for kind in UNDER_WAY for molecule in soup.all(kind, here)):
+            return True
+        waiting.extend(soup.children(here))
+    return False
+
+
+def finished(soup: Soup, thread: str) -> bool:
+    """Whether a dispatched instance has done all that it was asked: it waits for mail, and nothing of it goes on.
+
+    A turn that ends with nothing under way reports to its dispatcher, so one that has come to rest has reported.
+    """
+    at_work = any(stirs(molecule) for kind in UNDER_WAY for molecule in soup.all(kind, thread))
+    return soup.get(Idle, thread) is not None and not at_work and not works_below(soup, thread)
+
+
 # ---- the rules -----------------------------------------------------------------------------------
 
 
@@ -358,7 +385,10 @@ def _send_terminate(soup: Soup, firing: Firing) -> Reaction:
     edge = Parent(payload.thread, send.thread)
     if edge not in soup:
         raise Disabled(f"{payload.thread} was not sparked from {send.thread}")
-    return Reaction((send, edge), (rest, edge, Terminate(payload.thread, payload.origin)))
+    subteam = soup.get(Record, payload.thread) is not None
+    accepts = subteam and payload.origin is Origin.CLOSE and finished(soup, payload.thread)
+    origin = Origin.ACCEPT if accepts else payload.origin
+    return Reaction((send, edge), (rest, edge, Terminate(payload.thread, origin)))
 
 
 def _send_empty_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
@@ -451,7 +481,7 @@ RULES = (
     Rule(
         "send-terminate", "§5",
         "Send(B, t, terminate(t'):msgs) ‖ Parent(t', t) → Send(B, t, msgs) ‖ Parent(t', t) ‖ Terminate(t')",
-        "", _send_terminate_sites, _send_terminate,
+        "the close of a subteam that has finished accepts its work", _send_terminate_sites, _send_terminate,
     ),
     Rule("send-empty", "§5", "Send(B, t, []) → Idle_B(t)", "no questions ride on it", _send_empty_sites, _send_empty),
     Rule(

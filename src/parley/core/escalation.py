@@ -12,7 +12,7 @@ from parley.core.errors import Disabled, Refused
 from parley.core.gates import assertion, may_assert, verdict
 from parley.core.rule import Answer, Asking, Firing, Menu, Reaction, Rule, Sites
 from parley.core.soup import Soup
-from parley.core.states import LIVE
+from parley.core.states import LIVE, Record
 from parley.core.terms import (
     HUMAN,
     PROXY,
@@ -33,6 +33,7 @@ from parley.core.terms import (
     Run,
     Send,
     Terminate,
+    Verdict,
     escalation_thread,
 )
 
@@ -175,6 +176,27 @@ def _respond(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((proxy, mailbox, *older), (grown, *new, Terminate(thread, Origin.CLOSE)))
 
 
+def _relay_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
+    for given in soup.of(Verdict):
+        if not given.told:
+            for choice in menu("relay", soup, given):
+                yield Firing("relay", (given.record, given.question), choice)
+
+
+def _relay(soup: Soup, firing: Firing) -> Reaction:
+    name, question = firing.at
+    record = soup.need(Record, name)
+    if soup.dying(record.thread):
+        raise Disabled(f"the lead of {name} is gone")
+    mailbox = soup.need(Mailbox, record.thread, record.actor)
+    refuse_untaken(soup, record.thread, MessageKind.NOTICE)
+    for given in soup.all(Verdict, name):
+        if given.question == question and not given.told:
+            grown = replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice)))
+            return Reaction((given, mailbox), (replace(given, told=True), grown))
+    raise Disabled(f"the lead of {name} has got the verdict on {question}, or it counts no more")
+
+
 # fmt: off
 RULES = (
     Rule(
@@ -204,6 +226,10 @@ RULES = (
         "π ≠ always or h = post-human; ans carries all the human's words; a human's verdict is passed on as theirs, "
         "any other is the proxy's own: never withdraw, nor approve under always",
         _escalation(Proxy, "respond"), _respond,
+    ),
+    Rule(
+        "relay", "added", "Verdict(r) untold ‖ Mailbox_L(r, as) → Verdict(r) ‖ Mailbox_L(r, as ++ [notice])",
+        "a backtrack was the answer to an agent that does not lead r; L does, and lives", _relay_sites, _relay,
     ),
 )
 # fmt: on

@@ -6,6 +6,7 @@ Like every law they share no code with the rules.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -20,12 +21,15 @@ from parley.core.terms import (
     AskHuman,
     AskQuestion,
     Assertion,
+    Crashed,
     Interrupt,
     Kind,
+    Origin,
     Policy,
     Proxy,
     Ruling,
     Send,
+    Terminate,
     Verdict,
     escalation_thread,
     job_thread,
@@ -54,9 +58,18 @@ def _begins(step: Step, new: Record) -> Iterator[str]:
         yield f"[spark] gives {step.head().thread} the record {new.id}"
 
 
+def _ended_by(step: Step, old: Record) -> Action:
+    """What a subteam's record goes on by whose thread is terminated: only a withdrawal gives it up."""
+    origins = {terminate.origin for terminate in step.before.all(Terminate, step.at[0])}
+    if Origin.WITHDRAWAL in origins:
+        return Action.WITHDRAW
+    accepted = origins == {Origin.ACCEPT} and not step.before.all(Crashed, step.at[0])
+    return APPROVAL[old.state] if accepted else Action.FAILURE
+
+
 def _changes(step: Step, old: Record, new: Record) -> Iterator[str]:
     if step.rule in ("transition", "term-record"):
-        action = step.choice.action if step.rule == "transition" else Action.WITHDRAW
+        action = step.choice.action if step.rule == "transition" else _ended_by(step, old)
         if new.history[: len(old.history)] != old.history or len(new.history) != len(old.history) + 1:
             yield f"the history of {old.id} is rewritten"
         elif (new.history[-1].state, new.history[-1].action) != (old.state, action):
@@ -64,7 +77,7 @@ def _changes(step: Step, old: Record, new: Record) -> Iterator[str]:
         if TRANSITIONS[old.state].get(action) is not new.state:
             yield f"{action} leads {old.id} from {old.state} to {new.state}"
         kept = {name for name, _ in new.approved} - {name for name, _ in old.approved}
-        if step.rule == "transition" and action is not APPROVAL.get(old.state) and kept:
+        if kept and (step.rule == "term-record" or action is not APPROVAL.get(old.state)):
             yield f"{action} approves {', '.join(kept)} in {old.id}"
     else:
         if (old.history, old.state, old.approved) != (new.history, new.state, new.approved):
@@ -79,7 +92,8 @@ def _changes(step: Step, old: Record, new: Record) -> Iterator[str]:
 
 
 def gates_are_kept(step: Step) -> Iterator[str]:
-    """An outcome counts on a live verdict alone: an approval on the very content, else on its ruling."""
+    """An outcome counts on a live verdict alone, an approval on the very content; only the human gives up."""
+    # nothing but WITHDRAW moves a job that the human has given up, and nothing gives up what the human has not
     if step.rule != "transition" or not step.lost(Record):
         return
     record = step.lost(Record)[0]
@@ -88,6 +102,11 @@ def gates_are_kept(step: Step) -> Iterator[str]:
     if passage.actor == HUMAN:
         if action is not Action.WITHDRAW:
             yield f"the human moves {record.id} by {action}"
+    elif action is Action.WITHDRAW:
+        if not _abandoned(step.before):
+            yield f"{passage.actor} gives {record.id} up, and the human did not"
+    elif not record.depth and _abandoned(step.before):
+        yield f"{action} moves {record.id}, which the human has given up"
     elif action is Action.FAILURE:
         spent = record.dialogs or record.failures >= step.before.charter.retry_budget
         if passage.actor != ORCHESTRATOR or not spent:
@@ -101,6 +120,10 @@ def gates_are_kept(step: Step) -> Iterator[str]:
                 yield from _undesigned(record, passage)
         elif not record.depth and RULING[action] not in {v.ruling for v in live}:
             yield f"{action} moves {record.id} without its verdict"
+
+
+def _abandoned(soup: Soup) -> bool:
+    return any((v.ruling, v.author) == (Ruling.WITHDRAW, HUMAN) for v in soup.all(Verdict, soup.charter.job))
 
 
 RULING: Mapping[Action, Ruling] = MappingProxyType(
@@ -147,7 +170,11 @@ def verdicts_come_from_answers(step: Step) -> Iterator[str]:
     """A verdict is made by [respond], on the newest assert; the next supersedes it, and leaving spends it."""
     made, lost = step.new(Verdict), step.lost(Verdict)
     leaves = step.rule in ("transition", "term-record")
-    if (made and step.rule != "respond") or (lost and step.rule != "respond" and not leaves):
+    if step.rule == "relay":
+        untold = [replace(v, told=False) for v in made]
+        if len(lost) != 1 or untold != lost or (lost[0].record, lost[0].question) != step.at:
+            yield f"[relay] at {step.at[0]} does more to the verdict on {step.at[1]} than to tell it"
+    elif (made and step.rule != "respond") or (lost and step.rule != "respond" and not leaves):
         yield f"[{step.rule}] at {step.at[0]} makes {len(made)} verdicts and takes {len(lost)}"
     for record in step.lost(Record):
         if leaves and (bool(step.kept(Verdict, record.id)) or bool(step.kept(Assertion, record.id))):
@@ -162,20 +189,34 @@ def _verdict_given(step: Step, made: list[Verdict]) -> Iterator[str]:
     asked = proxy.question
     if len(made) > 1 or (answer.ruling is None and made):
         yield f"question {proxy.id} gives {len(made)} verdicts"
+    record = _record_of(step.before, proxy.thread)
+    if answer.ruling is Ruling.WITHDRAW:
+        record = step.had(Record, step.before.charter.job)
     for verdict in made:
         bound = (answer.ruling, asked.artifact, asked.digest, asked.id, answer.author, answer.message)
         given = (verdict.ruling, verdict.artifact, verdict.digest, verdict.question, verdict.author, verdict.answer)
         if given != bound:
             yield f"the verdict on question {proxy.id} is not its answer's"
+        steers = verdict.ruling in RULING.values()
         newest = Assertion(verdict.record, asked.artifact, asked.id, asked.digest)
-        if asked.kind is Kind.ASSERT and newest not in step.before:
+        if asked.kind is Kind.ASSERT and newest not in step.before and not steers:
             yield f"the verdict on question {proxy.id} counts, though its assert was superseded"
+        lead = proxy.thread in (record.thread, job_thread(record.id))
+        if verdict.record != record.id or verdict.told is not (lead or verdict.ruling is Ruling.WITHDRAW or not steers):
+            yield f"the verdict on question {proxy.id} is another record's, or its lead does not hear of it"
+        if not record.depth and _abandoned(step.before):
+            yield f"the verdict on question {proxy.id} counts, and the human has given {record.id} up"
         if any(v.artifact == asked.artifact for v in step.kept(Verdict, verdict.record)):
             yield f"the verdict on question {proxy.id} leaves an older one on {asked.artifact or 'nothing'}"
-    if not made and answer.ruling is not None and asked.kind is Kind.ASSERT:
-        record = _record_of(step.before, proxy.thread)
-        if record.live and Assertion(record.id, asked.artifact, asked.id, asked.digest) in step.before:
+    if not made and answer.ruling is not None and record.live and (record.depth or not _abandoned(step.before)):
+        current = Assertion(record.id, asked.artifact, asked.id, asked.digest) in step.before
+        leads = any(action for action, ruling in RULING.items() if ruling is answer.ruling and _leaves(record, action))
+        if leads or (current and asked.kind is Kind.ASSERT):
             yield f"the verdict on question {proxy.id} is lost"
+
+
+def _leaves(record: Record, action: Action) -> bool:
+    return action in TRANSITIONS[record.state]
 
 
 def assertions_are_the_newest(step: Step) -> Iterator[str]:

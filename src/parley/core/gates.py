@@ -15,6 +15,7 @@ from parley.core.rule import Answer, Passage
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, LIVE, PHASES, Action, Record, State, skill_outcomes
 from parley.core.terms import (
+    BACKWARD,
     HUMAN,
     ORCHESTRATOR,
     PROXY,
@@ -50,6 +51,17 @@ NEEDS: Mapping[Action, Ruling] = MappingProxyType(
         Action.WITHDRAW: Ruling.WITHDRAW,
     }
 )
+
+
+REACHES: Mapping[Ruling, Action] = MappingProxyType({ruling: action for action, ruling in NEEDS.items()})
+
+
+def given_up(soup: Soup) -> Verdict | None:
+    """The human's word that the job is given up, where it is not carried out yet. Nothing supersedes it."""
+    for verdict in soup.all(Verdict, soup.charter.job):
+        if verdict.ruling is Ruling.WITHDRAW and verdict.author == HUMAN:
+            return verdict
+    return None
 
 
 def has_workflow(digest: str) -> bool:
@@ -95,23 +107,30 @@ def verdict(
 ) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
     """The verdicts that an answer supersedes, and the one it makes, if it makes one.
 
-    An answer to an assert that a newer one has superseded is words only, and so is a verdict given to
-    someone who does not lead the record.
+    A withdrawal gives the job up, and a backtrack leads the enclosing record back, whoever has asked and whatever was
+    put forward since. Any other verdict is words only where it is given to an agent that does not lead the record, or
+    on an assert that a newer one has superseded.
     """
-    if answer.ruling is None or not record.live:
+    ruling = answer.ruling
+    if ruling is Ruling.WITHDRAW:
+        record = soup.need(Record, soup.charter.job)
+    if ruling is None or not record.live or (record.id == soup.charter.job and given_up(soup) is not None):
         return (), ()
-    if question.kind is Kind.ASSERT:
+    own = thread in (record.thread, job_thread(record.id))
+    if ruling not in STEERING:
         current = Assertion(record.id, question.artifact, question.id, question.digest)
-        if current not in soup:
+        if current not in soup if question.kind is Kind.ASSERT else not own:
             return (), ()
-    elif thread not in (record.thread, job_thread(record.id)):
+    elif not own and REACHES[ruling] not in skill_outcomes(record.state):
         return (), ()
-    steers = answer.ruling in STEERING
     older = tuple(
-        v for v in soup.all(Verdict, record.id) if steers or v.artifact == question.artifact or v.ruling in STEERING
+        v
+        for v in soup.all(Verdict, record.id)
+        if ruling in STEERING or v.artifact == question.artifact or v.ruling in STEERING
     )
+    told = own or ruling not in BACKWARD
     made = Verdict(
-        record.id, question.artifact, answer.ruling, question.digest, answer.author, question.id, answer.message
+        record.id, question.artifact, ruling, question.digest, answer.author, question.id, answer.message, told
     )
     return older, (made,)
 
@@ -122,6 +141,9 @@ def refuse_passage(soup: Soup, record: Record, passage: Passage) -> None:
         if passage.action is not Action.WITHDRAW:
             raise Refused("the human moves a job by verdicts; only WITHDRAW is theirs to give directly")
         return
+    gives_up = passage.action is Action.WITHDRAW
+    if not gives_up and record.id == soup.charter.job and given_up(soup) is not None:
+        raise Refused("the human has given the job up; write WITHDRAW with their reason")
     if passage.action is Action.FAILURE:
         if passage.actor != ORCHESTRATOR:
             raise Refused("FAILURE is the orchestrator's to emit")
@@ -131,6 +153,11 @@ def refuse_passage(soup: Soup, record: Record, passage: Passage) -> None:
     if passage.action not in skill_outcomes(record.state):
         allowed = ", ".join(skill_outcomes(record.state))
         raise Refused(f"{passage.action} is not an outcome of {record.state}; write one of: {allowed}")
+    if gives_up:
+        if given_up(soup) is None:
+            other = ", or tell your dispatcher what keeps you from your task" if record.depth else ""
+            raise Refused(f"WITHDRAW needs the verdict 'withdraw'; ask first{other}. Only the human gives it")
+        return
     if passage.actor != ORCHESTRATOR:
         _refuse_unheard(soup, record)
     if passage.action is APPROVAL[record.state]:

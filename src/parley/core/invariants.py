@@ -112,6 +112,7 @@ def termination_guaranteed(soup: Soup, rules: RuleSet) -> Iterator[str]:
             _can(soup, rules, "strike", at)
             or _can(soup, rules, "dialog", at)
             or _can(soup, rules, "transition", at, Passage(Action.FAILURE, ORCHESTRATOR))
+            or _can(soup, rules, "transition", at, Passage(Action.WITHDRAW, ORCHESTRATOR))  # it was given up
         ):
             yield f"{record.id} can fail no more and does not end"
 
@@ -284,7 +285,8 @@ def cascade_completeness(soup: Soup, rules: RuleSet) -> Iterator[str]:
                 yield f"the Terminate on {thread} does not reach {child}"
         record = soup.get(Record, thread)
         live = record is not None and record.live
-        if live and not _can(soup, rules, "term-record", (thread,), Passage(Action.WITHDRAW, ORCHESTRATOR)):
+        ends = (_can(soup, rules, "term-record", (thread,), Passage(action, ORCHESTRATOR)) for action in Action)
+        if live and not any(ends):
             yield f"the record of {thread} outlives its Terminate"
         if left or live or soup.has_children(thread):
             continue
@@ -376,16 +378,23 @@ def audit_append_only(soup: Soup, rules: RuleSet) -> Iterator[str]:
 
 
 def live_gates(soup: Soup, rules: RuleSet) -> Iterator[str]:
-    """Assertions and verdicts belong to a live record; an artifact has one of each at most."""
+    """Assertions and verdicts belong to a live record; an artifact has one of each at most; leads hear of theirs."""
     live = {record.id for record in soup.of(Record) if record.state in LIVE}
     named: Counter[tuple[type[Any], str, str]] = Counter()
     for gate in _each(soup, (Assertion, Verdict)):
         named[type(gate), gate.record, gate.artifact] += 1
         if gate.record not in live:
             yield f"{gate.record} has ended and has a {type(gate).__name__}"
+        elif isinstance(gate, Verdict) and not gate.told and not _relayed(soup, rules, gate):
+            yield f"the lead of {gate.record} never hears of the verdict on {gate.question}"
     for (kind, record, artifact), count in named.items():
         if count > 1:
             yield f"{record} has {count} of {kind.__name__} on {artifact or 'no artifact'}"
+
+
+def _relayed(soup: Soup, rules: RuleSet, verdict: Verdict) -> bool:
+    dying = soup.dying(soup.need(Record, verdict.record).thread)
+    return dying or _can(soup, rules, "relay", (verdict.record, verdict.question), "notice")
 
 
 INVARIANTS: Mapping[str, Invariant] = MappingProxyType(

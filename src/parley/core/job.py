@@ -162,7 +162,9 @@ def _give_up(soup: Soup, firing: Firing) -> Reaction:
     mailbox = soup.need(Mailbox, parent)
     refuse_untaken(soup, parent, MessageKind.NOTICE)
     told = replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice)))
-    return Reaction((*gone, mailbox), (Idle(agent, thread), told))
+    # a subteam has all its tries again, but what it was asked to do it has not done
+    lost = (Crashed(agent, thread, 0),) if soup.get(Record, thread) is not None else ()
+    return Reaction((*gone, mailbox), (Idle(agent, thread), told, *lost))
 
 
 def _merge_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:

@@ -20,7 +20,8 @@ from parley.core.gate_laws import (
     verdicts_come_from_answers,
 )
 from parley.core.rule import Answer, Asking, Ending, Enrolment, Opening
-from parley.core.states import Record
+from parley.core.soup import Soup
+from parley.core.states import Record, State
 from parley.core.step import Born, Queue, Step, Who, carried
 from parley.core.terms import (
     HUMAN,
@@ -223,6 +224,7 @@ DELIVERS: Mapping[str, MessageKind] = MappingProxyType(
         "observe": MessageKind.OUTCOME,
         "dead-letter": MessageKind.NOTICE,
         "merge": MessageKind.NOTICE,
+        "relay": MessageKind.NOTICE,
         "pending": MessageKind.NOTICE,
         "give-up": MessageKind.NOTICE,
         "withdraw": MessageKind.NOTICE,
@@ -273,16 +275,21 @@ def terminates_have_a_cause(step: Step) -> Iterator[str]:
     due: list[Terminate] = []
     if step.rule == "send-terminate":
         close = cast("Close", step.head())
-        due = [Terminate(close.thread, close.origin)]
+        accepts = close.origin is Origin.CLOSE and _has_finished(step.before, close.thread)
+        due = [Terminate(close.thread, Origin.ACCEPT if accepts else close.origin)]
         if Parent(close.thread, step.at[1]) not in step.before:
             yield f"{step.at[1]} closes {close.thread}, which it did not open"
     elif step.rule == "cascade":
         # where a thread is terminated twice, what was abandoned outweighs what was merely ended
         origins = {terminate.origin for terminate in step.before.all(Terminate, step.at[0])}
-        weight = (Origin.WITHDRAWAL, Origin.BACKTRACK, Origin.END, Origin.PHASE, Origin.CLOSE)
+        weight = (Origin.WITHDRAWAL, Origin.BACKTRACK, Origin.END, Origin.PHASE, Origin.CLOSE, Origin.ACCEPT)
         due = [Terminate(step.at[1], next(origin for origin in weight if origin in origins))] if origins else []
     elif step.rule == "withdraw":
         due = [Terminate(step.at[0], cast("Ending", step.choice).origin)]
+        job = step.had(Record, step.before.charter.job)
+        root, given_up = job_thread(job.id), job.state is State.WITHDRAWN
+        if step.at[0] == root and (job.live or given_up != (due[0].origin is Origin.WITHDRAWAL)):
+            yield f"{root} ends by {due[0].origin}, and its job is in {job.state}"
     elif step.rule == "respond":
         due = [Terminate(escalation_thread(step.at[0]), Origin.CLOSE)]
     if step.new(Terminate) != due:
@@ -294,6 +301,19 @@ def terminates_have_a_cause(step: Step) -> Iterator[str]:
         left = sum(step.before.count(t) for t in step.before.all(Terminate, step.at[0])) - len(gone)
         if left if step.rule == "term-final" else not left:
             yield f"[{step.rule}] leaves {left} Terminates on {step.at[0]}"
+
+
+def _has_finished(soup: Soup, thread: str) -> bool:
+    """Whether a subteam waits for mail, with no turn, mail, question or interrupt on its thread or below it."""
+    if soup.get(Record, thread) is None or not soup.all(Idle, thread):
+        return False
+    below, reached = [thread], list[str]()
+    while below:
+        reached.append(below.pop())
+        below.extend(soup.children(reached[-1]))
+    busy: tuple[type[Any], ...] = (Run, Send, AskQuestion, Proxy, AskHuman, Interrupt)
+    mail = any(box.queue for here in reached for box in soup.all(Mailbox, here))
+    return not mail and not any(soup.all(kind, here) for kind in busy for here in reached)
 
 
 TAGGED: tuple[type[Any], ...] = (*INSTANCE, Mailbox, Proxy, AskHuman, Interrupt)
@@ -431,7 +451,8 @@ def holds_stop_only_waking(step: Step) -> Iterator[str]:
 
 
 def crashes_are_counted(step: Step) -> Iterator[str]:
-    """A turn that its agent lost is counted; one that ends well, or is given up, clears the count."""
+    """A turn that its agent lost is counted; one that ends well clears the count, one that is given up sets it to 0."""
+    # a count of 0 is kept for a subteam alone: its dispatcher's close accepts no work that it has not done
     who = (step.at[0], step.at[1] if len(step.at) > 1 else "")
     before = step.before.get(Crashed, who[1], who[0])
     count = before.count if before else 0
@@ -441,7 +462,10 @@ def crashes_are_counted(step: Step) -> Iterator[str]:
         if count + 1 >= tries:
             yield f"{who[0]} on {who[1]} is tried again after {count + 1} crashes"
     else:
-        due = []
+        given_up = step.rule == "give-up" and step.before.get(Record, who[1]) is not None
+        due = [Crashed(*who, 0)] if given_up else []
+    if due == [before]:
+        due, before = [], None  # it stays as it is
     if step.new(Crashed) != due:
         yield f"[{step.rule}] at {step.at[-1]} makes {len(step.new(Crashed))} counts of crashes"
     ends = step.rule in ("send-step", "nosend-step", "ask-step", "give-up") or bool(due)

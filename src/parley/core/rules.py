@@ -70,7 +70,7 @@ def anything(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choic
             return (Answer("reply", HUMAN),)
         case "respond":
             return (_answer(molecule),)
-        case "escalate" | "dead-letter" | "give-up" | "pending" | "observe" | "merge" | "hold":
+        case "escalate" | "dead-letter" | "give-up" | "pending" | "observe" | "merge" | "hold" | "relay":
             return (rule,)
         case "recover":
             return ("engine", "agent")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from parley.core.errors import Violated
 from parley.core.rule import Answer, Broadcast, Ending, Firing, Opening, Reaction
 from parley.core.soup import Soup
+from parley.core.states import Record
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
@@ -200,6 +201,12 @@ def _answered(step: Step) -> Mail:
     return Mail((), (answer.message,), (_appended(step, proxy.thread, answer.message, proxy.agent),))
 
 
+def _relayed(step: Step) -> Mail:
+    """The lead of the record that a verdict is about is told of it."""
+    record = step.had(Record, step.at[0])
+    return Mail((), (step.choice,), (_appended(step, record.thread, step.choice, record.actor),))
+
+
 def _withdraw(step: Step) -> Mail:
     """The parent is told of a withdrawal, if it lives."""
     ending = cast("Ending", step.choice)
@@ -245,6 +252,7 @@ MAIL: Mapping[str, Callable[[Step], Mail]] = MappingProxyType(
         "send-ask": _posed,
         "human-reply": _answered,
         "respond": _answered,
+        "relay": _relayed,
         "intervene": lambda step: Mail((), (cast("Interrupt", step.choice).message,)),
         "withdraw": _withdraw,
         "pending": _told,

@@ -40,13 +40,15 @@ class Ruling(StrEnum):
     WITHDRAW = "withdraw"
 
 
-STEERING = (Ruling.BACKTRACK_INTENT, Ruling.BACKTRACK_PLAN, Ruling.WITHDRAW)
+BACKWARD = (Ruling.BACKTRACK_INTENT, Ruling.BACKTRACK_PLAN)
+STEERING = (*BACKWARD, Ruling.WITHDRAW)
 
 
 class Origin(StrEnum):
     """Why a thread was terminated. The rules treat all alike; what becomes of the work differs."""
 
     CLOSE = "close"  # its dispatcher ended the conversation
+    ACCEPT = "accept"  # the same, of a subteam that had finished: the close accepts its work
     PHASE = "phase"  # its state was left forward
     BACKTRACK = "backtrack"  # its state was left backward
     WITHDRAWAL = "withdrawal"  # it was abandoned
@@ -381,7 +383,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """How many turns in a row the instance's agent has lost."""
+    """How many turns in a row the instance's agent has lost; 0: its last turn was given up, and it may try anew."""
 
     agent: str
     thread: str
@@ -417,10 +419,12 @@ class Verdict:
     author: str
     question: str
     answer: str = ""  # the message that gave it: whose words these were stands there
+    told: bool = True  # whether the record's lead has got it; else [relay] tells it
 
     def brief(self) -> str:
         """The molecule as a step's row names it."""
-        return f"Verdict {self.record} {self.artifact or '-'} {self.ruling} {self.digest} {self.author}"
+        untold = "" if self.told else " untold"
+        return f"Verdict {self.record} {self.artifact or '-'} {self.ruling} {self.digest} {self.author}{untold}"
 
 
 Instance = Idle | Run | Send | AskQuestion  # the four that an (agent, thread) pair has at most one of

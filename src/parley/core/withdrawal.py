@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 from parley.core.conversation import refuse_untaken
-from parley.core.errors import Disabled
+from parley.core.errors import Disabled, Refused
 from parley.core.rule import Ending, Firing, Menu, Passage, Reaction, Rule, Sites
 from parley.core.soup import Soup
-from parley.core.states import Action, Record, transition
+from parley.core.states import APPROVAL, LIVE, Action, Record, State, transition
 from parley.core.terms import (
     AskHuman,
     AskQuestion,
@@ -38,7 +38,7 @@ TAGGED: tuple[type[Any], ...] = (Run, Idle, Mailbox, Send, AskQuestion, Proxy, A
 """The kinds that hold a Terminate open while one of them is left on its thread."""
 
 
-_STRENGTH = (Origin.WITHDRAWAL, Origin.BACKTRACK, Origin.END, Origin.PHASE, Origin.CLOSE)
+_STRENGTH = (Origin.WITHDRAWAL, Origin.BACKTRACK, Origin.END, Origin.PHASE, Origin.CLOSE, Origin.ACCEPT)
 
 
 def strongest(soup: Soup, thread: str) -> Terminate:
@@ -100,6 +100,19 @@ def _cascade(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((terminate, edge), (terminate, Terminate(child, terminate.origin)))
 
 
+def last_action(soup: Soup, record: Record, origin: Origin) -> Action:
+    """What the record of a subteam that ends so goes on by, until it has ended.
+
+    Only a withdrawal gives it up. Work that was accepted passes every gate that is left; a lead that lost its last turn
+    for good has no work to accept.
+    """
+    if origin is Origin.WITHDRAWAL:
+        return Action.WITHDRAW
+    if origin is Origin.ACCEPT and soup.get(Crashed, record.thread) is None:
+        return APPROVAL[record.state]
+    return Action.FAILURE
+
+
 def _term_record(soup: Soup, firing: Firing) -> Reaction:
     (thread,) = firing.at
     terminate = strongest(soup, thread)
@@ -107,7 +120,9 @@ def _term_record(soup: Soup, firing: Firing) -> Reaction:
     if not record.live:
         raise Disabled(f"the record of {thread} has ended")
     passage = cast("Passage", firing.choice)
-    ended = transition(record, Action.WITHDRAW, actor=passage.actor, at=passage.timestamp, reason=passage.reason)
+    if passage.action is not last_action(soup, record, terminate.origin):
+        raise Refused(f"{passage.action} is not what becomes of {thread} when it ends by {terminate.origin}")
+    ended = transition(record, passage.action, actor=passage.actor, at=passage.timestamp, reason=passage.reason)
     spent: tuple[Molecule, ...] = (*soup.all(Verdict, thread), *soup.all(Assertion, thread))
     return Reaction((terminate, record, *spent), (terminate, ended))
 
@@ -157,8 +172,10 @@ def _withdraw(soup: Soup, firing: Firing) -> Reaction:
     ending = cast("Ending", firing.choice)
     if soup.dying(thread):
         raise Disabled(f"{thread} is being withdrawn already")
-    if thread == job_thread(soup.charter.job) and soup.need(Record, soup.charter.job).live:
-        raise Disabled("the job's record has not reached a terminal")
+    if thread == job_thread(soup.charter.job):
+        state = soup.need(Record, soup.charter.job).state
+        if state in LIVE or (state is State.WITHDRAWN) != (ending.origin is Origin.WITHDRAWAL):
+            raise Disabled("the job's record has not reached a terminal, or another one than this")
     terminate = Terminate(thread, ending.origin)
     parent = soup.parent(thread)
     mailbox = soup.get(Mailbox, parent) if parent is not None and not soup.dying(parent) else None
@@ -187,8 +204,9 @@ RULES = (
     _consume("term-interrupt", Interrupt, "Interrupt(t, Y)", "added"),
     Rule(
         "term-record", "added",
-        "Terminate(t) ‖ Record(t) ‖ Verdict* ‖ Assertion* → Terminate(t) ‖ Record(t) in WITHDRAWN",
-        "a subteam's record is still live", _each_terminate("term-record"), _term_record,
+        "Terminate(t) ‖ Record(s) ‖ Verdict* ‖ Assertion* → Terminate(t) ‖ Record(s')",
+        "a subteam's record is live: a withdrawal leads it to WITHDRAWN, a close that accepts its work on to DONE, "
+        "every other end to FAILURE", _each_terminate("term-record"), _term_record,
     ),
     Rule(
         "term-again", "added", "Terminate(t) ‖ Terminate(t) → Terminate(t)", "",
@@ -196,7 +214,8 @@ RULES = (
     ),
     Rule(
         "withdraw", "added", "Mailbox_P(p, as) → Mailbox_P(p, as ++ [notice]) ‖ Terminate(t)",
-        "t is alive; where t's parent p lives it is told; a job's own thread only once its record has ended",
+        "t is alive; where t's parent p lives it is told; a job's own thread only once its record has ended, "
+        "as a withdrawal only in WITHDRAWN",
         _withdraw_sites, _withdraw,
     ),
 )

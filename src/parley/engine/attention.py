@@ -144,11 +144,11 @@ def exits_of(asked: Asked) -> tuple[Exit, ...]:
     """What can be said to a question. Each command works as it stands but for TEXT, which is the human's own."""
     start = f"parley answer {asked.id}"
     chosen = tuple(Exit(option.does, command(asked.id, option.name)) for option in asked.menu.options)
+    give_up = Exit(f"give up {asked.stake}", f'{start} "TEXT" --withdraw')
     if asked.kind == QUESTION:
         words = f"answer: {asked.menu.words}" if asked.menu.words else "answer"
-        return (*chosen, Exit(words, f'{start} "TEXT"'), Exit("give it up", f'{start} "TEXT" --withdraw'))
+        return (*chosen, Exit(words, f'{start} "TEXT"'), give_up)
     back = (Exit(f"go back to {state}", f'{start} "TEXT" --backtrack {state}') for state in asked.backtracks)
-    give_up = Exit("give it up", f'{start} "TEXT" --withdraw')
     if asked.kind == FAILURE:
         return (*chosen, Exit("try again, with your advice", f'{start} "TEXT" --revise'), *back, give_up)
     yes, no = Exit("approve", f"{start} --approve"), Exit("not yet, and why", f'{start} "TEXT" --revise')

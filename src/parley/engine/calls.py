@@ -42,6 +42,10 @@ NOTES = 100  # of one turn
 ASSERTS = 3  # of one artifact in one turn: each looks through the whole workspace
 CONFIRMATIONS = 3  # how often the human is asked to give words a verdict; then they go back without one
 REASON_LIMIT = 8000  # characters of what the proxy found, or of its reason
+NOT_THE_PROXYS = (  # told to a proxy that would withdraw: where it may ask the human, and where it may not
+    "only the human gives a job up; ask them with AskHuman, or answer `revise` and say what is wrong",
+    "only the human gives a job up, and they are not asked here; answer `revise` and say what is wrong",
+)
 NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
 
 
@@ -247,6 +251,8 @@ def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
         raise Refused(WORDLESS)
     if proxy.policy is Policy.ALWAYS and not proxy.heard:
         raise Refused("the policy always asks the human here; ask before you answer")
+    if ruling == Ruling.WITHDRAW and not proxy.heard:
+        raise Refused(NOT_THE_PROXYS[proxy.policy is Policy.NEVER])
     choice = _choice(live, world, proxy, arguments)
     guess = _guess(arguments, ruling or "", text)
     turn.calls.append(f"Answer {ruling or choice}: {_brief(world, text)}")

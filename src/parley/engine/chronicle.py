@@ -11,7 +11,7 @@ from parley.core.terms import HUMAN, ORCHESTRATOR, PROXY, Hold, thread_kind
 from parley.engine.budgets import Line, is_spent, name_of
 from parley.engine.holds import Wait, wait_of
 from parley.engine.interventions import Lives, matters
-from parley.engine.projections import Abandoned, abandoned_by, moment
+from parley.engine.projections import TERMINAL, Abandoned, abandoned_by, moment
 from parley.engine.signs import is_stall, since
 from parley.engine.texts import excerpt
 from parley.ports import MessageRow, StepRow, Store
@@ -59,7 +59,7 @@ _GIVEN_UP = {  # what comes of an instance that lost its turn for the last time
     "dispatch": "it is given up, and its dispatcher is told",
     "escalation": "it is given up, and the question goes on without it",
 }
-_TOLD = ("transition", "hold", "release", "recover", "give-up", "withdraw", "interrupt", "dead-letter")
+_TOLD = ("transition", "term-record", "hold", "release", "recover", "give-up", "withdraw", "interrupt", "dead-letter")
 
 
 class Follower:
@@ -81,7 +81,7 @@ class Follower:
             self.step = step.number
             if matters(step):
                 lived.append(step)
-            if step.rule in _TOLD and (step.rule != "withdraw" or step.who == HUMAN) and not _waits_on(step):
+            if step.rule in _TOLD and not _is_errand(step):
                 event = _step_event(step)
                 if step.rule == "interrupt":
                     event = _interrupted(event, abandoned_by(self.store, self.job, step))
@@ -97,6 +97,13 @@ class Follower:
         return [event for *_, event in found]
 
 
+def _is_errand(step: StepRow) -> bool:
+    """Whether a step of a kind that is told says nothing new."""
+    if step.rule == "term-record":
+        return _states(step)[1] not in TERMINAL  # one of several on the way to its end
+    return (step.rule == "withdraw" and step.who != HUMAN) or _waits_on(step)
+
+
 def _message_event(row: MessageRow) -> Event:
     about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
     return Event(row.time, "message", row.sender, row.agent, row.thread, row.sender_thread, row.body, row.number, about)
@@ -105,7 +112,7 @@ def _message_event(row: MessageRow) -> Event:
 def _step_event(step: StepRow) -> Event:
     thread = step.at.rpartition(" ")[2]
     text, who, about = step.rule, step.who, dict[str, Any]()
-    if step.rule == "transition":
+    if step.rule in ("transition", "term-record"):
         action, actor, _, reason, *_ = json.loads(step.choice)["Passage"]
         before, after = _states(step)
         whose = f"{step.at}: " if thread_kind(step.at) == "dispatch" else ""  # a subteam's record, not the job's

@@ -8,26 +8,23 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from parley.core.conversation import enclosing, letter_kind, refuse_unless_askable
+from parley.core.conversation import enclosing, letter_kind, refuse_unless_askable, works_below
 from parley.core.errors import Refused
 from parley.core.rule import Asking, Broadcast
-from parley.core.soup import Soup, stirs
+from parley.core.soup import Soup
 from parley.core.states import PHASES, Action, Record
 from parley.core.terms import (
     ORCHESTRATOR,
     PROXY,
     AskHuman,
-    AskQuestion,
     Close,
     Deliver,
     Kind,
-    Mailbox,
     MessageKind,
     Payload,
     Proxy,
     Question,
     Run,
-    Send,
     Surface,
     escalation_thread,
     thread_kind,
@@ -51,7 +48,6 @@ from parley.workflow.binding import bound
 
 LONGEST_MODEL = 100  # characters of a model's name
 ARTIFACTS = tuple(phase.artifact for phase in PHASES.values())
-STIRRING: tuple[type[Any], ...] = (Run, Send, AskQuestion, Mailbox, Proxy, AskHuman)
 
 
 def end_turn(live: LiveJob, world: World, event: Ended) -> Turn | None:
@@ -395,15 +391,7 @@ def _reply(
 
 def in_flight(soup: Soup, thread: str, closed: Collection[str] = ()) -> bool:
     """Whether anything of the thread's own is under way: a question, or work below it that goes on."""
-    if soup.get(Proxy, thread) or soup.get(AskHuman, thread):
-        return True
-    waiting = [child for child in soup.children(thread) if child not in closed]
-    while waiting:
-        here = waiting.pop()
-        if any(stirs(molecule) for kind in STIRRING for molecule in soup.all(kind, here)):
-            return True
-        waiting.extend(soup.children(here))
-    return False
+    return bool(soup.get(Proxy, thread) or soup.get(AskHuman, thread)) or works_below(soup, thread, closed)
 
 
 def _report(

@@ -9,6 +9,7 @@ from typing import Any
 
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
+from parley.core.gates import given_up
 from parley.core.rule import Opening, RuleSet
 from parley.core.rules import RULES
 from parley.core.states import LIVE, PHASES, Record
@@ -24,9 +25,11 @@ from parley.core.terms import (
     MessageKind,
     Run,
     Surface,
+    Verdict,
 )
 from parley.engine import (
     designs,
+    giving_up,
     inputs,
     liveness,
     orchestration,
@@ -355,6 +358,8 @@ class Engine:
             if own in ready:  # it goes first: an outcome is weighed before its lead is woken for anything else
                 del ready[own]
                 self._rouse(live, *own)
+            elif (word := given_up(live.soup)) is not None and not giving_up.is_awaited(live, word):
+                self._give_up(live, word)
             elif live.queued and len(live.running) < live.purse.parallel:
                 self._rouse(live, *self._next(live))  # who has waited goes before who has just come
             elif ready:
@@ -362,6 +367,13 @@ class Engine:
                 self._rouse(live, agent, thread)
             elif not self._judge_pending(live):
                 return
+
+    def _give_up(self, live: LiveJob, word: Verdict) -> None:
+        """The human has given the job up: its lead writes that, if it can be woken for it; else it is done here."""
+        if giving_up.may_write(live, word):
+            self._rouse(live, live.record.actor, live.record.thread)
+        if not giving_up.is_awaited(live, word):
+            giving_up.carry_out(live, self.world, word)
 
     @staticmethod
     def _next(live: LiveJob) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from parley.core.terms import (
     Interrupt,
     Mailbox,
     MessageKind,
+    Origin,
     Proxy,
     Question,
     Ruling,
@@ -130,6 +131,8 @@ def authors_of(firing: Firing) -> tuple[str, ...] | None:
         return None
     if firing.rule in _BY_THE_AGENT:
         return (firing.at[0],)
+    if firing.rule == "withdraw" and choice.origin is Origin.WITHDRAWAL and thread_kind(firing.at[0]) != "job":
+        return (HUMAN,)  # a part of a job is given up by nobody else
     if firing.rule in _BY_EITHER:
         return (HUMAN, ORCHESTRATOR)
     match firing.rule:
@@ -235,6 +238,12 @@ def _responded(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     return [Letter(name, ((PROXY, thread),), (proxy.agent, proxy.thread), MessageKind.ANSWER)]
 
 
+def _relayed(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
+    record = soup.need(Record, at[0])
+    sender = (PROXY, escalation_thread(at[1]))
+    return [Letter(choice, (sender,), (record.actor, record.thread), MessageKind.NOTICE)]
+
+
 def _intervened(soup: Soup, at: tuple[str, ...], choice: Any) -> list[Letter]:
     root = _root(soup)
     to = soup.need(Surface, at[0])
@@ -256,6 +265,7 @@ _WRITES: Mapping[str, Callable[[Soup, tuple[str, ...], Any], list[Letter]]] = Ma
         "escalate": _escalated,
         "human-reply": _replied,
         "respond": _responded,
+        "relay": _relayed,
         "intervene": _intervened,
     }
 )
@@ -288,6 +298,29 @@ def check_inputs(job: str, part: Part) -> None:
             problem = f"it says that it had no effect, and message {source.number} was made of it"
         if problem:
             wrong("inputs", row.number, problem)
+    for step in part.steps:
+        if step.who == HUMAN and step.rule in ("transition", "withdraw") and not _given_up_by_human(job, step, part):
+            wrong("steps", step.number, "it gives up in the human's name what none of their inputs and answers does")
+
+
+def _given_up_by_human(job: str, step: StepRow, part: Part) -> bool:
+    """Whether the human has said what a step does in their name: by an input of the transaction, or by a verdict."""
+    root = job_thread(job)
+    where = root if step.rule == "transition" else step.at
+    for row in part.inputs:
+        if row.kind == "withdraw" and not row.note.startswith(NOT_DONE) and _withdraws(root, row) == where:
+            return True
+    # a verdict of theirs ends with the transition, which comes before the job's own Terminate in one transaction
+    gone = [other.consumed for other in part.steps if other.rule == "transition" and other.at == job]
+    verdict = f"Verdict {job} "
+    said = (line.split(" ") for text in gone for line in text.splitlines() if line.startswith(verdict))
+    return where == root and any((words[3], words[-1]) == (Ruling.WITHDRAW, HUMAN) for words in said)
+
+
+def _withdraws(root: str, row: InputRow) -> str:
+    """The thread that an input gives up; a state's is the job's."""
+    thread = str(json.loads(row.body).get("thread") or root)
+    return root if thread_kind(thread) == "state" else thread
 
 
 def _effect(job: str, row: InputRow, letter: MessageRow | None, part: Part) -> str:
@@ -320,8 +353,7 @@ def _effect(job: str, row: InputRow, letter: MessageRow | None, part: Part) -> s
             if row.kind == "resume" and body.get("budget"):
                 return ""  # what it raised is kept beside the molecules, and may have had nothing to release
             rule = {"withdraw": "withdraw", "pause": "hold", "resume": "release"}[row.kind]
-            thread = body.get("thread") or job_thread(job)
-            where = thread if thread_kind(thread) not in ("job", "state") else job_thread(job)
+            where = _withdraws(job_thread(job), row)
             if where not in [step.at for step in by_human if step.rule == rule]:
                 return f"{note}, and no step of transaction {part.commit.number} does so"
         case _:

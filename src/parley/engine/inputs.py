@@ -7,8 +7,8 @@ from typing import Any
 
 from parley.core.errors import Disabled, Refused
 from parley.core.escalation import goes_straight
-from parley.core.rule import Answer, Ending, Passage
-from parley.core.states import Action
+from parley.core.gates import given_up
+from parley.core.rule import Answer, Ending
 from parley.core.terms import (
     HUMAN,
     ORCHESTRATOR,
@@ -25,7 +25,7 @@ from parley.core.terms import (
     escalation_thread,
     thread_kind,
 )
-from parley.engine import spending, stand_in, texts
+from parley.engine import giving_up, spending, stand_in, texts
 from parley.engine.holds import PAUSE
 from parley.engine.live import LiveJob
 from parley.engine.records import ANSWERED, LATE, REFUSED, WORDLESS, lacks_words
@@ -108,6 +108,9 @@ def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) ->
     if ruling is not None or chosen or (straight and asked.question.kind is not Kind.ASSERT):
         pass_back(live, world, question, key=f"input:{row.number}/answer")
     live.answers.append(row)
+    word = given_up(live.soup)
+    if word is not None and asked.thread not in (live.record.thread, live.thread):
+        giving_up.carry_out(live, world, word)  # its lead has not asked, and has no marker to honour
     return ANSWERED
 
 
@@ -166,7 +169,7 @@ def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) 
         raise NotTheirs(f"{thread} is where a state is led: withdraw the whole job, or redirect the lead")
     live.told = True
     if thread_kind(thread) == "job":
-        withdraw_job(live, world, reason)
+        giving_up.withdraw_job(live, world, reason)
         return "withdrawn"
     there = live.soup.get(Surface, thread)
     if there is None:
@@ -185,17 +188,8 @@ def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) 
             meta={"dead": thread},
         )
     live.fire("withdraw", thread, choice=Ending(Origin.WITHDRAWAL, notice), who=HUMAN, time=now)
-    terminate(live, world, thread)
+    terminate(live, world, thread, reason)
     return "withdrawn"
-
-
-def withdraw_job(live: LiveJob, world: World, reason: str) -> None:
-    """The human abandons the job: its record ends, and its whole tree with it, in this transaction."""
-    now = world.clock.now()
-    passage = Passage(Action.WITHDRAW, HUMAN, now, reason)
-    live.fire("transition", live.job, choice=passage, who=HUMAN, time=now)
-    live.fire("withdraw", live.thread, choice=Ending(Origin.WITHDRAWAL), who=HUMAN, time=now)
-    terminate(live, world, live.thread)
 
 
 def _pause(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from parley.core.errors import Refused
 from parley.core.escalation import policy_for
-from parley.core.gates import NEEDS
+from parley.core.gates import NEEDS, REACHES, given_up
 from parley.core.rule import Ending, Passage
 from parley.core.states import BACKTRACK, PHASES, Action, Record, State, is_backtrack, skill_outcomes
 from parley.core.terms import (
@@ -32,7 +32,7 @@ from parley.core.terms import (
     Verdict,
     escalation_thread,
 )
-from parley.engine import texts
+from parley.engine import giving_up, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.designs import at_the_gate
 from parley.engine.endings import discarded
@@ -42,13 +42,6 @@ from parley.options import FAIL, RETRY, Menu, Option, listed
 from parley.ports import MessageRow
 from parley.workflow.activation import activation_of
 from parley.workflow.slots import CURRENT
-
-REACHED: dict[Ruling | None, Action] = {
-    Ruling.BACKTRACK_INTENT: Action.REALIGN,
-    Ruling.BACKTRACK_PLAN: Action.REPLAN,
-    Ruling.WITHDRAW: Action.WITHDRAW,
-}
-
 
 DIALOG_MENU = Menu(
     (
@@ -129,6 +122,8 @@ class Orchestrator(CodeAgent):
 
     def violated(self, record: Record, reason: str) -> None:
         """An outcome did not count: the lead is told why, and the state has failed once."""
+        if not record.depth and self.gave_up(record):
+            return
         if any(i.authoritative for i in self.live.soup.all(Interrupt, record.thread)):
             self.rest()  # not its fault, and the intervention wakes it
         elif not record.depth:
@@ -190,6 +185,14 @@ class Orchestrator(CodeAgent):
         self.fire("withdraw", self.live.thread, choice=Ending(origin))
         terminate(self.live, self.world, self.live.thread)
 
+    def gave_up(self, record: Record) -> bool:
+        """Carry the human's word out where they have given the job up and its lead did not; whether that was so."""
+        word = given_up(self.live.soup)
+        if word is not None:
+            reason = giving_up.reason_of(self.live, self.world, word)
+            self.move(record, Passage(Action.WITHDRAW, HUMAN, self.now, reason))
+        return word is not None
+
     # ---- subteams ----------------------------------------------------------------------------
 
     def move_subteam(self, record: Record, passage: Passage, text: str) -> None:
@@ -220,6 +223,8 @@ class Orchestrator(CodeAgent):
         lost = message(self.live, self.world, meta["message"])
         if record.thread != meta["failed"]:
             self.rest()
+            return
+        if self.gave_up(record):
             return
         again = texts.recovered(lost.body, discarded(self.live, record.actor, record.thread))
         while meta.get("hopeless") and record.failures < self.live.soup.charter.retry_budget:
@@ -291,7 +296,7 @@ class Orchestrator(CodeAgent):
         slot = f"handle retry {meta['answer']}"
         again = self.live.kept.get(slot) or texts.pending(record, self.open_below(record.thread))
         self.live.drop(slot)
-        action = Action.FAILURE if meta.get("choice") == FAIL else REACHED.get(ruling)
+        action = Action.FAILURE if meta.get("choice") == FAIL else REACHES.get(ruling) if ruling else None
         if action is not None:
             try:
                 self.move(record, Passage(action, ORCHESTRATOR, self.now, text))

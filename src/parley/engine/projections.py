@@ -106,6 +106,13 @@ class Asked:
     stat: Stat | None = None  # what the job has changed, where the work is put forward
     superseded: str = ""  # the newer question about the same artifact, whose verdict is the one that counts
     menu: Menu = NO_MENU  # what can be chosen by its command, beside the verdicts
+    at_work: int = 0  # agents of the job whose turns are out
+
+    @property
+    def stake(self) -> str:
+        """What a withdrawal gives up, whoever has asked."""
+        at_work = f" ({count(self.at_work, 'agent')} at work)" if self.at_work else ""
+        return f"the whole job {self.job}{at_work}"
 
     @property
     def backtracks(self) -> tuple[str, ...]:
@@ -132,6 +139,7 @@ class Asked:
                 {**option.document(), "command": command(self.id, option.name)} for option in self.menu.options
             ],
             "words": self.menu.words or None,
+            "gives_up": self.stake,
             "stat": self.stat.document() if self.stat else None,
             "diff": f"parley diff {self.job}" if self.stat else None,
         }
@@ -221,6 +229,7 @@ class Present:
             self._stat(about),
             self._newer(asked),
             menu_of(about),
+            len(self.soup.of(Run)) if self.owned else 0,
         )
 
     def _stat(self, about: Mapping[str, Any]) -> Stat | None:
@@ -378,6 +387,7 @@ def past(store: Store, job: str) -> Past:
     made: dict[str, Thread] = {}
     gone: dict[str, float] = {}
     why: dict[str, str] = {}
+    records: dict[str, str] = {}  # subteams that ended with their threads: in which state, and why
     usage: dict[str, float] = {"turns": 0}
     lost = refused = 0
     abandoned: list[Abandoned] = []
@@ -387,6 +397,8 @@ def past(store: Store, job: str) -> Past:
         if step.rule in ("open", "spark", "ask", "send-ask"):
             for thread in _made(step):
                 made[thread.id] = thread
+        elif step.rule == "term-record":
+            records[step.at] = _end_of_record(step)
         elif step.rule == "term-final":
             gone.setdefault(step.at, step.time)
         elif step.rule == "respond":
@@ -407,7 +419,7 @@ def past(store: Store, job: str) -> Past:
                 thread_id, _, origin = rest.partition(" ")
                 why.setdefault(thread_id, origin)
     ended = [
-        replace(thread, state="ended", doing=_end_words(why.get(name, "")), since=gone[name])
+        replace(thread, state="ended", doing=records.get(name) or _end_words(why.get(name, "")), since=gone[name])
         for name, thread in made.items()
         if name in gone
     ]
@@ -430,6 +442,7 @@ def abandoned_by(store: Store, job: str, step: StepRow) -> Abandoned:
 
 _ENDINGS = {
     "close": "closed",
+    "accept": "closed",
     "phase": "ended with its phase",
     "backtrack": "ended by a backtrack",
     "withdrawal": "withdrawn",
@@ -439,6 +452,13 @@ _ENDINGS = {
 
 def _end_words(origin: str) -> str:
     return _ENDINGS.get(origin, "ended")
+
+
+def _end_of_record(step: StepRow) -> str:
+    """How a subteam's record ended with its thread, from its step's row."""
+    state = next(line.split(" ")[2] for line in step.produced.splitlines() if line.startswith("Record "))
+    reason = json.loads(step.choice)["Passage"][3]
+    return f"{state}: {reason}"
 
 
 def _made(step: StepRow) -> Iterator[Thread]:

@@ -23,7 +23,7 @@ from parley.engine.evidence import meta_of, wrong
 from parley.options import menu_of, refusal
 from parley.ports import MessageRow, StepRow
 
-ESCALATION = ("ask", "send-ask", "escalate", "human-reply", "respond")
+ESCALATION = ("ask", "send-ask", "escalate", "human-reply", "respond", "relay")
 VIEW = ("found", "would", "reads", "predicted", "recalled", "weighed")  # what only a proxy's turn can have brought
 
 
@@ -37,9 +37,11 @@ class Questions:
     menus: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the escalation's thread: what can be chosen
     chosen: dict[str, str] = field(default_factory=dict)  # by the human's message: what it chooses
     given: dict[str, tuple[str, str]] = field(default_factory=dict)  # by the answer's message: question and choice
+    answers: dict[str, tuple[Proxy, Answer, str, str]] = field(default_factory=dict)  # with its words and the remarks
 
     def forget(self, thread: str) -> None:
         """The thread has ended."""
+        self.answers.pop(thread, None)
         self.asked.pop(thread, None)
         self.menus.pop(thread, None)
         for name in self.threads.pop(thread, ()):
@@ -57,7 +59,7 @@ class Questions:
                 self.menus[escalation_thread(proxy.id)] = {"menu": meta_of(put).get("menu")}
             return
         choice = decode(json.loads(row.choice))
-        thread = escalation_thread(row.at)
+        thread = escalation_thread(row.at.rpartition(" ")[2])
         letter = letters[choice if isinstance(choice, str) else choice.message]
         if row.rule == "human-reply":
             about = meta_of(letter)
@@ -71,6 +73,8 @@ class Questions:
         elif row.rule == "escalate":
             asked = next(m for m in reaction.produced if isinstance(m, AskHuman))
             self._put(letter, asked, soup)
+        elif row.rule == "relay":
+            self._relayed(letter, thread)
         else:
             proxy = next(m for m in reaction.consumed if isinstance(m, Proxy))
             self._answered(letter, proxy, choice)
@@ -106,6 +110,16 @@ class Questions:
         )
         if riders.own_words(letter.body, about) != due:
             wrong("messages", letter.number, "it does not say what was answered, and by whom")
+        self.answers[escalation_thread(proxy.id)] = (proxy, answer, words, remarks)
+
+    def _relayed(self, letter: MessageRow, thread: str) -> None:
+        """The lead is told what the asker was told."""
+        if thread not in self.answers:
+            return  # the answer is shown without its secrets, so what it says can't be compared
+        proxy, answer, words, remarks = self.answers[thread]
+        due = texts.relayed(answer.ruling, words, proxy, answer.author, remarks)
+        if riders.own_words(letter.body, meta_of(letter)) != due:
+            wrong("messages", letter.number, "it does not tell the lead what was answered, by whom and to whom")
 
     def _words(self, names: tuple[str, ...]) -> str:
         return texts.together(self.said[name] for name in names)

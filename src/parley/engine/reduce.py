@@ -35,9 +35,10 @@ from parley.core.terms import (
     Surface,
     Terminate,
     Tombstone,
+    Verdict,
     escalation_thread,
 )
-from parley.core.withdrawal import strongest
+from parley.core.withdrawal import last_action, strongest
 from parley.engine import texts
 from parley.engine.clones import frozen
 from parley.engine.live import LiveJob
@@ -111,8 +112,8 @@ _CONSUMERS: tuple[tuple[str, type[Any]], ...] = (
 )
 
 
-def terminate(live: LiveJob, world: World, thread: str) -> None:
-    """Carry a Terminate through its whole subtree."""
+def terminate(live: LiveJob, world: World, thread: str, why: str = "") -> None:
+    """Carry a Terminate through its whole subtree; `why` is the human's reason for giving up a part of the job."""
     soup, now = live.soup, world.clock.now()
     waiting = [thread]
     while waiting:
@@ -132,7 +133,7 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
             live.fire("term-human", here, asked.id, who=who, time=now)
         for interrupt in soup.all(Interrupt, here):
             live.fire("term-interrupt", here, interrupt.message, who=who, time=now)
-        _end_record(live, world, here, found.origin)
+        _end_record(live, world, here, found.origin, why)
         for child in soup.children(here):
             live.fire("cascade", here, child, who=who, time=now)
             waiting.append(child)
@@ -147,12 +148,16 @@ def terminate(live: LiveJob, world: World, thread: str) -> None:
         live.fire("term-final", here, who=who, time=now)
 
 
-def _end_record(live: LiveJob, world: World, thread: str, origin: Origin) -> None:
-    """A subteam's record ends with its thread."""
-    record = live.soup.get(Record, thread)
-    if record is not None and record.live:
-        passage = Passage(Action.WITHDRAW, ORCHESTRATOR, world.clock.now(), f"its conversation ended: {origin}")
-        live.fire("term-record", thread, choice=passage, who=ORCHESTRATOR, time=world.clock.now())
+def _end_record(live: LiveJob, world: World, thread: str, origin: Origin, why: str) -> None:
+    """A subteam's record ends with its thread: work that was accepted passes each gate that is left."""
+    soup, now = live.soup, world.clock.now()
+    while (record := soup.get(Record, thread)) is not None and record.live:
+        above, action = soup.need(Record, record.parent_id), last_action(soup, record, origin)
+        dispatcher = above.team_id if above.depth else above.actor or ORCHESTRATOR
+        actor = {Action.WITHDRAW: HUMAN, Action.FAILURE: ORCHESTRATOR}.get(action, dispatcher)
+        reason = texts.end_of_subteam(action, origin, live.record, why)
+        passage = Passage(action, actor, now, reason)
+        live.fire("term-record", thread, choice=passage, who=ORCHESTRATOR, time=now)
 
 
 # ---- escalations ---------------------------------------------------------------------------------
@@ -271,7 +276,25 @@ def respond(
         live.decided.append(made)
     given = Answer(name, author, ruling, proxy.words)
     live.fire("respond", question, choice=given, who=author, time=world.clock.now())
+    relay(live, world, proxy, given, words, remarks, key)
     terminate(live, world, thread)
+
+
+def relay(live: LiveJob, world: World, proxy: Proxy, given: Answer, words: str, remarks: str, key: str) -> None:
+    """[relay]: a backtrack that was the answer to another agent is told to the lead, which writes the outcome."""
+    record = enclosing(live.soup, proxy.thread)
+    if all(verdict.told or verdict.question != proxy.id for verdict in live.soup.all(Verdict, record.id)):
+        return
+    name = live.write(
+        (PROXY, escalation_thread(proxy.id)),
+        (record.actor, record.thread),
+        texts.relayed(given.ruling, words, proxy, given.author, remarks),
+        kind=MessageKind.NOTICE,
+        key=f"{key}/relay",
+        time=world.clock.now(),
+        meta={"relayed": proxy.id, "author": given.author, "asker": proxy.agent},
+    )
+    live.fire("relay", record.id, proxy.id, choice=name, who=ORCHESTRATOR, time=world.clock.now())
 
 
 def pass_back(live: LiveJob, world: World, question: str, key: str) -> None:

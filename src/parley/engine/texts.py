@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from parley.core.states import PHASES, Record, State, skill_outcomes
-from parley.core.terms import HUMAN, Kind, Policy, Question, Ruling
+from parley.core.states import PHASES, Action, Record, State, skill_outcomes
+from parley.core.terms import HUMAN, Kind, Origin, Policy, Proxy, Question, Ruling
 from parley.engine.settling import MORE, place_of, settling
 from parley.ports import CHILDREN, Conflict, Merge
 from parley.wording import count
@@ -247,6 +247,22 @@ def taken_away(agent: str, thread: str, reason: str) -> str:
     return f"[FAILED] {agent} on {thread} was withdrawn by the human{f': {reason}' if reason else ''}"
 
 
+def end_of_subteam(action: Action, origin: Origin, job: Record, why: str) -> str:
+    """Why a subteam's record ends with its conversation; `job` is the job's own record, `why` the human's reason."""
+    if action is Action.WITHDRAW:
+        whole = job.history[-1].reason if job.state is State.WITHDRAWN else ""
+        part, reason = ("with the job", whole) if job.state is State.WITHDRAWN else ("by the human", why)
+        return f"given up {part}{f': {reason}' if reason else ''}"
+    if action is not Action.FAILURE:
+        return "its dispatcher closed it when it had finished, and so accepted its work"
+    if origin is Origin.CLOSE:
+        return "closed by its dispatcher before it had finished"
+    if origin is Origin.ACCEPT:
+        return "closed by its dispatcher after it had lost its last turn"
+    left = job.history[-1].state
+    return f"left behind by a backtrack from {left}" if origin is Origin.BACKTRACK else f"left open when {left} ended"
+
+
 def withdrawn(reason: str) -> str:
     """The marker that whoever gets it understands as a withdrawal."""
     return f"[WITHDRAW]\n{reason}"
@@ -272,11 +288,20 @@ def answer(
     """
     if ruling is Ruling.WITHDRAW:
         return withdrawn(words)
+    chose = f"; chosen: {choice}" if choice else ""
+    return _answered(ruling, words, f"question {question}{chose}", author, heard=heard, remarks=remarks)
+
+
+def relayed(ruling: Ruling | None, words: str, proxy: Proxy, author: str, remarks: str) -> str:
+    """The same for the lead of the record that the answer leads back, where another agent has asked."""
+    about = f"question {proxy.id} of {proxy.agent} on {proxy.thread}"
+    return _answered(ruling, words, about, author, heard=proxy.heard, remarks=remarks)
+
+
+def _answered(ruling: Ruling | None, words: str, about: str, author: str, *, heard: bool, remarks: str) -> str:
     read = heard and author != HUMAN
     whose = f"the human's words, read as {ruling} by the proxy" if read else f"from the {author}"
-    chose = f"; chosen: {choice}" if choice else ""
-    mark = f"[ANSWER{f' {ruling}' if ruling else ''}] ({whose}; question {question}{chose})"
-    said = f"{mark}{f' {words}' if words else ''}"
+    said = f"[ANSWER{f' {ruling}' if ruling else ''}] ({whose}; {about}){f' {words}' if words else ''}"
     return f"{said}\n\n{REMARKS} {remarks}" if remarks else said
 
 

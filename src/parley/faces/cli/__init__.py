@@ -327,7 +327,7 @@ def _add_answer(answer: argparse.ArgumentParser) -> None:
     for name, text in (
         ("approve", "yes, go on"),
         ("revise", "not yet; TEXT says why"),
-        ("withdraw", "give it up"),
+        ("withdraw", "give the whole job up, whoever asked"),
         ("retry", "where the question lists it: try again; TEXT goes along as advice"),
         ("abandon", "where the question lists it: go on without the agent and all that depends on it"),
         ("stop", "where the question lists it: stop the workflow"),

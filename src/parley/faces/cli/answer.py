@@ -12,8 +12,9 @@ from parley.engine.session import Closed, NotDecider, Unchosen, give_answer
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, pick
-from parley.faces.cli.desk import check_text, clock, me, place_of, print_json
+from parley.faces.cli.desk import Place, check_text, clock, me, place_of, print_json
 from parley.faces.cli.inputs import wait
+from parley.faces.cli.withdrawal import carried_out
 from parley.options import NAMES
 from parley.ports import InputRow
 
@@ -38,7 +39,7 @@ def run(words: argparse.Namespace) -> int:
             raise Trouble(f"{asked.state} can't go back to {words.backtrack}: {where}; choose another verdict")
         key = _given(store, asked, ruling, words.text, choice)
         interrupt.tell(lambda: f"the answer to {asked.id} is kept; see how {asked.job} stands: parley show {asked.job}")
-        return _outcome(store, asked, key, words)
+        return _outcome(store, place, asked, key, words)
 
 
 def _given(store: SqliteStore, asked: Asked, ruling: str | None, text: str, choice: str | None) -> str:
@@ -70,9 +71,12 @@ def _became(store: SqliteStore, asked: Asked, earlier: InputRow | None) -> str:
     return f"{said}; {REMEDY}"
 
 
-def _outcome(store: SqliteStore, asked: Asked, key: str, words: argparse.Namespace) -> int:
-    """Say what became of the answer."""
+def _outcome(store: SqliteStore, place: Place, asked: Asked, key: str, words: argparse.Namespace) -> int:
+    """Say what became of the answer. One that gives the job up does not wait for a process to go on with it."""
+    gives_up = words.verdict == "withdraw"
     taken = wait(store, asked.job, key) if store.owner_lives(asked.job) else None
+    if taken is None and gives_up and not store.owner_lives(asked.job):
+        taken = carried_out(store, place, asked.job, key)
     note = taken.note if taken else "kept"
     if note.startswith((LATE, REFUSED)) and not words.json:
         raise Trouble(_became(store, asked, None) if note.startswith(LATE) else note, FAILED)
@@ -83,7 +87,7 @@ def _outcome(store: SqliteStore, asked: Asked, key: str, words: argparse.Namespa
     elif taken is None:
         print(f"answered {asked.id}; nobody works on the job now, go on with: parley resume {asked.job}")
     else:
-        print(f"{note} {asked.id}")
+        print(f"{note} {asked.id}{f': the whole job {asked.job} is given up' if gives_up else ''}")
     if asked.kind == "question" and words.verdict == "approve" and not words.json:
         print("your yes is the answer to what was asked; it approves no artifact")
     if asked.menu.words and not (words.verdict or words.backtrack or words.json):

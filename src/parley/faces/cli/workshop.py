@@ -264,3 +264,4 @@ def print_question(asked: Asked, place: Place) -> None:
         print(f"  see the change: parley diff {asked.job}")
     for way in exits_of(asked):
         print(f"  {typed(way.command, place)}")
+    print(f"  (--withdraw gives up {asked.stake})")

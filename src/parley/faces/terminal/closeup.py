@@ -115,8 +115,8 @@ class Closeup:
         def send(text: str, way: int) -> str | Prompt:
             if lacks_words(choice.ruling, text):
                 return Prompt(WORDLESS, send)
-            if choice.gives_up:
-                return confirm(self._job, choice.gives_up, lambda: self._watch.deeds.answer(asked, choice, text))
+            if gives_up := choice.gives_up(asked):
+                return confirm(self._job, gives_up, lambda: self._watch.deeds.answer(asked, choice, text))
             return self._watch.deeds.answer(asked, choice, text)
 
         self._watch.ask(Prompt(choice.label, send))

@@ -257,7 +257,7 @@ a job that was opened
   i p                back to the intent; back to the plan
   t                  answer in words
   n o f              where the question lists it: go on without the agent; stop the workflow; let the job fail
-  w                  give the work up; you are asked to confirm that
+  w                  give the whole job up; you are asked to confirm that
   Tab                the next question
                      After a verdict: words if you like, then Enter.
 

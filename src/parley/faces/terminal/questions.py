@@ -18,17 +18,16 @@ class Choice(NamedTuple):
     ruling: str | None
     option: str | None = None
 
-    @property
-    def gives_up(self) -> str:
+    def gives_up(self, asked: Asked) -> str:
         """What ends with this answer for good, in words; empty: nothing does."""
         if self.ruling == "withdraw":
-            return "give the work up for good"
+            return f"give up {asked.stake} for good"
         return {FAIL: "let the job fail", ABANDON: self.label, STOP: "stop the workflow"}.get(self.option or "", "")
 
 
 def choices(asked: Asked) -> dict[str, Choice]:
     """The keys that answer a question."""
-    words, give_up = Choice("answer", None), Choice("give up", "withdraw")
+    words, give_up = Choice("answer", None), Choice("give up the job", "withdraw")
     yes, no = Choice("approve", "approve"), Choice("revise", "revise")
     chosen = {KEYS[option.name]: Choice(_label(option), None, option.name) for option in asked.menu.options}
     if asked.kind == "question":

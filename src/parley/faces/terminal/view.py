@@ -208,8 +208,8 @@ class TerminalView:
     # ---- what is asked of the job ------------------------------------------------------------
 
     def _answer(self, asked: Asked, choice: Choice, text: str) -> str | Prompt:
-        if choice.gives_up:
-            return confirm(self._job, choice.gives_up, lambda: self._give(asked, choice, text))
+        if gives_up := choice.gives_up(asked):
+            return confirm(self._job, gives_up, lambda: self._give(asked, choice, text))
         if lacks_words(choice.ruling, text):
             return Prompt(WORDLESS, lambda text, way: self._answer(asked, choice, text))
         return self._give(asked, choice, text)

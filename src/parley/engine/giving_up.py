@@ -1,0 +1,57 @@
+"""A job that the human gives up: by `withdraw`, or by the answer to a question.
+
+The lead that has asked gets the marker and writes its outcome. Where it writes none, or can't be woken for it, the
+human's word is carried out all the same; where another agent has asked, at once.
+"""
+
+from __future__ import annotations
+
+import json
+
+from parley.core.rule import Ending, Passage
+from parley.core.states import Action
+from parley.core.terms import HUMAN, Crashed, Idle, Interrupt, Mailbox, Origin, Run, Verdict
+from parley.engine.live import LiveJob
+from parley.engine.reduce import message, terminate
+from parley.engine.world import World
+
+
+def withdraw_job(live: LiveJob, world: World, reason: str) -> None:
+    """The human abandons the job: its record ends, and its whole tree with it, in this transaction."""
+    now = world.clock.now()
+    live.told = True
+    passage = Passage(Action.WITHDRAW, HUMAN, now, reason)
+    live.fire("transition", live.job, choice=passage, who=HUMAN, time=now)
+    live.fire("withdraw", live.thread, choice=Ending(Origin.WITHDRAWAL), who=HUMAN, time=now)
+    terminate(live, world, live.thread)
+
+
+def carry_out(live: LiveJob, world: World, word: Verdict) -> None:
+    """Withdraw the job on the human's answer to a question."""
+    withdraw_job(live, world, reason_of(live, world, word))
+
+
+def reason_of(live: LiveJob, world: World, word: Verdict) -> str:
+    """Why the job is given up: the human's words, and which question they answer."""
+    answer = message(live, world, word.answer)
+    words = str(json.loads(answer.meta)["text"]).strip()
+    where = f"the answer to question {word.question} of {answer.agent}"
+    return f"{words} ({where})" if words else where
+
+
+def is_awaited(live: LiveJob, word: Verdict) -> bool:
+    """Whether the job's lead is at work on the marker, and may still write its outcome."""
+    run = live.soup.get(Run, live.record.thread)
+    return run is not None and run.message == word.answer
+
+
+def may_write(live: LiveJob, word: Verdict) -> bool:
+    """Whether the job's lead could take the marker up now: it waits, and nothing else comes first.
+
+    A lead that has other mail to read, or has lost its turn on the marker, is not waited for.
+    """
+    soup, record = live.soup, live.record
+    box = soup.get(Mailbox, record.thread, record.actor)
+    waits = soup.get(Idle, record.thread, record.actor) is not None and box is not None
+    first = waits and box is not None and box.queue[:1] == (word.answer,)
+    return first and not soup.all(Interrupt, record.thread) and soup.get(Crashed, record.thread) is None
