@@ -310,7 +310,7 @@ def test_a_way_back_and_a_withdrawal_need_their_own_verdict(action: str, verdict
     stage = execution(DELIVER, on("ANSWER|WITHDRAW", outcome(action)), always("VIOLATION", sleep(1)))
     stage.answer(ruling, "so")
     stage.until(lambda s: len(s.actions) > 2 or s.fired("strike"))
-    if ruling == verdict or ruling == "withdraw":  # which is carried out, whatever its lead writes
+    if ruling in (verdict, "withdraw"):  # which is carried out, whatever its lead writes
         assert stage.actions[-1] == (action if ruling == verdict else "WITHDRAW")
         assert stage.record.history[-1].actor == ("project-lead" if ruling == verdict else "human")
         assert stage.fired("strike") == 0

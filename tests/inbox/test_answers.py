@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from parley.core.terms import AskHuman
+from parley.engine.attention import exits_of
 from parley.engine.fate import fate
 from parley.engine.projections import Present
 from parley.engine.session import Closed, NotDecider, Wordless, give_answer
 from parley.faces.cli.desk import me
 from tests.cli.home import LEADS, Home
-from tests.engine.stage import JOB, Stage, always, ask, asserts, book, on, outcome, send, write
+from tests.engine.stage import JOB, Stage, always, ask, asserts, book, on, outcome, send, sleep, write
 
 # ---- whose word counts -----------------------------------------------------------------------------
 
@@ -217,3 +218,40 @@ def test_an_answer_that_lost_a_race_with_a_withdrawal_names_the_withdrawal() -> 
 
     assert stage.notes()[-1].startswith("too late: ")
     assert told(stage, asked.id) == f"question {asked.id} is closed: ada withdrew the job (enough) at then"
+
+
+# ---- what an answer gives up -----------------------------------------------------------------------
+
+
+def test_what_a_withdrawal_gives_up_is_said_before_it_is_said() -> None:
+    execute = [on(r"^\[EXECUTE\]", send("coder", "go"), send("writer", "look"))]
+    human = [{"match": "right", "verdict": "approve", "text": "yes", "repeat": True}]
+    play = book(execute=execute, human=human, coder=[on("^go$", ask("how?"))], writer=[on("look", sleep(60))])
+    stage = Stage(play).sleeping("writer").until(lambda s: s.live.asking)
+    (asked,) = Present(stage.outside, JOB).questions()
+    assert (asked.asker, asked.stake) == ("coder", "the whole job j1 (1 agent at work)")
+    assert asked.document()["gives_up"] == asked.stake
+    last = exits_of(asked)[-1]
+    assert (last.words, last.command) == (f"give up {asked.stake}", f'parley answer {asked.id} "TEXT" --withdraw')
+
+
+DOER = """
+agents:
+  intent-lead:
+    - {match: 'INTENT', do: [{send: {to: writer, text: look}}]}
+  writer:
+    - {match: 'look', do: [{ask: {text: 'which one?'}}]}
+"""
+
+
+def test_a_withdrawal_of_a_job_that_no_process_works_on_is_carried_out_by_the_command(home: Home) -> None:
+    job = home.start(DOER)
+    question = home.question()
+    assert f"give up the whole job {job}  parley answer {question}" in home.here("inbox").out
+    done = home.here("answer", question, "we buy one", "--withdraw")
+
+    assert (done.code, done.out) == (0, f"answered {question}: the whole job {job} is given up\n")
+    shown = home.here("show", job, "--json").document
+    assert shown["state"] == "WITHDRAWN"
+    assert f"we buy one (the answer to question {question} of writer)" in home.here("log", job).out
+    assert home.here("audit", job).code == 0

@@ -180,7 +180,7 @@ def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() 
         "try the state again; your words go to its lead as advice",
         "let the job fail",
         "try again, with your advice",
-        "give it up",
+        "give up the whole job j1",
     ]
     stage.kill()
     (*_, last) = needs(stage.outside, stage.engine.world.files)

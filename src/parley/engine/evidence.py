@@ -318,9 +318,8 @@ def _given_up_by_human(job: str, step: StepRow, part: Part) -> bool:
 
 
 def _withdraws(root: str, row: InputRow) -> str:
-    """The thread that an input gives up; a state's is the job's."""
-    thread = str(json.loads(row.body).get("thread") or root)
-    return root if thread_kind(thread) == "state" else thread
+    """The thread that an input is about: the whole job's, or a part's."""
+    return str(json.loads(row.body).get("thread") or root)
 
 
 def _effect(job: str, row: InputRow, letter: MessageRow | None, part: Part) -> str:

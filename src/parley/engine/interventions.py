@@ -25,6 +25,7 @@ DELIVERED, CUT_SHORT, UNDELIVERED = "delivered", "cut short", "undelivered"
 WORDS = 120  # characters of an intervention where it is only named
 _ENDS = {
     "close": "its conversation was closed",
+    "accept": "its conversation was closed",
     "phase": "its state was left",
     "backtrack": "its state was left by a backtrack",
     "withdrawal": "it was withdrawn",
