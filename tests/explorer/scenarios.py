@@ -138,15 +138,21 @@ def redirected(thread: str, name: str, *, now: bool) -> Firing:
     return fire("intervene", thread, choice=Interrupt(thread, name, now))
 
 
-def led_back(*, whole: bool = True) -> Prelude:
-    """A subteam in PLAN and a doer of the job are at work; a doer below the subteam was answered with a way back.
+def led_back(second: str = CODER, *, alone: bool = False) -> Prelude:
+    """A doer below a subteam in PLAN was answered with a way back; unless that is alone, another is at work beside it.
 
-    Of the answered question nothing is left, if that is `whole`; the subteam's lead has yet to be told.
+    Of the answered question nothing is left; the subteam's lead has yet to be told.
     """
     esc = "escalation:qc"
-    ended = (fire("term-idle", esc, PROXY), fire("term-mbox", esc, PROXY), fire("term-final", esc))
+    lone = (
+        *AT_WORK,
+        says(LEAD, STATE, Deliver(SQUAD, A, "ma")),
+        fire("spark", LEAD, STATE),
+        fire("send-empty", LEAD, STATE),
+        woken(SQUAD, A),
+    )
     return (
-        *two_at_work(SQUAD, CODER),
+        *(lone if alone else two_at_work(SQUAD, second)),
         says(SQUAD, A, Deliver(CODER, C, "mc")),
         fire("spark", SQUAD, A),
         fire("send-empty", SQUAD, A),
@@ -154,7 +160,9 @@ def led_back(*, whole: bool = True) -> Prelude:
         woken(CODER, C),
         *open_question(CODER, C, "qc", "Proxy"),
         fire("respond", "qc", choice=Answer("back", PROXY, Ruling.BACKTRACK_INTENT)),
-        *(ended if whole else ()),
+        fire("term-idle", esc, PROXY),
+        fire("term-mbox", esc, PROXY),
+        fire("term-final", esc),
     )
 
 
@@ -301,12 +309,49 @@ SCENARIOS: dict[str, Bounds] = {
     "way back and question": Bounds(
         questions=1, voices=frozenset({CODER}), nested=True, prelude=(*led_back(), HELD)
     ),
-    "way back and withdrawal": Bounds(
-        withdrawals=1, voices=NOBODY, nested=True, policy=Policy.NEVER, prelude=(*led_back(whole=False), HELD)
+    "way back and dying human": Bounds(
+        voices=NOBODY, nested=True, crash_budget=1,
+        prelude=(
+            *led_back(SQUAD), *open_question(SQUAD, B, "qb", "AskHuman"), withdrawn(B), fire("term-idle", B, SQUAD),
+            fire("term-mbox", B, SQUAD), recorded(B), fire("cascade", B, "escalation:qb"),
+            fire("term-idle", "escalation:qb", PROXY), fire("term-mbox", "escalation:qb", PROXY),
+        ),
     ),
-    "way back and the rest": Bounds(
-        interrupts=1, crashes=1, holds=1, failures=1, transitions=1, observations=1, merges=1, enrolments=1,
-        voices=NOBODY, nested=True, policy=Policy.NEVER, prelude=led_back(),
+    "way back and dying asker": Bounds(
+        voices=NOBODY, nested=True, crash_budget=1, policy=Policy.NEVER,
+        prelude=(
+            *led_back(SQUAD), *open_question(SQUAD, B, "qb", "Proxy"), withdrawn(B), fire("term-mbox", B, SQUAD),
+        ),
+    ),
+    "way back and dying words": Bounds(
+        voices=NOBODY, nested=True, crash_budget=1, policy=Policy.NEVER,
+        prelude=(*led_back(), asks(CODER, B, "qb"), withdrawn(B), fire("term-mbox", B, CODER)),
+    ),
+    "way back and dying letter": Bounds(
+        voices=NOBODY, nested=True, crash_budget=1, policy=Policy.NEVER,
+        prelude=(*led_back(), says(CODER, B, Deliver(LEAD, STATE, "mb2")), withdrawn(B), HELD),
+    ),
+    "way back and dying turn": Bounds(
+        voices=NOBODY, nested=True, crash_budget=1, policy=Policy.NEVER,
+        prelude=(
+            *led_back(), redirected(B, "ib", now=False), withdrawn(B), woken(LEAD, STATE), says(LEAD, STATE, Close(B)),
+            fire("send-terminate", LEAD, STATE), HELD,
+        ),
+    ),
+    "way back and broadcast": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.NEVER,
+        prelude=(
+            *led_back(), *gone(CODER, B),
+            says(LEAD, STATE, Deliver(CODER, B, "late"), Deliver(CODER, "dispatch:d", "md"), asks=(LATER,)), HELD,
+        ),
+    ),
+    "way back and failures": Bounds(
+        failures=1, observations=1, merges=1, voices=NOBODY, nested=True, policy=Policy.NEVER, crash_budget=1,
+        prelude=(*led_back(alone=True), woken(CODER, C)),
+    ),
+    "way back and interrupts": Bounds(
+        voices=NOBODY, nested=True, policy=Policy.NEVER,
+        prelude=(*led_back(), redirected(B, "ib", now=True), redirected(JOB, "ij", now=False)),
     ),
     "failing records": Bounds(
         failures=1, voices=NOBODY, nested=True,
