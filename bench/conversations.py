@@ -27,7 +27,7 @@ from parley.engine.live import LiveJob
 from parley.engine.roster import charter_of
 from parley.engine.world import World
 from parley.faces.cli import form
-from parley.ports import Called, Change, Ended, JobRow, Kept, Merge, Order, Outcome, Scope, Site, TurnEvent
+from parley.ports import Called, Change, Ended, JobRow, Kept, Merge, Order, Outcome, Scope, Sent, Site, TurnEvent
 
 TEXT = "x" * 1024
 Act = Callable[[Any, Order], None]  # a method of whoever says what each agent does
@@ -102,9 +102,14 @@ class NoWorkspace:
         sealed: Iterable[str] = (),
         *,
         children: Sequence[str] | None = None,
+        sent: Sequence[Sent] = (),
     ) -> Site:
         """Nowhere."""
         return Site("/")
+
+    def pick(self, job: str, name: str, to: str, paths: Sequence[str], most: int) -> tuple[Sent, ...]:
+        """Nothing is sent."""
+        return ()
 
     def clone(self, job: str, name: str, of: str, tree: str, children: Mapping[str, str]) -> Site:
         """Nowhere."""

@@ -8,7 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from parley.ports import FOLDER_VIEW, TIP_VIEW, Change, Conflict, Kept, Merge, Outcome, Scope, Site, WorkspaceError
+from parley.ports import (
+    FOLDER_VIEW,
+    REPORTS,
+    TIP_VIEW,
+    Change,
+    Conflict,
+    Kept,
+    Merge,
+    Outcome,
+    Scope,
+    Sent,
+    Site,
+    WorkspaceError,
+)
 from simulator.world import Fuse
 
 OUTCOME = ".parley/outcome.json"
@@ -35,6 +48,7 @@ class SimDisk:
         self.moments: dict[tuple[str, str, str], int] = {}  # when each workspace last had each tree
         self.moment = 0
         self.lost: dict[str, str] = {}
+        self.blobs: dict[str, str] = {}  # files that went along with tasks
         self.records: dict[tuple[str, str], str] = {}
         self.streams: dict[tuple[str, str], list[str]] = {}
 
@@ -82,6 +96,8 @@ def _own(path: str, scope: Scope | None) -> bool:
     """Whether a file is the protocol's own, so that no merge takes it."""
     if path in ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", OUTCOME):
         return True
+    if path.startswith(f"{REPORTS}/"):
+        return True
     return path.startswith("orchestration/") and not (scope is not None and (scope.design or "/task_output/" in path))
 
 
@@ -121,19 +137,33 @@ class SimWorkspace:
         sealed: Iterable[str] = (),
         *,
         children: Sequence[str] | None = None,
+        sent: Sequence[Sent] = (),
     ) -> Site:
         """Make a workspace ready."""
         seed = dict(self.disk.tips.get((job, parent), {})) if name.startswith("dispatch:") else {}
 
         def act() -> None:
             if (job, name) not in self.disk.work:
-                self.disk.work[job, name] = seed
+                self.disk.work[job, name] = {**seed, **{one.path: self.disk.blobs[one.blob] for one in sent}}
                 self.disk.trees[f"{job}|{name}"] = dict(seed)
                 self.disk.tips[job, name] = dict(seed)
                 self.disk.share(job, name, "", seed)
 
         self._fuse.burn("prepare", act)
         return Site(f"{job}|{name}")
+
+    def pick(self, job: str, name: str, to: str, paths: Sequence[str], most: int) -> tuple[Sent, ...]:
+        """Keep files as they are now."""
+        files, found = self.disk.work.get((job, name), {}), []
+        for path in paths:
+            if path not in files:
+                raise WorkspaceError(f"{path!r} can't be sent: there is no such file")
+            blob = hashlib.sha256(files[path].encode("utf-8", "replace")).hexdigest()
+            self.disk.blobs[blob] = files[path]
+            found.append(Sent(path, blob, "100644", len(files[path])))
+        if sum(one.size for one in found) > most:
+            raise WorkspaceError(f"the files have more than {most} bytes in all")
+        return tuple(found)
 
     def clone(self, job: str, name: str, of: str, tree: str, children: Mapping[str, str]) -> Site:
         """A tree, and nothing of what has come since; the trees of workers must be there as well."""

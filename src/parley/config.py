@@ -28,6 +28,7 @@ NO_LIMIT = "none"
 DEFAULT_TURNS = 200.0
 DEFAULT_MONEY = 20.0  # US dollars; for agents that report what a turn costs
 # What a user may settle for all repositories. The rest is about one repository.
+LONGEST_MESSAGE = 256 * 1024  # characters that a message may be let have
 OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget")
 TABLES = (
     "policy",
@@ -140,6 +141,15 @@ class WorkflowSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SendingSettings:
+    """How much one message may carry: characters, and files that go along with a task."""
+
+    message: int = 16_000
+    sent_files: int = 50
+    sent_mb: int = 10
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, with their defaults."""
 
@@ -160,6 +170,7 @@ class Settings:
     notify: NotifySettings | None = None
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     workflow: WorkflowSettings = field(default_factory=WorkflowSettings)
+    sending: SendingSettings = field(default_factory=SendingSettings)
 
 
 def read(root: Path, own: Path | None = None) -> Settings:
@@ -341,7 +352,17 @@ class _Reader:
         limits = self.table(
             document,
             "limits",
-            ("fan_out", "crash_budget", "retry_budget", "time_limit_seconds", "stall_seconds", "parallel"),
+            (
+                "fan_out",
+                "crash_budget",
+                "retry_budget",
+                "time_limit_seconds",
+                "stall_seconds",
+                "parallel",
+                "message",
+                "sent_files",
+                "sent_mb",
+            ),
         )
         bus = self.table(document, "bus", ("durability",))
         intent, plan, execute = (
@@ -366,6 +387,11 @@ class _Reader:
             self.notify(document),
             self.budget(document),
             self.workflow(document),
+            SendingSettings(
+                self.count(limits, "message", default.sending.message, most=LONGEST_MESSAGE),
+                self.count(limits, "sent_files", default.sending.sent_files),
+                self.count(limits, "sent_mb", default.sending.sent_mb),
+            ),
         )
 
     def workflow(self, document: Mapping[str, Any]) -> WorkflowSettings:

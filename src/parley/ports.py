@@ -513,7 +513,17 @@ class OverQuota(WorkspaceError):
     """The job's files have outgrown what they may take of the disk."""
 
 
+REPORTS = ".parley-reports"  # in a worker's workspace: final texts that are too long for a message
 CHILDREN = ".parley/children"  # in a dispatcher's workspace: the last commits of those that it dispatched
+
+
+class Sent(NamedTuple):
+    """A file that goes along with a task: its path in both workspaces, and what it held when it was sent."""
+
+    path: str
+    blob: str  # in the job's repository, by git's own digest
+    mode: str  # as git writes it
+    size: int
 
 
 class Workspace(Protocol):
@@ -533,8 +543,12 @@ class Workspace(Protocol):
         sealed: Iterable[str] = (),
         *,
         children: Sequence[str] | None = None,
+        sent: Sequence[Sent] = (),
     ) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
+
+        `sent` came along with its task: a new workspace has them, in the place of whatever has their names there; one
+        that is made again has those of them again that no commit holds.
 
         Any workspace can be the parent. `children` are the workspaces whose last commits are shown, read-only, in
         CHILDREN; None for an agent that dispatches no one.
@@ -545,6 +559,12 @@ class Workspace(Protocol):
 
         Whatever happens to that workspace, the clone stays as it is. `children` are the workspaces of those whom the
         asker had dispatched, each with the tree that is shown of it in CHILDREN. No tree: what the job began with.
+        """
+
+    def pick(self, job: str, name: str, to: str, paths: Sequence[str], most: int) -> tuple[Sent, ...]:
+        """Keep ordinary files of a workspace, ignored ones too, as they are now, for the workspace `to`.
+
+        WorkspaceError, in one line, for what is no ordinary file below it, or more than so many bytes in all.
         """
 
     def clear_outcome(self, job: str, name: str) -> None:

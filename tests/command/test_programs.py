@@ -80,7 +80,7 @@ def test_questions_and_verdicts_can_be_given_from_a_shell(stage: Make, tmp_path:
         ),
         ("Send", {"thread": "dispatcher", "text": "it is done"}),
     ]
-    assert ended.fault == "it exited with 2: parley: Send takes no --kind; it takes: to, thread, text"
+    assert ended.fault == "it exited with 2: parley: Send takes no --kind; it takes: to, thread, text, files"
 
 
 MCP_CLIENT = """

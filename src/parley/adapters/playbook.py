@@ -485,14 +485,22 @@ class _Reader:
             self.fail(entries.node, f"{entries.what} has neither 'to' nor 'thread'", remedy)
         return {"thread": self.filled(entries.values["thread"], "'thread'")}
 
-    def send(self, node: yaml.Node) -> dict[str, str]:
-        entries = self.entries(node, "'send'", ("to", "as", "thread", "text"))
-        value = self.address(entries)
+    def send(self, node: yaml.Node) -> dict[str, Any]:
+        entries = self.entries(node, "'send'", ("to", "as", "thread", "text", "files"))
+        value: dict[str, Any] = {**self.address(entries)}
         if "as" in entries:
             if "thread" in value:
                 self.fail(entries.keys["as"], "'as' names a new thread, not an old one", "remove it or use 'to'")
             value["as"] = self.thread_name(entries.values["as"])
+        if "files" in entries:
+            value["files"] = self.paths(entries.values["files"])
         return {**value, "text": self.text(self.required(entries, "text"), "'text'")}
+
+    def paths(self, node: yaml.Node) -> list[str]:
+        """The files that go along: any names, since a playbook may try what the tool refuses."""
+        if not isinstance(node, yaml.SequenceNode):
+            self.fail(node, "'files' must be a list", "write files: [notes.md]")
+        return [self.filled(each, "a file") for each in node.value]
 
     def thread_name(self, node: yaml.Node) -> str:
         """A name for a thread: neither the dispatcher's nor like one of the protocol's own ids."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 OUTCOME_PATH = ".parley/outcome.json"
@@ -199,15 +199,17 @@ class _Player:
 
     def send(self, value: Mapping[str, Any]) -> Generator[Effect, Reply, None]:
         if "to" in value:
-            yield from self.open(value["to"], value.get("as"), value["text"])
+            yield from self.open(value["to"], value.get("as"), value["text"], value.get("files"))
             return
-        thread = self.thread(value["thread"])
+        thread, along = self.thread(value["thread"]), _along(value.get("files"))
         if thread is not None:
-            yield from self.call("Send", {"thread": thread, "text": value["text"]})
+            yield from self.call("Send", {"thread": thread, "text": value["text"], **along})
 
-    def open(self, to: str, name: str | None, text: str) -> Generator[Effect, Reply, None]:
+    def open(
+        self, to: str, name: str | None, text: str, files: Sequence[str] | None = None
+    ) -> Generator[Effect, Reply, None]:
         """Send to a recipient: always a new thread."""
-        reply = yield from self.call("Send", {"to": to, "text": text})
+        reply = yield from self.call("Send", {"to": to, "text": text, **_along(files)})
         if not reply.ok:
             return
         thread = reply.data.get("thread")
@@ -318,6 +320,11 @@ _ACTIONS: dict[str, Callable[[_Player, Any], Generator[Effect, Reply, None]]] = 
     "answer": _Player.answer,
     "predict": _Player.predict,
 }
+
+
+def _along(files: Sequence[str] | None) -> dict[str, list[str]]:
+    """The argument for files that go along."""
+    return {} if files is None else {"files": list(files)}
 
 
 # The order, as it comes in

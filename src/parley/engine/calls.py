@@ -29,13 +29,14 @@ from parley.engine.endings import anchored, contents, refuse_unready
 from parley.engine.live import LiveJob
 from parley.engine.records import WORDLESS, lacks_words
 from parley.engine.reduce import message
+from parley.engine.sending import files_of, in_a_file, quotable, refuse_long
 from parley.engine.spending import refuse_spark
 from parley.engine.texts import TEXT_LIMIT, excerpt, fit
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.options import menu_of, refusal
 from parley.ports import WorkspaceError
-from parley.wording import advice
+from parley.wording import advice, count
 
 BRIEF_OF = 2000  # characters of a text that its beginning is made from
 NOTES = 100  # of one turn
@@ -46,6 +47,7 @@ NOT_THE_PROXYS = (  # told to a proxy that would withdraw: where it may ask the 
     "only the human gives a job up; ask them with AskHuman, or answer `revise` and say what is wrong",
     "only the human gives a job up, and they are not asked here; answer `revise` and say what is wrong",
 )
+FEWER_WORDS = "say it in fewer words, and name the files that show it"
 NAME_LIMIT = 200  # characters of an agent's, a thread's or an artifact's name
 
 
@@ -129,6 +131,7 @@ def _admit(live: LiveJob, turn: Turn, payload: Payload) -> None:
 
 def _send(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _text(arguments)
+    refuse_long(live, text, in_a_file(live, turn, arguments))
     if ("to" in arguments) == ("thread" in arguments):
         raise Refused("Send takes either `to` (opens a conversation) or `thread` (goes on with one)")
     if "to" in arguments:
@@ -138,9 +141,11 @@ def _send(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any])
         thread = _thread(live.soup, turn, _name(arguments, "thread"))
         agent = _agent_on(live.soup, turn, thread)
     provisional = f"?{len(turn.texts)}"
+    files = files_of(live, world, turn, arguments, thread)
     _admit(live, turn, Deliver(agent, thread, provisional))
-    turn.texts[provisional] = text
-    turn.calls.append(f"Send to {agent} on {thread}: {_brief(world, text)}")
+    turn.texts[provisional], turn.files[provisional] = text, files
+    along = f" with {count(len(files), 'file')}" if files else ""
+    turn.calls.append(f"Send to {agent} on {thread}{along}: {_brief(world, text)}")
     return f"will be sent to {agent} on {thread} when your turn ends", {"thread": thread}
 
 
@@ -174,6 +179,7 @@ def _close(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]
 
 def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _text(arguments)
+    refuse_long(live, text, "write it to a file of your workspace, and name that in the question")
     kind = arguments.get("kind", "question")
     if kind not in (Kind.QUESTION, Kind.ASSERT):
         raise Refused("kind is `question` or `assert`")
@@ -231,6 +237,7 @@ def _proxy(live: LiveJob, turn: Turn) -> Proxy:
 def _ask_human(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _text(arguments)
     proxy = _proxy(live, turn)
+    refuse_long(live, text, FEWER_WORDS, quotable(live, world, proxy))
     if proxy.policy is Policy.NEVER:
         raise Refused("the policy never asks the human here; answer from what you know")
     found, would = _text(arguments, "found", REASON_LIMIT), _text(arguments, "would", REASON_LIMIT)
@@ -246,6 +253,7 @@ def _ask_human(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, 
 def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _text(arguments)
     proxy = _proxy(live, turn)
+    refuse_long(live, text, FEWER_WORDS, quotable(live, world, proxy))
     ruling = _ruling(arguments)
     if lacks_words(ruling, text):
         raise Refused(WORDLESS)

@@ -41,9 +41,10 @@ from parley.engine.reduce import drain, fall_back, message, pose
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.riders import Rider
 from parley.engine.roster import CODE
+from parley.engine.sending import keep_files, moved, with_files
 from parley.engine.turn import Turn
 from parley.engine.world import World
-from parley.ports import Ended, Kept, Outcome, WorkspaceError
+from parley.ports import REPORTS, Ended, Kept, Outcome, WorkspaceError
 from parley.workflow.binding import bound
 
 LONGEST_MODEL = 100  # characters of a model's name
@@ -162,11 +163,12 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         left = reports.report(live, world, turn)  # before anything of it is put back
         outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
         merges = bring_up(live, world, turn, record, outcome)
+        said = moved(live, world, turn, surface.workspace, event.text) if not turn.speaks else event.text
         kept = _keep_tree(live, world, turn, record, surface.workspace)
         tree = kept.tree
         inside = contents(live, world, surface.workspace, tree) if record else {}
         unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
-        made = world.workspace.changed(live.job, surface.workspace) if _reports(live, turn) else ()
+        made = _made(live, world, surface.workspace) if _reports(live, turn) else ()
     except WorkspaceError as trouble:  # too large, or damaged by what ran in it: that turn does not count
         live.finish(turn.turn, "lost")
         lose(live, world, turn, str(trouble), {**confined(turn, event), **spending.left_by(turn)})
@@ -188,7 +190,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     silent = len(closed) == len(payloads) and not questions and outcome is None
     if silent and not in_flight(live.soup, turn.thread, closed):
         brought = " ".join(texts.merged(*merge) for merge in merges) if thread_kind(turn.thread) == "dispatch" else ""
-        reply = _reply(live, turn, texts.fit(event.text or brought), now, left, made)
+        reply = _reply(live, turn, texts.fit(said or brought), now, left, made)
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
     if tree:
@@ -343,6 +345,12 @@ def _reports(live: LiveJob, turn: Turn) -> bool:
     return above is not None and above.agent not in CODE
 
 
+def _made(live: LiveJob, world: World, workspace: str) -> tuple[str, ...]:
+    """The paths that a worker's commits have changed; a report that became a file is none of its work."""
+    changed = world.workspace.changed(live.job, workspace)
+    return tuple(path for path in changed if not path.startswith(f"{REPORTS}/"))
+
+
 def _letters(live: LiveJob, turn: Turn, time: float, left: dict[str, Any] | None, made: Sequence[str]) -> list[Payload]:
     """The turn's payloads, each letter on the bus."""
     payloads: list[Payload] = []
@@ -356,14 +364,15 @@ def _letters(live: LiveJob, turn: Turn, time: float, left: dict[str, Any] | None
         text, up = turn.texts[payload.message], kind is MessageKind.REPORT
         if payload.agent not in CODE:
             text = texts.report(turn.agent, turn.thread, made, text) if up else texts.passed_down(turn.agent, text)
+        files = turn.files.get(payload.message, ())
         name = live.write(
             (turn.agent, turn.thread),
             (payload.agent, payload.thread),
-            text,
+            with_files(text, files),
             kind=kind,
             key=f"{turn.turn}/{number}",
             time=time,
-            meta=left if up else None,
+            meta=left if up else keep_files(live, payload.thread, files),
         )
         payloads.append(payload_message(payload, name))
     return payloads

@@ -63,6 +63,7 @@ from parley.engine.recovery import ANCHOR_EVERY
 from parley.engine.reduce import acknowledge, message, terminate
 from parley.engine.reports import owned, scope_of
 from parley.engine.roster import CODE, charter_of, offered, time_limit
+from parley.engine.sending import sent_to
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent, Waiting
@@ -506,8 +507,8 @@ class Engine:
             site = site_of(live, self.world, turn.thread)
         else:
             begun, sealed = _begun_as(live, turn, above), SEALED.get(record.state, ())
-            below = shown_to(live, surface)
-            site = self.world.workspace.prepare(live.job, surface.workspace, begun, sealed, children=below)
+            below, sent = shown_to(live, surface), sent_to(live, surface.workspace)
+            site = self.world.workspace.prepare(live.job, surface.workspace, begun, sealed, children=below, sent=sent)
         brought = self._refreshed(live, turn, above)
         orchestration.give(live, self.world, turn)
         site = owned(live, turn.thread, site)

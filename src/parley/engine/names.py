@@ -32,8 +32,9 @@ ROLE = "role "
 FLOW = "flow "
 DESIGN = "design "
 RIDERS = "riders "
+SENT = "sent "
 CLONE = "clone "
-BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN, RIDERS, CLONE)  # how the slots begin that hold no molecule
+BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN, RIDERS, CLONE, SENT)  # how the slots begin that hold no molecule
 _PLAYED_PROXY = f"{HANDLE} {PROXY} *"
 
 
@@ -94,6 +95,11 @@ def tree_slot(workspace: str) -> str:
 def clone_slot(thread: str) -> str:
     """Where it is kept what the proxy on an escalation's thread reads."""
     return f"{CLONE}{thread}"
+
+
+def sent_slot(workspace: str) -> str:
+    """Where it is kept which files came along with the task of whoever works in a workspace."""
+    return f"{SENT}{workspace}"
 
 
 def number_of(message: str) -> int:

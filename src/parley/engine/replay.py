@@ -21,6 +21,7 @@ from parley.core.terms import (
     AskHuman,
     Hold,
     Kind,
+    MessageKind,
     Proxy,
     Role,
     Ruling,
@@ -51,12 +52,12 @@ from parley.engine.evidence import (
     wrong,
 )
 from parley.engine.held import Batch
-from parley.engine.names import DESIGN, HANDLE, ROLE, clone_slot, handle_after, handle_slot, tree_slot
+from parley.engine.names import DESIGN, HANDLE, ROLE, clone_slot, handle_after, handle_slot, sent_slot, tree_slot
 from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE, messages_of
 from parley.options import ABANDON, STOP
-from parley.ports import BusError, InputRow, MessageRow, StepRow, TransactionRow, TurnRow
+from parley.ports import BusError, InputRow, MessageRow, Sent, StepRow, TransactionRow, TurnRow
 from parley.workflow.events import apply
 from parley.workflow.flow import Event, Flow
 from parley.workflow.slots import CURRENT, slot, text
@@ -337,9 +338,26 @@ class Replay:
                 row.number,
                 f"it says that it is a {row.kind!r:.40}, and step {step.number} sends a {letter.kind}",
             )
+        if letter.kind is MessageKind.TASK:
+            self._send_along(row)
         self._ride(row, to, alone=alone)
         if step.rule == "open":
             self.request = row.body
+
+    def _send_along(self, row: MessageRow) -> None:
+        """The files that came along with a task are kept for its worker's workspace, and the task names each."""
+        files = meta_of(row).get("files")
+        if files is None:
+            return
+        try:
+            sent = [Sent(*one) for one in files]
+        except TypeError as error:
+            wrong("messages", row.number, f"the files that it names can't be read: {error}")
+        if not sent or any([type(value) for value in one] != [str, str, str, int] for one in sent):
+            wrong("messages", row.number, "the files that it names are no paths with digests, modes and sizes")
+        if ("messages", row.number) not in self.sealed and not all(one.path in row.body for one in sent):
+            wrong("messages", row.number, "a file went along that its text does not name")
+        self.kept[sent_slot(row.thread)] = dumps([list(one) for one in sent])
 
     def _ride(self, row: MessageRow, to: Who, *, alone: bool) -> None:
         """The clean merges that waited for an instance are told with its next message, and no others."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parley.core.conversation import Admission
-from parley.core.terms import Payload, Question
+from parley.core.terms import Deliver, Payload, Question
+from parley.ports import Sent
 from parley.workflow.terms import Session
 
 
@@ -23,6 +24,7 @@ class Turn:
     stream: str = ""  # where it is logged
     payloads: list[Payload] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # provisional message id -> text
+    files: dict[str, tuple[Sent, ...]] = field(default_factory=dict)  # provisional message id -> what goes along
     questions: list[tuple[Question, str]] = field(default_factory=list)
     asked_in: int = 0  # the batch of calls that the last question came with
     said: dict[str, Any] | None = None  # the proxy's answer, or its question to the human
@@ -49,3 +51,8 @@ class Turn:
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.agent, self.thread)
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it sends or asks something, so that its final text is no report."""
+        return bool(self.questions) or any(isinstance(payload, Deliver) for payload in self.payloads)

@@ -15,6 +15,11 @@ def _text(*required: str, **properties: Any) -> dict[str, Any]:
 
 
 _STRING: dict[str, Any] = {"type": "string"}
+_FILES: dict[str, Any] = {
+    "type": "array",
+    "items": _STRING,
+    "description": "with `to`: paths of yours to copy along, ignored ones too",
+}
 _VERDICT: dict[str, Any] = {
     "type": "string",
     "enum": ["approve", "revise", "backtrack intent", "backtrack plan", "withdraw"],
@@ -24,7 +29,7 @@ _SURE: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
 TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Send": (
         "`to` a role opens a conversation, `thread` goes on with one. It leaves when your turn ends.",
-        _text("text", to=_STRING, thread=_STRING, text=_STRING),
+        _text("text", to=_STRING, thread=_STRING, text=_STRING, files=_FILES),
     ),
     "CloseConversation": (
         "End a conversation that you opened; merges its tree into yours.",

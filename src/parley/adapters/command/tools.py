@@ -51,6 +51,11 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
             to=_text("the role to dispatch; opens a conversation"),
             thread=_text("the conversation to go on with, or `dispatcher`"),
             text=_text("all that the recipient needs to know; name files instead of quoting them"),
+            files={
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "with `to`: paths in your workspace that are copied along, ignored files too",
+            },
         ),
     ),
     "CloseConversation": (

@@ -18,14 +18,14 @@ from pathlib import Path
 
 from parley.adapters.git import Git, GitError, Locked, Objects, check_version, create
 from parley.adapters.worktrees.source import Source, freeze
-from parley.ports import WorkspaceError
+from parley.ports import REPORTS, WorkspaceError
 
 REPOSITORY = "snapshots.git"
 START, BEGIN = "refs/parley/start", "refs/parley/begin"
 SEED = "refs/parley/seed"  # what each workspace began with
 ARTIFACTS = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md")
 ORCHESTRATION = "orchestration"
-OWN = (*ARTIFACTS, ORCHESTRATION)  # what a job's tree has of its own at its root
+OWN = (*ARTIFACTS, ORCHESTRATION, REPORTS)  # what a job's tree has of its own at its root
 GITLINK, FOLDER = "160000", "040000"
 SLUG_LENGTH = 40
 TITLE_LENGTH = 100

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from parley.adapters.worktrees.ground import FILE, reached
 
@@ -33,6 +33,7 @@ class Marks:
     trees: dict[str, dict[str, str]] = field(default_factory=dict)  # tree -> its conflicts, where it has some
     packed: str = ""  # the last commit that agents can read inside
     shown: dict[str, str] = field(default_factory=dict)  # the same of each worker whose commits can be read
+    sent: list[list[Any]] = field(default_factory=list)  # what came along with its task
 
     def write(self) -> None:
         """Keep them, whole or not at all."""
@@ -79,7 +80,8 @@ def read_marks(path: Path) -> Marks:
         data = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
     except FileNotFoundError:
         return Marks(path)
-    return Marks(path, data["hidden"], data["conflicts"], data["trees"], data["packed"], data.get("shown", {}))
+    later = data.get("shown", {}), data.get("sent", [])
+    return Marks(path, data["hidden"], data["conflicts"], data["trees"], data["packed"], *later)
 
 
 def signs_in(text: str) -> list[str]:

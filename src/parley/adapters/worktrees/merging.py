@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from parley.adapters.worktrees.fence import outside
-from parley.adapters.worktrees.history import ARTIFACTS, FOLDER, ORCHESTRATION, OWN, History
+from parley.adapters.worktrees.history import ARTIFACTS, FOLDER, ORCHESTRATION, OWN, Entries, History
 from parley.adapters.worktrees.lineage import Lineage, trace
 from parley.adapters.worktrees.marks import (
     BESIDE,
@@ -43,10 +44,18 @@ class Combined:
     kept_out: dict[str, str]  # path -> why the scope does not allow it
 
 
-def combine(history: History, child: str, parent: str, label: str, scope: Scope | None = None) -> Combined | None:
+def combine(
+    history: History,
+    child: str,
+    parent: str,
+    label: str,
+    scope: Scope | None = None,
+    untouched: Entries = MappingProxyType({}),
+) -> Combined | None:
     """Merge a child's branch into its parent's; None if there is nothing new. No file and no ref is changed.
 
-    The history of both tells what was merged before: that is where the child's last merge stands.
+    The history of both tells what was merged before: that is where the child's last merge stands. `untouched` are files
+    that the child was given and left alone, each as it began without them: those are no change of the child's.
     """
     lineage = trace(history, child, parent)
     if lineage.nothing:
@@ -55,6 +64,10 @@ def combine(history: History, child: str, parent: str, label: str, scope: Scope 
     before, brought = history.tree(ours), history.tree(theirs)
     # the protocol's own files are the parent's, whatever the child has made of them
     meant = _without_own(history, brought, before, scope)
+    if untouched:
+        base = history.entries(_base(history, lineage, ours, theirs), list(untouched))
+        began = {path: entry for path, entry in untouched.items() if base.get(path) == entry}
+        meant = history.changed_tree(meant, began)
     kept_out: dict[str, str] = {}
     if scope is not None:
         changed = _differing(history, _base(history, lineage, ours, theirs), brought)

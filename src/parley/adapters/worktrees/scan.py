@@ -15,7 +15,7 @@ from pathlib import Path
 
 from parley.adapters.git import Git, Objects
 from parley.adapters.worktrees.history import ARTIFACTS, ORCHESTRATION
-from parley.ports import OverQuota
+from parley.ports import REPORTS, OverQuota
 
 PRIVATE = (".parley", ".claude")  # at a workspace's root: never committed
 DEEPEST = 200  # folders in each other; what lies deeper is left out
@@ -122,7 +122,8 @@ def size_of(folder: Path, limit: int) -> int:
 def changed(git: Git, folder: Path, index: Path, hidden: Iterable[str]) -> list[str]:
     """The paths that differ from an index: changed, gone and new ones. A folder with a repository in it ends in `/`."""
     rules = [f"--exclude=/{_escaped(path)}" for path in (*PRIVATE, *hidden)]
-    kept = [f"--exclude=!/{name}" for name in (*ARTIFACTS, ORCHESTRATION, f"{ORCHESTRATION}/**")]
+    own = (f"{folder}{below}" for folder in (ORCHESTRATION, REPORTS) for below in ("", "/**"))
+    kept = [f"--exclude=!/{name}" for name in (*ARTIFACTS, *own)]
     left = [f":(top,exclude,literal){path}" for path in PRIVATE]
     words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *rules, *kept)
     found = os.fsdecode(git(*words, "--", ".", *left, work=folder, index=index)).split("\0")

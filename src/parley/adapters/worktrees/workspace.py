@@ -19,7 +19,7 @@ from typing import Any
 from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
 from parley.adapters.worktrees import children as shown_children
-from parley.adapters.worktrees import delivery, papers, shown
+from parley.adapters.worktrees import delivery, papers, sending, shown
 from parley.adapters.worktrees.clones import Clones
 from parley.adapters.worktrees.committed import Committed
 from parley.adapters.worktrees.copying import bring, check_copies
@@ -35,7 +35,7 @@ from parley.adapters.worktrees.scan import open_up, told
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
-from parley.ports import BoundaryError, Change, Kept, Merge, Outcome, OverQuota, Scope, Site, WorkspaceError
+from parley.ports import BoundaryError, Change, Kept, Merge, Outcome, OverQuota, Scope, Sent, Site, WorkspaceError
 
 UNCOMMITTED = "its last turn did not commit it"
 QUESTION = "escalation:"  # how the names of the clones begin
@@ -145,6 +145,7 @@ class Worktrees:
         sealed: Iterable[str] = (),
         *,
         children: Sequence[str] | None = None,
+        sent: Sequence[Sent] = (),
     ) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.
 
@@ -156,6 +157,9 @@ class Worktrees:
             self._begin(here.history, job)
         here.sealed = tuple(sealed)
         marks = here.marks
+        if sent and not marks.sent:
+            marks.sent = [list(one) for one in sent]
+            marks.write()
         if not here.tip:
             self._make(here, parent, marks)
         elif not here.folder.is_dir():
@@ -191,7 +195,7 @@ class Worktrees:
         if os.path.lexists(here.folder):
             here.aside(here.folder)
         here.check_out(above)
-        self._bring(here, marks)
+        self._bring(here, marks, again=False)
         if self.settings.setup and self._set_up is not None:
             self._set_up(Site(str(here.folder), binds=tuple(here.binds(above, marks))), self.settings.setup)
             marks.hidden = sorted({*marks.hidden, *here.new_paths()})
@@ -199,13 +203,18 @@ class Worktrees:
         history.set_ref(f"{SEED}/{here.name}", above)
         history.set_tip(here.slug, above)
 
-    def _bring(self, here: Worktree, marks: Marks) -> None:
-        """Copy what the copy list names."""
+    def _bring(self, here: Worktree, marks: Marks, *, again: bool = True) -> None:
+        """Copy what the copy list names, and what was sent with the task."""
         if self.root is not None and self.settings.copy:
             marks.hidden = sorted({*marks.hidden, *bring(self.root, self.settings.copy, here.folder)})
             here.handed_over()
+        sending.put(here, marks, again=again)
 
     # ---- the outcome record and the artifacts --------------------------------------------------
+
+    def pick(self, job: str, name: str, to: str, paths: Sequence[str], most: int) -> tuple[Sent, ...]:
+        """Keep ordinary files of a workspace, ignored ones too, as they are now, for the workspace `to`."""
+        return sending.pick(self.tree(job, name), slug_of(to), paths, most)
 
     def clear_outcome(self, job: str, name: str) -> None:
         """See to it that no outcome record is there when a turn starts."""
@@ -365,7 +374,9 @@ class Worktrees:
         left = dict.fromkeys(child.changed(), UNCOMMITTED) if child.folder.is_dir() else {}
         if above.folder.is_dir():
             self.snapshot(job, parent, f"before {name} is merged")
-        return self._join(child, above, name, combine(child.history, child.slug, above.slug, name, scope), left)
+        return self._join(
+            child, above, name, combine(child.history, child.slug, above.slug, name, scope, child.untouched()), left
+        )
 
     def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
         """Bring what its parent has committed into a workspace, with `clean` only where that leaves no conflict."""

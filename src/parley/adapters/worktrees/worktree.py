@@ -155,7 +155,20 @@ class Worktree:
         if not seed or seed == tip:
             return ()
         words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", seed, tip)
-        return tuple(path for path in os.fsdecode(history.git(*words)).split("\0") if path)
+        untouched = self.untouched()
+        return tuple(path for path in os.fsdecode(history.git(*words)).split("\0") if path and path not in untouched)
+
+    def untouched(self) -> Entries:
+        """What was sent with its task and is still as it was sent, each as the workspace would have begun without it.
+
+        It is the sender's copy: nobody who works here has changed it.
+        """
+        sent = {path: (mode, blob) for path, blob, mode, _ in self.marks.sent}
+        if not sent:
+            return {}
+        seed = self.history.entries(self.history.ref(f"{SEED}/{self.name}"), list(sent))
+        now = self.history.entries(self.tip, list(sent))
+        return {path: seed.get(path) for path, entry in sent.items() if now.get(path) == entry}
 
     def seal(self, tip: str) -> list[Bind]:
         """Put sealed files back as they were committed, and lay them over the workspace so that they stay so."""
@@ -194,6 +207,13 @@ class Worktree:
                 yield ground
         except OSError as error:
             raise WorkspaceError(f"{self.folder} can't be written to: {error.strerror or error}") from error
+
+    def put_files(self, entries: Entries) -> None:
+        """Put files as they are in the job's repository, in the place of whatever has their names."""
+        with self.ground() as ground:
+            for path in entries:
+                ground.clear(path)
+        self._put(entries)
 
     def _put(self, entries: Entries) -> None:
         """Put files as they are in the job's repository; those that are gone go first, and leave room for folders."""

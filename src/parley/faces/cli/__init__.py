@@ -403,6 +403,9 @@ def _add_tool(tool: argparse.ArgumentParser) -> None:
     )
     tool.add_argument("--to", metavar="ROLE", help="open a conversation with this role")
     tool.add_argument("--thread", metavar="T", help="go on with this conversation; `dispatcher` answers who sent you")
+    tool.add_argument(
+        "--file", metavar="PATH", dest="files", action="append", help="with --to: copy this file along; may be repeated"
+    )
     tool.add_argument("--kind", metavar="K", help="question (default), or assert: asks for a verdict on an artifact")
     tool.add_argument("--artifact", metavar="FILE", help="with --kind assert: what is put forward")
     tool.add_argument("--verdict", metavar="V", help="with Answer and Predict: approve, revise, …")

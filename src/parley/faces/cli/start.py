@@ -186,6 +186,7 @@ def snapshot_of(
         "crash_budget": settings.crash_budget,
         "retry_budget": settings.retry_budget,
         "brief_human": settings.proxy.brief,
+        "sending": asdict(settings.sending),
         "time_limit_seconds": settings.time_limit_seconds,
         "stall_seconds": settings.stall_seconds,
         "budget": {

@@ -11,16 +11,16 @@ from parley.adapters.command.tools import TOOLS
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.wording import advice
 
+OPTIONS = (
+    "to", "thread", "files", "kind", "artifact", "verdict", "choice", "found", "would", "reason", "confidence",
+)  # fmt: skip
+
 
 def run(words: argparse.Namespace) -> int:
     """Call the tool and print its answer."""
     if words.tool not in TOOLS:
         raise Trouble(f"there is no tool {words.tool!r}; {advice(words.tool, TOOLS)}")
-    arguments: dict[str, Any] = {
-        name: value
-        for name in ("to", "thread", "kind", "artifact", "verdict", "choice", "found", "would", "reason", "confidence")
-        if (value := getattr(words, name)) is not None
-    }
+    arguments: dict[str, Any] = {name: value for name in OPTIONS if (value := getattr(words, name)) is not None}
     takes = TOOLS[words.tool][1]["properties"]
     for name in arguments:
         if name not in takes:
