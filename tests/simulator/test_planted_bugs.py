@@ -254,6 +254,12 @@ def test_an_input_that_is_dropped_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert found()
 
 
+def test_an_intervention_whose_way_is_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was passed on to a lead, and people are told that it still waits."""
+    monkeypatch.setattr(orchestrator, "origin_of", lambda row: "")
+    assert "interventions that are said to wait" in found()
+
+
 def test_a_stall_that_is_told_of_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever dispatched it hears of it again and again."""
     monkeypatch.setattr(liveness, "stall_of", lambda soup, thread: None)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from parley.workflow.terms import PLAN, instructions_of
+from parley.workflow.plan import read_plan
+from parley.workflow.status_file import IN_PROGRESS, render_status, shared_of
+from parley.workflow.terms import PLAN, SHARED_STATUS, instructions_of
 from tests.cli.home import Home
 from tests.workflow.plans import design
 from tests.workflow.test_summary import TEXT
@@ -226,6 +228,21 @@ def test_a_link_in_the_design_is_not_followed(home: Home, tmp_path: Path) -> Non
     (home.folder / instructions_of("db")).unlink()
     (home.folder / instructions_of("db")).symlink_to(tmp_path / "secret.md")
     assert f"{instructions_of('db')}: it is a link, and links are not followed" in home.refuses("workflow", "run")
+
+
+def test_the_record_of_an_earlier_workflow_is_no_draft_unless_it_is_named(home: Home) -> None:
+    made = drafted(home)
+    plan, _ = read_plan(made[PLAN])
+    assert plan is not None
+    home.write(SHARED_STATUS, render_status(shared_of(plan, started=1727539700, status=IN_PROGRESS)))
+    job = start(home, "run", "another thing", "--workflow", "--playbook", played(home, WRITES))
+
+    assert (
+        "holds the record of a workflow that was begun before (service), and the plan begins without it" in job["said"]
+    )
+    assert told(home, job["id"], "workflow-architect") == ["[DESIGN] design it"]
+    again = start(home, "run", "another thing", "--workflow", "orchestration", "--playbook", played(home))
+    assert told(home, again["id"], "workflow-architect") == []
 
 
 def test_a_skeleton_that_was_not_filled_in_can_be_begun_from_and_goes_to_the_architect(home: Home) -> None:

@@ -237,7 +237,7 @@ def _undelivered(row: JobRow, one: Intervention) -> Need:
     if row.state in TERMINAL:
         exits = (Exit("ask for it in another job", f"parley run {_quoted(one.text)}"),)
     else:
-        exits = (Exit("say it again, to whoever leads", f"{again}{' --authoritative' if one.authoritative else ''}"),)
+        exits = (Exit("say it again, to the lead", f"{again}{' --authoritative' if one.authoritative else ''}"),)
     words = f"{named(one)} was {one.words(moment)}"
     look = Exit("see what happened", f"parley log {row.job}")
     need = _about(row, UNDELIVERED, f"{one.number}", one.since, words, (*exits, look))

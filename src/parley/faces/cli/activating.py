@@ -13,8 +13,9 @@ from parley.faces.cli.orchestra import covered_in, file_text, root_of, shown
 from parley.wording import count
 from parley.workflow.activation import SUMMARY, Activation
 from parley.workflow.matter import FENCE
+from parley.workflow.status_file import NOT_BEGUN, read_status
 from parley.workflow.summary import read_summary, summary_of
-from parley.workflow.terms import FOLDER, PLAN, Finding
+from parley.workflow.terms import FOLDER, PLAN, SHARED_STATUS, Finding
 
 MOST_CHARACTERS = 1_000_000  # of all files together: a job's settings hold them
 FORM = 'write `parley run "REQUEST" --workflow FILE`'
@@ -33,8 +34,18 @@ def asked_for(words: argparse.Namespace, place: Place) -> tuple[str, Activation 
         return request, None
     if request is None and named and not is_path(named):
         request, named = named, ""
-    given = read_given(Path(named)) if named else at_hand(place) or Activation()
+    given = read_given(Path(named)) if named else _unspent(place)
     return request if request is not None else objective(given), given
+
+
+def _unspent(place: Place) -> Activation:
+    """What lies in the repository, unless that is the record of a workflow that was begun: no draft of another."""
+    text, problem = file_text(place.root / SHARED_STATUS)
+    shared = read_status(text)[0] if not problem else None
+    if shared is None or shared.status == NOT_BEGUN:
+        return at_hand(place) or Activation()
+    told = f"{FOLDER}/ holds the record of a workflow that was begun before ({one_line(shared.task_id, 60)})"
+    return Activation({}, f"{told}, and the plan begins without it; `--workflow {FOLDER}` begins from it")
 
 
 def is_path(word: str) -> bool:
@@ -47,7 +58,8 @@ def is_path(word: str) -> bool:
 def objective(given: Activation) -> str:
     """The request where the user gives none: what their own design is for."""
     if not given.files:
-        raise Trouble(f"there is nothing to begin from: {FOLDER}/ holds no plan and no summary; say what is to be done")
+        why = given.source or f"there is nothing to begin from: {FOLDER}/ holds no plan and no summary"
+        raise Trouble(f"{why}; say what is to be done")
     found = given.objective()
     if not found.strip():
         where = f"{given.source or FOLDER} does not say what is to be reached"

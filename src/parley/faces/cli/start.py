@@ -118,6 +118,8 @@ def tell_of_design(place: Place, given: Activation | None) -> None:
     """Say what a plan begins from; or that a design is there and starts nothing: it may have come with a clone."""
     if given is not None and given.files:
         print(f"parley: the plan begins from {given.source}: {one_line(given.words, 120)}", file=sys.stderr)
+    elif given is not None and given.source:
+        print(f"parley: {given.source}", file=sys.stderr)
     elif given is None and (found := noticed(place)):
         starts = f"`{typed('parley workflow run', place)}` starts from it"
         print(f"parley: orchestration/ holds {found}; this job leaves it alone; {starts}", file=sys.stderr)
