@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.engine.stage import Rule, always, on, sleep
+from parley.engine.exits import situations
+from parley.engine.projections import Present
+from parley.faces.cli.withdrawal import agreed
+from tests.engine.stage import JOB, Rule, always, on, sleep
 from tests.workflow.book import LEAD, Workflow, doer, plan, proved, resolve, verdict
 
 ALONE = plan({"name": "one"})
@@ -24,6 +27,21 @@ def test_a_doer_that_the_human_withdraws_has_failed_and_the_human_says_how_it_go
 
     assert stage.done().statuses() == {"one": "session_complete"}
     assert any("one has failed: it was withdrawn" in body for body in stage.bodies("human"))
+
+
+def test_that_a_whole_workflow_goes_with_its_executor_is_said_in_advance(capsys: pytest.CaptureFixture[str]) -> None:
+    stage = at_work()
+    present, executor = Present(stage.outside, JOB), stage.thread("workflow-executor")
+
+    assert agreed(present, stage.thread("one"))
+    assert capsys.readouterr().err == ""
+    assert agreed(present, executor)  # there is no terminal to ask on: nothing waits
+    told = (
+        f"parley: {executor} is the workflow executor: the whole workflow ends with it, and its 1 open conversation\n"
+    )
+    assert capsys.readouterr().err == told
+    ways = {way.command: way.words for situation in situations(present) for way in situation.exits}
+    assert ways[f"parley withdraw {JOB} --thread {executor}"] == "end the whole workflow"
 
 
 @pytest.mark.parametrize("helper", ["judge", "prover", "workflow-architect"])

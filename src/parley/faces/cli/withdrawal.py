@@ -43,7 +43,7 @@ def withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Name
             f"{thread} is where the job's {row.state} is led, and the job can't go on without it; withdraw the whole"
             f" job with `parley withdraw {row.job}`, or redirect its lead with `parley intervene {row.job} TEXT`"
         )
-    if not _agreed(Present(store, row.job), thread):
+    if not agreed(Present(store, row.job), thread):
         return f"{thread} is left as it is", OK
     whole = thread_kind(thread) == "job"
     key = f"withdraw:{job_thread(row.job) if whole else thread}"
@@ -60,7 +60,7 @@ def withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Name
     return f"{row.job if whole else thread} is withdrawn", OK
 
 
-def _agreed(present: Present, thread: str) -> bool:
+def agreed(present: Present, thread: str) -> bool:
     """Say in advance that a whole workflow goes with its executor; the user may change their mind, if one is there."""
     surface = present.soup.get(Surface, thread)
     if surface is None or surface.agent != EXECUTOR:
