@@ -6,6 +6,7 @@ since a turn makes a dozen of what a table takes as it is.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -511,6 +512,20 @@ class SetUpUnconfined(SetUpFailed):
 
 class OverQuota(WorkspaceError):
     """The job's files have outgrown what they may take of the disk."""
+
+
+def slug_of(name: str) -> str:
+    """A workspace's name as part of a file's or a branch's name; empty for a job's own."""
+    kind, _, rest = name.partition(":")
+    if kind == "job":
+        return ""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", rest)
+    return plain if plain == rest and rest else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def retired_ref(job: str, name: str) -> str:
+    """The ref of a job's `snapshots.git` under which the last files of a closed workspace are kept."""
+    return f"refs/parley/retired/{job}/{slug_of(name) or 'job'}"
 
 
 REPORTS = ".parley-reports"  # in a worker's workspace: final texts that are too long for a message

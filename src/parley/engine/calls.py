@@ -24,8 +24,8 @@ from parley.core.terms import (
     Surface,
     dispatch_thread,
 )
-from parley.engine import designs, reports
-from parley.engine.endings import anchored, contents, refuse_unready
+from parley.engine import designs, reports, texts, unfinished
+from parley.engine.endings import anchored, contents, left_at_gate, refuse_unready
 from parley.engine.live import LiveJob
 from parley.engine.records import WORDLESS, lacks_words
 from parley.engine.reduce import message
@@ -199,7 +199,9 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
     turn.questions.append((question, text))
     turn.calls.append(f"AskQuestion {artifact or question.id}: {_brief(world, text)}")
     who = _answers(live, question, policy_for(live.soup, turn.thread))
-    told = f"asked: question {question.id}. {who} Your turn ends, and the answer comes as your next message."
+    left = unfinished.lines(left_at_gate(live, turn)) if artifact else []
+    out = f" {texts.not_in_this(left)}" if left else ""
+    told = f"asked: question {question.id}. {who} Your turn ends, and the answer comes as your next message.{out}"
     return told, {"question": question.id}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parley.core.terms import HUMAN, ORCHESTRATOR, PROXY, Hold, thread_kind
+from parley.engine import unfinished
 from parley.engine.budgets import Line, is_spent, name_of
 from parley.engine.holds import Wait, wait_of
 from parley.engine.interventions import Lives, matters
@@ -51,6 +52,7 @@ class Event:
             "number": self.number,
             "text": self.text,
             "waits": self.about.get("waits"),
+            "unfinished": self.about.get(unfinished.KEY) if self.kind != "message" else None,
         }
 
 
@@ -86,7 +88,7 @@ class Follower:
                 if step.rule == "interrupt":
                     event = _interrupted(event, abandoned_by(self.store, self.job, step))
                 found.append((step.transaction, step.time, 0, event))
-            beside = (*_refusals(step), *_notices(step), *_held_back(step))
+            beside = (*_refusals(step), *_notices(step), *_held_back(step), *_left(step))
             found.extend((step.transaction, step.time, 0, event) for event in beside)
         for step, words in self._lives.news(lived):
             found.append((step.transaction, step.time, 2, _news_event(step, words)))
@@ -188,6 +190,15 @@ def _refusals(step: StepRow) -> Iterator[Event]:
         for text in left.get(kind, ()):
             said = f"{agent} {words}: {text}"
             yield Event(step.time, kind.replace("_", "-"), agent, "", thread, thread, said, step.number, {})
+
+
+def _left(step: StepRow) -> Iterator[Event]:
+    """The unfinished work that a step leaves out."""
+    if f'"{unfinished.KEY}"' not in step.extra:
+        return
+    for one in json.loads(step.extra).get(unfinished.KEY, ()):
+        said, thread = f"left out: {one['text']}", str(one["thread"])
+        yield Event(step.time, "unfinished", step.who, "", thread, thread, said, step.number, {unfinished.KEY: one})
 
 
 def _notices(step: StepRow) -> Iterator[Event]:

@@ -29,11 +29,11 @@ from parley.core.terms import (
     escalation_thread,
     thread_kind,
 )
-from parley.engine import designs, reports, spending, texts
+from parley.engine import designs, reports, spending, texts, unfinished
 from parley.engine.changed import stat_of
 from parley.engine.live import LiveJob, payload_message
 from parley.engine.losing import confined, interrupt, lose, park
-from parley.engine.merging import WORK, bring_up, clean, tell_conflicts
+from parley.engine.merging import WORK, bring_up, clean, missing, tell_conflicts
 from parley.engine.names import handle_after, tree_slot
 from parley.engine.proxying import settle
 from parley.engine.records import dumps
@@ -195,13 +195,13 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     _keep_handle(live, turn, event.handle)
     if tree:
         live.keep(tree_slot(surface.workspace), tree)
-    merged = clean(merges)
+    chosen = Broadcast(tuple(payloads), tuple(questions))
+    merged = [*clean(merges), *missing(live.leaves("send-step", turn.agent, turn.thread, choice=chosen))]
     extra = _left_behind(turn, event, kept, merged)
     if merged:
         live.let_ride(turn.agent, turn.thread, merged)
     who = turn.agent
     if payloads:
-        chosen = Broadcast(tuple(payloads), tuple(questions))
         live.fire("send-step", turn.agent, turn.thread, choice=chosen, who=who, time=now, extra=extra)
         drain(live, world, turn.agent, turn.thread, now)
     elif questions:
@@ -280,6 +280,7 @@ def _questions(
         return made, ""
     record = enclosing(live.soup, turn.thread)
     problem = ""
+    left = left_at_gate(live, turn)
     for number, (question, text) in enumerate(turn.questions):
         digest = (inside.get(question.artifact) or "absent") if question.kind is Kind.ASSERT else ""
         asked = replace(question, digest=digest)
@@ -293,17 +294,23 @@ def _questions(
         except Refused as refused:
             problem = str(refused)
             continue
+        told = {unfinished.KEY: left} if left and asked.kind is Kind.ASSERT else {}
         name = live.write(
             (turn.agent, turn.thread),
             (PROXY, escalation_thread(question.id)),
-            texts.question(record, asked, text),
+            texts.question(record, asked, text, unfinished.lines(left) if asked.kind is Kind.ASSERT else ()),
             kind=MessageKind.QUESTION,
             key=f"{turn.turn}/question/{number}",
             time=world.clock.now(),
-            meta=_what(live, world, record, asked, tree),
+            meta={**_what(live, world, record, asked, tree), **told},
         )
         made.append(replace(asked, message=name))
     return made, problem
+
+
+def left_at_gate(live: LiveJob, turn: Turn) -> list[dict[str, Any]]:
+    """The unfinished work that is left out of what a turn puts forward."""
+    return unfinished.at_a_gate(live.soup, live.kept, live.begun, turn.thread, turn.payloads)
 
 
 def refuse_unready(live: LiveJob, world: World, record: Record, artifact: str, tree: str) -> None:

@@ -435,7 +435,7 @@ class Engine:
         if live.soup.get(Record, thread) is not None:
             acknowledge(live, self.world, thread)
         token = f"{turn}.{live.epoch}.{self.world.ids.new()}"
-        begun = Turn(turn, agent, thread, name, token, day=day)
+        begun = Turn(turn, agent, thread, name, token, day=day, begun=now)
         live.begin(begun, host, now)
         if (today := self._days.get(day)) is not None:
             today.turns += 1

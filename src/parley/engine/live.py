@@ -37,7 +37,7 @@ from parley.core.terms import (
 )
 from parley.core.wire import decode, text
 from parley.decisions import Decided
-from parley.engine import budgets, riders
+from parley.engine import budgets, riders, unfinished
 from parley.engine.chain import link
 from parley.engine.names import BESIDE, ROLE, slot
 from parley.engine.records import dumps
@@ -243,6 +243,8 @@ class LiveJob:
         """Fire a rule, or raise what the rule raises and change nothing."""
         soup = self.soup
         reaction = self.rules[rule].react(soup, Firing(rule, at, choice))
+        if left := self.leaves(rule, *at, choice=choice):
+            extra = json.dumps({**(json.loads(extra) if extra else {}), unfinished.KEY: left})
         consumed, produced = reaction.consumed, reaction.produced
         soup.react(consumed, produced)
         self.step += 1
@@ -262,6 +264,14 @@ class LiveJob:
         )
         self._track(consumed, produced)
         return reaction
+
+    def leaves(self, rule: str, *at: str, choice: Choice = None) -> list[dict[str, Any]]:
+        """The unfinished work that a firing would leave out: its step says so, whoever fires it."""
+        return unfinished.left_by(self.soup, self.kept, self.begun, rule, at, choice)
+
+    def begun(self, turn: str) -> float:
+        """When a turn under way has begun."""
+        return self.running[turn].begun if turn in self.running else 0.0
 
     def _track(self, consumed: tuple[Any, ...], produced: tuple[Any, ...]) -> None:
         before, after = self._pending.before, self._pending.after

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, PHASES, Record, State
@@ -90,6 +91,11 @@ def clean(merges: Sequence[tuple[str, str, Merge]]) -> list[Rider]:
         for agent, thread, merge in merges
         if not merge.conflicts
     ]
+
+
+def missing(left: Sequence[Mapping[str, Any]]) -> list[Rider]:
+    """The unfinished work that a turn's end left out, as it is told with the next message of its agent."""
+    return [{"thread": str(one["thread"]), "text": texts.fit(texts.unfinished([str(one["text"])]))} for one in left]
 
 
 def tell_conflicts(live: LiveJob, world: World, turn: Turn, merges: Sequence[tuple[str, str, Merge]]) -> None:

@@ -32,7 +32,7 @@ from parley.core.terms import (
     Verdict,
     escalation_thread,
 )
-from parley.engine import giving_up, texts
+from parley.engine import giving_up, texts, unfinished
 from parley.engine.code_agent import CodeAgent
 from parley.engine.designs import at_the_gate
 from parley.engine.endings import discarded
@@ -138,6 +138,7 @@ class Orchestrator(CodeAgent):
         """Fire the transition, leave the old state's thread, and enter the next."""
         request = self.live.row.request
         led_back = self.verdict_on(record, passage.action)
+        left = unfinished.lines(self.live.leaves("transition", record.id, choice=passage))
         self.fire("transition", record.id, choice=passage, who=passage.actor)
         after = self.live.record
         if not after.live:
@@ -154,7 +155,8 @@ class Orchestrator(CodeAgent):
         payloads: list[Payload] = []
         if self.live.soup.get(Surface, record.thread) is not None:
             payloads.append(Close(record.thread, Origin.BACKTRACK if back else Origin.PHASE))
-        payloads.append(self.letter(after.actor, after.thread, self.begins(after, why)))
+        begins = "\n\n".join(part for part in (self.begins(after, why), texts.unfinished(left)) if part)
+        payloads.append(self.letter(after.actor, after.thread, begins))
         self.send(payloads)
         for interrupt, row in carried:
             self.interrupt(

@@ -42,6 +42,7 @@ from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
 from parley.engine.stand_in import STAND_INS, answer_key, plain_key
 from parley.engine.texts import excerpt
+from parley.engine.unfinished import KEY
 from parley.options import NO_MENU, Menu, command, menu_of
 from parley.ports import Files, JobRow, Loaded, StepRow, Store
 from parley.wording import count
@@ -105,6 +106,7 @@ class Asked:
     digest: str = ""  # what the artifact contained
     stat: Stat | None = None  # what the job has changed, where the work is put forward
     superseded: str = ""  # the newer question about the same artifact, whose verdict is the one that counts
+    unfinished: tuple[Mapping[str, Any], ...] = ()  # the work that is left out of what is put forward
     menu: Menu = NO_MENU  # what can be chosen by its command, beside the verdicts
     at_work: int = 0  # agents of the job whose turns are out
 
@@ -140,6 +142,7 @@ class Asked:
             ],
             "words": self.menu.words or None,
             "gives_up": self.stake,
+            "unfinished": [dict(one) for one in self.unfinished],
             "stat": self.stat.document() if self.stat else None,
             "diff": f"parley diff {self.job}" if self.stat else None,
         }
@@ -228,6 +231,7 @@ class Present:
             asked.question.digest,
             self._stat(about),
             self._newer(asked),
+            tuple(about.get(KEY, ())),
             menu_of(about),
             len(self.soup.of(Run)) if self.owned else 0,
         )

@@ -17,7 +17,7 @@ from parley.core.rule import Answer, Reaction
 from parley.core.soup import Soup
 from parley.core.terms import AskHuman, Proxy, escalation_thread
 from parley.core.wire import decode
-from parley.engine import riders, texts
+from parley.engine import riders, texts, unfinished
 from parley.engine.chain import Sealed
 from parley.engine.evidence import meta_of, wrong
 from parley.options import menu_of, refusal
@@ -32,6 +32,7 @@ class Questions:
     """What was said on the open questions of a job."""
 
     asked: dict[str, str] = field(default_factory=dict)  # by the escalation's thread: the asker's own words
+    left: dict[str, list[Any]] = field(default_factory=dict)  # the same: the unfinished work that was left out
     said: dict[str, str] = field(default_factory=dict)  # by the human's message: its words
     threads: dict[str, list[str]] = field(default_factory=dict)  # the human's messages on each escalation
     menus: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the escalation's thread: what can be chosen
@@ -43,6 +44,7 @@ class Questions:
         """The thread has ended."""
         self.answers.pop(thread, None)
         self.asked.pop(thread, None)
+        self.left.pop(thread, None)
         self.menus.pop(thread, None)
         for name in self.threads.pop(thread, ()):
             self.said.pop(name, None)
@@ -57,6 +59,7 @@ class Questions:
                 put = letters[proxy.question.message]
                 self.asked[escalation_thread(proxy.id)] = texts.own_words(put.body)
                 self.menus[escalation_thread(proxy.id)] = {"menu": meta_of(put).get("menu")}
+                self.left[escalation_thread(proxy.id)] = meta_of(put).get(unfinished.KEY, [])
             return
         choice = decode(json.loads(row.choice))
         thread = escalation_thread(row.at.rpartition(" ")[2])
@@ -88,6 +91,8 @@ class Questions:
             wrong("messages", letter.number, "it lets the human choose something else than the asker does")
         if about["text"] != own or about.get("words", "") != self._words(asked.words):
             wrong("messages", letter.number, "it quotes the asker, or the human, with other words than theirs")
+        if about.get(unfinished.KEY, []) != self.left[escalation_thread(asked.id)]:
+            wrong("messages", letter.number, "it does not tell the unfinished work that was left out of the question")
         if letter.body != texts.for_human(enclosing(soup, asked.thread), asked.question, about["framing"], own, about):
             wrong("messages", letter.number, "it does not put the question as it was asked")
 

@@ -39,7 +39,7 @@ from parley.core.terms import (
     escalation_thread,
 )
 from parley.core.withdrawal import last_action, strongest
-from parley.engine import texts
+from parley.engine import texts, unfinished
 from parley.engine.clones import frozen
 from parley.engine.live import LiveJob
 from parley.engine.names import clone_slot, handle_slot, number_of
@@ -186,7 +186,7 @@ def to_human(
     own = texts.own_words(asked.body)
     more = {"how": "policy" if proxy.policy is Policy.ALWAYS else "unsure", **(more or {})}
     about = json.loads(asked.meta or "{}")
-    more |= {name: about[name] for name in ("workflow", "menu") if about.get(name)}
+    more |= {name: about[name] for name in ("workflow", "menu", unfinished.KEY) if about.get(name)}
     if proxy.heard:
         more["words"] = said_to(live, world, proxy)
     if live.forgetful:

@@ -11,7 +11,7 @@ from parley.core.errors import Violated
 from parley.core.gates import BLOCKED, GATE
 from parley.core.invariants import check
 from parley.core.laws import judge
-from parley.core.rule import Answer, Firing, Passage, Reaction, RuleSet
+from parley.core.rule import Answer, Asking, Broadcast, Firing, Passage, Reaction, RuleSet
 from parley.core.rules import react
 from parley.core.soup import Soup
 from parley.core.states import Record, is_backtrack
@@ -32,7 +32,7 @@ from parley.core.terms import (
     job_thread,
 )
 from parley.core.wire import decode
-from parley.engine import budgets, riders, spending
+from parley.engine import budgets, riders, spending, texts, unfinished
 from parley.engine.chain import Sealed, link, parts
 from parley.engine.clones import frozen
 from parley.engine.confinement import Confinement
@@ -313,12 +313,33 @@ class Replay:
                 row.number,
                 f"[{row.rule}] is said to be by {row.who!r:.80}, and is by {authors[0]!r}",
             )
+        self._left_out(row, firing, undelivered)
         for letter in letters:
             self._deliver(row, undelivered.pop(letter.name, None), letter, alone=_alone(firing))
         self.soup.react(reaction.consumed, reaction.produced)
         self.size += len(reaction.produced) - len(reaction.consumed)
         self.unseen += 1
         return reaction
+
+    def _left_out(self, row: StepRow, firing: Firing, letters: Mapping[str, MessageRow]) -> None:
+        """The unfinished work that a step leaves out is told: with the step, and with what it puts forward."""
+        if ("steps", row.number) in self.sealed:
+            return
+        due = unfinished.left_by(self.soup, self.kept, self._begun, row.rule, firing.at, firing.choice)
+        if (read_object("steps", row.number, row.extra).get(unfinished.KEY, []) if row.extra else []) != due:
+            wrong("steps", row.number, f"it tells of other unfinished work than {_threads(due)}")
+        agent = firing.at[0] if firing.at else ""
+        asked = firing.choice.questions if isinstance(firing.choice, Broadcast | Asking) and agent not in CODE else ()
+        for question in asked:
+            letter = letters.get(question.message)
+            if question.kind is not Kind.ASSERT or letter is None or ("messages", letter.number) in self.sealed:
+                continue
+            out = texts.not_in_this(unfinished.lines(due)) if due else ""
+            if meta_of(letter).get(unfinished.KEY, []) != due or out not in letter.body.partition("\n")[0]:
+                wrong("messages", letter.number, f"it does not tell that {_threads(due)} is left out")
+
+    def _begun(self, turn: str) -> float:
+        return self.turns[turn].started if turn in self.turns else 0.0
 
     def _deliver(self, step: StepRow, row: MessageRow | None, letter: Letter, *, alone: bool) -> None:
         to = letter.to

@@ -315,9 +315,20 @@ def remarks(about: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def question(record: Record, asked: Question, text: str) -> str:
-    """A question as the proxy gets it."""
-    return f"[QUESTION] {subject(record, asked)}\n{text}"
+def question(record: Record, asked: Question, text: str, left: Sequence[str] = ()) -> str:
+    """A question as the proxy gets it: what is left out of what is put forward stands before the asker's words."""
+    out = f" {not_in_this(left)}" if left else ""
+    return f"[QUESTION] {subject(record, asked)}{out}\n{text}"
+
+
+def not_in_this(left: Sequence[str]) -> str:
+    """What is left out of what is put forward, on one line."""
+    return f"(Left out: {'; '.join(left)}.)"
+
+
+def unfinished(left: Sequence[str]) -> str:
+    """The unfinished work that is left out, for the lead that goes on."""
+    return "\n".join(f"[LEFT OUT] {line}." for line in left)
 
 
 def human(ruling: Ruling | None, text: str, choice: str = "") -> str:
@@ -464,11 +475,12 @@ def expected(more: Mapping[str, Any]) -> str:
 def for_human(record: Record, asked: Question, framing: str, text: str, more: Mapping[str, Any]) -> str:
     """All that the human is shown of a question: what it is about, the proxy's words and view, then the asker's words.
 
+    What is left out comes first: it is to be known before anything is approved.
     The asker's come last, under a heading: however long they are, they don't push the proxy's out of sight, and what
     they say in the proxy's name is seen to be theirs.
     """
     head = subject(record, asked)
-    words = [head]
+    words = [head, *(f"Left out: {one['text']}." for one in more.get("unfinished") or ())]
     if framing and framing.strip() not in (text.strip(), f"{head}\n{text}".strip()):
         words.append(framing)
     if view := expected(more):

@@ -44,6 +44,7 @@ class Turn:
     last: str = ""  # the last thing that it did
     waiting: bool = False  # for its provider: it can do nothing, and that is neither silence nor work
     day: str = ""  # on which it began, and its usage counts
+    begun: float = 0.0  # as its row on the bus has it
     usage: dict[str, float] = field(default_factory=dict)  # what it used, once it is over
     design: Mapping[str, str] = field(default_factory=dict)  # of the workflow in force, as the turn found it
     worked: int = 0  # thousandths of a second at work that are counted with its end

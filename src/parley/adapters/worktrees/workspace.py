@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import inspect
 import json
 import os
-import re
 import shutil
 import threading
 from collections import OrderedDict
@@ -35,20 +33,24 @@ from parley.adapters.worktrees.scan import open_up, told
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
-from parley.ports import BoundaryError, Change, Kept, Merge, Outcome, OverQuota, Scope, Sent, Site, WorkspaceError
+from parley.ports import (
+    BoundaryError,
+    Change,
+    Kept,
+    Merge,
+    Outcome,
+    OverQuota,
+    Scope,
+    Sent,
+    Site,
+    WorkspaceError,
+    retired_ref,
+    slug_of,
+)
 
 UNCOMMITTED = "its last turn did not commit it"
 QUESTION = "escalation:"  # how the names of the clones begin
 TREES_READ = 8  # committed trees of which something is remembered
-
-
-def slug_of(name: str) -> str:
-    """A workspace's name as part of a file's or a branch's name; empty for a job's own."""
-    kind, _, rest = name.partition(":")
-    if kind == "job":
-        return ""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", rest)
-    return plain if plain == rest and rest else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _question(name: str) -> str:
@@ -352,7 +354,7 @@ class Worktrees:
                 here.aside(here.folder)
             return
         kept = tip if tree == history.tree(tip) else history.commit(tree, (tip,), "retired")
-        history.set_ref(f"refs/parley/retired/{job}/{here.name}", kept)
+        history.set_ref(retired_ref(job, name), kept)
         if not here.slug:
             return
         shown_children.forget(history, here.name)
