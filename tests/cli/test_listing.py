@@ -15,11 +15,12 @@ LISTED = {
 SHOWN = LISTED | {
     "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery",
     "exits", "situations", "abandoned", "answers", "budget", "model", "models",
+    "interventions", "unfinished",
 }  # fmt: skip
 THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "waits", "mail", "workspace"}
 QUESTION = {
     "id", "job", "state", "kind", "artifact", "asker", "thread", "workspace", "time", "text", "body", "backtracks",
-    "stat", "diff",
+    "stat", "diff", "choices", "words", "unfinished",
 }  # fmt: skip
 
 
@@ -144,7 +145,7 @@ def test_inbox(several: Home) -> None:
     assert len(questions) == 2
     assert all(set(question) == QUESTION | {"file", "answers"} for question in questions)
     assert f"parley answer {questions[0]['id']} --approve" in text
-    assert questions[0]["file"].endswith("work/INTENT.md")
+    assert questions[0]["file"].endswith(f"asked/{questions[0]['id']}/INTENT.md")
     assert questions[0]["backtracks"] == []
 
 

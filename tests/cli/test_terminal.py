@@ -28,7 +28,7 @@ def test_the_human_answers_right_there(home: Home) -> None:
         assert "back to" not in seen
 
         screen.type("v")
-        screen.wait_for("work/INTENT.md:")
+        screen.wait_for("/INTENT.md:")
         screen.wait_for("lines 1 to")
         screen.type("v")
         screen.type("rnot quite\x7fe, really\r")

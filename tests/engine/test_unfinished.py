@@ -174,4 +174,4 @@ def test_work_that_is_given_out_in_the_turn_of_an_assert_is_not_in_what_is_asser
     (left,) = asked.document()["unfinished"]
 
     assert (left["agent"], left["doing"], left["mail"]) == ("coder", "mail", 1)
-    assert (" was closed with 1 message unread" if closed else " has 1 message to read") in left["text"]
+    assert (" was closed with 1 message unread" if closed else " (1 message to read)") in left["text"]

@@ -2,9 +2,11 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
+from parley.adapters.worktrees import Worktrees
 from tests.cli.home import PARLEY, Home
 from tests.cli.terminal import terminal
 
@@ -71,6 +73,30 @@ def test_json_has_the_numbers_and_the_files(gate: tuple[Home, str]) -> None:
         assert {"path": "a.py", "added": 3, "removed": 0} in stat["changes"]
         assert {"path": "raw.bin", "added": None, "removed": None} in stat["changes"]
     assert shown["diff"] == f"parley diff {job}"
+
+
+def looked_at(home: Home, job: str) -> tuple[str, str, str]:
+    """All that is shown of the work, but for how long ago it was put forward."""
+    asked = home.run("inbox", job).out.partition("(EXECUTE)")[2]
+    return asked, home.run("diff", job).out, home.run("diff", job, "--json").out
+
+
+def test_what_is_shown_is_what_was_put_forward_whatever_becomes_of_the_files(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert home.run("run", "x", "--playbook", home.write("book.yaml", WORKS)).code == 4
+    job = job_of(home)
+    seen = looked_at(home, job)
+    file = Path(home.run("inbox", "--json").document["questions"][0]["file"])
+    trees = Worktrees(home.folder / ".parley")
+    work = home.job_file(job, "work")
+    for name in ("a.py", "WORK_SUMMARY.md"):
+        (work / name).write_text("changed behind your back\n")
+    trees.snapshot(job, f"job:{job}", "a turn that ended meanwhile")
+
+    assert file.read_text() == "done"
+    assert looked_at(home, job) == seen
+    assert "as question" in home.run("diff", job).err
+    assert "behind your back" not in home.run("show", job).out
 
 
 def test_the_live_view_shows_the_numbers_and_d_shows_the_change(gate: tuple[Home, str]) -> None:

@@ -48,6 +48,7 @@ _ALWAYS = (
     "VIOLATION",
     "INTERVENE advisory",
     "INTERVENE authoritative",
+    "LEFT OUT",
     "MERGE clean",
     "MERGE conflict",
     "FAILED",

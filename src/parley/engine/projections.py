@@ -42,7 +42,7 @@ from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
 from parley.engine.stand_in import STAND_INS, answer_key, plain_key
 from parley.engine.texts import excerpt
-from parley.engine.unfinished import KEY
+from parley.engine.unfinished import KEY, End
 from parley.options import NO_MENU, Menu, command, menu_of
 from parley.ports import Files, JobRow, Loaded, StepRow, Store
 from parley.wording import count
@@ -384,6 +384,7 @@ class Past:
     abandoned: list[Abandoned] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)  # in whose name questions were answered, and how many
     models: dict[str, str] = field(default_factory=dict)  # which model last answered each agent, where that is told
+    unfinished: list[dict[str, Any]] = field(default_factory=list)  # work that was ended before it was through
 
 
 def past(store: Store, job: str) -> Past:
@@ -397,6 +398,7 @@ def past(store: Store, job: str) -> Past:
     abandoned: list[Abandoned] = []
     answers = {HUMAN: 0, PROXY: 0}
     models: dict[str, str] = {}
+    unfinished: list[dict[str, Any]] = []
     for step in store.steps(job):
         if step.rule in ("open", "spark", "ask", "send-ask"):
             for thread in _made(step):
@@ -412,6 +414,7 @@ def past(store: Store, job: str) -> Past:
         if step.extra:
             left = json.loads(step.extra)
             lost += "fault" in left
+            unfinished += [{"time": step.time, **one} for one in left.get(KEY, ()) if one["end"] != End.GOES_ON]
             if "model" in left:
                 models[_who_ran(step)] = str(left["model"])
             refused += len(left.get("refused", ())) + len(left.get("left_out", ()))
@@ -427,7 +430,7 @@ def past(store: Store, job: str) -> Past:
         for name, thread in made.items()
         if name in gone
     ]
-    return Past(ended, usage, lost, refused, abandoned, answers, models)
+    return Past(ended, usage, lost, refused, abandoned, answers, models, unfinished)
 
 
 def _who_ran(step: StepRow) -> str:

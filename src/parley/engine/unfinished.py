@@ -84,7 +84,8 @@ class Unfinished:
                 Doing.AT_WORK: f"{self.agent} is still at work on {self.thread}, since {_moment(self.since)};"
                 " its last turn is not in this",
                 Doing.ASKING: f"{who} waits for an answer; what it makes of it is not in this",
-                Doing.MAIL: f"{who} has {unread} to read; what it makes of that is not in this",
+                Doing.MAIL: f"{self.agent} still has work to do on {self.thread} ({unread} to read);"
+                " what it makes of that is not in this",
                 Doing.IDLE: f"{who} has work that is not in this",
             }[self.doing]
         how = {End.CLOSED: "was closed", End.PHASE: "was ended with its phase", End.DISCARDED: "was ended"}[self.end]

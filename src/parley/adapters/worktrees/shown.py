@@ -10,10 +10,12 @@ import hashlib
 import os
 import re
 import tempfile
+from pathlib import Path
 
 from parley.adapters.worktrees.history import ARTIFACTS, ORCHESTRATION, START, History
 
 WORK = ARTIFACTS[-1]  # stands for the whole tree
+ASKED = "asked"  # the folder of a job with what was put forward
 TEXT_BYTES = 1 << 20  # of what is read to be shown
 FILE_BYTES = 16 << 20  # of a file that is looked into
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
@@ -24,6 +26,27 @@ def shown(history: History, artifact: str, digest: str) -> str | None:
     """What an artifact contained when it had this digest; None if that is not kept."""
     blob = _blob(history, artifact, digest)
     return _bounded(history, "cat-file", "blob", blob) if blob else None
+
+
+def put_out(history: History, question: str, artifact: str, digest: str) -> Path | None:
+    """A file with what an artifact contained when it was put forward, for people to open; None if that is not kept.
+
+    It lies where no agent can write, and stays as it is while the asker goes on with its own.
+    """
+    if artifact not in ARTIFACTS:
+        return None
+    place = history.folder / ASKED / question / artifact
+    if not place.is_file():
+        blob = _blob(history, artifact, digest)
+        if not blob:
+            return None
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = place.with_name(f".{artifact}.{os.getpid()}")
+        with draft.open("wb") as file, history.git.contents() as contents:
+            contents.copy(blob, file.write)
+        draft.chmod(0o444)
+        draft.replace(place)
+    return place
 
 
 def since(history: History, artifact: str, before: str, after: str, *, stat: bool = False) -> str | None:

@@ -12,7 +12,7 @@ from parley.adapters.worktrees import delivery, homecoming
 from parley.adapters.worktrees.history import REPOSITORY, START, History
 from parley.ports import WorkspaceError
 
-FOLDERS = ("work", "trees", "gitdirs", "sealed", "marks", "clones", "clones.known", "aside")
+FOLDERS = ("work", "trees", "gitdirs", "sealed", "marks", "clones", "clones.known", "asked", "aside")
 LEFT = ("left", "lost", "retired")  # refs with what workspaces held that are gone
 DRAFT_SECONDS = 86400  # a draft that is older was left by a crash
 

@@ -439,6 +439,10 @@ class Worktrees:
         """What an artifact contained when it was put forward; None if that is not kept."""
         return shown.shown(self.history(job), artifact, digest)
 
+    def put_out(self, job: str, question: str, artifact: str, digest: str) -> Path | None:
+        """A file with what an artifact contained when it was put forward; None if that is not kept."""
+        return shown.put_out(self.history(job), question, artifact, digest)
+
     def since(self, job: str, artifact: str, before: str, after: str, *, stat: bool = False) -> str | None:
         """What has changed between two versions of an artifact; for the work in the whole tree."""
         return shown.since(self.history(job), artifact, before, after, stat=stat)

@@ -10,6 +10,7 @@ from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import place_of, print_json, safe
 from parley.faces.cli.listing import FINISHED
+from parley.faces.cli.need import work_at_gate
 
 
 def run(words: argparse.Namespace) -> int:
@@ -17,19 +18,23 @@ def run(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     with bus(place) as store:
         row = find_job(store.jobs(), words.job)
+        gate = work_at_gate(store, row.job)
     trees = Worktrees(place.home, place.root)
     if not trees.history(row.job).exists:
         why = "no files: `parley gc` has freed them, or it never had any" if row.state in FINISHED else "no files yet"
         raise Trouble(f"{row.job} has {why}; see how it stands with `parley show {row.job}`")
+    tree = gate.digest if gate else ""
+    if gate is not None:
+        print(f"parley: this is the work as question {gate.id} puts it forward", file=sys.stderr)
     if words.json:
         changes = [
             {"path": change.path, "added": change.added, "removed": change.removed}
-            for change in trees.changes(row.job, whole=words.all)
+            for change in trees.changes(row.job, tree, whole=words.all)
         ]
         branch = trees.history(row.job).beginning.branch
         print_json({"id": row.job, "state": row.state, "branch": branch, "changes": changes})
         return OK
-    shown = trees.diff(row.job, whole=words.all, stat=words.stat)
+    shown = trees.diff(row.job, tree, whole=words.all, stat=words.stat)
     if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
         print(safe(shown.decode("utf-8", "replace")), end="")  # a file may hold what a terminal would obey
     else:

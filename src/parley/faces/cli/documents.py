@@ -112,6 +112,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "folder": str(files.home(present.job)),
         "delivery": deliver(store, present, files),
         "abandoned": _abandoned(present, behind, files),
+        "unfinished": behind.unfinished,
         "interventions": [one.document() for one in interventions(store, present.job)],
         "situations": [situation.document() for situation in situations(present)],
         "exits": exits(present, files),

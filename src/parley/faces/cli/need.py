@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from parley.adapters.worktrees import Worktrees
+from parley.core.terms import job_thread
 from parley.engine.attention import GATE, Need
 from parley.engine.merging import WORK
-from parley.engine.projections import Asked
+from parley.engine.projections import Asked, Present
 from parley.engine.seen import Seen, last_seen
 from parley.faces.cli.desk import clock, columns, lasting, safe
 from parley.faces.cli.orchestra import shown
-from parley.ports import Store
+from parley.ports import Store, WorkspaceError
 from parley.wording import count
 
 BEGINNING = 8  # lines of an artifact in the list
@@ -73,17 +74,35 @@ def put_forward(store: Store, trees: Worktrees, need: Need, redact: Callable[[st
     return (found.content or "")[:READ_LIMIT], since, (found.changed or "")[:READ_LIMIT]
 
 
-def diff_text(trees: Worktrees, job: str, redact: Callable[[str], str]) -> str:
-    """What a job has changed, for a screen; empty while it has no files."""
+def work_at_gate(store: Store, job: str) -> Asked | None:
+    """The question by which a job's work is put forward now: what is shown of the work is of that moment."""
+    found = [
+        asked
+        for asked in Present(store, job).questions()
+        if asked.artifact == WORK and asked.workspace == job_thread(job) and not asked.superseded
+    ]
+    return found[-1] if found else None
+
+
+def diff_text(store: Store, trees: Worktrees, job: str, redact: Callable[[str], str]) -> str:
+    """What a job has changed, for a screen, at a gate as it was put forward; empty while it has no files."""
     if not trees.history(job).exists:
         return ""
-    text = redact(trees.diff(job).decode("utf-8", "replace"))
+    gate = work_at_gate(store, job)
+    text = redact(trees.diff(job, gate.digest if gate else "").decode("utf-8", "replace"))
     return text if len(text) <= READ_LIMIT else f"{text[:READ_LIMIT]}\n… the rest: parley diff {job}"
 
 
 def file_of(paths: Worktrees, asked: Asked) -> Path:
-    """Where the artifact lies that a question is about."""
-    return paths.path(asked.job, asked.workspace) / asked.artifact
+    """Where the artifact that a question is about lies as it was put forward: its asker may go on with its own file.
+
+    Where no copy can be had or made, the asker's own is named: what is printed beside it is from the record.
+    """
+    live = paths.path(asked.job, asked.workspace) / asked.artifact
+    try:
+        return paths.put_out(asked.job, asked.id, asked.artifact, asked.digest) or live
+    except WorkspaceError:
+        return live
 
 
 def lines(need: Need, found: Exhibit, trees: Worktrees, me: str, *, whole: bool) -> Iterator[str]:

@@ -24,6 +24,7 @@ from parley.wording import count
 
 ASKED = ("question", "gate", "failure")
 ANSWER = "parley answer "
+UNFINISHED = 12  # pieces of unfinished work that are shown, the newest
 SITUATIONS = 12  # that are shown with their exits
 MARKS = {"running": "*", "stalled": "!", "asking": "?", "waiting": ".", "idle": ".", "ended": "-"}
 
@@ -117,7 +118,11 @@ def _print_job(document: dict[str, Any]) -> None:
 
 
 def _print_steering(document: dict[str, Any]) -> None:
-    """What people have said to the job while it worked, and the turns that this cut short."""
+    """What was ended before it was through, what people have said to the job, and the turns that this cut short."""
+    if document["unfinished"]:
+        print("\nleft out")
+    for one in document["unfinished"][-UNFINISHED:]:
+        print(f"  {clock(one['time'])}  {safe(one['text'])}")
     if document["abandoned"]:
         print("\nabandoned")
     for cut in document["abandoned"]:

@@ -75,7 +75,7 @@ def sight_of(place: Place, store: ShownStore) -> Sight:
         store.check,
         lambda: [seen._replace(request=redact(seen.request)) for seen in look(place)],
         exhibit,
-        lambda job: diff_text(Worktrees(place.home, place.root), job, redact),
+        lambda job: diff_text(store, Worktrees(place.home, place.root), job, redact),
         command,
         lambda job, more: spawn(place, job, place.home / "jobs" / job / "run.log", *more),
     )

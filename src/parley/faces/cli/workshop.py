@@ -126,7 +126,7 @@ def conduct(
                 me(),
                 lambda asked: file_of(paths, asked),
                 lambda asked: face.Exhibit(*put_forward(looking, paths, of_question(asked), redact)),
-                lambda: diff_text(paths, jobs[0], redact),
+                lambda: diff_text(looking, paths, jobs[0], redact),
                 hands_off=beside is not None,
             ) as view:
                 ends = drive(engine, jobs, Both(view, beside), stay=True)
