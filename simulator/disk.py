@@ -214,7 +214,7 @@ class SimWorkspace:
     def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
         """Keep what is there."""
         files = {path: text for path, text in self.disk.work.get((job, name), {}).items() if path != OUTCOME}
-        left = self._keep_out(job, name, files, scope) if scope is not None else ()
+        left = self._keep_out(job, name, files, scope) if scope is not None else {}
         tree = digest(files)
 
         def act() -> None:
@@ -223,9 +223,10 @@ class SimWorkspace:
             self.disk.moments[job, name, tree] = self.disk.moment
 
         self._fuse.burn("snapshot", act)
-        return Kept(tree, left)
+        told = tuple(f"{path}: {why}" for path, why in left.items())
+        return Kept(tree, told, tuple(left), f"refs/parley/left/{job}/{name}" if left else "")
 
-    def _keep_out(self, job: str, name: str, files: dict[str, str], scope: Scope) -> tuple[str, ...]:
+    def _keep_out(self, job: str, name: str, files: dict[str, str], scope: Scope) -> dict[str, str]:
         """Put back what is not allowed."""
         before = self.disk.tips.get((job, name), {})
         paths = sorted({*files, *before})
@@ -242,7 +243,7 @@ class SimWorkspace:
             self._fuse.burn("keep out", act)
             for path in refused:
                 _put(files, path, before.get(path))
-        return tuple(f"{path}: {why}" for path, why in refused.items())
+        return refused
 
     def read(self, job: str, name: str, path: str, most: int = 1_000_000) -> str | None:
         """A file."""

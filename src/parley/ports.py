@@ -436,6 +436,8 @@ class Kept:
 
     tree: str
     left_out: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()  # the paths that a scope did not allow, and that were put back
+    ref: str = ""  # what holds what was there, with its commit
 
 
 @dataclass(frozen=True, slots=True)

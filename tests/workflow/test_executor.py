@@ -10,7 +10,8 @@ import pytest
 from parley.engine.chronicle import Follower
 from parley.workflow import executor
 from parley.workflow.flow import Illegal
-from parley.workflow.terms import SHARED_STATUS, session_of
+from parley.workflow.terms import SHARED_STATUS, TASK_ORCHESTRATION, session_of
+from parley.workflow.times import moment
 from tests.engine.stage import JOB, Action, Rule, always, asserts, close, on, say, send, sleep, write
 from tests.workflow.book import LEAD, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
 
@@ -497,6 +498,13 @@ def test_what_belongs_to_another_stays_out_however_it_was_written() -> None:
     assert stage.files()["src/two/two.py"] == "two"
     assert "src/two/more.py" not in stage.files()
     assert "src/two/more.py belongs to two (rule: two owns src/two/**)" in stage.told("one")[1]
+    [stray] = stage.flow.strays
+    assert (stray.agent, stray.paths, stray.owners) == ("one", ("src/two/more.py",), ("two",))
+    row = f"| {moment(stray.time)} | `one` | `src/two/more.py` | `two` | `{stray.ref}` |"
+    assert "## Outside owned paths\n" in stage.files()[TASK_ORCHESTRATION]
+    assert row in stage.files()[TASK_ORCHESTRATION]
+    assert "src/two/more.py (of two); kept under refs/parley/left/" in stage.told("judge")[0]
+    assert "one wrote outside the owned paths" in "".join(stage.told("project-lead"))
 
 
 CONFLICT = plan(

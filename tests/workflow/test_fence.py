@@ -7,6 +7,8 @@ from pathlib import Path
 
 from parley.adapters.memory import MemoryStore
 from parley.engine.audit import audit
+from parley.workflow.record import read_record
+from parley.workflow.terms import TASK_ORCHESTRATION
 from tests.engine.stage import JOB, on, say, write
 from tests.workflow.book import Workflow, doer, output, plan, played_by
 from tests.worktrees.place import git
@@ -77,3 +79,9 @@ def test_what_a_workers_shell_does_to_anothers_files_is_put_back_and_kept_in_the
     (ref,) = (work.parent / "snapshots.git/refs/parley/left" / work.parent.name).iterdir()
     assert git(tmp_path, f"--git-dir={work.parent}/snapshots.git", "show", f"{ref.read_text().strip()}:db/x") == "x\n"
     assert "the record is sound" in parley(tmp_path, "audit", work.parent.name)
+    found, _ = read_record((work / TASK_ORCHESTRATION).read_text())
+    assert found is not None
+    [stray] = found.strays
+    whose = dict(zip(stray.paths, stray.owners, strict=True))
+    assert (stray.agent, whose["README.md"], whose["db/x"], whose["web2"]) == ("web", "no agent", "db", "no agent")
+    assert stray.ref == f"refs/parley/left/{work.parent.name}/{ref.name} ({ref.read_text()[:12]})"

@@ -166,6 +166,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         said = moved(live, world, turn, surface.workspace, event.text) if not turn.speaks else event.text
         kept = _keep_tree(live, world, turn, record, surface.workspace)
         tree = kept.tree
+        reports.strayed(live, turn, kept, left)
         inside = contents(live, world, surface.workspace, tree) if record else {}
         unsettled = world.workspace.unresolved(live.job, surface.workspace) if record else []
         made = _made(live, world, surface.workspace) if _reports(live, turn) else ()

@@ -53,7 +53,8 @@ def status_text(flow: Flow) -> str:
 def record_text(flow: Flow) -> str:
     """`task-orchestration.md`."""
     standings = {standing.name: standing for standing in flow.standings()}
-    return render_record(record_of(whole_plan(flow), standings, flow.merges, flow.rescopes, flow.actions, flow.changes))
+    happened = (flow.merges, flow.rescopes, flow.actions, flow.changes, flow.strays)
+    return render_record(record_of(whole_plan(flow), standings, *happened))
 
 
 def of_agent(flow: Flow, agent: str) -> Files:

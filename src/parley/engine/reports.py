@@ -19,7 +19,7 @@ from parley.engine.live import LiveJob
 from parley.engine.reduce import message
 from parley.engine.turn import Turn
 from parley.engine.world import World
-from parley.ports import Scope, Site
+from parley.ports import Kept, Scope, Site
 from parley.workflow import claims, notes, pending
 from parley.workflow.changing import difference
 from parley.workflow.conduct import Conduct, Limits
@@ -27,6 +27,7 @@ from parley.workflow.flow import EDGES, Flow, Talk
 from parley.workflow.grammar import VERDICTS
 from parley.workflow.helping import refuse_resolve, said_in_refusal
 from parley.workflow.notes import note_id, put
+from parley.workflow.ownership import owner_of, reserved
 from parley.workflow.plain import plain
 from parley.workflow.plan import read_plan
 from parley.workflow.session import Taken, take_back
@@ -48,6 +49,7 @@ from parley.workflow.terms import (
 CLAIMS = (Status.REVIEW, Status.READY, Status.BLOCKED)
 MOST_FINDINGS = 50
 FINDING_LIMIT = 2000  # characters
+STRAYS = 50  # paths that are told one by one
 PROBLEMS = 20  # that are told at once
 LATE_ROLE = "no role is drafted while the workflow runs; use one that there is, or have the lead go back to PLAN"
 
@@ -237,6 +239,19 @@ def report(live: LiveJob, world: World, turn: Turn) -> dict[str, Any] | None:
         elif talk.kind == "architect":
             left |= _architect(live, world, turn, flow, workspace)
     return {"worker": left}
+
+
+def strayed(live: LiveJob, turn: Turn, kept: Kept, left: dict[str, Any] | None) -> None:
+    """Add what the turn wrote outside its paths to what it left: whose it is, and where what was there is kept."""
+    found = at_work(live, turn.thread)
+    if not kept.outside or left is None or found is None:
+        return
+    plan = whole_plan(found[0])
+    paths, more = [texts.fit(path) for path in kept.outside[:STRAYS]], len(kept.outside) - STRAYS
+    owners = [owner_of(plan, path) or ("the protocol" if reserved(path) else "no agent") for path in paths]
+    if more > 0:
+        paths, owners = [*paths, f"and {more} more"], [*owners, ""]
+    left["worker"]["outside"] = {"paths": paths, "owners": owners, "ref": kept.ref}
 
 
 def _doer(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, workspace: str) -> dict[str, Any]:

@@ -36,7 +36,8 @@ def check(act: Conduct, agent: str) -> None:
 def _judge(act: Conduct, agent: str, proofs: Sequence[Proof]) -> None:
     worker, member = act.worker(agent), act.member(agent)
     act.happen("check", agent=agent, step="judging", proofs=[plain(proof) for proof in proofs])
-    body = words.verify(worker, member.standing.session, proofs, member.standing.rounds)
+    strays = [one for one in act.flow.strays if one.agent == agent]
+    body = words.verify(worker, member.standing.session, proofs, member.standing.rounds, strays)
     act.open("verifier", agent, worker.verifier, body, member.workspace)
 
 

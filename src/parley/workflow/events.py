@@ -39,6 +39,7 @@ from parley.workflow.terms import (
     Session,
     Standing,
     Status,
+    Stray,
     Task,
     Unfit,
     Worker,
@@ -362,6 +363,15 @@ def _act(flow: Flow, event: Event) -> set[str]:
     return {f"action {len(flow.actions)}"}
 
 
+def _stray(flow: Flow, event: Event) -> set[str]:
+    """A doer's turn wrote outside its paths; all of it was put back."""
+    stray = read(Stray, event["stray"])
+    if stray.agent not in flow.members or not stray.paths or len(stray.paths) != len(stray.owners):
+        raise Illegal(f"{stray.agent!s:.40} can't have written there")
+    flow.strays.append(stray)
+    return {f"stray {len(flow.strays)}"}
+
+
 def _came_of_it(flow: Flow, event: Event) -> set[str]:
     """What the last thing that was done about a stalled doer has led to."""
     at = max(number for number, one in enumerate(flow.actions) if one.agent == event["agent"])
@@ -464,6 +474,7 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
         "merge ends": _merge_ends,
         "rescope": _rescope,
         "action": _act,
+        "stray": _stray,
         "came of it": _came_of_it,
         "ask": _ask,
         "answer": _answer,

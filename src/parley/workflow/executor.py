@@ -6,7 +6,7 @@ It never decides a sequence. What is to be checked, merged or helped is the busi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from parley.wording import count, joined
@@ -15,7 +15,7 @@ from parley.workflow.conduct import Conduct, Report
 from parley.workflow.flow import AT_WORK, Draft, Talk
 from parley.workflow.notes import MOST_TEXT, of_status, unsettled
 from parley.workflow.plain import plain, read
-from parley.workflow.terms import Note, NoteStatus, Status, Unfit
+from parley.workflow.terms import TASK_ORCHESTRATION, Note, NoteStatus, Status, Unfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Left:
     text: str = ""
     notes: tuple[Note, ...] = ()  # made or changed
     pending: tuple[Unfit, ...] = ()  # refused for their form
+    outside: Mapping[str, Any] = field(default_factory=dict)  # what it wrote outside its paths: paths, owners, ref
     mended: tuple[tuple[str, str], ...] = ()  # pending notes that were mended or withdrawn, and how
     claim: str = ""  # the status that it claims
     verdict: str = ""
@@ -45,6 +46,7 @@ class Left:
             text,
             tuple(read(Note, note) for note in worker.get("notes", ())),
             tuple(read(Unfit, one) for one in worker.get("pending", ())),
+            worker.get("outside") or {},
             tuple((str(name), str(how)) for name, how in worker.get("mended", ())),
             worker.get("claim", ""),
             said.get("verdict", ""),
@@ -136,6 +138,8 @@ def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:
     agent = talk.agent
     status = act.flow.status(agent)
     act.happen("progress", agent=agent, time=act.now)
+    if left.outside:
+        act.happen("stray", stray={"time": act.now, "agent": agent, **left.outside})
     if status is Status.STALLED:  # it lives after all
         act.move(agent, Status.WORKING, "it shows life again")
         status = Status.WORKING
@@ -213,6 +217,9 @@ def _summary(act: Conduct) -> str:
     if flow.ever_held:
         slot = f"a free slot (fan_out {act.limits.fan_out})"
         gone += f" For some time {joined(flow.ever_held)} had to wait for {slot}."
+    if flow.strays:
+        who = joined(list(dict.fromkeys(one.agent for one in flow.strays)))
+        gone += f" {who} wrote outside the owned paths; that was put back: see {TASK_ORCHESTRATION}."
     goal, verified = flow.plan.goal if flow.plan else "", len(flow.members) - len(without)
     return (
         f"[WORKFLOW complete] {goal}\n{count(verified, 'agent')} verified, {count(len(flow.merges), 'merge')}."

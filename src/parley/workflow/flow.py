@@ -23,6 +23,7 @@ from parley.workflow.terms import (
     Session,
     Standing,
     Status,
+    Stray,
     Worker,
 )
 
@@ -186,6 +187,7 @@ class Flow:
     changes: list[PlanChange] = field(default_factory=list)
     rescopes: list[Rescope] = field(default_factory=list)
     actions: list[LivenessAction] = field(default_factory=list)
+    strays: list[Stray] = field(default_factory=list)
     questions: dict[str, Pending] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)  # who is to go on with what, when there is room
     history: dict[str, tuple[Asked, ...]] = field(default_factory=dict)  # by task

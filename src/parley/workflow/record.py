@@ -24,6 +24,7 @@ from parley.workflow.terms import (
     Rescope,
     Standing,
     Status,
+    Stray,
     Task,
     Worker,
 )
@@ -94,6 +95,7 @@ class Record:
     actions: tuple[LivenessAction, ...] = ()
     merges: tuple[Merged, ...] = ()
     changes: tuple[Decided, ...] = ()
+    strays: tuple[Stray, ...] = ()
 
 
 def record_of(
@@ -103,6 +105,7 @@ def record_of(
     rescopes: Iterable[Rescope] = (),
     actions: Iterable[LivenessAction] = (),
     changes: Iterable[PlanChange] = (),
+    strays: Iterable[Stray] = (),
 ) -> Record:
     """What the page says of a workflow: its plan as it is now, and what has happened."""
     workers = plan.workers.values()
@@ -116,6 +119,7 @@ def record_of(
         tuple(actions),
         tuple(merges),
         tuple(_decided(change) for change in changes),
+        tuple(strays),
     )
 
 
@@ -166,7 +170,7 @@ class _Column:
     read: Callable[[str, Appendix], Any]
 
 
-_Row = TypeVar("_Row", Tracked, Assigned, Rescope, LivenessAction, Merged, Decided)
+_Row = TypeVar("_Row", Tracked, Assigned, Rescope, LivenessAction, Merged, Decided, Stray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +316,18 @@ _ACTIONS = _Table(
         _text("Outcome", "outcome"),
     ),
 )
+_STRAYS = _Table(
+    "Outside owned paths",
+    "What a worker's turn wrote where it may not, in order. It was put back; what was there is kept under the ref.",
+    Stray,
+    (
+        _time("Time", "time"),
+        _text("Worker", "agent"),
+        _texts("Paths", "paths"),
+        _texts("Whose", "owners"),
+        _text("Kept under", "ref"),
+    ),
+)
 _MERGES = _Table(
     "Merge log",
     "Merges are made one at a time. What each command did on the merged tree stands below, by the merge's number.",
@@ -345,6 +361,7 @@ def render_record(record: Record) -> str:
     lines.extend(_CHANGES.lines(record.changes, appendix))
     lines.extend(_RESCOPES.lines(record.rescopes, appendix))
     lines.extend(_ACTIONS.lines(record.actions, appendix))
+    lines.extend(_STRAYS.lines(record.strays, appendix))
     lines.extend(_MERGES.lines(record.merges, appendix))
     for merge in record.merges:
         if merge.proofs:
@@ -395,6 +412,7 @@ def _read(text: str) -> Record:
         _ACTIONS.rows(found, appendix),
         tuple(replace(merge, proofs=proofs.get(f"Merge {merge.number}", ())) for merge in merges),
         _CHANGES.rows(found, appendix),
+        _STRAYS.rows(found, appendix),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from parley.workflow.flow import Asked, Flow, Judging, Member, Merging, Pending, Talk, index
 from parley.workflow.plain import plain, read
 from parley.workflow.plan import read_plan
-from parley.workflow.terms import LivenessAction, Merged, PlanChange, Rescope, Worker
+from parley.workflow.terms import LivenessAction, Merged, PlanChange, Rescope, Stray, Worker
 
 SLOT = "flow "
 CURRENT = "flow current"
@@ -43,7 +43,7 @@ def text(flow: Flow, entity: str) -> str | None:
             value = flow.talks.get(name)
         case "judging" | "merging":
             value = getattr(flow, kind)
-        case "merge" | "change" | "rescope" | "action":
+        case "merge" | "change" | "rescope" | "action" | "stray":
             value = getattr(flow, f"{kind}s")[int(name) - 1]
         case "question":
             value = flow.questions.get(name)
@@ -98,6 +98,8 @@ def _place(flow: Flow, kind: str, name: str = "", *, value: Any) -> None:
             flow.rescopes.append(read(Rescope, value))
         case "action":
             flow.actions.append(read(LivenessAction, value))
+        case "stray":
+            flow.strays.append(read(Stray, value))
         case "question":
             flow.questions[name] = read(Pending, value)
         case "waiting":
@@ -128,6 +130,7 @@ def entities(flow: Flow) -> Iterable[str]:
         ("change", flow.changes),
         ("rescope", flow.rescopes),
         ("action", flow.actions),
+        ("stray", flow.strays),
     ):
         yield from (f"{kind} {number}" for number, _ in enumerate(listed, 1))
     yield from (f"question {name}" for name in flow.questions)

@@ -246,6 +246,17 @@ class Session:
     pending: tuple[Unfit, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """What a worker's turn wrote outside its paths: it was put back, and what was there is kept."""
+
+    time: int
+    agent: str
+    paths: tuple[str, ...]
+    owners: tuple[str, ...]  # whose each of them is
+    ref: str  # what holds what was there
+
+
 # ---- what happens --------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from parley.workflow.terms import (
     Resting,
     Round,
     Session,
+    Stray,
     Worker,
     instructions_of,
     output_of,
@@ -120,7 +121,10 @@ _JUDGE = (
 )
 
 
-def verify(worker: Worker, session: Session | None, proofs: Iterable[Proof], rounds: Sequence[Round]) -> str:
+def verify(
+    worker: Worker, session: Session | None, proofs: Iterable[Proof], rounds: Sequence[Round],
+    strays: Sequence[Stray] = (),
+) -> str:  # fmt: skip
     """What a verifier is given."""
     earlier = [f"Round {one.number}: {one.verdict}\n" + "\n".join(f"- {f}" for f in one.findings) for one in rounds]
     parts = [
@@ -131,10 +135,20 @@ def verify(worker: Worker, session: Session | None, proofs: Iterable[Proof], rou
         f"Accepted when: {worker.acceptance.text}",
         f"The acceptance commands, run in a tree of their own:\n{shown(proofs)}",
         f"Its notes ({session_of(worker.name)}):\n{notes_of(session)}",
+        *([f"It wrote outside its paths, and that was put back:\n{outside(strays)}"] if strays else []),
         *(["What was found before:", *earlier] if earlier else []),
         f"{_JUDGE}{round_of(worker.name, len(rounds) + 1)}.",
     ]
     return "\n\n".join(parts)
+
+
+def outside(strays: Sequence[Stray]) -> str:
+    """What was written outside the owned paths, a line for each turn."""
+    lines = []
+    for one in strays:
+        listed = (f"{path} (of {owner})" if owner else path for path, owner in zip(one.paths, one.owners, strict=True))
+        lines.append(f"- {moment(one.time)}: {', '.join(listed)}; kept under {one.ref}")
+    return "\n".join(lines)
 
 
 def ending(proof: Proof) -> str:

@@ -235,11 +235,11 @@ def refuse_name(path: str, *, users_own: bool = False) -> None:
 
 def told(left: dict[str, str]) -> tuple[str, ...]:
     """What was left out, a line each; those beyond a number are counted."""
-    lines = [f"{_shown(path)}: {why.removeprefix(f'{path} ')}" for path, why in sorted(left.items())]
+    lines = [f"{printable(path)}: {why.removeprefix(f'{path} ')}" for path, why in sorted(left.items())]
     more = len(lines) - LINES
     return (*lines[:LINES], f"and {more} more") if more > 0 else tuple(lines)
 
 
-def _shown(path: str) -> str:
+def printable(path: str) -> str:
     """A path on one line, as text that can be written anywhere."""
     return "".join(char if char.isprintable() else f"\\x{ord(char) & 0xFF:02x}" for char in path)[:200]

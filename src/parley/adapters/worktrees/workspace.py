@@ -29,7 +29,7 @@ from parley.adapters.worktrees.lineage import record
 from parley.adapters.worktrees.marks import Marks
 from parley.adapters.worktrees.merging import Combined, bring_down, carried, combine, still_open
 from parley.adapters.worktrees.quota import Quota
-from parley.adapters.worktrees.scan import open_up, told
+from parley.adapters.worktrees.scan import open_up, printable, told
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
@@ -287,14 +287,13 @@ class Worktrees:
             return Kept("")
         found, left = here.look(*self._limits(here))
         self._quota(here).keep(here.name, found.bytes)
-        if scope is not None:
-            here.keep_out(scope, left)
+        paths, ref = here.keep_out(scope, left) if scope is not None else ((), "")
         tree = here.take(left, scope=scope)
         if any(path in left for path in here.sealed):
             here.seal(tip)
         here.history.set_tip(here.slug, here.history.commit(tree, (tip,), text))
         here.marks.remember(tree, here.folder)
-        return Kept(tree, told(left))
+        return Kept(tree, told(left), tuple(printable(path) for path in paths), ref)
 
     def _limits(self, here: Worktree) -> tuple[int, int]:
         """How many files a workspace may have, and how many bytes the job leaves to it."""

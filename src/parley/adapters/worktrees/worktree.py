@@ -34,6 +34,7 @@ from parley.ports import CHILDREN, Bind, OverQuota, Scope, WorkspaceError
 
 SEALED = "it is approved, and was put back as it was"
 PUT_BACK = "it was put back as it was, and what was there is kept under {ref}"
+SHORT = 12  # characters of a commit's name
 ROUNDS = 5  # of putting back: rules of git's own that are put back show what they had hidden
 HandOver = Callable[[Path], None]
 
@@ -277,12 +278,14 @@ class Worktree:
                 for path in found.traps:
                     ground.clear(path)
 
-    def keep_out(self, scope: Scope, left: dict[str, str]) -> None:
-        """Put back what was changed and is somebody else's; all of it is kept under a ref first."""
+    def keep_out(self, scope: Scope, left: dict[str, str]) -> tuple[tuple[str, ...], str]:
+        """Put back what was changed and is another agent's; all of it is kept under a ref first. The paths, and it."""
+        paths: dict[str, None] = {}
         for _ in range(ROUNDS):
             found = outside(self.changed(self.index), scope)
             if not found:
-                return
+                break
+            paths |= dict.fromkeys(sorted(found))
             self._keep_besides()
             names = [path.rstrip("/") for path in found]
             before = self.history.entries(self.tip, names)
@@ -293,6 +296,8 @@ class Worktree:
             self._put({path: before.get(path) for path in names})
             told = PUT_BACK.format(ref=self._left_ref)
             left |= {path: f"{why}; {told}" for path, why in found.items()}
+        ref = f"{self._left_ref} ({self.history.ref(self._left_ref)[:SHORT]})" if paths else ""
+        return tuple(paths), ref
 
     def take(self, left: dict[str, str], everything: Path | None = None, scope: Scope | None = None) -> str:
         """Write what is there; its tree. What can't be kept, or is not allowed, is left out, and added to `left`.
