@@ -37,7 +37,7 @@ from parley.core.terms import (
     Verdict,
     escalation_thread,
 )
-from tests.explorer.scenarios import AT_WORK, DOERS, LEAD, TASKS, two_at_work
+from tests.explorer.scenarios import AT_WORK, DOERS, IN_PLAN, LEAD, PLANNER, TASKS, two_at_work
 
 React = Callable[[Soup, Firing], Reaction]
 
@@ -171,6 +171,10 @@ def unread(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
     return {v: replace(v, digest=contents.get(v.artifact, v.digest)) for v in soup.of(Verdict)}
 
 
+def inactive(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {soup.charter: replace(soup.charter, activated=False)}
+
+
 def newest(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
     asked = soup.need(Proxy, escalation_thread(firing.at[0])).question
     return {
@@ -290,6 +294,7 @@ GATE = Bounds(
 RULED = replace(
     GATE, rulings=(Ruling.APPROVE, Ruling.REVISE, Ruling.WITHDRAW), transitions=0, policy=Policy.ALWAYS, escalations=1
 )
+ACTIVATED = replace(GATE, activated=True, voices=frozenset({PLANNER}), prelude=IN_PLAN)
 GATE_TWICE = replace(GATE, questions=2, transitions=0, several=True)
 
 
@@ -457,6 +462,9 @@ BUGS: dict[str, Bug] = {
     ),
     "a verdict on other content counts": bug(
         plant(transition=blind("transition", unread)), GATE, "gates_are_kept"
+    ),
+    "a plan without the workflow that was asked for counts": bug(
+        plant(transition=blind("transition", inactive)), ACTIVATED, "gates_are_kept"
     ),
     "a superseded assert counts": bug(
         plant(respond=blind("respond", newest)), GATE_TWICE, "verdicts_come_from_answers"

@@ -166,6 +166,33 @@ def led_back(second: str = CODER, *, alone: bool = False) -> Prelude:
     )
 
 
+ESC, PLANNER, PLANNING = "escalation:qi", "project-lead", "state:j/2"
+IN_PLAN: Prelude = (
+    *AT_WORK,
+    fire("ask-step", LEAD, STATE, choice=Asking((Question("qi", "?qi", Kind.ASSERT, "INTENT.md", "di"),))),
+    fire("ask", LEAD, STATE),
+    fire("respond", "qi", choice=Answer("ai", PROXY, Ruling.APPROVE)),
+    fire("term-idle", ESC, PROXY),
+    fire("term-mbox", ESC, PROXY),
+    fire("term-final", ESC),
+    woken(LEAD, STATE),
+    fire("nosend-step", LEAD, STATE),
+    fire("observe", "j", choice="report"),
+    woken(ORCHESTRATOR, JOB),
+    fire("transition", "j", choice=Passage(Action.APPROVED_INTENT, LEAD, contents=(("INTENT.md", "di"),))),
+    says(ORCHESTRATOR, JOB, Close(STATE, Origin.PHASE), Deliver(PLANNER, PLANNING, "begin 2")),
+    fire("send-terminate", ORCHESTRATOR, JOB),
+    fire("term-idle", STATE, LEAD),
+    fire("term-mbox", STATE, LEAD),
+    fire("cascade", STATE, ESC),
+    fire("term-final", ESC),
+    fire("term-final", STATE),
+    fire("spark", ORCHESTRATOR, JOB),
+    fire("send-empty", ORCHESTRATOR, JOB),
+    woken(PLANNER, PLANNING),
+)
+"""The intent is approved, and the lead of PLAN runs."""
+
 LATER = Question("qb", "?qb")
 NOBODY: frozenset[str] = frozenset()
 DOERS = frozenset({CODER})

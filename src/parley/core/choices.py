@@ -7,10 +7,11 @@ turn without a word, answering, terminating) is never bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from parley.core.conversation import OWN, fresh
+from parley.core.gates import JOIN
 from parley.core.rule import (
     Answer,
     Asking,
@@ -24,7 +25,7 @@ from parley.core.rule import (
 )
 from parley.core.rules import anything
 from parley.core.soup import Soup
-from parley.core.states import LIVE, PHASES, TRANSITIONS, Action, Record
+from parley.core.states import LIVE, PHASES, TRANSITIONS, Action, Record, State
 from parley.core.terms import (
     EVERYDAY,
     HUMAN,
@@ -90,6 +91,7 @@ class Bounds:
     crash_budget: int = 2
     retry_budget: int = 1
     brief_human: bool = True  # whether the proxy has a turn before a human who is always asked
+    activated: bool = False  # whether the human has activated the workflow architect; plans come with and without one
     voices: frozenset[str] | None = None  # who sends and asks; the others end their turns without a word
     prelude: tuple[Firing, ...] = ()  # what happens after [open] and before anything is left open
 
@@ -108,7 +110,7 @@ class Bounds:
             roles.append(Role(SQUAD, frozenset({CODER})))
         policies = (self.policy, self.policy, self.policy)
         limits = self.fan_out, self.crash_budget, self.retry_budget
-        charter = Charter("j", tuple(roles), policies, *limits, self.brief_human)
+        charter = Charter("j", tuple(roles), policies, *limits, self.brief_human, self.activated)
         return Opening(charter, "request")
 
 
@@ -201,11 +203,21 @@ class Choices:
 
     def _questions(self, soup: Soup, run: Run) -> Iterator[tuple[Question, ...]]:
         number = self.number("questions")
-        first = [self._question(soup, run, kind, number) for kind in self.bounds.kinds]
+        first = [
+            question
+            for kind in self.bounds.kinds
+            for question in self._versions(self._question(soup, run, kind, number))
+        ]
         yield from ((question,) for question in first)
         if self.bounds.several:
             second = (self._question(soup, run, kind, number + 1) for kind in self.bounds.kinds)
             yield from ((one, other) for other in second for one in first)
+
+    def _versions(self, question: Question) -> tuple[Question, ...]:
+        """A question; where workflows matter, about a plan with one, too."""
+        if not self.bounds.activated or question.artifact != PHASES[State.PLAN].artifact:
+            return (question,)
+        return question, replace(question, digest=f"{question.digest}{JOIN}w")
 
     def _question(self, soup: Soup, run: Run, kind: Kind, number: int) -> Question:
         if kind is not Kind.ASSERT:
@@ -287,10 +299,12 @@ class Choices:
         yield Passage(Action.FAILURE, ORCHESTRATOR)
         artifact = (PHASES[record.state].artifact,) if record.live else ()
         for number in range(self.number("questions") + 1):
-            contents = (*record.approved, *((name, f"d{number}") for name in artifact))
-            for action in TRANSITIONS[record.state]:
-                if action is not Action.FAILURE:
-                    yield Passage(action, record.actor, contents=contents)
+            plans = ("", f"{JOIN}w") if self.bounds.activated and record.state is State.PLAN else ("",)
+            for more in plans:
+                contents = (*record.approved, *((name, f"d{number}{more}") for name in artifact))
+                for action in TRANSITIONS[record.state]:
+                    if action is not Action.FAILURE:
+                        yield Passage(action, record.actor, contents=contents)
 
 
 Offer = Callable[[Choices, Soup, Molecule | None], Iterator[Choice]]
