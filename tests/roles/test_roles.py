@@ -363,3 +363,40 @@ def test_a_folder_that_was_meddled_with_is_made_anew(tmp_path: Path) -> None:
     assert set(bytes_of(dress(folder, to_json(shipped()["tester"])))) == {
         ".claude-plugin/plugin.json", "agents/tester.md",
     }  # fmt: skip
+
+
+# ---- kinds of messages -----------------------------------------------------------------------------
+
+
+def test_a_role_takes_the_kinds_that_it_names_and_notices(tmp_path: Path) -> None:
+    write(tmp_path, ".claude/agents/judge.md", "---\nname: judge\ndescription: judges\nmessages: [task]\n---\nJudge.\n")
+    write(tmp_path, "parley.toml", '[roles.tester]\nmessages = ["task", "message"]\n')
+    charter = charter_of("j", snapshot(tmp_path))
+
+    taken = {role.name: role.messages for role in charter.roles}
+    assert taken["judge"] == ("task", "notice")
+    assert taken["tester"] == ("task", "message", "notice")
+    assert taken["coder"] == ("task", "message", "report", "answer", "intervention", "notice")
+    assert taken["design-verifier"] == ("task", "message", "intervention", "notice")  # it neither asks nor dispatches
+    assert taken["proxy"] == ("question", "reply")
+
+
+@pytest.mark.parametrize(
+    "name, matter, why",
+    [
+        ("judge", "messages: [tasks]", "`messages`: there is no kind of messages 'tasks'"),
+        ("judge", "messages: [notice]", "`messages`: there is no kind of messages 'notice'"),
+        ("judge", "messages: [task]\nteam: [coder]", "judge has a team, and takes no report of it"),
+        ("project-lead", "messages: [task]", "project-lead leads a state, and needs message, report, answer, interv"),
+        ("proxy", "messages: [task]", "the proxy takes questions and replies, and nothing else"),
+    ],
+)
+def test_kinds_that_can_not_be_are_refused_with_their_place(tmp_path: Path, name: str, matter: str, why: str) -> None:
+    write(tmp_path, f".claude/agents/{name}.md", f"---\nname: {name}\ndescription: d\n{matter}\n---\nDo it.\n")
+
+    with pytest.raises(RoleError) as refused:
+        gather(tmp_path, config.read(tmp_path))
+
+    assert f"{tmp_path / '.claude/agents' / name}.md:4: " in str(refused.value)
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -490,7 +490,8 @@ RULES = (
     ),
     Rule(
         "send-step", "§5", "Run(A, t, m) → Send(A, t, xs)",
-        "every payload was admissible, earlier ones counted", run_sites("send-step"), _send_step,
+        "every payload and question was admissible, earlier ones counted; t is no escalation's",
+        run_sites("send-step"), _send_step,
     ),
     Rule("nosend-step", "§5", "Run(A, t, m) → Idle_A(t)", "", run_sites("nosend-step"), _nosend_step),
     Rule(

@@ -201,23 +201,25 @@ def _relay(soup: Soup, firing: Firing) -> Reaction:
 RULES = (
     Rule(
         "ask-step", "§7", "Run(A, t, m) → AskQuestion(A, t, xs, π)",
-        "π is the policy of A's state; only a lead asserts, and its executor the plan, and only what exists",
+        "π is the policy of A's state; t is no escalation's, and A takes answers; each x is new; only a lead asserts, "
+        "and its executor the plan, and only what exists; only the orchestrator asks about a failure",
         run_sites("ask-step"), _ask_step,
     ),
     Rule(
         "ask", "§7", "AskQuestion(A, t, xs, π) → Idle_A(t) ‖ Proxy(t, x, π, fresh) for each x, on escalation:x",
-        "", _ask_sites, _ask,
+        "the job has a proxy", _ask_sites, _ask,
     ),
     Rule(
         "send-ask", "added", "Send(A, t, [] with xs) → Idle_A(t) ‖ Proxy(t, x, π, fresh) for each x, on escalation:x",
-        "", _send_ask_sites, _send_ask,
+        "the job has a proxy", _send_ask_sites, _send_ask,
     ),
     Rule(
         "escalate", "§7", "Proxy(t, x, π, h) → AskHuman(t, y, π)", "π ≠ never, and the human gave no verdict yet",
         _escalation(Proxy, "escalate"), _escalate,
     ),
     Rule(
-        "human-reply", "§7", "AskHuman(t, y, π) → Proxy(t, x', π, post-human)", "",
+        "human-reply", "§7", "AskHuman(t, y, π) → Proxy(t, x', π, post-human)",
+        "words without a verdict also go into the proxy's mailbox, which must be there; not those on a failure",
         _escalation(AskHuman, "human-reply"), _human_reply,
     ),
     Rule(

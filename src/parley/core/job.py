@@ -260,11 +260,12 @@ RULES = (
     ),
     Rule(
         "pending", "added", "Mailbox_O(job, as) → Mailbox_O(job, as ++ [PENDING])",
-        "the state is live and nothing in the job is under way", _record_sites("pending"), _pending,
+        "the job's own state is live, nothing in the job is under way, and nothing is held",
+        _record_sites("pending"), _pending,
     ),
     Rule(
         "observe", "added", "Mailbox_O(job, as) → Mailbox_O(job, as ++ [outcome record])",
-        "a lead has ended its turn and left an outcome record", _record_sites("observe"), _observe,
+        "a lead has ended its turn, lives, and left an outcome record", _record_sites("observe"), _observe,
     ),
     Rule(
         "recover", "added", "Run(A, t, m) ‖ Mailbox_A(t, as) → Idle_A(t) ‖ Mailbox_A(t, m:as)",
@@ -277,11 +278,13 @@ RULES = (
     ),
     Rule(
         "merge", "added", "Mailbox_A(t, as) → Mailbox_A(t, as ++ [MERGE])",
-        "A has ended its turn, and the tree of one it closed was brought into its own", _merge_sites, _merge,
+        "A has ended its turn, on a state's thread or a dispatch; the tree of one it closed was brought into its own",
+        _merge_sites, _merge,
     ),
     Rule(
         "enrol", "added", "Charter ‖ Surface_A(t) → Charter with the roles ‖ Surface_A(t) with them in its team",
-        "t is a state's or a dispatch; a role that the charter has stays as it is", _enrol_sites, _enrol,
+        "t is a state's or a dispatch, and lives; neither O, the proxy nor A itself joins; a role that the charter has "
+        "stays as it is", _enrol_sites, _enrol,
     ),
     Rule(
         "hold", "added", "ε → Hold(t, cause)", "t lives and is not held for that cause yet; the job's own holds all",

@@ -196,7 +196,8 @@ RULES = (
     ),
     Rule(
         "term-final", "§9", "Terminate(t) → Tombstone(t)",
-        "no other t-tagged molecule remains; Parent(t, _) is the parent's", _each_terminate("term-final"), _term_final,
+        "no other t-tagged molecule remains, on an escalation's thread its Proxy or AskHuman neither, nor a live "
+        "Record or an edge below; Parent(t, _) is the parent's", _each_terminate("term-final"), _term_final,
     ),
     _consume("term-ask", AskQuestion, "AskQuestion(A, t, xs, π)", "added"),
     _consume("term-proxy", Proxy, "Proxy(t, x, π, h)", "added"),

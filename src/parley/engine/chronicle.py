@@ -51,6 +51,8 @@ class Event:
             "thread": self.thread,
             "number": self.number,
             "text": self.text,
+            "message": self.about.get("message_kind"),
+            "files": [one[0] for one in self.about.get("files", ())] or None,
             "waits": self.about.get("waits"),
             "unfinished": self.about.get(unfinished.KEY) if self.kind != "message" else None,
         }
@@ -108,6 +110,7 @@ def _is_errand(step: StepRow) -> bool:
 
 def _message_event(row: MessageRow) -> Event:
     about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
+    about["message_kind"] = row.kind
     return Event(row.time, "message", row.sender, row.agent, row.thread, row.sender_thread, row.body, row.number, about)
 
 

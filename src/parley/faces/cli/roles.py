@@ -10,6 +10,9 @@ from typing import Any
 
 from parley import config
 from parley.adapters.roles import RoleFile, gather, not_given, skipped, system_prompt, to_json
+from parley.core.conversation import OWN
+from parley.core.terms import EVERYDAY
+from parley.engine.roster import BUS, TOOLS, messages_of
 from parley.engine.roster import roles as listed
 from parley.faces.cli import OK
 from parley.faces.cli.bus import pick
@@ -47,8 +50,10 @@ def run(words: argparse.Namespace) -> int:
 
 def _entry(document: dict[str, Any], role: RoleFile, root: Path) -> dict[str, Any]:
     keys = ("name", "description", "runner", "model", "team", "tools", "limits")
+    bus = BUS.get(document["name"], TOOLS)
     return {
         **{key: document[key] if document[key] != "" else None for key in keys},
+        "messages": list(OWN.get(document["name"]) or messages_of(document["name"], bus, document["messages"])),
         "not_given": list(not_given(document["tools"])),
         "from": role.source.removeprefix(f"{root}/"),
     }
@@ -63,8 +68,9 @@ def _print(entry: dict[str, Any]) -> None:
         "model": entry["model"],
         "team": ", ".join(entry["team"]),
         "tools": ", ".join(f"{tool} (not given)" if tool in entry["not_given"] else tool for tool in entry["tools"]),
+        "messages": "" if entry["messages"] == list(EVERYDAY) else ", ".join(entry["messages"]),
         "limits": json.dumps(limits).strip("{}").replace('"', "") if limits else "",
     }
     for name, value in rows.items():
         if value:
-            print(f"  {name:<{8 if name else 0}}{one_line(value, max(columns(), 60) * 2)}")
+            print(f"  {name:<{10 if name else 0}}{one_line(value, max(columns(), 60) * 2)}")
