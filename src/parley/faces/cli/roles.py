@@ -68,9 +68,9 @@ def _print(entry: dict[str, Any]) -> None:
         "model": entry["model"],
         "team": ", ".join(entry["team"]),
         "tools": ", ".join(f"{tool} (not given)" if tool in entry["not_given"] else tool for tool in entry["tools"]),
-        "messages": "" if entry["messages"] == list(EVERYDAY) else ", ".join(entry["messages"]),
+        "takes": "" if entry["messages"] == list(EVERYDAY) else ", ".join(entry["messages"]),
         "limits": json.dumps(limits).strip("{}").replace('"', "") if limits else "",
     }
     for name, value in rows.items():
         if value:
-            print(f"  {name:<{10 if name else 0}}{one_line(value, max(columns(), 60) * 2)}")
+            print(f"  {name:<{8 if name else 0}}{one_line(value, max(columns(), 60) * 2)}")
