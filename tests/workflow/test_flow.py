@@ -210,7 +210,7 @@ def begun() -> Conduct:
         {"event": "phase", "phase": "complete", "time": 2},
         {"event": "check", "agent": "one", "step": "judging"},
         {"event": "round", "agent": "one", "round": {"number": 1, "verifier": "judge", "verdict": "verified"}},
-        {"event": "given up", "agent": "one"},
+        {"event": "given up", "agent": "one", "time": 1},
         {"event": "plan", "text": "no plan", "time": 1},
         {"event": "merge ends", "merged": {"number": 7, "agent": "one", "time": 1, "taken": True}},
         {"event": "nothing that is known"},

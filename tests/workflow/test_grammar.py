@@ -45,7 +45,7 @@ def of_round(task_id: str) -> list[str]:
 
 
 def of_index(task_id: str) -> list[str]:
-    entry = Archived(archive_of("one", "t", 1), "one", "t", task_id, 1, 2, 0, "0" * 64)
+    entry = Archived(archive_of("one", "t", 1), "one", "t", task_id, 1, 2, 0, "0" * 64, "session_complete", "")
     return [one.remedy for one in read_index(json.dumps({"archives": [asdict(entry)]}))[1]]
 
 

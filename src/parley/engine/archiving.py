@@ -85,10 +85,12 @@ def archive(
     sessions: Mapping[str, Session],
     now: int,
     earlier: Sequence[tuple[str, Session]] = (),
+    how: Mapping[str, tuple[str, str]] | None = None,
 ) -> Archival:
-    """Put away the sessions of agents that are complete, by agent, as the bus has them.
+    """Put away the sessions of agents that are over, by agent, as the bus has them.
 
-    `earlier` are the sessions that an agent had before this one; they are in no file any more.
+    `earlier` are the sessions that an agent had before this one; they are in no file any more. `how`: the status that
+    an agent's session ended with, and why, where it is not complete.
 
     Call it after the commit that made them complete, and again with the same sessions after a failure or a crash: what
     failed has left its `session_current.json` where it was. From then on, do not write that file again for them.
@@ -99,7 +101,7 @@ def archive(
         if shelf.read(instructions_of(ARCHIVIST)) is None:
             shelf.write({instructions_of(ARCHIVIST): INSTRUCTIONS})
         _add(shelf, task, earlier, now)
-        _archive(shelf, task, sessions, now, done, failed)
+        _archive(shelf, task, sessions, now, how or {}, done, failed)
     except (WorkspaceError, OSError) as error:
         failed |= {agent: str(error) or type(error).__name__ for agent in sessions if agent not in done}
     if failed:
@@ -112,6 +114,7 @@ def _archive(
     task: str,
     sessions: Mapping[str, Session],
     now: int,
+    how: Mapping[str, tuple[str, str]],
     done: dict[str, Archived],
     failed: dict[str, str],
 ) -> None:
@@ -131,7 +134,9 @@ def _archive(
             if found != text:
                 others[agent] = archives.found_of(agent, found)
                 copies[others[agent]] = found
-        entries[agent] = books.place(agent, task, session, text, copies, now)
+        entry = books.place(agent, task, session, text, copies, now)
+        status, reason = how.get(agent, (archives.COMPLETE, ""))
+        entries[agent] = replace(entry, status=status, reason=reason[: archives.MOST_TEXT])
     if copies:
         shelf.write(copies)
     for agent, entry in entries.items():
@@ -287,7 +292,9 @@ class Books:
         if known is None or replace(known, archived_at=entry.archived_at) != entry:
             self.index[entry.file] = entry
         if self.last(entry.file) not in {"archived", "removed"}:
-            self.log.append(Logged(now, entry.agent, "archived", entry.file, f"notes: {entry.notes}"))
+            ended = f"; it ended as {entry.status}: {entry.reason}" if entry.status != archives.COMPLETE else ""
+            told = f"notes: {entry.notes}{ended}"[: archives.MOST_TEXT]
+            self.log.append(Logged(now, entry.agent, "archived", entry.file, told))
 
     def last(self, file: str) -> str:
         """What the log says last of an archive."""

@@ -26,6 +26,7 @@ from parley.workflow.assumptions import render_assumptions, with_assumptions
 from parley.workflow.binding import bound, digest_of, is_covered
 from parley.workflow.design import check_design
 from parley.workflow.drafts import read_drafts
+from parley.workflow.ending import RUNS
 from parley.workflow.outline import outline
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import DESIGN_REPORT, EXECUTOR, FOLDER, PLAN, ROLES, SHARED_STATUS, Finding
@@ -35,7 +36,11 @@ LONGEST_SUMMARY = 4_000_000
 LARGEST_INPUT = 64 << 20
 MOST_FILES = 5000  # that are looked at below orchestration/
 SUMMARY = f"{FOLDER}/conversation_summary_"
-UNREAD = ("/task_output/", "/completion_drive/session_2")  # what workers made, and what was archived: no design
+UNREAD = (
+    "/task_output/",
+    "/completion_drive/session_2",
+    f"{RUNS}/",
+)  # what workers made, and what was archived: no design
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class Executor(CodeAgent):
             self.refuse([str(refused)])
             return
         act = self.conduct(Flow(self.thread))
-        executor.begin(act, text, self.instructions(plan))
+        executor.begin(act, text, self.instructions(plan), len(flows.threads(self.live)) + 1)
         self.carry_out(act)
 
     def instructions(self, plan: Plan) -> list[tuple[str, str]]:

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from parley.engine.orchestration import files_of, left_over, shelve
+from parley.engine.orchestration import files_of, left_over, put_away, shelve
 from parley.ports import FOLDER_VIEW, TIP_VIEW, Papers
 from parley.workflow.archive import ARCHIVIST, LOG, is_archive, read_log, render_log
 from parley.workflow.binding import is_covered
+from parley.workflow.ending import RUNS
 from parley.workflow.events import apply
 from parley.workflow.flow import Event, Flow
 from parley.workflow.slots import entities
@@ -141,7 +142,7 @@ def as_file(text: str) -> bytes:
 
 def is_protocols(path: str) -> bool:
     """Whether only the protocol writes a file of this name while a workflow runs."""
-    if path in (SHARED_STATUS, TASK_ORCHESTRATION):
+    if path in (SHARED_STATUS, TASK_ORCHESTRATION) or path.startswith(f"{RUNS}/"):
         return True
     agent = agent_at(path)
     if not agent:
@@ -169,10 +170,12 @@ def written(stood: Stood, papers: Papers) -> Sheets:
             apply(flow, event)
     sheets = Sheets(papers, stood.batches[0].tree if stood.batches else "")
     for flow in flows.values():
+        if flow.thread != stood.current:
+            put_away(sheets, flow)
+            continue
         sheets.write(files_of(flow, set(entities(flow))))
         sheets.write(left_over(flow, sheets.listing(f"{FOLDER}/agents")))
-        if flow.phase == "complete":
-            shelve(sheets, flow)
+        shelve(sheets, flow)
     return sheets
 
 

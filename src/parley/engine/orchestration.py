@@ -16,6 +16,7 @@ from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.workflow.binding import is_like
 from parley.workflow.contract import render_contract
+from parley.workflow.ending import Ended, ended, is_over, run_folder
 from parley.workflow.flow import Flow, Talk
 from parley.workflow.record import record_of, render_record
 from parley.workflow.rounds import render_round
@@ -28,7 +29,6 @@ from parley.workflow.terms import (
     SHARED_STATUS,
     TASK_ORCHESTRATION,
     Session,
-    Status,
     Worker,
     instructions_of,
     round_of,
@@ -64,7 +64,7 @@ def of_agent(flow: Flow, agent: str) -> Files:
     files: Files = {task_base_of(agent): render_contract(whole_plan(flow), worker, instructions)}
     if standing.session is None:
         files[session_of(agent)] = None  # notes of an earlier visit, which this workflow has not begun with
-    elif standing.status is not Status.COMPLETE:
+    elif not is_over(flow, flow.members[agent]):
         files[session_of(agent)] = render_session(standing.session)
     files |= {round_of(agent, one.number): render_round(worker, one) for one in standing.rounds}
     if agent in flow.added:
@@ -145,17 +145,29 @@ def write(live: LiveJob, world: World) -> None:
             if _in_use(live, workspace):
                 live.unwritten.setdefault(thread, set()).update(changed)
             else:
-                world.workspace.write(live.job, workspace, _changed(live, world, flow, workspace, changed))
-                if flow.phase == "complete":
-                    _archive(live, world, flow, workspace)
+                _write(live, world, flow, workspace, changed)
+
+
+def _write(live: LiveJob, world: World, flow: Flow, workspace: str, changed: Collection[str]) -> None:
+    """Write what one workspace is to say of a workflow; what an earlier one left is put away first."""
+    tree = archiving.Tree(world.workspace, live.job, workspace)
+    if flows.is_past(live, flow.thread):
+        put_away(tree, flow)
+        return
+    if "plan" in changed:
+        for earlier in flows.all_flows(live):
+            if earlier.run < flow.run:
+                put_away(tree, earlier)
+    world.workspace.write(live.job, workspace, _changed(live, world, flow, workspace, changed))
+    if shelve(tree, flow):
+        live.unwritten.setdefault(flow.thread, set())  # it is tried again
 
 
 def all_again(live: LiveJob) -> None:
     """After a crash: nobody knows how far the files had come."""
-    thread = flows.current_thread(live)
-    flow = flows.flow_of(live, thread) if thread else None
-    if flow is not None:
-        live.unwritten[thread] = set(entities(flow))
+    current = flows.current_flow(live)
+    for flow in flows.all_flows(live) if current is None else [current]:
+        live.unwritten[flow.thread] = set(entities(flow))
 
 
 def _in_use(live: LiveJob, workspace: str) -> bool:
@@ -176,30 +188,54 @@ def _changed(live: LiveJob, world: World, flow: Flow, workspace: str, changed: C
     return files
 
 
-def _archive(live: LiveJob, world: World, flow: Flow, workspace: str) -> None:
-    tree = archiving.Tree(world.workspace, live.job, workspace)
-    there = set(tree.listing(f"{FOLDER}/agents"))
-    # one of an earlier moment may still lie there: what is put away is what the bus has
-    tree.write({path: text for path, text in _complete(flow).items() if path in there})
-    if shelve(tree, flow).failed:
-        live.unwritten.setdefault(flow.thread, set())  # it is tried again
+# ---- what is over --------------------------------------------------------------------------------
 
 
-def _sessions(flow: Flow) -> dict[str, Session]:
-    return {
-        name: member.standing.session
-        for name, member in flow.members.items()
-        if member.standing.session is not None and member.standing.status is Status.COMPLETE
-    }
-
-
-def _complete(flow: Flow) -> dict[str, str]:
-    return {session_of(name): render_session(session) for name, session in _sessions(flow).items()}
-
-
-def shelve(shelf: archiving.Shelf, flow: Flow) -> archiving.Archival:
-    """Put the sessions of a complete workflow away, as of the moment at which it was complete."""
-    sessions = _sessions(flow)
-    earlier = [(name, session) for name in sessions for session in flow.members[name].past]
+def shelve(shelf: archiving.Shelf, flow: Flow) -> bool:
+    """Put every session away that is over, as of the moment at which it ended; whether one has to be tried again."""
     task = flow.plan.task if flow.plan else "workflow"
-    return archiving.archive(shelf, task, sessions, flow.ended, earlier)
+    last: dict[str, Ended] = {}
+    earlier: dict[str, list[tuple[str, Session]]] = {}
+    for one in ended(flow):
+        if one.agent in last:
+            earlier.setdefault(one.agent, []).append((one.agent, last[one.agent].session))
+        last[one.agent] = one
+    # who was given up while the others went on comes first, one by one: the log is the same whenever it is made
+    alone = [[one] for one in last.values() if flow.members[one.agent].given_up]
+    together = [one for one in last.values() if not flow.members[one.agent].given_up]
+    again = False
+    for over in (*alone, together):
+        if not over:
+            continue
+        latest = {session_of(one.agent): archiving.whole(render_session(one.session)) for one in over}
+        there = {path: text for path, text in latest.items() if shelf.read(path) not in (None, text)}
+        if there:  # one of an earlier moment may still lie there: what is put away is what the bus has
+            shelf.write(there)
+        sessions = {one.agent: one.session for one in over}
+        before = [pair for one in over for pair in earlier.get(one.agent, ())]
+        how = {one.agent: (one.status, one.reason) for one in over}
+        again |= bool(archiving.archive(shelf, task, sessions, over[0].time, before, how).failed)
+    return again
+
+
+def put_away(shelf: archiving.Shelf, flow: Flow) -> None:
+    """Keep what a run left whose plan is void, or that another has followed: nothing of the next one overwrites it."""
+    folder = run_folder(flow.run)
+    kept: Files = {f"{folder}/{path.removeprefix(f'{FOLDER}/')}": text for path, text in _of_run(flow).items()}
+    gone: Files = dict.fromkeys(_current_of_run(flow))
+    shelf.write({path: text for path, text in kept.items() if shelf.read(path) != text})
+    shelve(shelf, flow)
+    there = set(shelf.listing(FOLDER))
+    shelf.write({path: None for path in gone if path in there})
+
+
+def _of_run(flow: Flow) -> dict[str, str]:
+    """What a run is known by: its plan, what its agents were told, how they stood, its record and its rounds."""
+    files = {path: text for path, text in files_of(flow, set(entities(flow))).items() if text is not None}
+    return {path: text for path, text in files.items() if path not in set(map(session_of, flow.members))}
+
+
+def _current_of_run(flow: Flow) -> list[str]:
+    """The files of a run that the next one writes anew, or does not have."""
+    rounds = [round_of(name, one.number) for name, member in flow.members.items() for one in member.standing.rounds]
+    return [TASK_ORCHESTRATION, *rounds, *map(task_base_of, flow.members), *map(instructions_of, flow.added)]

@@ -32,7 +32,7 @@ from parley.core.terms import (
     Verdict,
     escalation_thread,
 )
-from parley.engine import giving_up, texts, unfinished
+from parley.engine import flows, giving_up, texts, unfinished
 from parley.engine.code_agent import CodeAgent
 from parley.engine.designs import at_the_gate
 from parley.engine.endings import discarded
@@ -41,7 +41,6 @@ from parley.engine.reduce import message, terminate
 from parley.options import FAIL, RETRY, Menu, Option, listed
 from parley.ports import MessageRow
 from parley.workflow.activation import activation_of
-from parley.workflow.slots import CURRENT
 
 DIALOG_MENU = Menu(
     (
@@ -146,7 +145,7 @@ class Orchestrator(CodeAgent):
             return
         back = is_backtrack(record.state, passage.action)
         if back:
-            self.live.drop(CURRENT)  # what was done by a plan that is void is no way through the next one's gate
+            flows.void(self.live)
         why = texts.led_back(passage.reason, led_back, request) if back and (passage.reason or led_back) else request
         carried = self.undelivered(record.thread)
         for dialog in self.live.soup.all(AskHuman, self.live.thread):  # about a state that is over

@@ -39,13 +39,14 @@ from parley.core.terms import (
     escalation_thread,
 )
 from parley.core.withdrawal import last_action, strongest
-from parley.engine import texts, unfinished
+from parley.engine import flows, texts, unfinished
 from parley.engine.clones import frozen
 from parley.engine.live import LiveJob
 from parley.engine.names import clone_slot, handle_slot, number_of
 from parley.engine.remembering import answered
 from parley.engine.world import World
 from parley.ports import MessageRow
+from parley.workflow.terms import EXECUTOR
 
 
 def message(live: LiveJob, world: World, name: str) -> MessageRow:
@@ -143,6 +144,8 @@ def terminate(live: LiveJob, world: World, thread: str, why: str = "") -> None:
             live.drop(handle_slot(surface.agent, here))
             live.drop(clone_slot(here))
             live.forget_riders(surface.agent, here)
+            if surface.agent == EXECUTOR:
+                flows.over(live, here, now, found.origin)
             if surface.workspace == here:
                 live.retired.append(here)
         live.fire("term-final", here, who=who, time=now)

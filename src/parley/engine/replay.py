@@ -27,6 +27,7 @@ from parley.core.terms import (
     Ruling,
     Run,
     Surface,
+    Terminate,
     brief,
     escalation_thread,
     job_thread,
@@ -58,10 +59,11 @@ from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE, messages_of
 from parley.options import ABANDON, STOP
 from parley.ports import BusError, InputRow, MessageRow, Sent, StepRow, TransactionRow, TurnRow
+from parley.workflow import ending
 from parley.workflow.events import apply
 from parley.workflow.flow import Event, Flow
 from parley.workflow.slots import CURRENT, slot, text
-from parley.workflow.terms import GROUP
+from parley.workflow.terms import EXECUTOR, GROUP
 
 # The invariants look at the whole soup. A small one is looked at after each transaction; a large one when as
 # many steps have gone by as a share of its size, so that the time of an audit grows with the steps alone.
@@ -470,6 +472,8 @@ class Replay:
                 if isinstance(surface, Surface):
                     self.kept.pop(handle_slot(surface.agent, surface.thread), None)
                     self.kept.pop(riders.slot(surface.agent, surface.thread), None)
+                    if surface.agent == EXECUTOR:
+                        self._over(row, reaction, surface.thread)
                     self.kept.pop(clone_slot(surface.thread), None)
             self.questions.forget(at[0])
 
@@ -549,12 +553,23 @@ class Replay:
         except ODD as error:
             wrong("steps", row.number, f"what its turn left behind can't be read: {error}")
 
+    def _over(self, row: StepRow, reaction: Reaction, thread: str) -> None:
+        """A workflow whose executor is gone is stopped, if it had not come to its end."""
+        flow = self.flows.get(thread)
+        origin = next(molecule.origin for molecule in reaction.consumed if isinstance(molecule, Terminate))
+        events = ending.over(flow, int(row.time), origin) if flow is not None else []
+        if events:
+            self._happen(row, thread, events)
+
     def _flow(self, row: StepRow, thread: str, events: Sequence[Event]) -> None:
         """A workflow's events happen again; each must be one that could."""
+        self.kept[CURRENT] = thread
+        self._happen(row, thread, events)
+
+    def _happen(self, row: StepRow, thread: str, events: Sequence[Event]) -> None:
         tree = self.kept.get(tree_slot(job_thread(self.soup.charter.job)), "")
         self.batches.append(Batch(row.transaction, thread, events, tree))
         flow = self.flows.setdefault(thread, Flow(thread))
-        self.kept[CURRENT] = thread
         changed: set[str] = set()
         for event in events:
             changed |= apply(flow, event)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from parley.workflow.grammar import TASK_ID_FORM, is_task_id
 from parley.workflow.session import read_session
 from parley.workflow.strictly import LATEST, Fields, read_json, shown, write_json
-from parley.workflow.terms import Finding, Session, home_of, session_of
+from parley.workflow.terms import Finding, Session, Status, home_of, session_of
 
 ARCHIVIST = "archival_agent"  # code, but with a folder of its own like the others
 INDEX = f"{home_of(ARCHIVIST)}/archive_index.json"
@@ -26,10 +26,12 @@ ACTIONS = ("archived", "removed", "failed", "restored", "rebuilt")
 INSTRUCTIONS = """\
 # archival_agent
 
-Archival is code, and nobody has to be told anything. When the task is complete, each agent's session_current.json is
-copied to session_YYYYMMDD_HHMMSS_taskname.json beside it, entered in archive_index.json, and only then removed.
+Archival is code, and nobody has to be told anything. When an agent's session is over, complete or not, its
+session_current.json is copied to session_YYYYMMDD_HHMMSS_taskname.json beside it, entered in archive_index.json with
+how it ended, and only then removed.
 cleanup_log.json tells what was done, and what went wrong.
 """
+COMPLETE = str(Status.COMPLETE)
 MOST_ENTRIES = 2_000  # of the log; the oldest go first
 MOST_TEXT = 10_000
 
@@ -48,6 +50,8 @@ class Archived:
     archived_at: int
     notes: int
     sha256: str
+    status: str  # how the session ended: session_complete, abandoned, failed, stopped
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +105,12 @@ def task_of(path: str) -> str:
     return found[1] or "" if found else ""
 
 
-def archived(path: str, task: str, session: Session, text: str, now: int) -> Archived:
-    """The entry of an archive of this session."""
-    notes = len(session.notes)
-    return Archived(path, agent_of(path), task, session.task_id, session.session_start, now, notes, digest(text))
+def archived(
+    path: str, task: str, session: Session, text: str, now: int, how: tuple[str, str] = (COMPLETE, "")
+) -> Archived:
+    """The entry of an archive of this session; `how` is the status that it ended with, and why."""
+    notes, known = len(session.notes), digest(text)
+    return Archived(path, agent_of(path), task, session.task_id, session.session_start, now, notes, known, *how)
 
 
 def digest(text: str) -> str:

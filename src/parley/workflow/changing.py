@@ -13,6 +13,7 @@ from difflib import unified_diff
 from parley.workflow import moving, words
 from parley.workflow.conduct import Adopt, Conduct
 from parley.workflow.disjointness import rescopes
+from parley.workflow.ending import resting
 from parley.workflow.flow import AT_WORK, Draft, Illegal, Judging, Pending, Talk
 from parley.workflow.moving import PLAN_ABOUT, digest_of
 from parley.workflow.plain import plain
@@ -150,7 +151,7 @@ def propose(act: Conduct, judging: Judging, seen: str) -> None:
 
 def _resting(act: Conduct) -> str:
     """Which answers the human approves with the change, or refuses with it."""
-    lines = [f"- {one.agent} {one.note_id}: {one.answer}" for one in moving.resting(act)]
+    lines = [f"- {one.agent} {one.note_id}: {one.answer}" for one in resting(act.flow)]
     if not lines:
         return ""
     return "\n\nThese answers came with the change. If you refuse it, their notes are open again:\n" + "\n".join(lines)

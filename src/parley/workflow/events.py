@@ -70,7 +70,8 @@ def _plan(flow: Flow, event: Event) -> set[str]:
         if flow.status(name) is not Status.PENDING:
             raise Illegal(f"{name} is at work, or was, and can't be left out of the plan")
     flow.plan, flow.draft, flow.judging, flow.gaps, flow.refused = plan, "", None, 0, ""
-    flow.started = flow.started or event["time"]
+    if not flow.started:
+        flow.started, flow.run = event["time"], int(event.get("run", 1))
     new = [worker.name for worker in plan.doers if worker.name not in flow.members]
     flow.members |= {name: Member(Standing(name)) for name in new}
     joined = [name for name, worker in flow.added.items() if worker.task is Task.DOER]
@@ -178,7 +179,7 @@ def _give_up(flow: Flow, event: Event) -> set[str]:
     if member.standing.status is not Status.FAILED:
         raise Illegal(f"{event['agent']} has not failed")
     standing = replace(member.standing, reason=str(event.get("reason", member.standing.reason)))
-    become(flow, replace(member, standing=standing, given_up=True))
+    become(flow, replace(member, standing=standing, given_up=True, gone=int(event["time"]), left=flow.count))
     return {f"agent {event['agent']}"}
 
 
@@ -443,6 +444,7 @@ def _phase(flow: Flow, event: Event) -> set[str]:
         raise Illegal("a doer is not verified, or a note is not settled")
     flow.phase = event["phase"]
     flow.ended = 0 if flow.phase == "running" else int(event["time"])
+    flow.why = str(event.get("reason", ""))
     return set()
 
 

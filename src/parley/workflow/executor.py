@@ -63,9 +63,12 @@ class Left:
 # ---- the plan ------------------------------------------------------------------------------------
 
 
-def begin(act: Conduct, plan: str, instructions: Iterable[tuple[str, str]] = ()) -> None:
-    """The workflow begins; `instructions` are those of the plan's agents as they were approved, by path."""
-    act.happen("plan", text=plan, time=act.now, instructions=[list(each) for each in instructions])
+def begin(act: Conduct, plan: str, instructions: Iterable[tuple[str, str]] = (), run: int = 1) -> None:
+    """The workflow begins; `instructions` are those of the plan's agents as they were approved, by path.
+
+    `run`: which of the job's workflows it is.
+    """
+    act.happen("plan", text=plan, time=act.now, instructions=[list(each) for each in instructions], run=run)
     moving.enrol(act, tuple(act.flow.workers.values()))
 
 

@@ -70,6 +70,8 @@ class Member:
     proofs: tuple[Proof, ...] = ()  # of the round that goes on
     since: int = 0  # the number of the event that last changed its status: first come, first served
     given_up: bool = False  # the workflow goes on without it
+    gone: int = 0  # since when
+    left: int = 0  # the number of the event that gave it up: sessions are put away in that order
     past: tuple[Session, ...] = ()  # its sessions before this one
     refused: int = 0  # the number of its last note that was refused for its form
     nudges: int = 0  # how often it was told the same in this status
@@ -169,6 +171,8 @@ class Flow:
     phase: str = "running"  # then complete, or stopped
     started: int = 0
     ended: int = 0  # when it was complete or stopped; 0 while it runs
+    why: str = ""  # it was stopped
+    run: int = 1  # which of the job's workflows it is
     count: int = 0  # of events
     draft: str = ""  # a plan that waits for the human
     architect: str = ""  # the architect's conversation

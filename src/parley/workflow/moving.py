@@ -9,10 +9,11 @@ from hashlib import sha256
 from parley.wording import count
 from parley.workflow import words
 from parley.workflow.conduct import Conduct, Enrol, Report, Restore
+from parley.workflow.ending import resting
 from parley.workflow.flow import MET, Asked, Member
 from parley.workflow.notes import BY_USER, SELF, of_status, unsettled
 from parley.workflow.plain import plain
-from parley.workflow.terms import ARCHITECT, Note, NoteStatus, PlanChange, Resting, Status, Worker
+from parley.workflow.terms import ARCHITECT, Note, NoteStatus, PlanChange, Status, Worker
 
 PLAN_ABOUT = "plan"  # what the architect was told last: its plan has gaps, or was not approved
 MOST_REASON = 4000  # characters of a reason that is kept with a change of the plan
@@ -139,22 +140,10 @@ def digest_of(plan: str) -> str:
     return sha256(plan.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def resting(act: Conduct) -> tuple[Resting, ...]:
-    """The answers that came with a plan that is not in force yet."""
-    found = []
-    for agent, name in act.flow.resting:
-        member = act.flow.members.get(agent)
-        session = member.standing.session if member is not None else None
-        note = next((one for one in session.notes if one.note_id == name), None) if session else None
-        if session is not None and note is not None and note.resolution is not None:
-            found.append(Resting(agent, name, session.session_start, note.resolution, note.resolved_by or ""))
-    return tuple(found)
-
-
 def decide_change(act: Conduct, decision: str, by: str, reason: str, plan: str, judged: str) -> None:
     """A changed plan is decided about."""
     known = digest_of(plan) if plan else ""
-    change = PlanChange(act.now, known, decision, by, reason[:MOST_REASON], judged[:MOST_REASON], resting(act))
+    change = PlanChange(act.now, known, decision, by, reason[:MOST_REASON], judged[:MOST_REASON], resting(act.flow))
     act.happen("changed", change=plain(change))
 
 
@@ -211,7 +200,7 @@ def abandon(act: Conduct, agent: str, why: str, by: str = BY_USER) -> None:
     session = act.member(agent).standing.session
     for one in session.pending if session else ():
         act.happen("mend", agent=agent, pending_id=one.pending_id, reason=f"withdrawn: the task was abandoned: {why}")
-    act.happen("given up", agent=agent, reason=f"{before}; {why}" if before else why)
+    act.happen("given up", agent=agent, time=act.now, reason=f"{before}; {why}" if before else why)
     for below in list(act.flow.dependents.get(agent, ())):
         abandon(act, below, f"it depends on {agent}, which was abandoned", by)
 
@@ -232,7 +221,7 @@ def stop(act: Conduct, why: str) -> None:
         refuse_change(act, "the protocol", f"the workflow was stopped: {why}", act.flow.draft)
     for thread in list(act.flow.talks):
         act.close(thread)
-    act.happen("phase", phase="stopped", time=act.now)
+    act.happen("phase", phase="stopped", time=act.now, reason=why[:MOST_REASON])
     act.do(Report(f"[WORKFLOW stopped] {why}\n\n{table(act)}"))
 
 

@@ -27,8 +27,8 @@ def text(flow: Flow, entity: str) -> str | None:
     match kind:
         case "flow":
             names = (
-                "phase", "started", "ended", "count", "architect", "gaps", "refused", "resting", "commissioned", "held",
-                "ever_held",
+                "phase", "started", "ended", "why", "run", "count", "architect", "gaps", "refused", "resting",
+                "commissioned", "held", "ever_held",
             )  # fmt: skip
             value = {each: getattr(flow, each) for each in names}
         case "plan":

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from parley.workflow.archive import INDEX, LOG, is_archive, read_index, read_log, restorable
 from parley.workflow.disjointness import disjoint
+from parley.workflow.ending import RUNS
 from parley.workflow.grammar import NAME_FORM, is_name
 from parley.workflow.notes import unsettled
 from parley.workflow.plan import read_plan
@@ -20,6 +21,7 @@ from parley.workflow.terms import FOLDER, PLAN, SHARED_STATUS, TASK_ORCHESTRATIO
 OUTPUT = "task_output"
 _AGENTS = f"{FOLDER}/agents/"
 _SUMMARY = re.compile(rf"{FOLDER}/conversation_summary_[a-z0-9_-]+\.md")
+_RUN = re.compile(rf"{RUNS}/run_[1-9][0-9]*/(?!runs/)")
 _ROUND = re.compile(r"round_([1-9][0-9]{0,5})\.json")
 _CONTRACT = "## Parent contract"
 
@@ -52,6 +54,8 @@ def _file(path: str, text: str) -> list[Finding]:
         return read_summary(text, path)[1]
     if path.startswith(_AGENTS):
         return _of_agent(path, text)
+    if inner := _RUN.match(path):  # what an earlier run left, each file as it was
+        return [replace(finding, file=path) for finding in _file(f"{FOLDER}/{path[inner.end() :]}", text)]
     if path.endswith(".json"):
         return [_misplaced(path, "", f"remove it; the only JSON here is {SHARED_STATUS}")]
     return []
