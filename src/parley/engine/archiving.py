@@ -109,6 +109,18 @@ def archive(
     return Archival(tuple(done.values()), tuple(failed.items()))
 
 
+def away(shelf: Shelf, task: str, sessions: Mapping[str, Session]) -> set[str]:
+    """The agents whose session is archived, indexed and removed already: what lies in its place is another one."""
+    books = Books.of(shelf, 0)
+    found = set()
+    for agent, session in sessions.items():
+        copies: dict[str, str] = {}
+        entry = books.place(agent, task, session, whole(render_session(session)), copies, 0)
+        if not copies and books.last(entry.file) == "removed":
+            found.add(agent)
+    return found
+
+
 def _archive(
     shelf: Shelf,
     task: str,

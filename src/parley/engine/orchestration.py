@@ -191,8 +191,11 @@ def _changed(live: LiveJob, world: World, flow: Flow, workspace: str, changed: C
 # ---- what is over --------------------------------------------------------------------------------
 
 
-def shelve(shelf: archiving.Shelf, flow: Flow) -> bool:
-    """Put every session away that is over, as of the moment at which it ended; whether one has to be tried again."""
+def shelve(shelf: archiving.Shelf, flow: Flow, *, past: bool = False) -> bool:
+    """Put every session away that is over, as of the moment at which it ended; whether one has to be tried again.
+
+    Of a run that is `past`, what is away stays as it is: a session that lies in its place is the next run's.
+    """
     task = flow.plan.task if flow.plan else "workflow"
     last: dict[str, Ended] = {}
     earlier: dict[str, list[tuple[str, Session]]] = {}
@@ -200,6 +203,9 @@ def shelve(shelf: archiving.Shelf, flow: Flow) -> bool:
         if one.agent in last:
             earlier.setdefault(one.agent, []).append((one.agent, last[one.agent].session))
         last[one.agent] = one
+    if past:
+        gone = archiving.away(shelf, task, {one.agent: one.session for one in last.values()})
+        last = {agent: one for agent, one in last.items() if agent not in gone}
     # who was given up while the others went on comes first, one by one: the log is the same whenever it is made
     alone = [[one] for one in last.values() if flow.members[one.agent].given_up]
     together = [one for one in last.values() if not flow.members[one.agent].given_up]
@@ -224,7 +230,7 @@ def put_away(shelf: archiving.Shelf, flow: Flow) -> None:
     kept: Files = {f"{folder}/{path.removeprefix(f'{FOLDER}/')}": text for path, text in _of_run(flow).items()}
     gone: Files = dict.fromkeys(_current_of_run(flow))
     shelf.write({path: text for path, text in kept.items() if shelf.read(path) != text})
-    shelve(shelf, flow)
+    shelve(shelf, flow, past=True)
     there = set(shelf.listing(FOLDER))
     shelf.write({path: None for path in gone if path in there})
 
