@@ -20,7 +20,7 @@ SHOWN = LISTED | {
 THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "waits", "mail", "workspace"}
 QUESTION = {
     "id", "job", "state", "kind", "artifact", "asker", "thread", "workspace", "time", "text", "body", "backtracks",
-    "stat", "diff", "choices", "words", "unfinished",
+    "stat", "diff", "choices", "words", "gives_up", "unfinished",
 }  # fmt: skip
 
 

@@ -62,12 +62,12 @@ def test_giving_up_asks_once_more_and_an_empty_revise_is_not_sent(home: Home) ->
         screen.type("\x1b")
         screen.wait_for("nothing was sent")
         screen.type("w\r")
-        screen.wait_for("give the work up for good?")
+        screen.wait_for("give up the whole job")
         screen.type("\x1b")
         screen.wait_for("nothing was sent")
         assert home.jobs()[0]["state"] == "INTENT"
         screen.type("w\r")
-        screen.wait_for("give the work up for good?")
+        screen.wait_for("give up the whole job")
         screen.type("y\r")
         assert screen.end() == 3
 

@@ -102,7 +102,7 @@ def test_an_answer_is_kept_where_nobody_works_and_a_key_goes_on(home: Home) -> N
         screen.wait_for(f"{job} goes on in the background")
         screen.wait_for("project-lead asks (PLAN, PLAN.md)")
         screen.type("wnot worth it\r")
-        screen.wait_for("give the work up for good? type yes")
+        screen.wait_for("give up the whole job")
         screen.type("yes\r")
         screen.wait_for(f"{job}: answered, withdraw")
         screen.type("xenough\ryes\r")
