@@ -39,6 +39,9 @@ class Broken(Exception):
     """A law that was broken: the text says which, and where."""
 
 
+GRAVITY = ("abandon", "escalate", "re-scope", "re-plan")  # what a failed checkpoint leads to, the gravest first
+
+
 @dataclass
 class Account:
     """What is known of one doer."""
@@ -80,6 +83,7 @@ class Book:
     merges: int = 0
     phase: str = "running"
     held: Sequence[str] = ()  # who waits for a free slot
+    checkpoints: Sequence[Mapping[str, str]] = ()
 
     # ---- what its steps say --------------------------------------------------------------------
 
@@ -109,6 +113,7 @@ class Book:
                 self.noted(event, listed, told)
             case "round":
                 self.round(event["agent"], event["round"], told)
+                self.remedied(event["agent"], event["round"], listed)
             case "open":
                 self.open(event["talk"])
             case "close":
@@ -148,6 +153,7 @@ class Book:
         joined = {name: one for name, one in self.agents.items() if one.get("joined")}
         self.agents = {**said["agents"], **joined}
         self.stages = said["stages"]
+        self.checkpoints = said.get("checkpoints", ())
         for name, one in said["agents"].items():
             if one.get("task") != "verifier":
                 self.doers.setdefault(name, Account())
@@ -275,6 +281,30 @@ class Book:
         self.doers[agent].verdict = found["verdict"]
         self.doers[agent].seen = told.sender_thread
         self.doers[agent].merged = False
+
+    def remedied(self, agent: str, found: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
+        """A round judges every checkpoint, and what follows a failed one is what the plan says."""
+        results = {one["to"]: one.get("met") for one in found.get("criteria", ())}
+        said = {one["to"]: one["on_failure"] for one in self.checkpoints if one["from"] == agent}
+        if results.keys() != said.keys():
+            raise Broken(f"round {found['number']} of {agent} judges {sorted(results)}, and hands to {sorted(said)}")
+        failed = [said[taker] for taker, met in results.items() if met is False]
+        if found["verdict"] == "verified" and not all(results.values()):
+            raise Broken(f"{agent} is found good, and a checkpoint is not met")
+        if found["verdict"] != "rejected" or not failed:
+            return
+        wanted = next((word for word in GRAVITY if word in failed), "back")
+        led_to = {str(event.get("to") or event["event"]) for event in events if event.get("agent") == agent}
+        asked = any(event["event"] == "ask" for event in events)
+        fine = {
+            "abandon": "given up" in led_to,
+            "escalate": "blocked" in led_to and asked,
+            "re-scope": "blocked" in led_to,
+            "re-plan": "blocked" in led_to,
+            "back": bool({"working", "blocked"} & led_to),
+        }[wanted]
+        if not fine:
+            raise Broken(f"a checkpoint of {agent} failed and says {wanted}, and what happened is {sorted(led_to)}")
 
     def open(self, talk: Mapping[str, Any]) -> None:
         """A conversation begins, under the fan-out."""

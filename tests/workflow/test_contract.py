@@ -39,6 +39,7 @@ PARTS = [
     "Outputs",
     "Acceptance",
     "Acceptance commands",
+    "Checkpoints",
     "Verification",
     "Liveness",
 ]

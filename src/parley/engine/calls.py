@@ -87,7 +87,7 @@ def _status(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
 
 
 def _verdict(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    return _told(turn, "Verdict", reports.verdict(turn, arguments))
+    return _told(turn, "Verdict", reports.verdict(live, turn, arguments))
 
 
 def _resolve(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

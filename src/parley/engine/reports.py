@@ -21,6 +21,7 @@ from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import Kept, Scope, Site
 from parley.workflow import claims, notes, pending
+from parley.workflow.at_checkpoint import refuse_criteria
 from parley.workflow.changing import difference
 from parley.workflow.conduct import Conduct, Limits
 from parley.workflow.flow import EDGES, Flow, Talk
@@ -163,8 +164,8 @@ def _refuse_claim(now: Status, claim: Status, session: Session) -> str:
     return notes.refuse_blocked(session) if claim is Status.BLOCKED else ""
 
 
-def verdict(turn: Turn, arguments: Mapping[str, Any]) -> str:
-    """A verifier's word on what it has looked at. Raises Refused."""
+def verdict(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> str:
+    """A verifier's word on what it has looked at, and on each of its checkpoints. Raises Refused."""
     said, found = arguments.get("verdict"), arguments.get("findings", [])
     if said not in VERDICTS:
         raise Refused(f"verdict is one of: {', '.join(VERDICTS)}")
@@ -174,7 +175,13 @@ def verdict(turn: Turn, arguments: Mapping[str, Any]) -> str:
         raise Refused(f"give {MOST_FINDINGS} findings at most, each of {FINDING_LIMIT} characters that are some")
     if said != "verified" and not found:
         raise Refused("say what you found: whoever made it has to act on that")
-    turn.verdict = {"verdict": said, "findings": list(found)}
+    place, judged = at_work(live, turn.thread), arguments.get("criteria", [])
+    points = place[0].plan.checkpoints_of(place[1].agent) if place and place[0].plan else ()
+    if problem := refuse_criteria(points, str(said), judged):
+        raise Refused(problem)
+    if any(texts.fit(one.get("evidence", "")) != one.get("evidence", "") for one in judged):
+        raise Refused("evidence contains what is no character")
+    turn.verdict = {"verdict": said, "findings": list(found), **({"criteria": list(judged)} if judged else {})}
     return f"your verdict is {said}"
 
 
@@ -309,7 +316,7 @@ def _verifier(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, w
     if problems:
         return {"problems": [texts.fit(str(problem)) for problem in problems[:PROBLEMS]]}
     try:
-        verdict(turn, value if isinstance(value, dict) else {})
+        verdict(live, turn, value if isinstance(value, dict) else {})
     except Refused as refused:
         return {"problems": [texts.fit(f"{path}: {refused}")]}
     return {"verdict": turn.verdict}

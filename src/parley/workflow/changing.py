@@ -17,7 +17,7 @@ from parley.workflow.ending import resting
 from parley.workflow.flow import AT_WORK, Draft, Illegal, Judging, Pending, Talk
 from parley.workflow.moving import PLAN_ABOUT, digest_of
 from parley.workflow.plain import plain
-from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, Status, Worker
+from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, Plan, Status, Worker
 
 CHECK, VERIFIER = "the design check", "the design verifier"
 APPROVED = "a design verifier has approved this very change"
@@ -191,7 +191,7 @@ def _open_again(act: Conduct) -> str:
 def adopt(act: Conduct, pending: Pending, by: str) -> None:
     """The change is approved: it comes into force, and all that follows from it happens."""
     flow, draft = act.flow, pending.draft
-    before, asked = dict(flow.workers), _asked(act)
+    before, bars, asked = dict(flow.workers), _bars(flow.plan), _asked(act)
     try:
         told = [list(each) for each in draft.instructions]
         act.happen("plan", text=draft.plan, time=act.now, instructions=told)
@@ -206,8 +206,13 @@ def adopt(act: Conduct, pending: Pending, by: str) -> None:
     for change in rescopes(before, flow.workers, ARCHITECT, f"{asked}; approved by {by}", act.now):
         act.happen("rescope", rescope=plain(change))
     for name, worker in flow.workers.items():
-        was = before.get(name)
-        if was is None or name not in flow.members or not _other_task(was, worker):
+        was, were, are = before.get(name), bars.get(name, {}), _bars(flow.plan).get(name, {})
+        if was is None or name not in flow.members:
+            continue
+        if not _other_task(was, worker) and all(are.get(taker, bar) == bar for taker, bar in were.items()):
+            if are != were and flow.status(name) is Status.READY:  # it is judged by every checkpoint that holds now
+                moving.call_off(act, name)
+                act.happen("check", agent=name, step="")
             continue
         if flow.status(name) in AT_WORK:  # it goes on with what it has, and hears of it when its turn ends
             act.happen("stale", agent=name, of=ARCHITECT)
@@ -226,6 +231,14 @@ def _asked(act: Conduct) -> str:
         notes = {talk.about: moving.waiting(act.member(talk.about))}
     told = [f"{agent} asked by {', '.join(n.note_id for n in listed)}" for agent, listed in notes.items() if listed]
     return "; ".join(told) or "the architect changed the plan"
+
+
+def _bars(plan: Plan | None) -> dict[str, dict[str, str]]:
+    """By which criteria each agent's output is handed to whom."""
+    found: dict[str, dict[str, str]] = {}
+    for point in plan.checkpoints if plan else ():
+        found.setdefault(point.giver, {})[point.taker] = point.criteria
+    return found
 
 
 def _other_task(was: Worker, now: Worker) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from parley.wording import count
-from parley.workflow import moving, words
+from parley.workflow import at_checkpoint, moving, words
 from parley.workflow.conduct import Conduct, Merge, Restore
 from parley.workflow.flow import Merging, Talk
 from parley.workflow.plain import plain
-from parley.workflow.terms import INTEGRATOR, PROVER, Merged, Proof, Round, Status
+from parley.workflow.remedies import OnFailure, gravest
+from parley.workflow.terms import INTEGRATOR, PROVER, Judged, Merged, Proof, Round, Status
 
 MOST_PROOFS = 200
 MOST_OUTPUT = 4000  # characters of a command's output that are kept
@@ -37,7 +38,8 @@ def _judge(act: Conduct, agent: str, proofs: Sequence[Proof]) -> None:
     worker, member = act.worker(agent), act.member(agent)
     act.happen("check", agent=agent, step="judging", proofs=[plain(proof) for proof in proofs])
     strays = [one for one in act.flow.strays if one.agent == agent]
-    body = words.verify(worker, member.standing.session, proofs, member.standing.rounds, strays)
+    points = act.checkpoints(agent)
+    body = words.verify(worker, member.standing.session, proofs, member.standing.rounds, strays, points)
     act.open("verifier", agent, worker.verifier, body, member.workspace)
 
 
@@ -49,9 +51,8 @@ def proved(act: Conduct, talk: Talk, text: str) -> None:
     elif act.flow.status(talk.agent) is Status.READY:
         proofs = read_proofs(text, act.worker(talk.agent).acceptance.commands)
         if failing := [words.failing(proof) for proof in proofs if not proof.holds]:
-            _concluded(
-                act, talk.agent, PROVER, "rejected", failing, proofs
-            )  # no verifier has to say what a command does
+            unjudged = [Judged(point.taker, point.criteria) for point in act.checkpoints(talk.agent)]
+            _concluded(act, talk.agent, PROVER, "rejected", failing, proofs, unjudged)
         else:
             _judge(act, talk.agent, proofs)
 
@@ -79,7 +80,14 @@ def _proof(command: str, said: Any) -> Proof:
     )
 
 
-def judged(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str], problems: Sequence[str] = ()) -> None:
+def judged(
+    act: Conduct,
+    talk: Talk,
+    verdict: str,
+    findings: Sequence[str],
+    problems: Sequence[str] = (),
+    criteria: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """A verifier has looked."""
     agent = talk.agent
     member = act.member(agent)
@@ -90,15 +98,32 @@ def judged(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str], prob
         _no_verdict(act, talk, problems)
         return
     act.close(talk.thread)
-    _concluded(act, agent, talk.name, verdict, findings, member.proofs)
+    said = {str(one["to"]): one for one in criteria}
+    for_all = {"verified": True, "rejected": False}.get(verdict)  # where each was not judged, the verdict is for all
+    held = tuple(
+        Judged(point.taker, point.criteria, bool(one["met"]), str(one.get("evidence", "")))
+        if (one := said.get(point.taker))
+        else Judged(point.taker, point.criteria, for_all)
+        for point in act.checkpoints(agent)
+    )
+    _concluded(act, agent, talk.name, verdict, findings, member.proofs, held)
 
 
 def _concluded(
-    act: Conduct, agent: str, by: str, verdict: str, findings: Sequence[str], proofs: Sequence[Proof]
+    act: Conduct,
+    agent: str,
+    by: str,
+    verdict: str,
+    findings: Sequence[str],
+    proofs: Sequence[Proof],
+    criteria: Sequence[Judged],
 ) -> None:
     """A round has ended: with its verifier's verdict, or with a command that fails before the verifier looks."""
     number = len(act.member(agent).standing.rounds) + 1
-    found = Round(number, by, verdict, tuple(findings), tuple(proofs), act.now)
+    points = act.checkpoints(agent)
+    failing = [point for point, one in zip(points, criteria, strict=True) if one.met is False]
+    action = gravest(point.remedy for point in failing).value if failing and verdict == "rejected" else ""
+    found = Round(number, by, verdict, tuple(findings), tuple(proofs), act.now, tuple(criteria), action)
     act.happen("round", agent=agent, round=plain(found))
     if verdict == "verified":
         act.happen("check", agent=agent, step="merging")
@@ -107,8 +132,10 @@ def _concluded(
         reason = "; ".join(findings) or "its verifier says so"
         act.escalate(agent, f"{by} blocks it: {reason}", "a verifier asks for a decision")
         moving.block(act, agent, f"blocked by {by}")
+    elif action in ("", OnFailure.REWORK):
+        failed(act, agent, words.rejected(agent, found, points), f"rejected by {by}: {'; '.join(findings)}")
     else:
-        failed(act, agent, words.rejected(agent, found), f"rejected by {by}: {'; '.join(findings)}")
+        at_checkpoint.remedy(act, agent, found, failing)
 
 
 def _no_verdict(act: Conduct, talk: Talk, problems: Sequence[str]) -> None:

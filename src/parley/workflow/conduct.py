@@ -14,7 +14,7 @@ from parley.workflow.events import apply
 from parley.workflow.flow import Draft, Event, Flow, Member, Pending, Talk
 from parley.workflow.notes import note_id
 from parley.workflow.plain import plain
-from parley.workflow.terms import Category, Note, NoteStatus, Session, Status, Worker
+from parley.workflow.terms import Category, Checkpoint, Note, NoteStatus, Session, Status, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,10 @@ class Conduct:
     def session(self, agent: str) -> Session:
         """Its notes."""
         return self.member(agent).standing.session or Session(self.worker(agent).task_id, self.now)
+
+    def checkpoints(self, agent: str) -> tuple[Checkpoint, ...]:
+        """Where a doer's output is handed over, by the plan in force."""
+        return self.flow.plan.checkpoints_of(agent) if self.flow.plan else ()
 
     def free(self) -> int:
         """How many more conversations may be open."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from parley.wording import count
 from parley.workflow.cells import code, quoted
-from parley.workflow.terms import Plan, Worker, instructions_of, output_of, session_of
+from parley.workflow.remedies import MEANS
+from parley.workflow.terms import Checkpoint, Plan, Worker, instructions_of, output_of, session_of
 
 HEADING = "## Parent contract"
 
@@ -28,6 +29,7 @@ def render_contract(plan: Plan, worker: Worker, instructions: str) -> str:
     lines.extend(_paths("Outputs", worker.outputs, "Others read these; make them under these very names:"))
     lines.extend(_part("Acceptance", worker.acceptance.text))
     lines.extend(_paths("Acceptance commands", worker.acceptance.commands, "Each must end with 0 in your tree:"))
+    lines.extend(_checkpoints(plan.checkpoints_of(worker.name)))
     lines.extend(_verification(worker))
     lines.extend(_liveness(worker))
     return "\n".join([*lines, "", "## Task", "", instructions.strip("\n")]) + "\n"
@@ -40,6 +42,16 @@ def _part(title: str, text: str) -> list[str]:
 def _paths(title: str, items: Iterable[str], about: str) -> list[str]:
     listed = [f"- {code(item)}" for item in items]
     return ["", f"### {title}", "", about, "", *(listed or ["- none"])]
+
+
+def _checkpoints(points: Iterable[Checkpoint]) -> list[str]:
+    """Where the output is handed over: by which criteria, and what happens where they are not met."""
+    lines = ["", "### Checkpoints", ""]
+    for point in points:
+        lines += [f"To {code(point.taker)}, judged by {code(point.by)}:", "", *quoted(point.criteria), ""]
+        lines += [f"If it fails: {code(point.remedy)}, {MEANS[point.remedy]}. The plan says:", ""]
+        lines += [*(quoted(point.on_failure) if point.on_failure else ["Nothing is said."]), ""]
+    return lines[:-1] if lines[-1] == "" and len(lines) > 3 else [*lines, "Nothing is handed over."]  # noqa: PLR2004
 
 
 def _verification(worker: Worker) -> list[str]:

@@ -26,6 +26,7 @@ from parley.workflow.notes import put, refuse_ready
 from parley.workflow.pending import number_of, without
 from parley.workflow.plain import read
 from parley.workflow.plan import read_plan
+from parley.workflow.remedies import gravest
 from parley.workflow.terms import (
     LivenessAction,
     Merged,
@@ -294,6 +295,14 @@ def _round(flow: Flow, event: Event) -> set[str]:
         raise Illegal(f"{event['agent']} is not in round {found.number}")
     if found.verdict not in VERDICTS or found.verifier == event["agent"]:
         raise Illegal(f"{found.verifier} can't say {found.verdict!r:.20} of {event['agent']}")
+    points = flow.plan.checkpoints_of(event["agent"]) if flow.plan else ()
+    if [(one.to, one.criteria) for one in found.criteria] != [(point.taker, point.criteria) for point in points]:
+        raise Illegal(f"round {found.number} of {event['agent']} does not judge every checkpoint of the plan")
+    failed = [point.remedy for point, one in zip(points, found.criteria, strict=True) if one.met is False]
+    if found.verdict == "verified" and not all(one.met for one in found.criteria):
+        raise Illegal(f"a checkpoint of {event['agent']} is not met, so it is not verified")
+    if found.action != (gravest(failed) if failed and found.verdict == "rejected" else ""):
+        raise Illegal(f"{found.action or 'nothing'} is not what a checkpoint of {event['agent']} leads to")
     if found.verdict == "verified" and not all(proof.holds for proof in found.proofs):
         raise Illegal(f"a command of {event['agent']} fails, so it is not verified")
     become(flow, replace(member, standing=replace(standing, rounds=(*standing.rounds, found)), proofs=()))

@@ -30,6 +30,7 @@ class Left:
     claim: str = ""  # the status that it claims
     verdict: str = ""
     findings: tuple[str, ...] = ()
+    criteria: tuple[Mapping[str, Any], ...] = ()  # of checkpoints, as a verifier judged them
     resolves: tuple[Mapping[str, Any], ...] = ()
     problems: tuple[str, ...] = ()  # what of its files was not taken
     plan: str = ""  # a plan that it has changed
@@ -51,6 +52,7 @@ class Left:
             worker.get("claim", ""),
             said.get("verdict", ""),
             tuple(said.get("findings", ())),
+            tuple(said.get("criteria", ())),
             tuple(worker.get("resolves", ())),
             tuple(worker.get("problems", ())),
             worker.get("plan", ""),
@@ -128,7 +130,7 @@ def hear(act: Conduct, thread: str, left: Left) -> None:
         case "prover":
             checking.proved(act, talk, left.text)
         case "verifier":
-            checking.judged(act, talk, left.verdict, left.findings, left.problems)
+            checking.judged(act, talk, left.verdict, left.findings, left.problems, left.criteria)
         case "integrator":
             checking.integrated(act, talk)
         case "design":

@@ -33,7 +33,7 @@ def start(act: Conduct, agent: str) -> None:
     act.happen("session", agent=agent, task_id=worker.task_id, time=act.now)
     _read(act, agent)
     goal = act.flow.plan.goal if act.flow.plan else ""
-    act.open("doer", agent, agent, words.task(worker, goal), act.tree)
+    act.open("doer", agent, agent, words.task(worker, goal, act.checkpoints(agent)), act.tree)
 
 
 def _read(act: Conduct, agent: str) -> None:
@@ -55,7 +55,9 @@ def go_on(act: Conduct, agent: str, body: str) -> None:
         return
     goal = act.flow.plan.goal if act.flow.plan else ""
     base = act.member(agent).workspace or act.tree
-    act.open("doer", agent, agent, f"{body}\n\nYour task, again:\n{words.task(worker, goal)}", base)
+    act.open(
+        "doer", agent, agent, f"{body}\n\nYour task, again:\n{words.task(worker, goal, act.checkpoints(agent))}", base
+    )
 
 
 def go_on_next(act: Conduct) -> None:

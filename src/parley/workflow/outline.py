@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.wording import count
+from parley.workflow.remedies import MEANS, OnFailure
 from parley.workflow.terms import ROLES, Plan, Task
 
 LISTED = 40  # lines of one kind
@@ -54,7 +55,12 @@ def outline(plan: Plan, drafts: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f" (tools: {', '.join(_own(role)) or 'none'})"
         for name, role in sorted(drafts.items())
     ]
-    lines = [head, *_bounded(stages), *_bounded(news)]
+    ends = [
+        f"If {point.giver} fails its checkpoint to {point.taker} ({_words(point.criteria)}): {MEANS[point.remedy]}."
+        for point in plan.checkpoints
+        if point.remedy is not OnFailure.REWORK
+    ]
+    lines = [head, *_bounded(stages), *_bounded(ends), *_bounded(news)]
     if news:
         lines.append("An approval of the plan is one of these roles too; before it nobody works as them.")
     return lines

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from parley.workflow.grammar import VERDICTS
+from parley.workflow.remedies import OnFailure
 from parley.workflow.strictly import Fields, read_json, shown, write_json
-from parley.workflow.terms import Finding, Proof, Round, Worker, round_of
+from parley.workflow.terms import Finding, Judged, Proof, Round, Worker, round_of
 
 MOST_TEXT = 100_000  # characters of one finding or of one command's output
 MOST_ITEMS = 1_000
 
-_FIELDS = ("round", "agent", "task_id", "verifier", "verdict", "findings", "proofs", "timestamp")
+_FIELDS = ("round", "agent", "task_id", "verifier", "verdict", "findings", "criteria", "action", "proofs", "timestamp")
+_RESULTS = {"met": True, "failed": False, "not judged": None}
 _OF_PROOFS = ("command", "exit_code", "output", "seconds", "fault")
 
 
@@ -34,6 +36,11 @@ def render_round(worker: Worker, one: Round) -> str:
         "verifier": one.verifier,
         "verdict": one.verdict,
         "findings": [_whole(finding) for finding in one.findings],
+        "criteria": [
+            {"to": one.to, "criteria": _whole(one.criteria), "result": one.result, "evidence": _whole(one.evidence)}
+            for one in one.criteria
+        ],
+        "action": one.action,
         "proofs": proofs,
         "timestamp": one.time,
     }
@@ -63,9 +70,17 @@ def read_round(text: str, agent: str, number: int) -> tuple[Round | None, list[F
     found = _texts(fields, "findings")
     if verdict in {"rejected", "blocked"} and not found:
         fields.wrong("findings", f"a list with what is wrong, since the verdict is {verdict}")
+    criteria, action = _criteria(fields), value.get("action")
+    told = "what a failed checkpoint led to, empty for none"
+    if not fields.missing("action", told) and action not in ("", *OnFailure):
+        fields.wrong("action", f"{told}: one of {', '.join(OnFailure)}")
+    if verdict == "verified" and not all(one.met for one in criteria):
+        fields.wrong("verdict", "rejected or blocked, since a criterion is not met")
     proofs = _proofs(fields)
     time = fields.second("timestamp") or 0
-    return (None, fields.findings) if fields.findings else (Round(number, verifier, verdict, found, proofs, time), [])
+    if fields.findings:
+        return None, fields.findings
+    return Round(number, verifier, verdict, found, proofs, time, criteria, str(action)), []
 
 
 def _whole(text: str) -> str:
@@ -89,6 +104,24 @@ def _texts(fields: Fields, name: str) -> tuple[str, ...]:
         fields.file, fields.agent, "", {f"{name}[{at}]": item for at, item in enumerate(listed)}, fields.findings
     )
     return tuple(items.text(place, "a text: what is wrong, and where", MOST_TEXT) for place in items.values)
+
+
+def _criteria(fields: Fields) -> tuple[Judged, ...]:
+    judged = []
+    for at, item in enumerate(_list(fields, "criteria", "a list of objects, one for each checkpoint")):
+        if not isinstance(item, dict):
+            fields.find("wrong-value", f"criteria[{at}]", f"is {shown(item)}", "it must be an object: a checkpoint")
+            continue
+        one = Fields(fields.file, fields.agent, f"criteria[{at}]", item, fields.findings)
+        one.only(("to", "criteria", "result", "evidence"))
+        to, said = one.text("to", "the agent that it is handed to", MOST_TEXT), item.get("criteria")
+        result, evidence = one.word("result", tuple(_RESULTS)), item.get("evidence", "")
+        for name, text in (("criteria", said), ("evidence", evidence)):
+            if not isinstance(text, str) or len(text) > MOST_TEXT:
+                one.wrong(name, f"a text of at most {MOST_TEXT} characters")
+        if not one.findings:
+            judged.append(Judged(to, str(said), _RESULTS[result], evidence))
+    return tuple(judged)
 
 
 def _proofs(fields: Fields) -> tuple[Proof, ...]:

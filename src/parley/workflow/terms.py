@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from parley.core import gates
+from parley.workflow.remedies import OnFailure, meant
 
 FOLDER = "orchestration"
 PLAN = f"{FOLDER}/workflow_coordination_plan.md"
@@ -142,6 +143,11 @@ class Checkpoint:
     on_failure: str = ""
     line: int = 0
 
+    @property
+    def remedy(self) -> OnFailure:
+        """What is done when it fails."""
+        return meant(self.on_failure)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -160,6 +166,10 @@ class Plan:
     def doers(self) -> tuple[Worker, ...]:
         """Those who make something."""
         return tuple(worker for worker in self.workers.values() if worker.task is Task.DOER)
+
+    def checkpoints_of(self, agent: str) -> tuple[Checkpoint, ...]:
+        """Where an agent's output is handed over."""
+        return tuple(point for point in self.checkpoints if point.giver == agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +287,21 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """A checkpoint's criterion as a round judged it: what is handed to whom, and whether it may be."""
+
+    to: str
+    criteria: str
+    met: bool | None = None  # None: it was not judged
+    evidence: str = ""
+
+    @property
+    def result(self) -> str:
+        """How it ended, in words."""
+        return "not judged" if self.met is None else "met" if self.met else "failed"
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One round of verification of a worker's output."""
 
@@ -286,6 +311,8 @@ class Round:
     findings: tuple[str, ...] = ()
     proofs: tuple[Proof, ...] = ()
     time: int = 0
+    criteria: tuple[Judged, ...] = ()  # of every checkpoint of the worker's, in the plan's order
+    action: str = ""  # what a failed checkpoint has led to
 
 
 @dataclass(frozen=True, slots=True)

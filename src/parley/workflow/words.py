@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from parley.wording import joined
 from parley.workflow.flow import Asked
+from parley.workflow.remedies import MEANS
 from parley.workflow.terms import (
     ARCHITECT,
     PLAN,
+    Checkpoint,
     Merged,
     Note,
     NoteStatus,
@@ -37,7 +39,13 @@ CHANGED = 8000  # characters of a changed plan that its verifier is sent; all of
 SHOWN = 1500  # characters of a command's output
 
 
-def task(worker: Worker, goal: str) -> str:
+def handed(point: Checkpoint) -> str:
+    """A checkpoint in one line: to whom, when, and what happens otherwise."""
+    says = f"{point.on_failure}: " if point.on_failure.strip() and point.on_failure.strip() != point.remedy else ""
+    return f"- to {point.taker}: {point.criteria} (if it fails, {says}{point.remedy}: {MEANS[point.remedy]})"
+
+
+def task(worker: Worker, goal: str, points: Sequence[Checkpoint] = ()) -> str:
     """What a doer begins with."""
     lines = [
         f"[TASK] {worker.name}: {worker.objective}",
@@ -55,6 +63,7 @@ def task(worker: Worker, goal: str) -> str:
         else f"Leave what others read in {output_of(worker.name)}/",
         f"Accepted when: {worker.acceptance.text}" if worker.acceptance.text else "",
         *(f"  $ {command}" for command in worker.acceptance.commands),
+        *(["Handed over when your verifier finds each of these met:", *map(handed, points)] if points else []),
         "",
         "What you assume or are unsure of becomes a note (tool Note). You can't ask: escalate a note instead.",
         "End your turn when you believe that the task is complete, or when you can't go on.",
@@ -117,14 +126,22 @@ def told(problems: Sequence[str]) -> str:
 
 _JUDGE = (
     "Look at the output and at how every note was settled. Then call Verdict: verified, rejected (with findings "
-    "that can be acted on) or blocked (somebody above has to decide). Or write {verdict, findings} as JSON to "
+    "that can be acted on) or blocked (somebody above has to decide).{} Or write the same as JSON to "
+)
+_EACH = (
+    " Judge each checkpoint: criteria: [{to, met: true or false, evidence}, …]; without that your verdict is for "
+    "all of them, and `verified` needs all."
 )
 
 
 def verify(
-    worker: Worker, session: Session | None, proofs: Iterable[Proof], rounds: Sequence[Round],
+    worker: Worker,
+    session: Session | None,
+    proofs: Iterable[Proof],
+    rounds: Sequence[Round],
     strays: Sequence[Stray] = (),
-) -> str:  # fmt: skip
+    points: Sequence[Checkpoint] = (),
+) -> str:
     """What a verifier is given."""
     earlier = [f"Round {one.number}: {one.verdict}\n" + "\n".join(f"- {f}" for f in one.findings) for one in rounds]
     parts = [
@@ -133,11 +150,12 @@ def verify(
         f"Deliverable: {worker.deliverable}",
         f"Outputs: {', '.join(worker.outputs) or output_of(worker.name)}",
         f"Accepted when: {worker.acceptance.text}",
+        *(["Checkpoints, each of which you judge:\n" + "\n".join(map(handed, points))] if points else []),
         f"The acceptance commands, run in a tree of their own:\n{shown(proofs)}",
         f"Its notes ({session_of(worker.name)}):\n{notes_of(session)}",
         *([f"It wrote outside its paths, and that was put back:\n{outside(strays)}"] if strays else []),
         *(["What was found before:", *earlier] if earlier else []),
-        f"{_JUDGE}{round_of(worker.name, len(rounds) + 1)}.",
+        f"{_JUDGE.format(_EACH if points else '')}{round_of(worker.name, len(rounds) + 1)}.",
     ]
     return "\n\n".join(parts)
 
@@ -176,11 +194,17 @@ def commands(listed: Sequence[str], seconds: float, about: str) -> str:
     return json.dumps({"commands": list(listed), "seconds": seconds or 600.0, "for": about}, ensure_ascii=False)
 
 
-def rejected(agent: str, found: Round) -> str:
+def rejected(agent: str, found: Round, points: Sequence[Checkpoint] = ()) -> str:
     """A round that did not end well."""
+    failed = [
+        f"- the checkpoint to {one.to} failed: {one.criteria}{f' ({one.evidence})' if one.evidence else ''};"
+        f" on_failure: {point.on_failure}"
+        for point, one in zip(points, found.criteria, strict=False)
+        if one.met is False
+    ]
     return (
         f"[REJECTED] {agent}, round {found.number} by {found.verifier}. Mend this, then end your turn:\n"
-        + "\n".join(f"- {finding}" for finding in found.findings or ("no finding was given",))
+        + "\n".join((*(f"- {finding}" for finding in found.findings or ("no finding was given",)), *failed))
         + f"\n\nThe acceptance commands:\n{shown(found.proofs)}"
     )
 

@@ -104,6 +104,10 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
             "verdict",
             verdict={"type": "string", "enum": list(JUDGEMENTS)},
             findings={"type": "array", "items": {"type": "string"}},
+            criteria={
+                "type": "array",
+                "items": _text("to", "met", to=_STRING, met={"type": "boolean"}, evidence=_STRING),
+            },
         ),
     ),
     "Resolve": (

@@ -127,6 +127,16 @@ TOOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
             ("verdict",),
             verdict=_of(JUDGEMENTS, "`blocked`: somebody above has to decide"),
             findings={"type": "array", "items": {"type": "string"}, "description": "what has to be mended, one by one"},
+            criteria={
+                "type": "array",
+                "items": _takes(
+                    ("to", "met"),
+                    to=_text("the agent that it is handed to"),
+                    met={"type": "boolean"},
+                    evidence=_text("what shows it"),
+                ),
+                "description": "each checkpoint that your message lists, judged",
+            },
         ),
     ),
     "Resolve": (
