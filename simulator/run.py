@@ -406,7 +406,7 @@ class Simulation:
                 begun[_word(step.produced, "Run", 3)] += 1
             elif step.rule in ("wake-int", "interrupt"):
                 begun[step.at.split(" ")[2]] += 1
-            elif step.rule == "recover":
+            elif step.rule == "recover" or (step.rule == "give-up" and " state:" in step.at):
                 begun[_word(step.consumed, "Run", 3)] -= 1
         twice = [message for message, count in begun.items() if count > 1 or count < 0]
         if twice:

@@ -15,6 +15,14 @@ from parley.wording import advice
 FILE = "parley.toml"
 POLICIES = ("never", "when_unsure", "always")
 STATES = ("intent", "plan", "execute")
+COUNTS = (
+    "fan_out",
+    "crash_budget",
+    "retry_budget",
+    "backtracks",
+    "repeats",
+    "exchanges",
+)  # of [limits], as jobs keep them
 DURABILITIES = ("full", "normal")
 WEAKER_BOUNDARIES = ("", "none")
 DIRTY = ("leave", "include")
@@ -157,6 +165,9 @@ class Settings:
     fan_out: int = 3
     crash_budget: int = 3
     retry_budget: int = 3
+    backtracks: int = 5
+    repeats: int = 10
+    exchanges: int = 40
     time_limit_seconds: float = 1800.0
     stall_seconds: float = 300.0
     parallel: int = 8
@@ -352,17 +363,7 @@ class _Reader:
         limits = self.table(
             document,
             "limits",
-            (
-                "fan_out",
-                "crash_budget",
-                "retry_budget",
-                "time_limit_seconds",
-                "stall_seconds",
-                "parallel",
-                "message",
-                "sent_files",
-                "sent_mb",
-            ),
+            (*COUNTS, "time_limit_seconds", "stall_seconds", "parallel", "message", "sent_files", "sent_mb"),
         )
         bus = self.table(document, "bus", ("durability",))
         intent, plan, execute = (
@@ -374,6 +375,9 @@ class _Reader:
             self.count(limits, "fan_out", default.fan_out),
             self.count(limits, "crash_budget", default.crash_budget),
             self.count(limits, "retry_budget", default.retry_budget),
+            self.count(limits, "backtracks", default.backtracks),
+            self.count(limits, "repeats", default.repeats),
+            self.count(limits, "exchanges", default.exchanges, most=100_000),
             self.seconds(limits, "time_limit_seconds", default.time_limit_seconds),
             self.seconds(limits, "stall_seconds", default.stall_seconds),
             self.count(limits, "parallel", default.parallel),

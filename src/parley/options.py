@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+HEADING = (
+    "What you can choose, each by its command (words may follow it):"  # from here on a question is not its asker's
+)
 RETRY, ABANDON, STOP, FAIL = NAMES = ("retry", "abandon", "stop", "fail")
 
 
@@ -70,7 +73,7 @@ def command(question: str, name: str) -> str:
 
 def listed(question: str, menu: Menu, verdicts: Iterable[tuple[str, str]] = ()) -> str:
     """A menu as a question shows it: each option and each verdict with its command, then what words do."""
-    lines = ["What you can choose, each by its command (words may follow it):"]
+    lines = [HEADING]
     for option in menu.options:
         same = f" (so does --{option.verdict})" if option.verdict else ""
         lines.append(f"- {option.name}: {option.does}{same}: {command(question, option.name)}")

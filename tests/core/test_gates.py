@@ -6,12 +6,13 @@ import pytest
 
 from parley.core.choices import CODER, SQUAD, Bounds
 from parley.core.errors import Refused
-from parley.core.gates import EXECUTOR, refuse_assert
+from parley.core.gates import refuse_assert
 from parley.core.rule import Answer, Asking, Enrolment, Firing, Passage
 from parley.core.rules import apply
 from parley.core.soup import Soup
 from parley.core.states import Action, Record, State
 from parley.core.terms import (
+    EXECUTOR,
     HUMAN,
     ORCHESTRATOR,
     PROXY,
@@ -279,7 +280,7 @@ def test_failure_is_the_orchestrators_and_only_when_the_budget_is_spent() -> Non
 
     with pytest.raises(Refused, match="may still be retried"):
         apply(at(*AT_WORK), failure)
-    spent = at(*AT_WORK, fire("strike", "j"))
+    spent = at(*AT_WORK, fire("strike", "j", choice="pending"))
     with pytest.raises(Refused, match="orchestrator's to emit"):
         apply(spent, passes(Action.FAILURE))
     assert state(apply(spent, failure)) is State.FAILURE

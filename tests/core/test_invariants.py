@@ -59,7 +59,7 @@ def changed(soup: Soup, out: Iterable[Molecule], into: Iterable[Molecule]) -> So
 
 BROKEN: dict[str, tuple[Soup, str]] = {
     "deterministic_transitions": (changed(WORKING, [RECORD], [replace(RECORD, state=State.PLAN)]), "j"),
-    "termination_guaranteed": (changed(WORKING, [RECORD], [replace(RECORD, failures=9)]), "j"),
+    "termination_guaranteed": (changed(WORKING, [RECORD], [replace(RECORD, pendings=9)]), "j"),
     "single_instance": (changed(WORKING, [], [Idle(CODER, B)]), B),
     "tree_shape": (changed(WORKING, [], [Parent(B, JOB)]), B),
     "fan_out_cap": (

@@ -62,6 +62,7 @@ ANSWER = Answer("yes", PROXY)
 REPLY = Answer("well", HUMAN, Ruling.APPROVE)
 WITHDRAW = Passage(Action.WITHDRAW, HUMAN)
 FAILED = Passage(Action.FAILURE, ORCHESTRATOR)
+PENDING = fire("strike", "j", choice="pending")
 HELP = Enrolment((Role("helper"),))
 
 DISPATCHED: Prelude = (*AT_WORK, says(LEAD, STATE, Deliver(CODER, A, "ma")))
@@ -130,7 +131,7 @@ FIRES: dict[str, Case] = {
     ),
     "send-step": Case(
         AT_WORK, says(LEAD, STATE, Deliver(CODER, A, "ma")),
-        (f"Send {LEAD} {STATE} 1 0",), (f"Run {LEAD} {STATE} begin 1 turn",),
+        (f"Send {LEAD} {STATE} 1 0", f"Tally {LEAD} {STATE} 1 1 0"), (f"Run {LEAD} {STATE} begin 1 turn",),
     ),
     "nosend-step": Case(
         AT_WORK, fire("nosend-step", LEAD, STATE),
@@ -144,7 +145,8 @@ FIRES: dict[str, Case] = {
     ),
     "ask-step": Case(
         AT_WORK, asks(LEAD, STATE, "q"),
-        (f"AskQuestion {LEAD} {STATE} 1 when_unsure",), (f"Run {LEAD} {STATE} begin 1 turn",),
+        (f"AskQuestion {LEAD} {STATE} 1 when_unsure", f"Tally {LEAD} {STATE} 1 1 0"),
+        (f"Run {LEAD} {STATE} begin 1 turn",),
     ),
     "ask": Case(
         (*AT_WORK, asks(LEAD, STATE, "q")), fire("ask", LEAD, STATE),
@@ -234,7 +236,7 @@ FIRES: dict[str, Case] = {
     "term-record": Case(
         (*two_at_work(SQUAD, CODER), withdrawn(A)),
         fire("term-record", A, choice=Passage(Action.WITHDRAW, ORCHESTRATOR)),
-        (f"Record {A} WITHDRAWN 2 0 0 0 {A}",), (f"Record {A} INTENT 1 0 0 0 {A}",),
+        (f"Record {A} WITHDRAWN 2 0 0 0 0 0 0 {A}",), (f"Record {A} INTENT 1 0 0 0 0 0 0 {A}",),
     ),
     "term-again": Case(
         (*PROXIED, answered(), withdrawn(STATE), fire("cascade", STATE, ESC)), fire("term-again", ESC),
@@ -247,14 +249,14 @@ FIRES: dict[str, Case] = {
     ),
     "transition": Case(
         AT_WORK, fire("transition", "j", choice=WITHDRAW),
-        (f"Record j WITHDRAWN 2 0 0 0 {STATE}",), (f"Record j INTENT 1 0 0 0 {STATE}",),
+        (f"Record j WITHDRAWN 2 0 0 0 0 0 0 {STATE}",), (f"Record j INTENT 1 0 0 0 0 0 0 {STATE}",),
     ),
     "strike": Case(
-        (), fire("strike", "j"), (f"Record j INTENT 1 0 1 0 {STATE}",), (f"Record j INTENT 1 0 0 0 {STATE}",)
+        (), PENDING, (f"Record j INTENT 1 0 0 0 1 0 0 {STATE}",), (f"Record j INTENT 1 0 0 0 0 0 0 {STATE}",)
     ),
     "dialog": Case(
-        (fire("strike", "j"),), fire("dialog", "j"),
-        (f"Record j INTENT 1 0 0 1 {STATE}",), (f"Record j INTENT 1 0 1 0 {STATE}",),
+        (PENDING,), fire("dialog", "j"),
+        (f"Record j INTENT 1 0 0 0 0 0 1 {STATE}",), (f"Record j INTENT 1 0 0 0 1 0 0 {STATE}",),
     ),
     "pending": Case(
         (*AT_WORK, fire("nosend-step", LEAD, STATE)), fire("pending", "j", choice="pending"),
@@ -271,8 +273,12 @@ FIRES: dict[str, Case] = {
     ),
     "give-up": Case(
         AT_WORK, fire("give-up", LEAD, STATE, choice="failed"),
-        (f"Idle {LEAD} {STATE}", f"Mailbox orchestrator {JOB} 1 failed failed"),
-        (f"Run {LEAD} {STATE} begin 1 turn", f"Mailbox orchestrator {JOB} 0"),
+        (
+            f"Idle {LEAD} {STATE}", f"Mailbox {LEAD} {STATE} 1 begin 1 begin 1", f"Hold {STATE} stuck",
+            f"Mailbox orchestrator {JOB} 1 failed failed",
+        ),
+        (f"Run {LEAD} {STATE} begin 1 turn", f"Mailbox {LEAD} {STATE} 0", f"Mailbox orchestrator {JOB} 0"),
+        ONE_TRY,
     ),
     "merge": Case(
         (*AT_WORK, fire("nosend-step", LEAD, STATE)), fire("merge", LEAD, STATE, choice="merged"),
@@ -421,11 +427,11 @@ REFUSES: dict[str, list[No]] = {
         No((), fire("transition", "j", choice=Passage(Action.APPROVED_INTENT, LEAD)), "no live approval"),
     ],
     "strike": [
-        No((fire("strike", "j"),), fire("strike", "j"), "budget is spent"),
-        No(OVER, fire("strike", "j"), "has ended"),
+        No((PENDING,), PENDING, "budget is spent"),
+        No(OVER, PENDING, "has ended"),
     ],
     "dialog": [
-        No((), fire("dialog", "j"), "when the state's retry budget is spent"),
+        No((), fire("dialog", "j"), "when the state has used up one of its bounds"),
         No((fire("dialog", "j"),), fire("dialog", "j"), "asked once", NO_RETRY),
     ],
     "pending": [
@@ -437,7 +443,7 @@ REFUSES: dict[str, list[No]] = {
     ],
     "observe": [No(AT_WORK, fire("observe", "j", choice="x"), "has not ended its turn")],
     "recover": [
-        No(AT_WORK, fire("recover", LEAD, STATE, choice="agent"), "crashed too often"),
+        No(AT_WORK, fire("recover", LEAD, STATE, choice="agent"), "crashed too often", ONE_TRY),
         No(SPARKED, fire("recover", CODER, A, choice="engine"), "no Run"),
     ],
     "give-up": [
@@ -507,7 +513,7 @@ def test_a_job_opens_with_its_orchestrator_waiting_on_the_request() -> None:
     assert Counter(map(brief, opened())) == Counter(
         [
             "Charter j 6 when_unsure/when_unsure/when_unsure 2",
-            f"Record j INTENT 1 0 0 0 {STATE}",
+            f"Record j INTENT 1 0 0 0 0 0 0 {STATE}",
             f"Mailbox orchestrator {JOB} 1 request request",
             f"Idle orchestrator {JOB}",
             f"Surface orchestrator {JOB} {JOB}",
@@ -620,7 +626,7 @@ def test_who_is_dispatched_has_a_workspace_of_its_own_and_a_subteam_a_record_too
     soup = opened(BOUNDS, two_at_work(SQUAD, CODER))
     briefs = set(map(brief, soup))
 
-    assert f"Record {A} INTENT 1 0 0 0 {A}" in briefs
+    assert f"Record {A} INTENT 1 0 0 0 0 0 0 {A}" in briefs
     assert {f"Surface squad {A} {A}", f"Surface coder {B} {B}"} <= briefs
     assert f"Surface {LEAD} {STATE} {JOB}" in briefs
 

@@ -118,10 +118,10 @@ def test_an_action_that_the_state_does_not_have_changes_nothing(state: State, ac
 
 @given(actions)
 def test_failures_and_dialogs_belong_to_one_visit(chosen: list[Action]) -> None:
-    failed = Record("j", failures=2, dialogs=1)
+    failed = Record("j", pendings=2, violations=1, dialogs=1)
 
     for record in lived(failed, chosen)[1:]:
-        assert (record.failures, record.dialogs) == (0, 0)
+        assert (record.pendings, record.violations, record.dialogs) == (0, 0, 0)
 
 
 def test_a_backtrack_voids_what_was_approved_from_its_target_on() -> None:

@@ -588,7 +588,7 @@ def deliveries(steps: Sequence[StepRow]) -> dict[str, int]:
     for step in steps:
         if step.rule in ("wake", "wake-int", "interrupt"):
             begun[run_of(step.produced)] += 1
-        elif step.rule == "recover":
+        elif step.rule == "recover" or (step.rule == "give-up" and " state:" in step.at):  # a lead keeps its message
             begun[run_of(step.consumed)] -= 1
     return begun
 

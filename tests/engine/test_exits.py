@@ -172,7 +172,7 @@ def test_whoever_is_parked_or_waits_behind_a_dialog_says_so() -> None:
     stage.fail("intent-lead", "a limit", parked_seconds=30)
     assert [situation.kind for situation in situations(Present(stage.outside, JOB))] == ["parked"]
     intent = [INTENT[0], always("INTERVENE", sleep(9)), INTENT[1]]
-    stage = Stage(book(intent=intent), retry_budget=1).run()
+    stage = Stage(book(intent=intent), crash_budget=2).run()
     stage.intervene("x", authoritative=True).lose("intent-lead", 2).run()
     kinds = [situation.kind for situation in situations(Present(stage.outside, JOB))]
     assert "waiting for your word" in kinds

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, Kind
+from parley.core.terms import AskHuman, Crashed, Hold, Kind
 from parley.engine.audit import audit
 from tests.engine.stage import (
     CRASH,
@@ -71,7 +71,7 @@ def test_a_worker_that_dies_once_by_its_playbook_goes_on_by_its_next_rule(proces
 
 def test_a_lead_that_dies_once_by_its_playbook_goes_on_by_its_next_rule() -> None:
     stage = Stage(book(intent=[on(r"^\[INTENT\]", CRASH), on(r"^\[INTENT\]", *ASSERT)])).run()
-    assert (stage.started("intent-lead"), stage.fired("strike"), stage.live.asking) == (2, 1, 1)
+    assert (stage.started("intent-lead"), stage.fired("strike"), stage.live.asking) == (2, 0, 1)
 
 
 def test_a_proxy_that_dies_once_by_its_playbook_goes_on_by_its_next_rule() -> None:
@@ -118,24 +118,83 @@ def test_a_dispatcher_may_retry_dispatch_another_or_close(remedy: list[Any], sta
     assert stage.fired("strike") == 0
 
 
-# ---- leads: the state's retry budget ---------------------------------------------------------------
+# ---- leads: tries of their own, then the human -----------------------------------------------------
 
 
-def test_a_leads_lost_turn_draws_on_its_states_retry_budget() -> None:
+def test_a_lead_is_tried_again_like_everybody() -> None:
     stage = Stage(book()).lose("intent-lead", 2).run()
     assert stage.told("intent-lead") == ["[INTENT] do it"] * 3
-    assert (stage.record.failures, stage.fired("strike"), stage.fired("give-up")) == (2, 2, 2)
-    stage.approve()
-    assert (stage.state, stage.record.failures) == ("PLAN", 0)
+    assert (stage.fired("recover"), stage.fired("strike"), stage.fired("give-up")) == (2, 0, 0)
+    assert stage.soup.of(Crashed) == ()
+    assert stage.approve().state == "PLAN"
+
+
+def test_a_leads_turn_that_ends_well_forgives_the_crashes_before_it() -> None:
+    """Two crashes before the question and two after its answer are not four in a row."""
+    intent = [on(r"^\[INTENT\]", ask("which?")), on("ANSWER", *ASSERT), INTENT[1]]
+    stage = Stage(book(intent=intent)).lose("intent-lead", 2).run()
+    stage.answer(None, "this").lose("intent-lead", 2).run()
+    stage.answer("approve", about="INTENT.md").lose("intent-lead", 2).run()
+    assert (stage.state, stage.fired("give-up"), stage.fired("dialog")) == ("PLAN", 0, 0)
+
+
+def test_crashes_silence_and_violations_have_budgets_of_their_own() -> None:
+    """Two of each, where the third of any kind would be one too many."""
+    intent = [
+        on(r"^\[INTENT\]", say("hm")),
+        on(r"^\[PENDING\]", say("hm")),
+        on(r"^\[PENDING\]", outcome("NONSENSE")),
+        on(r"^\[VIOLATION\]", outcome("NONSENSE")),
+        on(r"^\[VIOLATION\]", *ASSERT),
+        INTENT[1],
+    ]
+    stage = Stage(book(intent=intent), crash_budget=3, retry_budget=2).lose("intent-lead", 2).run()
+    assert (stage.record.pendings, stage.record.violations, stage.fired("recover")) == (2, 2, 2)
+    assert stage.approve().state == "PLAN"
+    assert stage.fired("dialog") == 0
+
+
+def test_a_leads_lost_message_comes_first_again_and_from_its_own_sender() -> None:
+    """Two doers report while the lead works; it dies over the first report, and reads that one first again."""
+    intent = [
+        on(r"^\[INTENT\]", send("writer", "look", "w"), send("researcher", "look", "r")),
+        always("first", sleep(20), say("read")),
+        always("second", say("read")),
+    ]
+    doers = {"writer": [on("look", say("first"))], "researcher": [on("look", sleep(3), say("second"))]}
+    stage = Stage(book(intent=intent, **doers)).sleeping("intent-lead")
+    stage.until(lambda s: any(row.sender == "researcher" for row in s.messages("intent-lead")))
+    next(a for a in stage.turns.running.values() if a.order.agent == "intent-lead").dies_at = 0
+    stage.until(lambda s: s.started("intent-lead") == 4)
+    given = [(order.sender, words_of(order.message)) for order in stage.orders if order.agent == "intent-lead"]
+    assert given[1:] == [("writer", "first"), ("writer", "first"), ("researcher", "second")]
+    assert len(stage.messages("intent-lead", "orchestrator")) == 1  # its state's beginning: nothing is sent anew
+
+
+def test_a_lead_that_is_given_up_keeps_its_mail_in_its_order_behind_the_dialog() -> None:
+    intent = [
+        on(r"^\[INTENT\]", send("writer", "look", "w"), send("researcher", "look", "r")),
+        on("first", sleep(20), say("read")),
+        on("second", *ASSERT),
+    ]
+    doers = {"writer": [on("look", say("first"))], "researcher": [on("look", sleep(3), say("second"))]}
+    stage = Stage(book(intent=intent, **doers), crash_budget=1).sleeping("intent-lead")
+    stage.until(lambda s: any(row.sender == "researcher" for row in s.messages("intent-lead")))
+    next(a for a in stage.turns.running.values() if a.order.agent == "intent-lead").dies_at = 0
+    stage.run()
+    assert (stage.started("intent-lead"), stage.live.asking) == (2, 1)  # the second report does not wake it meanwhile
+    stage.answer("revise", "mind the gap").run()
+    given = [(order.sender, words_of(order.message)) for order in stage.orders if order.agent == "intent-lead"]
+    assert given[2:] == [("writer", "first\n\nThe human says: mind the gap"), ("researcher", "second")]
 
 
 def spent(state: str = "INTENT", budget: int = 2, **play: Any) -> Stage:
-    """A stage on which a state's retry budget is spent and the human was asked."""
+    """A stage on which a lead was tried as often as it may, and the human was asked."""
     back = [
         always(r"^\[ANSWER backtrack plan\]", outcome("REPLAN"), state="EXECUTE"),
         always(r"^\[ANSWER backtrack intent\]", outcome("REALIGN")),
     ]
-    stage = Stage(book(**{"execute": [*EXECUTE, *back], **play}), retry_budget=budget)
+    stage = Stage(book(**{"execute": [*EXECUTE, *back], **play}), crash_budget=budget + 1)
     if state != "INTENT":
         stage.run().answer("approve").until(lambda s: s.state == "PLAN" and s.live.asking)
         stage.answer("approve").until(lambda s: s.state == "EXECUTE")
@@ -154,7 +213,7 @@ def test_when_it_is_spent_the_human_is_asked_once() -> None:
     assert stage.started("proxy") == 0  # it goes straight to the human
     assert stage.started("intent-lead") == 3
     text = stage.body(asked.framing)
-    assert "INTENT can't go on: it was killed by signal 9" in text
+    assert "INTENT is stuck: its agent lost 3 turns in a row, the last because it was killed by signal 9" in text
     assert all(option in text for option in ("--retry", "--approve", "--withdraw", "--fail"))
     assert "backtrack" not in text
     assert (stage.record.dialogs, stage.fired("dialog")) == (1, 1)
@@ -172,7 +231,7 @@ def test_retry_gives_the_lead_its_message_again_and_what_the_human_said(words: s
     stage = spent().answer("approve", words).run()
     said = f"\n\nThe human says: {words}" if words else ""
     assert stage.told("intent-lead")[-1] == f"[INTENT] do it{said}"
-    assert (stage.state, stage.live.asking, stage.record.failures) == ("INTENT", 1, 0)
+    assert (stage.state, stage.live.asking, stage.soup.of(Hold)) == ("INTENT", 1, ())
 
 
 def test_retry_with_words_gives_the_lead_the_words_too() -> None:
@@ -233,8 +292,9 @@ def test_a_budget_spent_a_second_time_is_failure() -> None:
 
 
 def test_where_the_human_is_never_asked_a_spent_budget_is_failure() -> None:
-    stage = Stage(book(), "never", retry_budget=2).lose("intent-lead", 3).run()
+    stage = Stage(book(), "never").lose("intent-lead", 3).run()
     assert stage.state == "FAILURE"
+    assert "its agent lost 3 turns in a row" in stage.record.history[-1].reason
     assert (stage.fired("dialog"), stage.fired("escalate")) == (0, 0)
 
 
@@ -248,10 +308,9 @@ def test_silence_spends_the_budget_too() -> None:
 
 
 def test_a_failure_dialog_ends_with_the_state_that_it_is_about() -> None:
-    """While the human thinks, the lead is woken by an answer and finishes its state after all."""
-    intent = [on(r"^\[INTENT\]", write("INTENT.md", "x"), send("writer", "look"), asserts("INTENT.md")), INTENT[1]]
-    stage = Stage(book(intent=intent, writer=[on("look", say("seen"))]), retry_budget=1)
-    stage.until(lambda s: s.started("writer")).lose("intent-lead", 2).run()
+    """While the human thinks, they tell the lead something, and it finishes its state after all."""
+    stage = Stage(book(intent=[on("INTERVENE", *ASSERT), INTENT[1]]), retry_budget=1).run()
+    stage.intervene("write it down").run()
     assert stage.live.asking == 2
     dialog = next(a for a in stage.soup.of(AskHuman) if a.question.kind is Kind.FAILURE)
     stage.answer("approve", about="INTENT.md").run()
@@ -298,7 +357,7 @@ def test_an_outcome_against_the_contract_is_a_violation_and_a_failure_of_the_sta
     assert len(told) == 2
     assert told[1].startswith("[VIOLATION] ")
     assert why in told[1]
-    assert (stage.state, stage.record.failures, stage.actions) == ("INTENT", 1, [])
+    assert (stage.state, stage.record.violations, stage.record.pendings, stage.actions) == ("INTENT", 1, 0, [])
 
 
 def test_repeated_violations_end_in_failure() -> None:

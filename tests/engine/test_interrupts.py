@@ -287,19 +287,19 @@ def test_after_a_leads_crash_an_authoritative_one_still_goes_before_the_mail_tha
     assert [text.partition("]")[0] for text in stage.told(LEAD)] == [
         "[INTENT", "[INTERVENE authoritative", "[INTERVENE authoritative", "[ANSWER approve",
     ]  # fmt: skip
-    assert (stage.state, stage.fired("strike")) == ("PLAN", 1)
+    assert (stage.state, stage.fired("recover"), stage.fired("strike")) == ("PLAN", 1, 0)
     assert stage.soup.of(Interrupt) == ()
 
 
 # ---- behind a failure ------------------------------------------------------------------------------
 
 
-def behind_a_dialog(thread: str = "", retry_budget: int = 1) -> Stage:
+def behind_a_dialog(thread: str = "", tries: int = 2) -> Stage:
     """A lead that died over an authoritative intervention until the human was asked about it."""
     intent = [INTENT[0], always("INTERVENE", sleep(9), say("heard")), INTENT[1]]
-    stage = Stage(book(intent=intent), retry_budget=retry_budget).run()
+    stage = Stage(book(intent=intent), crash_budget=tries).run()
     stage.answer("approve").pause().run()  # the approval is there, and would open the gate
-    stage.intervene("in German", thread, authoritative=True).lose(LEAD, retry_budget + 1).resume().run()
+    stage.intervene("in German", thread, authoritative=True).lose(LEAD, tries).resume().run()
     assert [asked.question.kind for asked in stage.soup.of(AskHuman)] == ["failure"]
     return stage
 
@@ -311,19 +311,18 @@ def test_an_authoritative_one_behind_a_failure_dialog_is_heard_before_any_outcom
     assert (waiting.authoritative, waiting.thread, stage.state) == (True, HERE, "INTENT")
     assert len(stage.soup.all(Hold, HERE)) == 1
     doing = {thread.agent: thread.doing for thread in Present(stage.outside, "j1").threads()}
-    assert doing[LEAD].startswith("waits for your word on question ")
+    assert doing[LEAD] == "waits for your word: it is stuck"
     told = len(stage.told(LEAD))
     stage.answer("revise", "try once more").run()
-    after = [text.partition("\n")[0] for text in stage.told(LEAD)[told:]]
-    assert after[:2] == ["[INTERVENE authoritative] in German", "[INTERVENE advisory] try once more"]
+    assert stage.told(LEAD)[told] == "[INTERVENE authoritative] in German\n\nThe human says: try once more"
     assert (stage.state, stage.soup.of(Interrupt), stage.soup.all(Hold, HERE)) == ("PLAN", (), ())
 
 
 def test_one_for_the_job_behind_a_dialog_reaches_the_state_that_the_human_chooses() -> None:
     plan = [always("INTERVENE", sleep(9), say("heard")), *PLAN]
-    stage = Stage(book(plan=plan), retry_budget=1).run().approve()
+    stage = Stage(book(plan=plan), crash_budget=2).run().approve()
     stage.intervene("in German", authoritative=True).lose("project-lead", 2).run()
-    stage.answer("backtrack intent", "begin anew", "can't go on").run()
+    stage.answer("backtrack intent", "begin anew", "is stuck").run()
     words = "The human's own words (backtrack intent): begin anew"
     again = f"[INTENT] begin anew\n\n{words}\n\nThe request: do it"
     assert stage.told(LEAD)[-2:] == ["[INTERVENE authoritative] in German", again]

@@ -100,7 +100,7 @@ def test_a_lead_that_leaves_no_outcome_is_told_that_the_state_is_pending() -> No
     assert len(told) == 2
     assert told[1].startswith("[PENDING] INTENT")
     assert "APPROVED_INTENT, WITHDRAW" in told[1]
-    assert (stage.record.failures, stage.fired("strike"), stage.live.asking) == (1, 1, 1)
+    assert (stage.record.pendings, stage.fired("strike"), stage.live.asking) == (1, 1, 1)
 
 
 def test_pending_names_the_conversations_that_were_left_open() -> None:

@@ -217,7 +217,7 @@ def test_a_hopeless_lead_goes_straight_to_the_failure_dialog() -> None:
     assert stage.started("intent-lead") == 1
     assert (stage.fired("dialog"), stage.fired("recover")) == (1, 0)
     (asked,) = stage.soup.of(AskHuman)
-    assert "INTENT can't go on: the boundary did not hold. Trying again ends the same way" in stage.body(asked.framing)
+    assert "INTENT is stuck: the boundary did not hold. Trying again ends the same way" in stage.body(asked.framing)
     stage.answer("fail", "").run()
     assert stage.state == "FAILURE"
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from parley.core.bounds import counted
 from parley.core.choices import CODER
 from parley.core.errors import Disabled
 from parley.core.explorer import Bounds
@@ -32,12 +33,13 @@ from parley.core.terms import (
     Run,
     Send,
     Surface,
+    Tally,
     Terminate,
     Tombstone,
     Verdict,
     escalation_thread,
 )
-from tests.explorer.scenarios import AT_WORK, DOERS, IN_PLAN, LEAD, PLANNER, TASKS, two_at_work
+from tests.explorer.scenarios import AT_WORK, DOERS, IN_PLAN, LEAD, LED_BACK, NOBODY, PLANNER, TASKS, two_at_work
 
 React = Callable[[Soup, Firing], Reaction]
 
@@ -115,6 +117,10 @@ def wide(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
 def hearing(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
     """Every surface but the proxies' takes whatever may come."""
     return {s: replace(s, messages=EVERYDAY) for s in soup.of(Surface) if s.agent in (LEAD, CODER)}
+
+
+def boundless(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {soup.charter: replace(soup.charter, exchanges=99, repeats=99, backtracks=99)}
 
 
 def heard(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
@@ -213,7 +219,9 @@ def final_beside_children(soup: Soup, firing: Firing) -> Reaction:
 def unchecked_send_step(soup: Soup, firing: Firing) -> Reaction:
     run = soup.need(Run, firing.at[1])
     assert isinstance(firing.choice, Broadcast)
-    return Reaction((run,), (Send(run.agent, run.thread, firing.choice.payloads, firing.choice.questions),))
+    chosen = firing.choice
+    gone, tally = counted(soup, run.agent, run.thread, chosen.payloads, chosen.questions)
+    return Reaction((run, *gone), (Send(run.agent, run.thread, chosen.payloads, chosen.questions), *tally))
 
 
 def idle_twice(reaction: Reaction) -> Reaction:
@@ -272,6 +280,25 @@ def changed(kind: type[Molecule], change: Callable[[Any], Molecule]) -> Callable
     )
 
 
+def forgiving(soup: Soup, firing: Firing) -> Reaction:
+    """Any answer clears its asker's count, also one that the human has no part in."""
+    reaction = RULES["respond"].react(soup, firing)
+    old = soup.of(Tally)
+    return Reaction((*reaction.consumed, *old), (*reaction.produced, *(replace(t, vain=0, asked=()) for t in old)))
+
+
+def losing(reaction: Reaction) -> Reaction:
+    """The reaction with a lead's own mailbox emptied."""
+    return Reaction(
+        reaction.consumed,
+        tuple(replace(m, queue=()) if isinstance(m, Mailbox) and m.agent == LEAD else m for m in reaction.produced),
+    )
+
+
+def undisturbed(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
+    return {record: replace(record, dialogs=0) for record in soup.of(Record)}
+
+
 unlimited = changed(Charter, lambda charter: replace(charter, fan_out=9))
 without_roles = changed(Charter, lambda charter: replace(charter, roles=charter.roles[:-1]))
 shared = changed(Surface, lambda surface: replace(surface, workspace="job:j"))
@@ -282,6 +309,7 @@ with_tools = changed(Surface, lambda surface: replace(surface, tools=(*surface.t
 
 TALK = Bounds(sends=1, threads=1)
 DEAF = Bounds(sends=3, threads=1, deaf=True, voices=TASKS, prelude=AT_WORK)
+ENDLESS = Bounds(sends=2, threads=2, several=True, exchanges=1, voices=frozenset({LEAD}), prelude=AT_WORK)
 CLOSED = Bounds(sends=1, threads=1, closes=1, several=True)
 WITHDRAWN = Bounds(sends=1, threads=1, withdrawals=1)
 ASKED = Bounds(questions=1, voices=TASKS, prelude=AT_WORK)
@@ -486,6 +514,44 @@ BUGS: dict[str, Bug] = {
     ),
     "a state fails for ever": bug(
         plant(strike=never, dialog=never), Bounds(), "termination_guaranteed"
+    ),
+    "letters are not counted": bug(
+        plant(send_step=mended("send-step", without(Tally))), TALK, "speech_is_counted"
+    ),
+    "a lead sends for ever": bug(
+        plant(send_step=blind("send-step", boundless)), ENDLESS, "speech_is_counted", "termination_guaranteed"
+    ),
+    "a lead asks the same for ever": bug(
+        plant(ask_step=blind("ask-step", boundless), send_step=blind("send-step", boundless)),
+        replace(ASKED, questions=2, repeats=1, same=True), "speech_is_counted", "termination_guaranteed",
+    ),
+    "the proxy asks the human for ever": bug(
+        plant(escalate=blind("escalate", boundless)), replace(ASKED, escalations=2, repeats=1), "speech_is_counted"
+    ),
+    "the proxy's word clears what was asked": bug(
+        plant(respond=forgiving), replace(ASKED, policy=Policy.NEVER), "speech_is_counted",
+    ),
+    "a job goes back for ever": bug(
+        plant(transition=blind("transition", boundless)),
+        Bounds(transitions=1, policy=Policy.NEVER, backtracks=0, voices=NOBODY, prelude=LED_BACK), "gates_are_kept",
+    ),
+    "a backtrack is not counted": bug(
+        plant(transition=mended("transition", changed(Record, lambda record: replace(record, circled=0)))),
+        Bounds(transitions=1, policy=Policy.NEVER, voices=NOBODY, prelude=LED_BACK), "history_only_grows",
+    ),
+    "a dialog forgets nothing": bug(
+        plant(dialog=mended("dialog", without(Tally, consumed=True))),
+        replace(ASKED, failures=1, repeats=1, same=True), "speech_is_counted",
+    ),
+    "the human is asked about a state for ever": bug(
+        plant(dialog=blind("dialog", undisturbed)), Bounds(failures=4), "history_only_grows", "termination_guaranteed"
+    ),
+    "a lead that is given up goes on": bug(
+        plant(give_up=mended("give-up", without(Hold))), replace(CRASHED, prelude=AT_WORK), "holds_stop_only_waking"
+    ),
+    "a lead that is given up loses its message": bug(
+        plant(give_up=mended("give-up", losing)), replace(CRASHED, prelude=AT_WORK), "conservation_of_mail",
+        "first_in_first_out",
     ),
     "the charter changes": bug(plant(hold=mended("hold", charter_grows)), Bounds(holds=1), "charter_only_grows"),
     "a role is enrolled for everybody": bug(

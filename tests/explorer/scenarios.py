@@ -192,6 +192,13 @@ IN_PLAN: Prelude = (
     woken(PLANNER, PLANNING),
 )
 """The intent is approved, and the lead of PLAN runs."""
+LED_BACK: Prelude = (
+    *IN_PLAN,
+    asks(PLANNER, PLANNING, "q2"),
+    fire("ask", PLANNER, PLANNING),
+    fire("respond", "q2", choice=Answer("a2", PROXY, Ruling.BACKTRACK_INTENT)),
+)
+"""The plan's lead was told by the proxy, and not by the human, to go back."""
 
 LATER = Question("qb", "?qb")
 NOBODY: frozenset[str] = frozenset()
@@ -380,9 +387,18 @@ SCENARIOS: dict[str, Bounds] = {
         voices=NOBODY, nested=True, policy=Policy.NEVER,
         prelude=(*led_back(), redirected(B, "ib", now=True), redirected(JOB, "ij", now=False)),
     ),
+    # what ends loops
+    "lead and doer": Bounds(
+        sends=4, threads=1, exchanges=1, changing=True, voices=frozenset({LEAD, CODER}), prelude=AT_WORK
+    ),
+    "the same question": Bounds(
+        questions=2, repeats=1, same=True, policy=Policy.NEVER, voices=frozenset({LEAD}), prelude=AT_WORK
+    ),
+    "the human again": Bounds(questions=1, escalations=2, repeats=2, voices=frozenset({LEAD}), prelude=AT_WORK),
+    "stuck lead": Bounds(crashes=2, interrupts=1, crash_budget=2, failures=1, voices=NOBODY, prelude=AT_WORK),
     "failing records": Bounds(
         failures=1, voices=NOBODY, nested=True,
-        prelude=(*two_at_work(SQUAD, CODER), fire("strike", "j"), withdrawn(A), HELD),
+        prelude=(*two_at_work(SQUAD, CODER), fire("strike", "j", choice="pending"), withdrawn(A), HELD),
     ),
 }  # fmt: skip
 

@@ -11,7 +11,8 @@ import pytest
 from parley.core.choices import COUNTED, Bounds
 from parley.core.explorer import WINDING, Atlas, explore
 from parley.core.rules import RULES
-from tests.explorer.scenarios import AT_WORK, SCENARIOS, WIDER
+from parley.core.terms import Policy
+from tests.explorer.scenarios import AT_WORK, LEAD, SCENARIOS, WIDER
 
 LEAST_SOUPS = 100_000
 
@@ -116,3 +117,27 @@ def test_what_winds_down_is_free() -> None:
 
     assert at_rest.fired <= WINDING | {"open", "send-step"}
     assert at_rest.soups == 2
+
+
+@pytest.mark.parametrize(
+    "bounds, more",
+    [
+        (Bounds(sends=3, threads=1, exchanges=1, voices=frozenset({LEAD}), prelude=AT_WORK), {"sends": 9}),
+        (
+            Bounds(questions=3, exchanges=1, policy=Policy.NEVER, voices=frozenset({LEAD}), prelude=AT_WORK),
+            {"questions": 9},
+        ),
+        (
+            Bounds(questions=2, repeats=1, same=True, policy=Policy.NEVER, voices=frozenset({LEAD}), prelude=AT_WORK),
+            {"questions": 9},
+        ),
+        (Bounds(failures=4, transitions=1, voices=frozenset(), prelude=AT_WORK), {"failures": 20}),
+    ],
+    ids=["letters", "questions", "the same question", "failures"],
+)  # fmt: skip
+def test_agents_that_may_go_on_for_ever_do_not(bounds: Bounds, more: dict[str, Any]) -> None:
+    """The search lets them go on much longer, and nothing more happens: the job's own bounds have ended it."""
+    shorter, longer = explore(bounds), explore(replace(bounds, **more))
+
+    assert (shorter.finding, longer.finding) == (None, None)
+    assert longer.soups == shorter.soups

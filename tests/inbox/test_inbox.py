@@ -168,13 +168,13 @@ def parses(command: str) -> bool:
 
 def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() -> None:
     intent = [on(r"^\[INTENT\]", write("INTENT.md", "x"), ask("which?"), asserts("INTENT.md")), on("never")]
-    stage = Stage(book(intent=intent), retry_budget=1).run()
+    stage = Stage(book(intent=intent), crash_budget=2).run()
     stage.answer("approve", about="which?").lose("intent-lead", 2).run()
     found = needs(stage.outside, stage.engine.world.files)
 
     assert [(need.kind, need.who) for need in found] == [("gate", "intent-lead"), ("failure", "orchestrator")]
     assert [need.since for need in found] == sorted(need.since for need in found)
-    assert "INTENT can't go on" in found[1].headline
+    assert "INTENT is stuck" in found[1].headline
     words = [way.words for way in found[1].exits]
     assert words == [
         "try the state again; your words go to its lead as advice",
@@ -200,7 +200,7 @@ def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() 
     ],
 )
 def test_what_a_failure_dialog_offers_is_what_happens(ruling: str | None, text: str, state: str) -> None:
-    stage = Stage(book(), retry_budget=1).lose("intent-lead", 2).run()
+    stage = Stage(book(), crash_budget=2).lose("intent-lead", 2).run()
     (need,) = needs(stage.outside, stage.engine.world.files)
     assert need.kind == "failure"
     stage.answer(ruling, text).run()

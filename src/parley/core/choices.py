@@ -92,6 +92,11 @@ class Bounds:
     retry_budget: int = 1
     brief_human: bool = True  # whether the proxy has a turn before a human who is always asked
     activated: bool = False  # whether the human has activated the workflow architect; plans come with and without one
+    backtracks: int = 5
+    repeats: int = 10
+    exchanges: int = 40
+    same: bool = False  # every plain question asks the same
+    changing: bool = False  # turns that change their files too
     voices: frozenset[str] | None = None  # who sends and asks; the others end their turns without a word
     prelude: tuple[Firing, ...] = ()  # what happens after [open] and before anything is left open
 
@@ -110,7 +115,10 @@ class Bounds:
             roles.append(Role(SQUAD, frozenset({CODER})))
         policies = (self.policy, self.policy, self.policy)
         limits = self.fan_out, self.crash_budget, self.retry_budget
-        charter = Charter("j", tuple(roles), policies, *limits, self.brief_human, self.activated)
+        charter = Charter(
+            "j", tuple(roles), policies, *limits, self.brief_human, self.activated,
+            backtracks=self.backtracks, repeats=self.repeats, exchanges=self.exchanges,
+        )  # fmt: skip
         return Opening(charter, "request")
 
 
@@ -170,6 +178,8 @@ class Choices:
         singles = list(self._payloads(soup, run, 0))
         for payload in singles:
             yield Broadcast((payload,))
+            if self.bounds.changing:
+                yield Broadcast((payload,), progress=True)
         if self.bounds.several:
             for payload in singles:
                 for second in self._payloads(soup, run, isinstance(payload, Deliver)):
@@ -221,7 +231,7 @@ class Choices:
 
     def _question(self, soup: Soup, run: Run, kind: Kind, number: int) -> Question:
         if kind is not Kind.ASSERT:
-            return Question(f"q{number}", f"?{number}", kind)
+            return Question(f"q{number}", f"?{number}", kind, key="same" if self.bounds.same else f"k{number}")
         state = soup.need(Record, soup.charter.job).state
         artifact = PHASES[state if state in LIVE else LIVE[0]].artifact
         return Question(f"q{number}", f"?{number}", kind, artifact, f"d{number}")
@@ -340,6 +350,7 @@ OFFERS: dict[str, Offer] = {
     "enrol": Choices.enrolments,
     "hold": Choices.holds,
     "recover": _always("engine", "agent"),
+    "strike": _always("pending", "violation"),
 }
 
 FREE = frozenset(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
+from parley.core.bounds import DEEPEST, counted
 from parley.core.errors import Disabled, Refused
 from parley.core.gates import refuse_assert
 from parley.core.rule import Broadcast, Firing, Menu, Reaction, Rule, Sites
@@ -223,6 +224,8 @@ def _refuse_outsider(soup: Soup, agent: str, thread: str, payload: Deliver) -> N
         raise Refused(f"{payload.agent} takes no task; dispatch another")
     if MessageKind.REPORT not in surface.messages:
         raise Refused("you take no report, so you can't dispatch anyone; do it yourself")
+    if role.team and enclosing(soup, thread).depth >= DEEPEST:
+        raise Refused(f"{payload.agent} would lead a team of its own, and teams are nested {DEEPEST} deep already")
 
 
 def refuse_unless_askable(soup: Soup, agent: str, thread: str, questions: tuple[Question, ...]) -> None:
@@ -357,6 +360,8 @@ def _spark(soup: Soup, firing: Firing) -> Reaction:
         raise Disabled(f"{letter.agent} takes no task, or {send.agent} no report")
     if thread_kind(send.thread) != "job" and free_slots(soup, send.thread) <= 0:
         raise Disabled(f"{send.agent} has no free slot on {send.thread}")
+    if role.team and thread_kind(letter.thread) == "dispatch" and enclosing(soup, send.thread).depth >= DEEPEST:
+        raise Disabled(f"{letter.agent} would lead a team, and teams are nested {DEEPEST} deep already")
     made = install(soup, role, letter.thread, send.thread, (letter.message,))
     if thread_kind(letter.thread) == "dispatch" and role.team:
         above = enclosing(soup, send.thread)
@@ -454,7 +459,9 @@ def _send_step(soup: Soup, firing: Firing) -> Reaction:
     chosen = cast("Broadcast", firing.choice)
     refuse_unless_admissible(soup, agent, thread, chosen.payloads)
     refuse_unless_askable(soup, agent, thread, chosen.questions)
-    return Reaction((run, *forgiven(soup, agent, thread)), (Send(agent, thread, chosen.payloads, chosen.questions),))
+    gone, tally = counted(soup, agent, thread, chosen.payloads, chosen.questions, progress=chosen.progress)
+    send = Send(agent, thread, chosen.payloads, chosen.questions)
+    return Reaction((run, *forgiven(soup, agent, thread), *gone), (send, *tally))
 
 
 def _nosend_step(soup: Soup, firing: Firing) -> Reaction:
@@ -475,7 +482,7 @@ RULES = (
         "Send(B, t, (A,t',x):msgs) → Send(B, t, msgs) ‖ Mailbox_A(t', [x]) ‖ Idle_A(t') ‖ Parent(t', t)"
         " ‖ Surface_A(t')",
         "t' is new, A is in B's team and takes tasks, B takes reports and has a free slot; a role with a team also "
-        "gets its Record",
+        "gets its Record, four deep at most",
         _send_sites("spark"), _spark,
     ),
     Rule(
@@ -490,7 +497,8 @@ RULES = (
     ),
     Rule(
         "send-step", "§5", "Run(A, t, m) → Send(A, t, xs)",
-        "every payload and question was admissible, earlier ones counted; t is no escalation's",
+        "every payload and question was admissible, earlier ones counted; t is no escalation's; A has not sent and "
+        "asked too often",
         run_sites("send-step"), _send_step,
     ),
     Rule("nosend-step", "§5", "Run(A, t, m) → Idle_A(t)", "", run_sites("nosend-step"), _nosend_step),

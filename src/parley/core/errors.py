@@ -17,5 +17,9 @@ class Refused(ProtocolError):
     """The agent asked for something that it may not do. The text is told to the agent."""
 
 
+class Exhausted(Refused):
+    """The agent asked for what a bound of the job ends: to ask for it again is of no use."""
+
+
 class Violated(ProtocolError):
     """An invariant does not hold: the rules, or the record of them, are wrong."""

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
+from parley.core.bounds import counted, heard
 from parley.core.conversation import enclosing, forgiven, install, refuse_untaken, run_sites
 from parley.core.conversation import refuse_unless_askable as refuse_unless_askable  # noqa: PLC0414 - also found here
-from parley.core.errors import Disabled, Refused
+from parley.core.errors import Disabled, Exhausted, Refused
 from parley.core.gates import assertion, may_assert, verdict
 from parley.core.rule import Answer, Asking, Firing, Menu, Reaction, Rule, Sites
 from parley.core.soup import Soup
@@ -66,12 +67,14 @@ def unconfirmed(proxy: Proxy, ruling: Ruling | None) -> str:
 def _ask_step(soup: Soup, firing: Firing) -> Reaction:
     agent, thread = firing.at
     run = soup.need(Run, thread, agent)
-    questions = cast("Asking", firing.choice).questions
+    chosen = cast("Asking", firing.choice)
+    questions = chosen.questions
     if not questions:
         raise Disabled("nothing was asked")
     refuse_unless_askable(soup, agent, thread, questions)
     asked = AskQuestion(agent, thread, questions, policy_for(soup, thread))
-    return Reaction((run, *forgiven(soup, agent, thread)), (asked,))
+    gone, tally = counted(soup, agent, thread, (), questions, progress=chosen.progress)
+    return Reaction((run, *forgiven(soup, agent, thread), *gone), (asked, *tally))
 
 
 def _posed(soup: Soup, asked: AskQuestion) -> Reaction:
@@ -137,6 +140,8 @@ def _escalate(soup: Soup, firing: Firing) -> Reaction:
         raise Refused("the policy never asks the human here; answer from what you know")
     if proxy.said is not None:
         raise Refused(f"the human said '{proxy.said}'; that is not asked again")
+    if len(proxy.words) >= soup.charter.repeats:
+        raise Exhausted(f"the human was asked {len(proxy.words)} times, and has answered each; answer from their words")
     framing = cast("str", firing.choice)
     asked = AskHuman(proxy.id, proxy.agent, proxy.thread, proxy.question, proxy.policy, framing, proxy.words)
     return Reaction((proxy,), (asked,))
@@ -173,7 +178,8 @@ def _respond(soup: Soup, firing: Firing) -> Reaction:
     refuse_untaken(soup, proxy.thread, MessageKind.ANSWER)
     grown = replace(mailbox, queue=(*mailbox.queue, answer.message))
     older, new = verdict(soup, enclosing(soup, proxy.thread), proxy.thread, proxy.question, answer)
-    return Reaction((proxy, mailbox, *older), (grown, *new, Terminate(thread, Origin.CLOSE)))
+    gone, tally = heard(soup, proxy.agent, proxy.thread) if proxy.heard else ((), ())
+    return Reaction((proxy, mailbox, *older, *gone), (grown, *new, *tally, Terminate(thread, Origin.CLOSE)))
 
 
 def _relay_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
@@ -202,7 +208,8 @@ RULES = (
     Rule(
         "ask-step", "§7", "Run(A, t, m) → AskQuestion(A, t, xs, π)",
         "π is the policy of A's state; t is no escalation's, and A takes answers; each x is new; only a lead asserts, "
-        "and its executor the plan, and only what exists; only the orchestrator asks about a failure",
+        "and its executor the plan, and only what exists; only the orchestrator asks about a failure; A "
+        "has not asked too often",
         run_sites("ask-step"), _ask_step,
     ),
     Rule(
@@ -214,7 +221,8 @@ RULES = (
         "the job has a proxy", _send_ask_sites, _send_ask,
     ),
     Rule(
-        "escalate", "§7", "Proxy(t, x, π, h) → AskHuman(t, y, π)", "π ≠ never, and the human gave no verdict yet",
+        "escalate", "§7", "Proxy(t, x, π, h) → AskHuman(t, y, π)",
+        "π ≠ never, and the human gave no verdict yet, and was not asked too often",
         _escalation(Proxy, "escalate"), _escalate,
     ),
     Rule(

@@ -10,12 +10,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
-from parley.core.gates import CLEAR, EXECUTOR, GATE, JOIN
+from parley.core.bound_laws import backtrack_counts, used_up
+from parley.core.gates import CLEAR, GATE, JOIN
 from parley.core.rule import Answer, Passage
 from parley.core.soup import Soup
-from parley.core.states import APPROVAL, LIVE, PHASES, TRANSITIONS, Action, Record, State
+from parley.core.states import APPROVAL, LIVE, PHASES, TRANSITIONS, Action, Record, State, is_backtrack
 from parley.core.step import Step
 from parley.core.terms import (
+    EXECUTOR,
     HUMAN,
     ORCHESTRATOR,
     AskHuman,
@@ -54,7 +56,7 @@ def history_only_grows(step: Step) -> Iterator[str]:
 def _begins(step: Step, new: Record) -> Iterator[str]:
     if step.rule not in ("open", "spark") or new.history or new.state is not State.INTENT:
         yield f"[{step.rule}] begins the record {new.id} in {new.state}"
-    if step.rule == "spark" and (new.id != step.head().thread or not new.depth):
+    if step.rule == "spark" and (new.id != step.head().thread or not 0 < new.depth <= 4):  # noqa: PLR2004 - told once more
         yield f"[spark] gives {step.head().thread} the record {new.id}"
 
 
@@ -76,19 +78,33 @@ def _changes(step: Step, old: Record, new: Record) -> Iterator[str]:
             yield f"the history of {old.id} does not say that {action} left {old.state}"
         if TRANSITIONS[old.state].get(action) is not new.state:
             yield f"{action} leads {old.id} from {old.state} to {new.state}"
+        back = step.rule == "transition" and is_backtrack(old.state, action)
+        circled = old.circled + (back and backtrack_counts(step, old, RULING.get(action)))
+        if (new.circled, new.lifted) != (circled, old.lifted):
+            yield f"{action} counts {new.circled} backtracks of {old.id}, and {circled} were not the human's"
         kept = {name for name, _ in new.approved} - {name for name, _ in old.approved}
         if kept and (step.rule == "term-record" or action is not APPROVAL.get(old.state)):
             yield f"{action} approves {', '.join(kept)} in {old.id}"
     else:
         if (old.history, old.state, old.approved) != (new.history, new.state, new.approved):
             yield f"[{step.rule}] moves {old.id}"
-        budget = step.before.charter.retry_budget
-        due = {
-            "strike": (min(old.failures + 1, budget), old.dialogs),
-            "dialog": (0, 1) if old.failures == budget and not old.dialogs else (-1, -1),
-        }
-        if (new.failures, new.dialogs) != due.get(step.rule):
-            yield f"[{step.rule}] counts {new.failures} failures and {new.dialogs} dialogs in {old.id}"
+        yield from _failures(step, old, new)
+
+
+def _failures(step: Step, old: Record, new: Record) -> Iterator[str]:
+    spent = used_up(step.before, old)
+    due = (old.pendings, old.violations, old.dialogs, old.lifted)
+    if step.rule == "strike":
+        due = (due[0] + (step.choice == "pending"), due[1] + (step.choice == "violation"), *due[2:])
+        if step.choice in spent:
+            yield f"{old.id} is tried again, and has used up what it may: {step.choice}"
+    elif step.rule == "dialog":
+        lifts = "backtracks" in spent and not old.lifted
+        due = (0, 0, 1, old.lifted + lifts)
+        if old.dialogs or not (lifts or spent - {"backtracks"}):
+            yield f"the human is asked about {old.id}, which may go on, or once too often"
+    if (new.pendings, new.violations, new.dialogs, new.lifted, new.circled) != (*due, old.circled):
+        yield f"[{step.rule}] counts {new.pendings}, {new.violations} and {new.dialogs} in {old.id}"
 
 
 def gates_are_kept(step: Step) -> Iterator[str]:
@@ -108,8 +124,7 @@ def gates_are_kept(step: Step) -> Iterator[str]:
     elif not record.depth and _abandoned(step.before):
         yield f"{action} moves {record.id}, which the human has given up"
     elif action is Action.FAILURE:
-        spent = record.dialogs or record.failures >= step.before.charter.retry_budget
-        if passage.actor != ORCHESTRATOR or not spent:
+        if passage.actor != ORCHESTRATOR or not (record.dialogs or used_up(step.before, record)):
             yield f"{record.id} fails by {passage.actor} before its budget is spent"
     else:
         if passage.actor != ORCHESTRATOR:
@@ -120,6 +135,9 @@ def gates_are_kept(step: Step) -> Iterator[str]:
                 yield from _undesigned(record, passage)
         elif not record.depth and RULING[action] not in {v.ruling for v in live}:
             yield f"{action} moves {record.id} without its verdict"
+        circles = is_backtrack(record.state, action) and backtrack_counts(step, record, RULING[action])
+        if circles and "backtracks" in used_up(step.before, record):
+            yield f"{action} leads {record.id} back once too often"
 
 
 def _abandoned(soup: Soup) -> bool:

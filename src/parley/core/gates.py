@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from parley.core.errors import Refused
+from parley.core.bounds import backtracks_left, spent
+from parley.core.errors import Exhausted, Refused
 from parley.core.rule import Answer, Passage
 from parley.core.soup import Soup
-from parley.core.states import APPROVAL, LIVE, PHASES, Action, Record, State, skill_outcomes
+from parley.core.states import APPROVAL, LIVE, PHASES, Action, Record, State, is_backtrack, skill_outcomes
 from parley.core.terms import (
     BACKWARD,
+    EXECUTOR,
     HUMAN,
     ORCHESTRATOR,
     PROXY,
@@ -37,7 +39,6 @@ from parley.core.terms import (
 JOIN = "+"  # in a plan's digest, before that of the workflow's design which the plan brings along
 GATE = "overall_completion_drive_gate"  # of a workflow, among the contents that an outcome is about
 CLEAR, BLOCKED = "clear", "blocked"
-EXECUTOR = "workflow-executor"  # code below a state's lead: it asserts the plan that changes while it is carried out
 
 UNDESIGNED = (
     "the human has activated the workflow architect, and this plan has no workflow; have one designed by"
@@ -147,7 +148,7 @@ def refuse_passage(soup: Soup, record: Record, passage: Passage) -> None:
     if passage.action is Action.FAILURE:
         if passage.actor != ORCHESTRATOR:
             raise Refused("FAILURE is the orchestrator's to emit")
-        if record.failures < soup.charter.retry_budget and not record.dialogs:
+        if not spent(soup, record) and not record.dialogs:
             raise Refused("the state may still be retried")
         return
     if passage.action not in skill_outcomes(record.state):
@@ -166,6 +167,20 @@ def refuse_passage(soup: Soup, record: Record, passage: Passage) -> None:
         _refuse_unclear(record, passage)
     elif not record.depth and not _rulings(soup, record) & {NEEDS[passage.action]}:
         raise Refused(f"{passage.action} needs the verdict '{NEEDS[passage.action]}'; ask first")
+    _refuse_circling(soup, record, passage.action)
+
+
+def circles(soup: Soup, record: Record, action: Action) -> bool:
+    """Whether an outcome leads back, and no verdict of the human's own asks for that."""
+    own = any(v.ruling is NEEDS.get(action) and v.author == HUMAN for v in soup.all(Verdict, record.id))
+    return is_backtrack(record.state, action) and not own
+
+
+def _refuse_circling(soup: Soup, record: Record, action: Action) -> None:
+    if circles(soup, record, action) and backtracks_left(soup, record) <= 0:
+        raise Exhausted(
+            f"{action} does not count: it went back {record.circled} times already, and not on the human's word"
+        )
 
 
 def _refuse_unheard(soup: Soup, record: Record) -> None:

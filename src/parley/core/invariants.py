@@ -20,6 +20,7 @@ from parley.core.soup import Soup
 from parley.core.states import LIVE, TRANSITIONS, Action, Record, State, is_backtrack
 from parley.core.step import Step
 from parley.core.terms import (
+    EXECUTOR,
     HUMAN,
     ORCHESTRATOR,
     PROXY,
@@ -42,6 +43,7 @@ from parley.core.terms import (
     Run,
     Send,
     Surface,
+    Tally,
     Terminate,
     Tombstone,
     Verdict,
@@ -99,22 +101,29 @@ def deterministic_transitions(soup: Soup, rules: RuleSet) -> Iterator[str]:
 
 
 def termination_guaranteed(soup: Soup, rules: RuleSet) -> Iterator[str]:
-    """A live record has a way out: the human may withdraw it, and failures use up its budgets."""
+    """A live record has a way out: the human may withdraw it, failures use up budgets, no count exceeds its bound."""
     for record in soup.of(Record):
         if not record.live:
             continue
         if not _can(soup, rules, "transition", (record.id,), Passage(Action.WITHDRAW, HUMAN)):
             yield f"the human can't withdraw {record.id}"
-        if record.failures > soup.charter.retry_budget or record.dialogs > 1:
+        if max(record.pendings, record.violations) > soup.charter.retry_budget or record.dialogs > 1:
             yield f"{record.id} has failed more often than its budget allows"
+        if record.circled > soup.charter.backtracks * (1 + record.lifted) or record.lifted > 1:
+            yield f"{record.id} went back more often than its bound allows"
         at = (record.id,)
         if not (
-            _can(soup, rules, "strike", at)
+            _can(soup, rules, "strike", at, "pending")
             or _can(soup, rules, "dialog", at)
             or _can(soup, rules, "transition", at, Passage(Action.FAILURE, ORCHESTRATOR))
             or _can(soup, rules, "transition", at, Passage(Action.WITHDRAW, ORCHESTRATOR))  # it was given up
         ):
             yield f"{record.id} can fail no more and does not end"
+    for tally in soup.of(Tally):
+        limit = soup.charter.exchanges
+        spoken = tally.vain if tally.agent != EXECUTOR else 0
+        if spoken > limit or any(times > soup.charter.repeats for _, times in tally.asked):
+            yield f"{tally.agent} on {tally.thread} has sent and asked more often than its bound allows"
 
 
 # ---- the soup is linear --------------------------------------------------------------------------
@@ -296,7 +305,7 @@ def cascade_completeness(soup: Soup, rules: RuleSet) -> Iterator[str]:
 
 def the_dead_stay_dead(soup: Soup, rules: RuleSet) -> Iterator[str]:
     """Nothing is left on a dead thread, or comes to it, but a Terminate that passes."""
-    kinds = (*ENDS, Surface, Crashed, Hold)
+    kinds = (*ENDS, Surface, Crashed, Tally, Hold)
     for grave in soup.of(Tombstone):
         thread = grave.thread
         for kind in kinds:

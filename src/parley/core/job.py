@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
+from parley.core.bounds import BACKTRACKS, PENDING, STUCK, VIOLATION, spent
 from parley.core.conversation import misfit, refuse_untaken, run_sites, surface
 from parley.core.errors import Disabled, Refused
-from parley.core.gates import approvals, refuse_passage
+from parley.core.gates import approvals, circles, refuse_passage
 from parley.core.rule import Enrolment, Firing, Menu, Opening, Passage, Reaction, Rule, Sites
 from parley.core.soup import Soup
 from parley.core.states import APPROVAL, Record, make_initial_state, transition
@@ -24,6 +25,7 @@ from parley.core.terms import (
     Molecule,
     Run,
     Surface,
+    Tally,
     Verdict,
     job_thread,
     state_thread,
@@ -86,6 +88,8 @@ def _transition(soup: Soup, firing: Firing) -> Reaction:
     moved = transition(record, passage.action, actor=passage.actor, at=passage.timestamp, reason=passage.reason)
     if passage.action is APPROVAL[record.state]:
         moved = replace(moved, approved=approvals(soup, record, passage))
+    if circles(soup, record, passage.action):
+        moved = replace(moved, circled=record.circled + 1)
     if not record.depth and moved.live:
         moved = replace(moved, thread=state_thread(record.id, moved.visit))
     spent: tuple[Molecule, ...] = (*soup.all(Verdict, record.id), *soup.all(Assertion, record.id))
@@ -94,16 +98,22 @@ def _transition(soup: Soup, firing: Firing) -> Reaction:
 
 def _strike(soup: Soup, firing: Firing) -> Reaction:
     record = _live_record(soup, firing)
-    if record.failures >= soup.charter.retry_budget:
-        raise Disabled("the state's retry budget is spent")
-    return Reaction((record,), (replace(record, failures=record.failures + 1),))
+    kind = firing.choice
+    if kind not in (PENDING, VIOLATION) or kind in spent(soup, record):
+        raise Disabled("the state's retry budget is spent, or nothing was done against it")
+    if kind == PENDING:
+        return Reaction((record,), (replace(record, pendings=record.pendings + 1),))
+    return Reaction((record,), (replace(record, violations=record.violations + 1),))
 
 
 def _dialog(soup: Soup, firing: Firing) -> Reaction:
     record = _live_record(soup, firing)
-    if record.failures < soup.charter.retry_budget or record.dialogs:
-        raise Disabled("the human is asked once, when the state's retry budget is spent")
-    return Reaction((record,), (replace(record, failures=0, dialogs=record.dialogs + 1),))
+    used_up = [name for name in spent(soup, record) if name != BACKTRACKS or not record.lifted]
+    if not used_up or record.dialogs:
+        raise Disabled("the human is asked once, when the state has used up one of its bounds")
+    lifted = record.lifted + (BACKTRACKS in used_up)
+    asked = replace(record, pendings=0, violations=0, dialogs=record.dialogs + 1, lifted=lifted)
+    return Reaction((record, *soup.all(Tally, record.thread)), (asked,))
 
 
 def _pending(soup: Soup, firing: Firing) -> Reaction:
@@ -124,11 +134,6 @@ def _observe(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((mailbox,), (replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice))),))
 
 
-def _crash_budget(soup: Soup, thread: str) -> int:
-    """A lead's lost turn is a failure of its state at once; everyone else has tries of its own."""
-    return 1 if thread_kind(thread) == "state" else soup.charter.crash_budget
-
-
 def _recover(soup: Soup, firing: Firing) -> Reaction:
     agent, thread = firing.at
     run = soup.need(Run, thread, agent)
@@ -136,22 +141,28 @@ def _recover(soup: Soup, firing: Firing) -> Reaction:
     crashed = soup.get(Crashed, thread, agent)
     if firing.choice == "agent":
         count = (crashed.count if crashed else 0) + 1
-        if count >= _crash_budget(soup, thread):
+        if count >= soup.charter.crash_budget:
             raise Disabled(f"{agent} has crashed too often on {thread}")
         counted = (Crashed(agent, thread, count),)
     forgotten: tuple[Molecule, ...] = (crashed,) if crashed and counted else ()
+    gone, back = _given_back(soup, run)
+    return Reaction((*gone, *forgotten), (*back, *counted))
+
+
+def _given_back(soup: Soup, run: Run) -> tuple[tuple[Molecule, ...], tuple[Molecule, ...]]:
+    """A lost turn, and what is left of it: its message at the head of the mail, or its Interrupt."""
+    idle = Idle(run.agent, run.thread)
     if run.interrupt is not None:
-        return Reaction((run, *forgotten), (Idle(agent, thread), run.interrupt, *counted))
-    mailbox = soup.need(Mailbox, thread, agent)
-    given_back = replace(mailbox, queue=(run.message, *mailbox.queue))
-    return Reaction((run, mailbox, *forgotten), (Idle(agent, thread), given_back, *counted))
+        return (run,), (idle, run.interrupt)
+    mailbox = soup.need(Mailbox, run.thread, run.agent)
+    return (run, mailbox), (idle, replace(mailbox, queue=(run.message, *mailbox.queue)))
 
 
 def _give_up(soup: Soup, firing: Firing) -> Reaction:
     agent, thread, *why = firing.at
     run = soup.need(Run, thread, agent)
     crashed = soup.get(Crashed, thread, agent)
-    if why != [HOPELESS] and (crashed.count if crashed else 0) + 1 < _crash_budget(soup, thread):
+    if why != [HOPELESS] and (crashed.count if crashed else 0) + 1 < soup.charter.crash_budget:
         raise Disabled(f"{agent} may still be tried again on {thread}")
     gone: tuple[Molecule, ...] = (run, crashed) if crashed else (run,)
     if thread_kind(thread) == "escalation":
@@ -162,9 +173,13 @@ def _give_up(soup: Soup, firing: Firing) -> Reaction:
     mailbox = soup.need(Mailbox, parent)
     refuse_untaken(soup, parent, MessageKind.NOTICE)
     told = replace(mailbox, queue=(*mailbox.queue, cast("str", firing.choice)))
-    # a subteam has all its tries again, but what it was asked to do it has not done
-    lost = (Crashed(agent, thread, 0),) if soup.get(Record, thread) is not None else ()
-    return Reaction((*gone, mailbox), (Idle(agent, thread), told, *lost))
+    if thread_kind(thread) != "state":
+        # a subteam has all its tries again, but what it was asked to do it has not done
+        undone = (Crashed(agent, thread, 0),) if soup.get(Record, thread) is not None else ()
+        return Reaction((*gone, mailbox), (Idle(agent, thread), told, *undone))
+    # a lead has no other to take its place: it keeps its message, and waits until it is decided what becomes of it
+    lost, back = _given_back(soup, run)
+    return Reaction((*lost, *gone[1:], mailbox), (*back, told, Hold(thread, STUCK)))
 
 
 def _merge_sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
@@ -248,14 +263,17 @@ RULES = (
     ),
     Rule(
         "transition", "added", "Record(s) ‖ Verdict* ‖ Assertion* → Record(s')",
-        "the action leaves s, and its gate is open", _record_sites("transition"), _transition,
+        "the action leaves s, and its gate is open; a backtrack that the human did not order is within its bound",
+        _record_sites("transition"), _transition,
     ),
     Rule(
-        "strike", "added", "Record → Record with one more failure", "the retry budget is not spent",
-        _record_sites("strike"), _strike,
+        "strike", "added", "Record → Record with one more PENDING, or one more violation",
+        "the state's retry budget for that is not spent", _record_sites("strike"), _strike,
     ),
     Rule(
-        "dialog", "added", "Record → Record with the human asked", "the retry budget is spent, for the first time",
+        "dialog", "added", "Record ‖ Tally_L(t)* → Record with the human asked",
+        "for the first time the state has used up a bound: its lead's tries, PENDINGs, violations, exchanges or "
+        "questions; of the record's backtracks once",
         _record_sites("dialog"), _dialog,
     ),
     Rule(
@@ -274,7 +292,9 @@ RULES = (
     ),
     Rule(
         "give-up", "added", "Run(A, t, m) ‖ Mailbox_P(p, as) → Idle_A(t) ‖ Mailbox_P(p, as ++ [FAILED])",
-        "the turn was lost once too often, or is hopeless; t was sparked from P's p", run_sites("give-up"), _give_up,
+        "the turn was lost once too often, or is hopeless; t was sparked from P's p; a lead's m goes back to its head "
+        "as in [recover], with Hold(t, stuck)",
+        run_sites("give-up"), _give_up,
     ),
     Rule(
         "merge", "added", "Mailbox_A(t, as) → Mailbox_A(t, as ++ [MERGE])",

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
+from parley.core.bound_laws import speech_is_counted
 from parley.core.errors import Violated
 from parley.core.gate_laws import (
     assertions_are_the_newest,
@@ -46,6 +48,7 @@ from parley.core.terms import (
     Run,
     Send,
     Surface,
+    Tally,
     Terminate,
     Tombstone,
     escalation_thread,
@@ -328,7 +331,7 @@ def graves_are_final(step: Step) -> Iterator[str]:
         thread = step.at[0]
         grave = Tombstone(thread)
         due = [] if grave in step.before else [grave]
-        left = [kind.__name__ for kind in (*TAGGED, Surface, Crashed, Hold) if step.kept(kind, thread)]
+        left = [kind.__name__ for kind in (*TAGGED, Surface, Crashed, Tally, Hold) if step.kept(kind, thread)]
         record = step.before.get(Record, thread)
         if record is not None and record.live:
             left.append("Record")
@@ -425,7 +428,7 @@ def interrupts_go_first(step: Step) -> Iterator[str]:
         gone = step.before.dying(thread) or step.before.get(Surface, thread) is None
         if gone or due[0].thread != thread:
             yield f"{thread} is redirected, and is not there"
-    elif step.rule == "recover":
+    elif step.rule == "recover" or (step.rule == "give-up" and thread_kind(thread) == "state"):
         brought = step.had(Run, thread, step.at[0]).interrupt
         due = [brought] if brought else []
     if step.new(Interrupt) != due:
@@ -438,12 +441,14 @@ def interrupts_go_first(step: Step) -> Iterator[str]:
 
 
 def holds_stop_only_waking(step: Step) -> Iterator[str]:
-    """Nobody wakes while the job, or the instance itself, is held; [hold] and [release] do nothing else."""
+    """No instance wakes while the job, or it itself, is held; a lead that was given up is; [hold] does nothing else."""
     if step.rule in ("wake", "wake-int"):
         over = {job_thread(step.before.charter.job), step.at[1]}
         if any(hold.thread in over for hold in step.before.of(Hold)):
             yield f"{step.at[0]} on {step.at[1]} wakes while it is held"
     due = [Hold(step.at[0], step.choice)] if step.rule == "hold" else []
+    if step.rule == "give-up" and thread_kind(step.at[1]) == "state":
+        due = [Hold(step.at[1], "stuck")]
     if step.new(Hold) != due:
         yield f"[{step.rule}] at {step.at[0]} makes {len(step.new(Hold))} holds"
     if step.lost(Hold) and step.rule not in ("release", "term-final"):
@@ -458,8 +463,7 @@ def crashes_are_counted(step: Step) -> Iterator[str]:
     count = before.count if before else 0
     if step.rule == "recover" and step.choice == "agent":
         due = [Crashed(*who, count + 1)]
-        tries = 1 if thread_kind(who[1]) == "state" else step.before.charter.crash_budget
-        if count + 1 >= tries:
+        if count + 1 >= step.before.charter.crash_budget:
             yield f"{who[0]} on {who[1]} is tried again after {count + 1} crashes"
     else:
         given_up = step.rule == "give-up" and step.before.get(Record, who[1]) is not None
@@ -508,16 +512,7 @@ def _enrolled(step: Step, roles: tuple[Role, ...]) -> Iterator[str]:
     agent, thread = step.at
     before, there = step.before.charter, step.had(Surface, thread, agent)
     added = tuple(role for role in roles if before.role(role.name) is None)
-    grown = Charter(
-        before.job,
-        before.roles + added,
-        before.policies,
-        before.fan_out,
-        before.crash_budget,
-        before.retry_budget,
-        before.brief_human,
-        before.activated,
-    )
+    grown = replace(before, roles=before.roles + added)
     if (step.new(Charter) or [before]) != [grown]:
         yield f"the charter is not what it was with {len(added)} more roles"
     team = there.team | {role.name for role in roles}
@@ -555,6 +550,7 @@ LAWS: Mapping[str, Law] = MappingProxyType(
             interrupts_go_first,
             holds_stop_only_waking,
             crashes_are_counted,
+            speech_is_counted,
             pending_only_at_rest,
             outcomes_end_turns,
             charter_only_grows,

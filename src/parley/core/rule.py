@@ -16,17 +16,19 @@ from parley.core.terms import Charter, Interrupt, Molecule, Origin, Payload, Que
 @quick
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """[send-step]: what the agent sends, and what it asks in the same turn."""
+    """[send-step]: what the agent sends, and what it asks in the same turn; whether the turn changed its files."""
 
     payloads: tuple[Payload, ...]
     questions: tuple[Question, ...] = ()
+    progress: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """[ask-step]: what the agent asks."""
+    """[ask-step]: what the agent asks; whether the turn changed its files."""
 
     questions: tuple[Question, ...]
+    progress: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,8 @@ def anything(rule: str, soup: Soup, molecule: Molecule | None) -> Iterable[Choic
             return (_answer(molecule),)
         case "escalate" | "dead-letter" | "give-up" | "pending" | "observe" | "merge" | "hold" | "relay":
             return (rule,)
-        case "recover":
-            return ("engine", "agent")
+        case "recover" | "strike":
+            return ("engine", "agent") if rule == "recover" else ("pending", "violation")
         case "withdraw":
             return (Ending(Origin.WITHDRAWAL, "withdrawn"),)
         case "intervene":

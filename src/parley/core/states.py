@@ -128,8 +128,11 @@ class Record:
     depth: int = 0
     thread: str = ""  # where its lead works now
     visit: int = 1  # how many states were entered, this one included
-    failures: int = 0  # state-level failures in this visit, PENDING turns included
-    dialogs: int = 0  # how often this state's retry budget was spent and the human asked
+    pendings: int = 0  # how often its lead came to rest in this visit without an outcome record
+    violations: int = 0  # how many outcome records of this visit did not count
+    dialogs: int = 0  # how often the human was asked in this visit what is to become of it
+    circled: int = 0  # the backtracks that went by no verdict of the human's own
+    lifted: int = 0  # how often the human let it go on at the bound of these
     approved: tuple[tuple[str, str], ...] = ()  # (artifact, digest) as approved, upstream first
 
     @property
@@ -140,8 +143,8 @@ class Record:
     def brief(self) -> str:
         """The record as a step's row names it."""
         return (
-            f"Record {self.id} {self.state} {self.visit} {self.backtrack_count}"
-            f" {self.failures} {self.dialogs} {self.thread}"
+            f"Record {self.id} {self.state} {self.visit} {self.backtrack_count} {self.circled} {self.lifted}"
+            f" {self.pendings} {self.violations} {self.dialogs} {self.thread}"
         )
 
     @property
@@ -223,7 +226,8 @@ def transition(
         history=(*record.history, Entry(record.state, action, actor, at, reason)),
         backtrack_count=record.backtrack_count + is_backtrack(record.state, action),
         visit=record.visit + 1,
-        failures=0,
+        pendings=0,
+        violations=0,
         dialogs=0,
         approved=approved,
     )

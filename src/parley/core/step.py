@@ -175,8 +175,10 @@ def _give_up(step: Step) -> Mail:
     lost = step.had(Run, thread, agent).message
     if thread_kind(thread) == "escalation":
         return Mail((lost,))
-    parent = step.had(Parent, thread).thread
-    return Mail((lost,), (step.choice,), (_appended(step, parent, step.choice),))
+    told = _appended(step, step.had(Parent, thread).thread, step.choice)
+    if thread_kind(thread) == "state":  # a lead keeps its message
+        return Mail((), (step.choice,), (told, *_recover(step).boxes))
+    return Mail((lost,), (step.choice,), (told,))
 
 
 def _straight(step: Step) -> set[str]:

@@ -17,6 +17,8 @@ from parley.core.states import Record
 ORCHESTRATOR = "orchestrator"
 PROXY = "proxy"
 HUMAN = "human"
+EXECUTOR = "workflow-executor"  # code below a state's lead: it asserts the plan that changes while it is carried out
+GROUP = "architecture-group"  # code below a state's lead: it has a design made, in rounds that it counts itself
 
 LONGEST_NAME = 64
 AGENT_NAME = re.compile(rf"[a-z][a-z0-9_-]{{0,{LONGEST_NAME - 1}}}")  # of every agent, role and worker
@@ -150,6 +152,12 @@ class Question:
     kind: Kind = Kind.QUESTION
     artifact: str = ""
     digest: str = ""
+    key: str = ""  # what its words come to: two of one key ask the same
+
+    @property
+    def subject(self) -> str:
+        """What it is counted under: an assert under its artifact, whatever that contains by now."""
+        return self.artifact or self.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +340,9 @@ class Charter:
     retry_budget: int = 3
     brief_human: bool = True  # whether the proxy looks first where the human is always asked
     activated: bool = False  # whether the human has activated the workflow architect: no plan without a workflow
+    backtracks: int = 5  # of a record, those on the human's own verdict not counted
+    repeats: int = 10  # how often an instance asks the same while the human says nothing
+    exchanges: int = 40  # how often an instance sends down and asks while nothing comes of it; twice as often in all
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has one."""
@@ -395,6 +406,22 @@ class Crashed:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """How often an instance has sent down the tree and asked: while nothing came of it, in all, and each question."""
+
+    agent: str
+    thread: str
+    vain: int = 0  # since its files last changed, or the human spoke to it
+    total: int = 0
+    asked: tuple[tuple[str, int], ...] = ()  # the same question again, since the human spoke to it
+
+    def brief(self) -> str:
+        """The molecule as a step's row names it."""
+        most = max((times for _, times in self.asked), default=0)
+        return f"Tally {self.agent} {self.thread} {self.vain} {self.total} {most}"
+
+
+@dataclass(frozen=True, slots=True)
 class Assertion:
     """The newest assert of an artifact in a record: the only one whose verdict will count."""
 
@@ -446,6 +473,7 @@ Molecule = (
     | Tombstone
     | Hold
     | Crashed
+    | Tally
     | Assertion
     | Verdict
     | Record

@@ -35,6 +35,7 @@ _CLASSES: dict[str, type[Any]] = {
                 "Tombstone",
                 "Hold",
                 "Crashed",
+                "Tally",
                 "Assertion",
                 "Verdict",
                 "Deliver",

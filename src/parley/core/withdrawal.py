@@ -28,6 +28,7 @@ from parley.core.terms import (
     Run,
     Send,
     Surface,
+    Tally,
     Terminate,
     Tombstone,
     Verdict,
@@ -154,6 +155,7 @@ def _term_final(soup: Soup, firing: Firing) -> Reaction:
     remembered: tuple[Molecule, ...] = (
         *soup.all(Surface, thread),
         *soup.all(Crashed, thread),
+        *soup.all(Tally, thread),
         *soup.all(Hold, thread),
     )
     tombstone = Tombstone(thread)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from parley.core.bounds import counted
 from parley.core.conversation import enclosing
 from parley.core.errors import Refused
 from parley.core.escalation import goes_straight, policy_for, refuse_unless_askable, unconfirmed
@@ -31,7 +32,7 @@ from parley.engine.records import WORDLESS, lacks_words
 from parley.engine.reduce import message
 from parley.engine.sending import files_of, in_a_file, quotable, refuse_long
 from parley.engine.spending import refuse_spark
-from parley.engine.texts import TEXT_LIMIT, excerpt, fit
+from parley.engine.texts import TEXT_LIMIT, excerpt, fit, key_of
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.options import menu_of, refusal
@@ -125,6 +126,7 @@ def _brief(world: World, text: str) -> str:
 def _admit(live: LiveJob, turn: Turn, payload: Payload) -> None:
     if isinstance(payload, Deliver) and live.soup.dying(payload.thread):
         raise Refused(f"{payload.thread} is closed")
+    counted(live.soup, turn.agent, turn.thread, [*turn.payloads, payload], [asked for asked, _ in turn.questions])
     turn.admission.admit(live.soup, payload)
     turn.payloads.append(payload)
 
@@ -185,7 +187,9 @@ def _ask(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
         raise Refused("kind is `question` or `assert`")
     artifact = _name(arguments, "artifact") if kind == Kind.ASSERT else ""
     surface = live.soup.need(Surface, turn.thread, turn.agent)
-    question = Question(world.ids.new(), "?", Kind(kind), artifact, "?" if artifact else "")
+    key = "" if artifact else key_of(text)
+    question = Question(world.ids.new(), "?", Kind(kind), artifact, "?" if artifact else "", key)
+    counted(live.soup, turn.agent, turn.thread, turn.payloads, [*(asked for asked, _ in turn.questions), question])
     refuse_unless_askable(live.soup, turn.agent, turn.thread, (question,))
     if artifact:
         if sum(asked.artifact == artifact for asked, _ in turn.questions) >= ASSERTS:
@@ -242,6 +246,8 @@ def _ask_human(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, 
     refuse_long(live, text, FEWER_WORDS, quotable(live, world, proxy))
     if proxy.policy is Policy.NEVER:
         raise Refused("the policy never asks the human here; answer from what you know")
+    if len(proxy.words) >= live.soup.charter.repeats:
+        raise Refused(f"the human was asked {len(proxy.words)} times; answer from what they said")
     found, would = _text(arguments, "found", REASON_LIMIT), _text(arguments, "would", REASON_LIMIT)
     verdict = would if would in list(Ruling) else ""
     if would and not verdict and proxy.question.kind is Kind.ASSERT:
@@ -270,7 +276,7 @@ def _answer(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any
         turn.said = {"ask": "", "would": {**guess, "text": f"{choice}: {text}" if text else choice}}
         return f"only the human chooses {choice} here: they are asked when your turn ends", {}
     if why := unconfirmed(proxy, Ruling(ruling) if ruling else None):
-        if proxy.policy is Policy.NEVER or len(proxy.words) >= CONFIRMATIONS:
+        if proxy.policy is Policy.NEVER or len(proxy.words) >= min(CONFIRMATIONS, live.soup.charter.repeats):
             turn.calls.pop()
             raise Refused(f"{why}; answer with another verdict, or with none")
         turn.said = {"ask": "", "would": guess}

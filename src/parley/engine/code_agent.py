@@ -119,7 +119,7 @@ class CodeAgent(ABC):
         meta = {**what, "artifact": asked.artifact, "digest": asked.digest, **(more or {})}
         words, kind = texts.question(record, asked, body), MessageKind.QUESTION
         letter = self.letter(PROXY, escalation_thread(asked.id), words, meta, kind=kind)
-        return replace(asked, message=letter.message)
+        return replace(asked, message=letter.message, key="" if asked.artifact else texts.key_of(body))
 
     def open(self) -> str:
         """The name of a new conversation."""

@@ -34,7 +34,7 @@ from parley.engine.changed import stat_of
 from parley.engine.live import LiveJob, payload_message
 from parley.engine.losing import confined, interrupt, lose, park
 from parley.engine.merging import WORK, bring_up, clean, missing, tell_conflicts
-from parley.engine.names import handle_after, tree_slot
+from parley.engine.names import advice_slot, handle_after, tree_slot
 from parley.engine.proxying import settle
 from parley.engine.records import dumps
 from parley.engine.reduce import drain, fall_back, message, pose
@@ -194,9 +194,11 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         reply = _reply(live, turn, texts.fit(said or brought), now, left, made)
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
+    live.drop(advice_slot(turn.agent, turn.thread))
+    progress = bool(tree) and tree != live.kept.get(tree_slot(surface.workspace))
     if tree:
         live.keep(tree_slot(surface.workspace), tree)
-    chosen = Broadcast(tuple(payloads), tuple(questions))
+    chosen = Broadcast(tuple(payloads), tuple(questions), progress)
     merged = [*clean(merges), *missing(live.leaves("send-step", turn.agent, turn.thread, choice=chosen))]
     extra = _left_behind(turn, event, kept, merged)
     if merged:
@@ -206,7 +208,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         live.fire("send-step", turn.agent, turn.thread, choice=chosen, who=who, time=now, extra=extra)
         drain(live, world, turn.agent, turn.thread, now)
     elif questions:
-        asked = Asking(tuple(questions))
+        asked = Asking(tuple(questions), progress)
         live.fire("ask-step", turn.agent, turn.thread, choice=asked, who=who, time=now, extra=extra)
         pose(live, world, "ask", turn.agent, turn.thread, now)
     else:

@@ -55,7 +55,7 @@ from parley.engine.given import shown_to, skills_of
 from parley.engine.herald import Herald
 from parley.engine.live import LiveJob
 from parley.engine.losing import stillborn, unpark
-from parley.engine.names import handle_of, number_of, tree_slot
+from parley.engine.names import advice_slot, handle_of, number_of, tree_slot
 from parley.engine.orchestrator import Orchestrator
 from parley.engine.proxying import briefing
 from parley.engine.records import quote
@@ -521,7 +521,9 @@ class Engine:
         live.bodies.pop(turn.message, None)
         told = f"\n\n{told}" if reader and (told := briefing(live, self.world, turn)) else ""
         overran = live.overran.pop((turn.agent, turn.thread), "")
-        text = texts.recovered(f"{row.body}{told}", discarded(live, turn.agent, turn.thread), overran)
+        advice = live.kept.get(advice_slot(turn.agent, turn.thread), "")
+        given = texts.advised(f"{row.body}{told}", advice)
+        text = texts.recovered(given, discarded(live, turn.agent, turn.thread), overran)
         why = texts.called_for(record, live.row.request) if led is not None else ""
         calls = texts.take_up(why) if why and row.body.startswith(f"[{record.state}]") else ""
         for remark in (live.remarks.pop((turn.agent, turn.thread), ""), brought, calls):

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from parley.core.bounds import counted
 from parley.core.conversation import enclosing
-from parley.core.errors import Refused
+from parley.core.errors import Exhausted, Refused
 from parley.core.gates import refuse_assert
-from parley.core.terms import Interrupt, Kind, Mailbox, Payload, Question, Run, Surface
+from parley.core.terms import Deliver, Interrupt, Kind, Mailbox, Payload, Question, Run, Surface
 from parley.engine import designs, flows, reports, texts
 from parley.engine.code_agent import CodeAgent
 from parley.engine.names import ROLE, tree_slot
@@ -139,6 +140,11 @@ class Executor(CodeAgent):
         """Do all that was decided and whatever follows, and end the turn with it."""
         try:
             tree = self.work(act)
+            self.within_bounds(act)
+        except Exhausted as bound:
+            self.halt(act, f"it goes round in circles: {bound}")
+            moving.undo_merge(act, "the workflow was stopped")
+            tree = self.work(act)
         except WorkspaceError as trouble:
             self.halt(act, f"its files can't be kept: {trouble}")
             tree = ""
@@ -162,6 +168,18 @@ class Executor(CodeAgent):
                     self.enrol_workers(workers)
         flows.keep(self.live, act.flow, act.changed)
         self.end(payloads, questions, self.extra(tree=tree, flow=act.events))
+
+    def within_bounds(self, act: Conduct) -> None:
+        """See that what was decided may be said. Raises Exhausted."""
+        letters = [Deliver(one.name, one.thread, "") for one in act.actions if isinstance(one, Letter)]
+        asked = [one for one in act.actions if isinstance(one, Ask)]
+        plans = {name for name, pending in act.flow.questions.items() if pending.about == "plan" and self.proposal}
+        artifacts = [designs.PLAN_MD if one.question in plans else "" for one in asked]
+        questions = [
+            Question(one.question, "", artifact=name, key="" if name else texts.key_of(texts.fit(one.body)))
+            for one, name in zip(asked, artifacts, strict=True)
+        ]
+        counted(self.live.soup, self.agent, self.thread, letters, questions)
 
     @staticmethod
     def halt(act: Conduct, why: str) -> None:

@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from parley.core.gates import EXECUTOR
 from parley.core.terms import (
+    EXECUTOR,
     ORCHESTRATOR,
     PROXY,
     AskHuman,
     Hold,
     Idle,
     Interrupt,
+    Kind,
     Mailbox,
     Proxy,
     Run,
@@ -28,7 +29,7 @@ from parley.core.terms import (
 )
 from parley.engine.attention import BUDGET, Exit, exits_of, ways_on
 from parley.engine.budgets import remedies
-from parley.engine.holds import DIALOG, PAUSE, kind_of, rest_of, wait_on
+from parley.engine.holds import PAUSE, STUCK, kind_of, rest_of, wait_on
 from parley.engine.names import number_of
 from parley.engine.projections import TERMINAL, Present, moment
 from parley.engine.signs import is_stall, since, stall_of
@@ -137,11 +138,8 @@ def _instance(present: Present, surface: Surface) -> Iterator[Situation]:
     elif (wait := wait_on(soup, thread)) is not None:
         words = f"{name} {wait.words(time.time())}"
         yield Situation("parked", thread, words, (_look(present), _end(present, thread)))
-    elif held is not None and kind_of(held) == DIALOG:
-        question = rest_of(held)
-        answer = Exit("say what is to become of it", f"parley answer {question} --approve")
-        words = f"{name} is not tried again before you answer question {question}"
-        yield Situation("waiting for your word", thread, words, (answer, _end(present, thread)))
+    elif held is not None and kind_of(held) == STUCK:
+        yield _stuck(present, surface)
     elif mailbox is not None and mailbox.queue:
         yield _with_mail(present, surface, len(mailbox.queue))
     elif agent != PROXY and [*soup.all(Proxy, thread), *soup.all(AskHuman, thread)]:
@@ -155,6 +153,19 @@ def _instance(present: Present, surface: Surface) -> Iterator[Situation]:
     elif soup.get(Idle, thread, agent) is not None:
         words = f"{name} has nothing to do, and waits for mail"
         yield Situation("idle", thread, words, (_tell(present, thread), _end(present, thread)))
+
+
+def _stuck(present: Present, surface: Surface) -> Situation:
+    """A lead whose turn was lost too often: it waits for what the human says to the failure dialog."""
+    name, end = f"{surface.agent} on {surface.thread}", _end(present, surface.thread)
+    dialogs = present.soup.all(AskHuman, job_thread(present.job))
+    question = next((asked.id for asked in dialogs if asked.question.kind is Kind.FAILURE), "")
+    if not question:  # the human has spoken, and the job's owner is about to take it
+        out = _look(present) if present.owned else _resume(present)
+        return Situation("waiting for your word", surface.thread, f"{name} is about to be tried again", (out, end))
+    answer = Exit("say what is to become of it", f"parley answer {question} --approve")
+    words = f"{name} is not tried again before you answer question {question}"
+    return Situation("waiting for your word", surface.thread, words, (answer, end))
 
 
 def _at_work(present: Present, surface: Surface) -> Situation:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from parley.core.bounds import STUCK as STUCK  # noqa: PLC0414 - of a lead, until the human has said what becomes of it
 from parley.core.soup import Soup
 from parley.core.terms import Hold, Run
 
@@ -14,7 +15,6 @@ LIMIT = "limit"  # of an instance that lost its turn to its provider; then when 
 WAIT = (
     "wait"  # of an instance whose turn waits for its provider; then when it tries again, who it is, its turn, and why
 )
-DIALOG = "dialog"  # of a lead, by a failure that the human is asked about; then the question
 BUDGET = "budget"  # of the whole job, by a budget that is spent; then of what, and whether the job's or the day's
 STALL = "stall"  # of an instance that shows no sign of life; then its turn, and when it was last heard of
 

@@ -199,12 +199,12 @@ class Lives:
         return self._change(name, UNDELIVERED, "", thread, step.time, why)
 
     def _lost(self, step: StepRow) -> Intervention | None:
-        """[recover] gives the words back; [give-up] does not, unless the orchestrator does so afterwards."""
+        """[recover] gives the words back, and so does [give-up] to a state's lead, which keeps its message."""
         name = _run(step.consumed)
         if name not in self._letters:
             return None
         agent, thread = step.at.split(" ")[:2]
-        if step.rule == "recover":
+        if step.rule == "recover" or thread_kind(thread) == "state":
             return self._change(name, WAITING, agent, thread, step.time)
         return self._change(name, UNDELIVERED, agent, thread, step.time, "its turn was lost for the last time")
 

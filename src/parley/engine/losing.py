@@ -10,6 +10,7 @@ from parley.core.terms import ORCHESTRATOR, Crashed, Hold, Mailbox, MessageKind,
 from parley.engine import spending, texts, waits
 from parley.engine.holds import LIMIT, Wait, kind_of, wait_of
 from parley.engine.live import LiveJob
+from parley.engine.names import advice_slot
 from parley.engine.records import dumps
 from parley.engine.reduce import fall_back
 from parley.engine.turn import Turn
@@ -132,8 +133,15 @@ def _give_up(live: LiveJob, world: World, turn: Turn, fault: str, extra: str, wh
             kind=MessageKind.NOTICE,
             key=f"{turn.turn}/failed",
             time=now,
-            meta={"failed": turn.thread, "message": turn.message, "fault": fault, "hopeless": bool(why)},
+            meta={
+                "failed": turn.thread,
+                "message": turn.message,
+                "fault": fault,
+                "hopeless": bool(why),
+                "tries": tries,
+            },
         )
+    live.drop(advice_slot(turn.agent, turn.thread))
     live.fire("give-up", turn.agent, turn.thread, *why, choice=notice, who=ORCHESTRATOR, time=now, extra=extra)
     if thread_kind(turn.thread) == "escalation":
         fall_back(live, world, turn.thread.partition(":")[2], key=f"{turn.turn}/fallback")

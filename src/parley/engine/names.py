@@ -22,6 +22,7 @@ from parley.core.terms import (
     Proxy,
     Run,
     Send,
+    Tally,
     Verdict,
     thread_kind,
 )
@@ -34,7 +35,8 @@ DESIGN = "design "
 RIDERS = "riders "
 SENT = "sent "
 CLONE = "clone "
-BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN, RIDERS, CLONE, SENT)  # how the slots begin that hold no molecule
+ADVICE = "advice "
+BESIDE = (HANDLE, TREE, ROLE, FLOW, DESIGN, RIDERS, CLONE, SENT, ADVICE)  # how the slots begin that hold no molecule
 _PLAYED_PROXY = f"{HANDLE} {PROXY} *"
 
 
@@ -59,8 +61,8 @@ def slot(m: Any) -> str:
         return f"{kind.__name__.lower()} {m.record} {m.artifact}"
     if kind is Charter:
         return "charter"
-    if kind is Crashed:
-        return f"crashed {m.agent} {m.thread}"
+    if kind is Crashed or kind is Tally:
+        return f"{kind.__name__.lower()} {m.agent} {m.thread}"
     return f"{kind.__name__.lower()} {m.thread}"
 
 
@@ -85,6 +87,11 @@ def handle_after(kept: Mapping[str, str], agent: str, thread: str, handle: str) 
         if both := {*before.get(name, []), *played.get(name, [])}:
             played[name] = sorted(both)
     return _PLAYED_PROXY, json.dumps(played)
+
+
+def advice_slot(agent: str, thread: str) -> str:
+    """Where it is kept what the human says to a lead that is to try again, until a turn of it has ended well."""
+    return f"{ADVICE}{agent} {thread}"
 
 
 def tree_slot(workspace: str) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from parley.core.errors import Refused
+from parley.core.bounds import EXCHANGES, PENDING, REPEATS, STUCK, VIOLATION, spent
+from parley.core.errors import Disabled, Exhausted, Refused
 from parley.core.escalation import policy_for
 from parley.core.gates import NEEDS, REACHES, given_up
 from parley.core.rule import Ending, Passage
@@ -29,14 +30,15 @@ from parley.core.terms import (
     Question,
     Ruling,
     Surface,
+    Tally,
     Verdict,
     escalation_thread,
 )
 from parley.engine import flows, giving_up, texts, unfinished
 from parley.engine.code_agent import CodeAgent
 from parley.engine.designs import at_the_gate
-from parley.engine.endings import discarded
-from parley.engine.holds import DIALOG
+from parley.engine.names import advice_slot
+from parley.engine.records import dumps
 from parley.engine.reduce import message, terminate
 from parley.options import FAIL, RETRY, Menu, Option, listed
 from parley.ports import MessageRow
@@ -63,7 +65,7 @@ class Orchestrator(CodeAgent):
         elif "report" in meta:
             self.weigh(meta["report"])
         elif "pending" in meta:
-            self.struck(self.live.record, "it goes on without an outcome record", None)
+            self.waited(self.live.record)
         elif "failed" in meta:
             self.lead_failed(meta)
         elif "withdrawn" in meta:
@@ -116,6 +118,9 @@ class Orchestrator(CodeAgent):
                 self.move_subteam(record, passage, report["text"])
             else:
                 self.move(record, passage)
+        except Exhausted as bound:
+            told = f"{bound}. Go on here; if it has to go back all the same, ask first"
+            self.stuck(record, texts.circling(record.circled, action), texts.violation(told))
         except Refused as refused:
             self.violated(record, str(refused))
 
@@ -125,13 +130,11 @@ class Orchestrator(CodeAgent):
             return
         if any(i.authoritative for i in self.live.soup.all(Interrupt, record.thread)):
             self.rest()  # not its fault, and the intervention wakes it
-        elif not record.depth:
-            self.struck(record, reason, texts.violation(reason))
-        elif record.failures < self.live.soup.charter.retry_budget:
-            self.fire("strike", record.id)
-            self.send([self.letter(record.actor, record.thread, texts.violation(reason))])
+        elif VIOLATION in spent(self.live.soup, record):
+            self.stuck(record, texts.violations(record.violations + 1, reason), texts.violation(reason))
         else:
-            self.move_subteam(record, Passage(Action.FAILURE, ORCHESTRATOR, self.now, reason), "")
+            self.fire("strike", record.id, choice=VIOLATION)
+            self.send([self.letter(record.actor, record.thread, texts.violation(reason))])
 
     def move(self, record: Record, passage: Passage) -> None:
         """Fire the transition, leave the old state's thread, and enter the next."""
@@ -219,59 +222,49 @@ class Orchestrator(CodeAgent):
     # ---- failures ----------------------------------------------------------------------------
 
     def lead_failed(self, meta: dict[str, Any]) -> None:
-        """A lead lost its turn: give it the same message again, while the state may be retried."""
+        """A lead has lost its turn too often: it keeps its message, and is held until something is decided."""
         record = self.live.record
-        lost = message(self.live, self.world, meta["message"])
-        if record.thread != meta["failed"]:
+        if record.thread != meta["failed"] or Hold(record.thread, STUCK) not in self.live.soup:
             self.rest()
             return
         if self.gave_up(record):
             return
-        again = texts.recovered(lost.body, discarded(self.live, record.actor, record.thread))
-        while meta.get("hopeless") and record.failures < self.live.soup.charter.retry_budget:
-            self.fire("strike", record.id)  # trying again would end the same way
-            record = self.live.record
-        self.struck(record, meta["fault"], again)
+        why = str(meta["fault"]) if meta.get("hopeless") else texts.crashed(int(meta["tries"]), meta["fault"])
+        self.stuck(record, why)
 
-    def struck(self, record: Record, fault: str, again: str | None) -> None:
-        """A state-level failure: try again, or ask the human, or fail."""
-        budget = self.live.soup.charter.retry_budget
-        if record.failures < budget:
-            self.fire("strike", record.id)
-            body = again if again is not None else texts.pending(record, self.open_below(record.thread))
-            self.give_again(record, body)
+    def waited(self, record: Record) -> None:
+        """PENDING: the job rests, and its state has no outcome. Its lead is told so, while it may be."""
+        if self.gave_up(record):
             return
-        if record.dialogs or policy_for(self.live.soup, self.live.thread) is Policy.NEVER:
-            self.move(record, Passage(Action.FAILURE, ORCHESTRATOR, self.now, fault))
-            return
-        self.fire("dialog", record.id)
-        self.ask_human(record, fault, again)
+        used_up = spent(self.live.soup, record)
+        if EXCHANGES in used_up or REPEATS in used_up:
+            self.stuck(record, texts.looping(self.live.soup.need(Tally, record.thread), self.live.soup.charter))
+        elif PENDING in used_up:
+            self.stuck(record, texts.silent(record.pendings + 1))
+        else:
+            self.fire("strike", record.id, choice=PENDING)
+            self.send([self.letter(record.actor, record.thread, texts.pending(record, self.open_below(record.thread)))])
 
-    def give_again(self, record: Record, body: str) -> None:
-        """A lead gets its message again: what an interrupt had brought comes back as one, before its mail."""
-        if not self.lost_intervention():
-            self.send([self.letter(record.actor, record.thread, body)])
-            return
-        self.rest()
-        self.interrupt_again(record, body)
+    def stuck(self, record: Record, why: str, again: str = "") -> None:
+        """A state can't go on by itself: the human is asked, once; else it fails, and a subteam at once."""
+        failure = Passage(Action.FAILURE, ORCHESTRATOR, self.now, why)
+        if record.depth:
+            self.move_subteam(record, failure, "")
+        elif policy_for(self.live.soup, self.live.thread) is Policy.NEVER or not self.opens_dialog(record):
+            self.move(record, failure)
+        else:
+            self.ask_human(record, why, again)
 
-    def lost_intervention(self) -> dict[str, Any]:
-        """What is known of the intervention that a lead lost with its turn; nothing if it lost something else."""
-        lost = message(self.live, self.world, self.meta["message"]) if "failed" in self.meta else None
-        meta: dict[str, Any] = json.loads(lost.meta) if lost is not None and lost.meta else {}
-        return meta if meta.get("intervene") or meta.get("intervened") else {}
+    def opens_dialog(self, record: Record) -> bool:
+        """[dialog], where the human may be asked once more."""
+        try:
+            self.fire("dialog", record.id)
+        except Disabled:
+            return False
+        return True
 
-    def interrupt_again(self, record: Record, body: str) -> None:
-        """The intervention that was lost comes back."""
-        meta = self.lost_intervention()
-        how = meta.get("intervene") or meta["intervened"]
-        for_job, origin = bool(meta.get("job")), origin_of(message(self.live, self.world, self.meta["message"]))
-        self.interrupt(
-            record, body, now=False, authoritative=bool(how["authoritative"]), for_job=for_job, origin=origin
-        )
-
-    def ask_human(self, record: Record, fault: str, again: str | None) -> None:
-        """The failure dialog."""
+    def ask_human(self, record: Record, why: str, again: str) -> None:
+        """The failure dialog. `again`: what its lead is told if it is to go on; else it has its message still."""
         back = [state for state, action in BACKTRACK.items() if action in skill_outcomes(record.state)]
         verdicts = [(f"backtrack {PHASES_BY_STATE[state]}", f"go back to {state}") for state in back]
         identity = self.world.ids.new()
@@ -279,24 +272,16 @@ class Orchestrator(CodeAgent):
         letter = self.letter(
             "proxy",
             f"escalation:{identity}",
-            texts.failure_dialog(record, fault, menu, hopeless=bool(self.meta.get("hopeless"))),
-            {"failure": again, "fault": fault, "menu": DIALOG_MENU.document()},
+            texts.failure_dialog(record, why, menu, hopeless=bool(self.meta.get("hopeless"))),
+            {"failure": again, "fault": why, "menu": DIALOG_MENU.document()},
             kind=MessageKind.QUESTION,
         )
         self.ask([Question(identity, letter.message, Kind.FAILURE)])
-        self.live.keep(f"handle retry {identity}", again or "")
-        if self.lost_intervention():
-            # it is not lost, and no outcome counts before it; but nobody is tried with it until the human says so
-            self.interrupt_again(record, again or "")
-            self.fire("hold", record.thread, choice=f"{DIALOG} {identity}")
 
     def decided(self, meta: dict[str, Any]) -> None:
         """The human has said what is to become of a state that can't go on."""
         record, text = self.live.record, meta["text"]
         ruling = Ruling(meta["ruling"]) if meta["ruling"] else None
-        slot = f"handle retry {meta['answer']}"
-        again = self.live.kept.get(slot) or texts.pending(record, self.open_below(record.thread))
-        self.live.drop(slot)
         action = Action.FAILURE if meta.get("choice") == FAIL else REACHES.get(ruling) if ruling else None
         if action is not None:
             try:
@@ -305,18 +290,21 @@ class Orchestrator(CodeAgent):
                 pass  # this state has no such way out, or a later verdict has overtaken this one: try again
             else:
                 return
-        advice = text.strip() and text
-        hold = Hold(record.thread, f"{DIALOG} {meta['answer']}")
-        if hold not in self.live.soup:
-            said = f"\n\nThe human says: {advice}" if advice else ""
-            self.send([self.letter(record.actor, record.thread, f"{again}{said}")])
+        advice = text if text.strip() else ""
+        if Hold(record.thread, STUCK) in self.live.soup:
+            self.try_again(record, advice)
             return
-        self.rest()  # what it is to try again waits for it as an interrupt
-        self.fire("release", record.thread, choice=hold.cause)
-        self.live.ready[record.actor, record.thread] = None
+        again = json.loads(message(self.live, self.world, meta["asked"]).meta).get("failure")
+        body = again or texts.pending(record, self.open_below(record.thread))
+        self.send([self.letter(record.actor, record.thread, texts.advised(body, advice))])
+
+    def try_again(self, record: Record, advice: str) -> None:
+        """A lead that is held wakes with the message that it lost, of the same sender, and with the human's words."""
+        self.rest()
+        self.fire("release", record.thread, choice=STUCK, extra=dumps({"advice": advice}) if advice else "")
         if advice:
-            words = texts.intervene(advice, authoritative=False)
-            self.interrupt(record, words, now=False, authoritative=False, for_job=False)
+            self.live.keep(advice_slot(record.actor, record.thread), advice)
+        self.live.ready[record.actor, record.thread] = None
 
     def open_below(self, thread: str) -> list[str]:
         """What the lead has left open."""

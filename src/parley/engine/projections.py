@@ -36,7 +36,7 @@ from parley.core.terms import (
 from parley.core.wire import decode
 from parley.engine.budgets import Line, is_spent, standing
 from parley.engine.changed import Stat, stat_from
-from parley.engine.holds import DIALOG, Wait, kind_of, rest_of, wait_of, wait_on
+from parley.engine.holds import STUCK, Wait, kind_of, wait_of, wait_on
 from parley.engine.names import BESIDE, number_of
 from parley.engine.records import stream_of
 from parley.engine.signs import heard, is_stall, since, stall_of
@@ -318,7 +318,7 @@ def _held_words(hold: Hold) -> str:
     """What an instance waits for that is held."""
     if (wait := wait_of(hold.cause)) is not None:
         return wait.words(time.time())
-    return f"waits for your word on question {rest_of(hold)}" if kind_of(hold) == DIALOG else f"is held: {hold.cause}"
+    return "waits for your word: it is stuck" if kind_of(hold) == STUCK else f"is held: {hold.cause}"
 
 
 def moment(time_: float) -> str:

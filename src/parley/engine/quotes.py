@@ -15,7 +15,7 @@ from parley.core.conversation import enclosing
 from parley.core.escalation import goes_straight
 from parley.core.rule import Answer, Reaction
 from parley.core.soup import Soup
-from parley.core.terms import AskHuman, Proxy, escalation_thread
+from parley.core.terms import AskHuman, Kind, Proxy, escalation_thread
 from parley.core.wire import decode
 from parley.engine import riders, texts, unfinished
 from parley.engine.chain import Sealed
@@ -56,10 +56,13 @@ class Questions:
         """One step of an escalation. A row that an export shows without its secrets can't be compared."""
         if row.rule in ("ask", "send-ask"):
             for proxy in (m for m in reaction.produced if isinstance(m, Proxy)):
-                put = letters[proxy.question.message]
-                self.asked[escalation_thread(proxy.id)] = texts.own_words(put.body)
-                self.menus[escalation_thread(proxy.id)] = {"menu": meta_of(put).get("menu")}
-                self.left[escalation_thread(proxy.id)] = meta_of(put).get(unfinished.KEY, [])
+                letter = letters[proxy.question.message]
+                self.left[escalation_thread(proxy.id)] = meta_of(letter).get(unfinished.KEY, [])
+                self.menus[escalation_thread(proxy.id)] = {"menu": meta_of(letter).get("menu")}
+                own = self.asked[escalation_thread(proxy.id)] = texts.own_words(letter.body)
+                counts = proxy.question.kind is Kind.QUESTION and ("messages", letter.number) not in sealed
+                if counts and proxy.question.key != texts.key_of(own):
+                    wrong("messages", letter.number, "it asks something else than its question is counted as")
             return
         choice = decode(json.loads(row.choice))
         thread = escalation_thread(row.at.rpartition(" ")[2])

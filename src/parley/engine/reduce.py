@@ -42,7 +42,7 @@ from parley.core.withdrawal import last_action, strongest
 from parley.engine import flows, texts, unfinished
 from parley.engine.clones import frozen
 from parley.engine.live import LiveJob
-from parley.engine.names import clone_slot, handle_slot, number_of
+from parley.engine.names import advice_slot, clone_slot, handle_slot, number_of
 from parley.engine.remembering import answered
 from parley.engine.world import World
 from parley.ports import MessageRow
@@ -143,6 +143,7 @@ def terminate(live: LiveJob, world: World, thread: str, why: str = "") -> None:
         for surface in soup.all(Surface, here):
             live.drop(handle_slot(surface.agent, here))
             live.drop(clone_slot(here))
+            live.drop(advice_slot(surface.agent, here))
             live.forget_riders(surface.agent, here)
             if surface.agent == EXECUTOR:
                 flows.over(live, here, now, found.origin)

@@ -53,7 +53,7 @@ from parley.engine.evidence import (
     wrong,
 )
 from parley.engine.held import Batch
-from parley.engine.names import DESIGN, HANDLE, ROLE, clone_slot, handle_after, handle_slot, sent_slot, tree_slot
+from parley.engine.names import DESIGN, ROLE, advice_slot, clone_slot, handle_after, handle_slot, sent_slot, tree_slot
 from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
 from parley.engine.roster import CODE, messages_of
@@ -141,7 +141,6 @@ class Replay:
     days: dict[str, str] = field(default_factory=dict)  # turn -> the day that it counts for
     spent: dict[str, budgets.Tally] = field(default_factory=dict)
     questions: Questions = field(default_factory=Questions)
-    retries: dict[str, str] = field(default_factory=dict)  # the answer to a failure dialog -> what it uses up
     size: int = 0
     unseen: int = 0  # steps since the invariants were last looked at
     confinement: Confinement = field(default_factory=Confinement)
@@ -457,20 +456,22 @@ class Replay:
         over = row.rule in _LOST or row.rule in _ENDED
         if over:
             self._confine(row)
+        if row.rule in _ENDED or row.rule == "give-up":
+            self.kept.pop(advice_slot(at[0], at[1]), None)
         if over and row.extra:
             heard = next((m.message for m in reaction.consumed if isinstance(m, Run)), "")
             self._leave(row, at[0], at[1], self.questions.given.pop(heard, None))
         elif row.rule in ESCALATION:
             self._converse(row, reaction, letters)
-        elif row.rule == "wake":
-            run = next(m for m in reaction.produced if isinstance(m, Run))
-            self.kept.pop(self.retries.pop(run.message, ""), None)
+        elif row.rule == "release" and "advice" in _left(row):
+            self.kept[advice_slot(self.soup.need(Surface, at[0]).agent, at[0])] = str(_left(row)["advice"])
         elif row.rule == "enrol":
             self._enrol(row)
         elif row.rule == "term-final":
             for surface in reaction.consumed:
                 if isinstance(surface, Surface):
                     self.kept.pop(handle_slot(surface.agent, surface.thread), None)
+                    self.kept.pop(advice_slot(surface.agent, surface.thread), None)
                     self.kept.pop(riders.slot(surface.agent, surface.thread), None)
                     if surface.agent == EXECUTOR:
                         self._over(row, reaction, surface.thread)
@@ -487,14 +488,6 @@ class Replay:
             agent, thread = row.at.split(" ")
             for proxy in (m for m in reaction.produced if isinstance(m, Proxy)):
                 self.kept[clone_slot(escalation_thread(proxy.id))] = frozen(self.soup, self.kept, agent, thread)
-        if row.rule == "ask":
-            for asked in (m.question for m in reaction.produced if isinstance(m, Proxy)):
-                if asked.kind is Kind.FAILURE:
-                    self.kept[_retry_slot(asked.id)] = meta_of(letters[asked.message]).get("failure") or ""
-        elif row.rule == "respond":
-            proxy = next(m for m in reaction.consumed if isinstance(m, Proxy))
-            if proxy.question.kind is Kind.FAILURE:
-                self.retries[decode(json.loads(row.choice)).message] = _retry_slot(proxy.id)
 
     def _confine(self, row: StepRow) -> None:
         left = _left(row)
@@ -532,6 +525,8 @@ class Replay:
     def _leave(self, row: StepRow, agent: str, thread: str, given: tuple[str, str] | None) -> None:
         left = _left(row)
         handle, tree = left.get("handle"), left.get("tree")
+        if row.rule in ("send-step", "ask-step") and agent not in CODE:
+            self._progress(row, thread, str(tree or ""))
         try:
             if handle:
                 where, handle = handle_after(self.kept, agent, thread, handle)
@@ -560,6 +555,16 @@ class Replay:
         events = ending.over(flow, int(row.time), origin) if flow is not None else []
         if events:
             self._happen(row, thread, events)
+
+    def _progress(self, row: StepRow, thread: str, tree: str) -> None:
+        """Whether the turn changed its files is what its tree says: the bounds of a job go by that."""
+        before = self.kept.get(tree_slot(self.soup.need(Surface, thread).workspace))
+        if decode(json.loads(row.choice)).progress != (bool(tree) and tree != before):
+            wrong(
+                "steps",
+                row.number,
+                "it says of its files that they changed, or that they did not, and its tree another",
+            )
 
     def _flow(self, row: StepRow, thread: str, events: Sequence[Event]) -> None:
         """A workflow's events happen again; each must be one that could."""
@@ -647,7 +652,3 @@ def _as_chosen(events: Sequence[Event], given: tuple[str, str]) -> bool:
     return all(choice == chosen for choice in taken) and (
         not taken or ((stops or chosen != STOP) and (not abandons or chosen == ABANDON))
     )
-
-
-def _retry_slot(question: str) -> str:
-    return f"{HANDLE} retry {question}"

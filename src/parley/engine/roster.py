@@ -107,4 +107,5 @@ def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
         settings["retry_budget"],
         bool(settings.get("brief_human", True)),
         bool(settings.get("activation")),
+        **{name: int(settings[name]) for name in ("backtracks", "repeats", "exchanges") if name in settings},
     )

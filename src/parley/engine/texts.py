@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from parley.core.states import PHASES, Action, Record, State, skill_outcomes
-from parley.core.terms import HUMAN, Kind, Origin, Policy, Proxy, Question, Ruling
+from parley.core.terms import HUMAN, Charter, Kind, Origin, Policy, Proxy, Question, Ruling, Tally
 from parley.engine.settling import MORE, place_of, settling
+from parley.options import HEADING
 from parley.ports import CHILDREN, Conflict, Merge
 from parley.wording import count
 from parley.workflow.activation import Activation
@@ -491,11 +494,50 @@ def for_human(record: Record, asked: Question, framing: str, text: str, more: Ma
 
 
 def failure_dialog(record: Record, fault: str, menu: str, *, hopeless: bool = False) -> str:
-    """The orchestrator's question when a state's retry budget is spent, or trying again is of no use."""
-    tried = "It was tried as often as the retry budget allows."
-    if hopeless:
-        tried = "Trying again ends the same way until that is mended."
-    return f"{record.state} can't go on: {fault}. {tried}\n\n{menu}"
+    """The orchestrator's question when a state has used up one of its bounds, or trying again is of no use."""
+    mend = " Trying again ends the same way until that is mended." if hopeless else ""
+    return f"{record.state} is stuck: {fault}.{mend}\n\n{menu}"
+
+
+def crashed(tries: int, fault: str) -> str:
+    """Why a state is stuck whose lead's turn is lost again and again."""
+    return f"its agent lost {count(tries, 'turn')} in a row, the last because {fault}"
+
+
+def silent(pendings: int) -> str:
+    """Why a state is stuck whose lead does nothing."""
+    return f"its lead ended {count(pendings, 'turn')} without an outcome record, and nothing was under way"
+
+
+def violations(many: int, reason: str) -> str:
+    """Why a state is stuck whose outcomes do not count."""
+    return f"{count(many, 'outcome record')} of its lead did not count, the last because {reason}"
+
+
+def circling(many: int, action: str) -> str:
+    """Why a state is stuck that leads back again and again."""
+    return f"it went back {count(many, 'time')} without your word, and its lead says {action} once more"
+
+
+def looping(tally: Tally, charter: Charter) -> str:
+    """Why a state is stuck whose lead sends and asks for ever."""
+    most = max((times for _, times in tally.asked), default=0)
+    if most >= charter.repeats:
+        return f"its lead asked the same {count(most, 'time')}, and you have said nothing to it"
+    if tally.vain >= charter.exchanges:
+        return f"its lead sent and asked {count(tally.vain, 'time')}, and nothing came of it: no file changed"
+    return f"its lead sent and asked {count(tally.total, 'time')} in this state, and there is no outcome"
+
+
+def advised(text: str, advice: str) -> str:
+    """A message that is tried again, with what the human says of it."""
+    return f"{text}\n\nThe human says: {advice}" if advice else text
+
+
+def key_of(question: str) -> str:
+    """What a question's words come to, without its menu: the same words ask the same, however they are set."""
+    words = " ".join(re.findall(r"\w+", question.partition(HEADING)[0].casefold()))
+    return sha256(words.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 TEXT_LIMIT = 256 * 1024  # characters; what is longer belongs into a file

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from parley.core import gates
+from parley.core import terms
 from parley.workflow.remedies import OnFailure, meant
 
 FOLDER = "orchestration"
@@ -18,8 +18,8 @@ TASK_ORCHESTRATION = f"{FOLDER}/task-orchestration.md"
 DESIGN_REPORT = f"{FOLDER}/design_verification_report.md"
 ROLES = f"{FOLDER}/roles"  # drafts of agent types that do not exist yet: <name>.md
 
-GROUP = "architecture-group"  # code, and an agent of the soup under the PLAN lead
-EXECUTOR = gates.EXECUTOR  # code, and an agent of the soup under the EXECUTE lead
+GROUP = terms.GROUP  # code, and an agent of the soup under the PLAN lead
+EXECUTOR = terms.EXECUTOR  # code, and an agent of the soup under the EXECUTE lead
 ARCHITECT = "workflow-architect"
 SOLUTION = "solution-architect"
 DESIGN_VERIFIER = "design-verifier"

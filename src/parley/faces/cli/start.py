@@ -184,9 +184,7 @@ def snapshot_of(
     return {
         "roles": crew,
         "policies": list(settings.policies),
-        "fan_out": settings.fan_out,
-        "crash_budget": settings.crash_budget,
-        "retry_budget": settings.retry_budget,
+        **{name: getattr(settings, name) for name in config.COUNTS},
         "brief_human": settings.proxy.brief,
         "sending": asdict(settings.sending),
         "time_limit_seconds": settings.time_limit_seconds,

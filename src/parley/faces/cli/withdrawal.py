@@ -9,8 +9,7 @@ import time
 from parley.adapters.marks import end_marked
 from parley.adapters.sqlite import SqliteStore
 from parley.config import Settings
-from parley.core.gates import EXECUTOR
-from parley.core.terms import Surface, job_thread, thread_kind
+from parley.core.terms import EXECUTOR, Surface, job_thread, thread_kind
 from parley.engine.audit import read_anchor
 from parley.engine.projections import TERMINAL, Present, past, tree
 from parley.engine.records import NOT_DONE
