@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
-from parley.core.conversation import OWN, fresh
+from parley.core.conversation import fresh
 from parley.core.gates import JOIN
 from parley.core.rule import (
     Answer,
@@ -106,8 +106,8 @@ class Bounds:
         leads = frozenset(phase.lead for phase in PHASES.values())
         doers = frozenset({CODER, SQUAD} if self.nested else {CODER})
         roles = [
-            Role(ORCHESTRATOR, leads, messages=OWN[ORCHESTRATOR]),
-            Role(PROXY, tools=("Answer", "AskHuman"), messages=OWN[PROXY]),
+            Role(ORCHESTRATOR, leads),
+            Role(PROXY, tools=("Answer", "AskHuman")),
             *(Role(lead, doers) for lead in sorted(leads)),
             Role(CODER, messages=TASK_ALONE if self.deaf else EVERYDAY),
         ]

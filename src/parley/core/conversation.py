@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Collection, Container, Iterator
 from typing import Any, cast
 
 from parley.core.bounds import DEEPEST, counted
@@ -14,7 +13,7 @@ from parley.core.soup import Soup, stirs
 from parley.core.states import Record, make_child_state
 from parley.core.terms import (
     ORCHESTRATOR,
-    PROXY,
+    OWN,
     AskHuman,
     AskQuestion,
     Close,
@@ -83,21 +82,6 @@ def free_slots(soup: Soup, thread: str) -> int:
 
 # ---- which kinds of messages a surface takes -----------------------------------------------------
 
-OWN: Mapping[str, tuple[MessageKind, ...]] = MappingProxyType(
-    {
-        ORCHESTRATOR: (
-            MessageKind.REQUEST,
-            MessageKind.REPORT,
-            MessageKind.ANSWER,
-            MessageKind.INTERVENTION,
-            MessageKind.OUTCOME,
-            MessageKind.NOTICE,
-        ),
-        PROXY: (MessageKind.QUESTION, MessageKind.REPLY),
-    }
-)
-"""What the protocol's own two agents take, and nothing else: the rules deliver it, and nothing may wait for ever."""
-
 RESERVED = frozenset((MessageKind.REQUEST, MessageKind.QUESTION, MessageKind.REPLY, MessageKind.OUTCOME))
 """What is delivered to those two alone."""
 
@@ -107,8 +91,8 @@ def misfit(role: Role) -> str:
 
     A notice reaches every other agent unasked, in a step that must not wait: so none may refuse it.
     """
-    kinds = frozenset(role.messages)
-    if len(kinds) < len(role.messages):
+    kinds = frozenset(role.takes)
+    if len(kinds) < len(role.takes):
         return f"{role.name} lists a kind of messages twice"
     if role.name in OWN:
         due = OWN[role.name]
@@ -191,7 +175,7 @@ def _refuse_unknown_recipient(soup: Soup, agent: str, thread: str, payload: Deli
         if sparked != payload.agent:
             raise Refused(f"{payload.thread} belongs to {sparked}, not to {payload.agent}")
         role = soup.charter.role(sparked)
-        if role is not None and MessageKind.MESSAGE not in role.messages:
+        if role is not None and MessageKind.MESSAGE not in role.takes:
             raise Refused(f"{sparked} takes no message after its task; put all of it into the task")
         return
     if soup.get(Tombstone, payload.thread) and soup.parent(payload.thread) == thread:
@@ -220,7 +204,7 @@ def _refuse_outsider(soup: Soup, agent: str, thread: str, payload: Deliver) -> N
     role = soup.charter.role(payload.agent)
     if role is None:
         raise Refused(f"{payload.agent} has no role in this job")
-    if MessageKind.TASK not in role.messages:
+    if MessageKind.TASK not in role.takes:
         raise Refused(f"{payload.agent} takes no task; dispatch another")
     if MessageKind.REPORT not in surface.messages:
         raise Refused("you take no report, so you can't dispatch anyone; do it yourself")
@@ -257,7 +241,7 @@ def install(soup: Soup, role: Role, thread: str, parent: str, mail: tuple[str, .
 
 def surface(role: Role, thread: str, workspace: str) -> Surface:
     """A role's surface on a thread."""
-    return Surface(role.name, thread, role.team, role.tools, role.messages, workspace)
+    return Surface(role.name, thread, role.team, role.tools, role.takes, workspace)
 
 
 def workspace_of(soup: Soup, thread: str, parent: str) -> str:
@@ -356,7 +340,7 @@ def _spark(soup: Soup, firing: Firing) -> Reaction:
     role = soup.charter.role(letter.agent)
     if role is None or letter.agent not in sender.team:
         raise Disabled(f"{letter.agent} is not in the team of {send.agent}")
-    if MessageKind.TASK not in role.messages or MessageKind.REPORT not in sender.messages:
+    if MessageKind.TASK not in role.takes or MessageKind.REPORT not in sender.messages:
         raise Disabled(f"{letter.agent} takes no task, or {send.agent} no report")
     if thread_kind(send.thread) != "job" and free_slots(soup, send.thread) <= 0:
         raise Disabled(f"{send.agent} has no free slot on {send.thread}")

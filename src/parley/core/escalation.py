@@ -80,7 +80,7 @@ def _ask_step(soup: Soup, firing: Firing) -> Reaction:
 def _posed(soup: Soup, asked: AskQuestion) -> Reaction:
     """A Proxy of each question, each on a thread of its own, and one Idle."""
     role = soup.charter.role(PROXY)
-    if role is None or MessageKind.QUESTION not in role.messages:
+    if role is None or MessageKind.QUESTION not in role.takes:
         raise Disabled("the job has no proxy that takes questions")
     record = enclosing(soup, asked.thread)
     made: list[Molecule] = [Idle(asked.agent, asked.thread)]

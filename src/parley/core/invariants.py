@@ -191,7 +191,7 @@ def spark_exclusivity(soup: Soup, rules: RuleSet) -> Iterator[str]:
         if threads[thread] > 1:
             yield f"{thread} has {threads[thread]} surfaces"
         role = soup.charter.role(surface.agent)
-        if role is None or (role.tools, role.messages) != (surface.tools, surface.messages):
+        if role is None or (role.tools, role.takes) != (surface.tools, surface.messages):
             yield f"the surface of {surface.agent} on {thread} is not its role's"
         elif not role.team <= surface.team or any(soup.charter.role(name) is None for name in surface.team - role.team):
             yield f"the team of {surface.agent} on {thread} is not its role's, and who joined it"

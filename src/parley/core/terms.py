@@ -8,8 +8,10 @@ at a length that depends on neither the conversation nor the backlog.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from parley.core.frozen import quick
 from parley.core.states import Record
@@ -90,6 +92,21 @@ EVERYDAY = (
 )
 """What an agent takes whose role says nothing else."""
 
+OWN: Mapping[str, tuple[MessageKind, ...]] = MappingProxyType(
+    {
+        ORCHESTRATOR: (
+            MessageKind.REQUEST,
+            MessageKind.REPORT,
+            MessageKind.ANSWER,
+            MessageKind.INTERVENTION,
+            MessageKind.OUTCOME,
+            MessageKind.NOTICE,
+        ),
+        PROXY: (MessageKind.QUESTION, MessageKind.REPLY),
+    }
+)
+"""What the protocol's own two agents take, and nothing else: the rules deliver it, and nothing may wait for ever."""
+
 
 # ---- threads -------------------------------------------------------------------------------------
 
@@ -167,7 +184,12 @@ class Role:
     name: str
     team: frozenset[str] = frozenset()
     tools: tuple[str, ...] = ("Send", "CloseConversation", "AskQuestion")
-    messages: tuple[MessageKind, ...] = EVERYDAY  # the kinds that it takes
+    messages: tuple[MessageKind, ...] = ()  # the kinds that it takes, where they are not what its name implies
+
+    @property
+    def takes(self) -> tuple[MessageKind, ...]:
+        """The kinds of messages that an instance of it takes."""
+        return self.messages or OWN.get(self.name, EVERYDAY)
 
 
 # ---- the molecules of the protocol ---------------------------------------------------------------

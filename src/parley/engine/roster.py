@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from parley.core.conversation import OWN
 from parley.core.states import PHASES
 from parley.core.terms import EVERYDAY, ORCHESTRATOR, PROXY, Charter, MessageKind, Policy, Role
 from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, EXECUTOR, GROUP, INTEGRATOR, PROVER, SOLUTION
@@ -94,8 +93,8 @@ def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
     """The charter that a job's snapshot of settings gives it."""
     given = tuple(_given(role) for role in settings["roles"] if role["name"] != PROXY)
     own = (
-        Role(ORCHESTRATOR, frozenset(LEADS), (), OWN[ORCHESTRATOR]),
-        Role(PROXY, frozenset(), ("Answer", "AskHuman", "Predict"), OWN[PROXY]),
+        Role(ORCHESTRATOR, frozenset(LEADS), ()),
+        Role(PROXY, frozenset(), ("Answer", "AskHuman", "Predict")),
     )
     intent, plan, execute = (Policy(policy) for policy in settings["policies"])
     return Charter(

@@ -10,8 +10,7 @@ from typing import Any
 
 from parley import config
 from parley.adapters.roles import RoleFile, gather, not_given, skipped, system_prompt, to_json
-from parley.core.conversation import OWN
-from parley.core.terms import EVERYDAY
+from parley.core.terms import EVERYDAY, OWN
 from parley.engine.roster import BUS, TOOLS, messages_of
 from parley.engine.roster import roles as listed
 from parley.faces.cli import OK
