@@ -12,7 +12,7 @@ def test_a_plan_comes_into_force_with_a_doer_and_a_verifier_who_are_not_in_it() 
     flow = Flow("dispatch:w")
     apply(flow, {"event": "plan", "text": plan({"name": "one"}), "time": 1})
     for worker in (Worker("check", Task.VERIFIER, "reviewer"), Worker("more", Task.DOER, "coder", "more_1727539299")):
-        apply(flow, {"event": "join", "worker": plain(worker)})
+        apply(flow, {"event": "join", "worker": plain(worker), "time": 1, "why": "to verify one"})
     apply(flow, {"event": "plan", "text": plan({"name": "one"}, {"name": "two"}), "time": 2})
     assert list(flow.members) == ["one", "two", "more"]
     assert "check" in flow.workers

@@ -27,6 +27,7 @@ from parley.workflow.binding import bound, digest_of, is_covered
 from parley.workflow.design import check_design
 from parley.workflow.drafts import read_drafts
 from parley.workflow.ending import RUNS
+from parley.workflow.joined import with_joined, without_joined
 from parley.workflow.outline import outline
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import DESIGN_REPORT, EXECUTOR, FOLDER, PLAN, ROLES, SHARED_STATUS, Finding
@@ -117,7 +118,7 @@ def design_of(papers: Papers, drafted: Mapping[str, str] | None = None) -> Desig
     if plan_text is None and PLAN not in listed:
         return None
     # a plan that can't be read is one with nothing in it: its check says so
-    found: dict[str, str | None] = {PLAN: plan_text or "", **(drafted or {})}
+    found: dict[str, str | None] = {PLAN: without_joined(plan_text or ""), **(drafted or {})}
     paths = [path for path in listed if not any(part in path for part in UNREAD)]
     for path in paths[:MOST_FILES]:
         found.setdefault(path, papers.read(path))
@@ -292,12 +293,15 @@ def put_back(live: LiveJob, world: World, approved: Mapping[str, str]) -> tuple[
     agents = plan.workers if plan else None
     there = [path for path in world.workspace.listing(live.job, live.thread, FOLDER) if is_covered(path, agents)]
     files: dict[str, str | None] = {path: None for path in there if path not in approved}
-    files |= {
-        path: text for path, text in approved.items() if world.workspace.read(live.job, live.thread, path) != text
-    }
+    flow = current_flow(live)
+    due = {**approved, PLAN: with_joined(approved[PLAN], flow.joins if flow is not None else ())}
+    now = {path: world.workspace.read(live.job, live.thread, path) for path in due}
+    files |= {path: text for path, text in due.items() if now[path] != text}
     if files:
         world.workspace.write(live.job, live.thread, files)
-    return tuple(f"{path}: it is approved, and was put back as it was" for path in sorted(files))
+    own = without_joined(now[PLAN] or "")  # the list of those who joined is no part of what is approved
+    told = [path for path in sorted(files) if path != PLAN or own != approved[PLAN]]
+    return tuple(f"{path}: it is approved, and was put back as it was" for path in told)
 
 
 # ---- the work gate -------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from parley.workflow.claims import scope_of
 from parley.workflow.conduct import Adopt, Ask, Close, Conduct, Enrol, Letter, Merge, Report, Restore
 from parley.workflow.deciding import Said
 from parley.workflow.flow import Draft, Flow, Illegal, Pending
+from parley.workflow.joined import without_joined
 from parley.workflow.menus import menu_for
 from parley.workflow.plan import read_plan
 from parley.workflow.terms import (
@@ -90,6 +91,7 @@ class Executor(CodeAgent):
         if text is None:
             self.refuse([f"there is no {PLAN}; have the architecture group design the workflow first"])
             return
+        text = without_joined(text)  # who joined an earlier run
         plan, findings = read_plan(text)
         if plan is None:
             self.refuse([str(finding) for finding in findings])

@@ -18,6 +18,7 @@ from parley.workflow.binding import is_like
 from parley.workflow.contract import render_contract
 from parley.workflow.ending import Ended, ended, is_over, run_folder
 from parley.workflow.flow import Flow, Talk
+from parley.workflow.joined import with_joined
 from parley.workflow.record import record_of, render_record
 from parley.workflow.rounds import render_round
 from parley.workflow.session import render_session
@@ -80,7 +81,7 @@ def files_of(flow: Flow, changed: Iterable[str]) -> Files:
     files: Files = {SHARED_STATUS: status_text(flow), TASK_ORCHESTRATION: record_text(flow)}
     agents = {name for kind, _, name in (entity.partition(" ") for entity in changed) if kind in ("agent", "worker")}
     if "plan" in changed and flow.plan is not None:
-        files[PLAN] = flow.plan.text
+        files[PLAN] = with_joined(flow.plan.text, flow.joins)
         files |= flow.instructions
         agents |= flow.members.keys()
     for agent in sorted(agents & flow.members.keys()):

@@ -27,6 +27,7 @@ from parley.workflow.conduct import Conduct, Limits
 from parley.workflow.flow import EDGES, Flow, Talk
 from parley.workflow.grammar import VERDICTS
 from parley.workflow.helping import refuse_resolve, said_in_refusal
+from parley.workflow.joined import without_joined
 from parley.workflow.notes import note_id, put
 from parley.workflow.ownership import owner_of, reserved
 from parley.workflow.plain import plain
@@ -345,7 +346,8 @@ def _claimed(
 
 def _architect(live: LiveJob, world: World, turn: Turn, flow: Flow, workspace: str) -> dict[str, Any]:
     left: dict[str, Any] = {"resolves": turn.resolves} if turn.resolves else {}
-    text = world.workspace.read(live.job, workspace, PLAN)
+    there = world.workspace.read(live.job, workspace, PLAN)
+    text = without_joined(there) if there is not None else None
     if text is not None and flow.plan is not None and text != flow.plan.text:
         own = live.soup.need(Surface, flow.thread, EXECUTOR).workspace
         told = _instructions(live, world, text, workspace, own)

@@ -28,6 +28,7 @@ from parley.workflow.plain import read
 from parley.workflow.plan import read_plan
 from parley.workflow.remedies import gravest
 from parley.workflow.terms import (
+    Joined,
     LivenessAction,
     Merged,
     Note,
@@ -152,7 +153,11 @@ def _join(flow: Flow, event: Event) -> set[str]:
     if worker.task is Task.DOER and worker.name not in flow.members:
         flow.members[worker.name] = Member(Standing(worker.name))
     index(flow)
-    return {f"worker {worker.name}", f"agent {worker.name}"}
+    changed = {f"worker {worker.name}", f"agent {worker.name}"}
+    if all(one.name != worker.name for one in flow.joins):
+        flow.joins.append(Joined(worker.name, worker.role, int(event["time"]), str(event["why"])))
+        changed |= {f"join {len(flow.joins)}", "plan"}  # the plan's file lists it
+    return changed
 
 
 def _status(flow: Flow, event: Event) -> set[str]:

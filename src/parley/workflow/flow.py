@@ -14,6 +14,7 @@ from typing import Any
 
 from parley.workflow.notes import unsettled
 from parley.workflow.terms import (
+    Joined,
     LivenessAction,
     Merged,
     Plan,
@@ -183,6 +184,7 @@ class Flow:
     workers: dict[str, Worker] = field(default_factory=dict)
     added: dict[str, Worker] = field(default_factory=dict)  # who is not in the plan: the solution architect
     instructions: dict[str, str] = field(default_factory=dict)  # of the plan's agents, as approved: path and text
+    joins: list[Joined] = field(default_factory=list)  # when these came, and what for
     members: dict[str, Member] = field(default_factory=dict)
     talks: dict[str, Talk] = field(default_factory=dict)
     merges: list[Merged] = field(default_factory=list)

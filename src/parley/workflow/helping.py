@@ -298,8 +298,9 @@ def _start_solver(act: Conduct, routed: Sequence[tuple[str, str, str]]) -> None:
     check = Worker(checker, Task.VERIFIER, DESIGN_VERIFIER)
     new = [one for one in (worker, check) if one.name not in flow.workers]
     if checker not in flow.workers:
-        act.happen("join", worker=plain(check))
-    act.happen("join", worker=plain(worker))
+        act.happen("join", worker=plain(check), time=act.now, why=f"to verify {name}")
+    why = ", ".join(f"{agent} asked in {note}" for agent, note, _ in routed)
+    act.happen("join", worker=plain(worker), time=act.now, why=f"to decide what {why}")
     moving.enrol(act, new)
     act.happen("commission", notes=[[agent, note] for agent, note, _ in routed])
     if flow.status(name) is Status.PENDING:

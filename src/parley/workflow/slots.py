@@ -9,7 +9,7 @@ from typing import Any
 from parley.workflow.flow import Asked, Flow, Judging, Member, Merging, Pending, Talk, index
 from parley.workflow.plain import plain, read
 from parley.workflow.plan import read_plan
-from parley.workflow.terms import LivenessAction, Merged, PlanChange, Rescope, Stray, Worker
+from parley.workflow.terms import Joined, LivenessAction, Merged, PlanChange, Rescope, Stray, Worker
 
 SLOT = "flow "
 CURRENT = "flow current"
@@ -43,7 +43,7 @@ def text(flow: Flow, entity: str) -> str | None:
             value = flow.talks.get(name)
         case "judging" | "merging":
             value = getattr(flow, kind)
-        case "merge" | "change" | "rescope" | "action" | "stray":
+        case "merge" | "join" | "change" | "rescope" | "action" | "stray":
             value = getattr(flow, f"{kind}s")[int(name) - 1]
         case "question":
             value = flow.questions.get(name)
@@ -76,6 +76,15 @@ def _number(entry: tuple[str, Any]) -> tuple[int, str]:
     return (int(name) if name.isdecimal() else 0), name
 
 
+_LISTED: dict[str, type[Any]] = {
+    "merge": Merged,
+    "join": Joined,
+    "change": PlanChange,
+    "rescope": Rescope,
+    "action": LivenessAction,
+}
+
+
 def _place(flow: Flow, kind: str, name: str = "", *, value: Any) -> None:
     match kind:
         case "worker":
@@ -88,18 +97,12 @@ def _place(flow: Flow, kind: str, name: str = "", *, value: Any) -> None:
             flow.talks[name] = read(Talk, value)
         case "judging":
             flow.judging = read(Judging, value)
-        case "change":
-            flow.changes.append(read(PlanChange, value))
         case "merging":
             flow.merging = read(Merging, value)
-        case "merge":
-            flow.merges.append(read(Merged, value))
-        case "rescope":
-            flow.rescopes.append(read(Rescope, value))
-        case "action":
-            flow.actions.append(read(LivenessAction, value))
         case "stray":
             flow.strays.append(read(Stray, value))
+        case "merge" | "join" | "change" | "rescope" | "action":
+            getattr(flow, f"{kind}s").append(read(_LISTED[kind], value))
         case "question":
             flow.questions[name] = read(Pending, value)
         case "waiting":
@@ -127,6 +130,7 @@ def entities(flow: Flow) -> Iterable[str]:
         yield "judging"
     for kind, listed in (
         ("merge", flow.merges),
+        ("join", flow.joins),
         ("change", flow.changes),
         ("rescope", flow.rescopes),
         ("action", flow.actions),

@@ -370,6 +370,16 @@ class PlanChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """An agent that joined a workflow after its plan was approved: since when, and what for."""
+
+    name: str
+    role: str
+    time: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class LivenessAction:
     """What was done about a worker that had stalled, and what came of it."""
 
