@@ -9,6 +9,7 @@ from typing import Any
 from parley.adapters.memory import MemoryStore
 from parley.engine.audit import audit
 from parley.ports import Kept, Scope
+from parley.workflow.agreement import contradictions
 from parley.workflow.flow import Flow
 from parley.workflow.slots import current
 from parley.workflow.terms import Note
@@ -187,4 +188,6 @@ class Workflow(Stage):
         self.run()
         assert self.state == "DONE", (self.state, self.statuses(), self.bodies("project-lead")[-1], self.refusals)
         assert not audit(MemoryStore(self.bus, "auditor"), JOB, None).findings
+        found = [str(finding) for finding in contradictions(self.files())]
+        assert not found, found
         return self

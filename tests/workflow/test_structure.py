@@ -129,9 +129,8 @@ def test_the_gate_is_not_clear_while_a_session_that_the_status_does_not_know_has
     status["verification"]["database_verifier"]["assigned_agents"] = []
     files[SHARED_STATUS] = json.dumps(status)
 
-    assert ["notes of database_agent are unresolved" in asdict(each)["text"] for each in check_structure(files)] == [
-        True
-    ]
+    told = [asdict(each)["text"] for each in check_structure(files)]
+    assert sum("notes of database_agent are unresolved" in text for text in told) == 1
 
 
 def test_only_what_lies_in_an_output_folder_is_an_output() -> None:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from parley.workflow.agreement import contradictions
 from parley.workflow.archive import INDEX, LOG, is_archive, read_index, read_log, restorable
 from parley.workflow.disjointness import disjoint
 from parley.workflow.ending import RUNS
 from parley.workflow.grammar import NAME_FORM, is_name
-from parley.workflow.notes import unsettled
+from parley.workflow.notes import refuse_ready, unsettled
 from parley.workflow.plan import read_plan
 from parley.workflow.rounds import read_round
 from parley.workflow.session import read_session
@@ -29,7 +30,7 @@ _CONTRACT = "## Parent contract"
 def check_structure(files: Mapping[str, str]) -> list[Finding]:
     """All that is wrong with the files, one by one and with each other. `files`: by path from the tree's root."""
     found = [finding for path, text in sorted(files.items()) for finding in _file(path, text)]
-    return [*found, *_together(files), *_shelved(files)]
+    return [*found, *_together(files), *contradictions(files), *_shelved(files)]
 
 
 def is_output(path: str) -> bool:
@@ -121,7 +122,7 @@ def _together(files: Mapping[str, str]) -> Iterator[Finding]:
             if session is not None and said != count:
                 text = f"agents.{agent}.{name} is {said}, but its session has {count}"
                 yield Finding(SHARED_STATUS, 0, agent, "disagrees", text, "count the notes of its session_current.json")
-    left = sorted(agent for agent, session in sessions.items() if unsettled(session))
+    left = sorted(agent for agent, session in sessions.items() if refuse_ready(session))
     if shared.gate == CLEAR and left and not any(entry.unresolved for entry in shared.agents.values()):
         text = f"overall_completion_drive_gate is {CLEAR}, but notes of {', '.join(left)} are unresolved"
         yield Finding(SHARED_STATUS, 0, "", "disagrees", text, "it must be blocked until all are resolved")
