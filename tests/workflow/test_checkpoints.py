@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from parley.workflow.at_checkpoint import refuse_criteria
 from parley.workflow.remedies import OnFailure, gravest, meant
 from parley.workflow.rounds import read_round
-from parley.workflow.terms import Checkpoint, round_of, task_base_of
-from tests.engine.stage import Rule, always, on, say
+from parley.workflow.terms import Checkpoint, instructions_of, round_of, task_base_of
+from tests.engine.stage import JOB, Rule, always, on, say, sleep
+from tests.workflow.book import JUDGE, Workflow, doer, output, plan, proved, resolve, verdict
 from tests.workflow.book import PROVER as HOLDS
-from tests.workflow.book import Workflow, doer, plan, proved, resolve, verdict
 
 
 def planned(on_failure: str) -> str:
@@ -88,6 +88,19 @@ def test_criteria_may_be_judged_in_the_rounds_file() -> None:
     stage = played("back to one", judge).done()
 
     assert stage.flow.members["one"].standing.rounds[0].criteria[0].evidence == "empty"
+
+
+def test_a_verifier_is_told_of_its_instructions_and_has_every_file_that_its_message_names() -> None:
+    two = {"name": "two", "depends_on": ["one"], "inputs": [output("one")]}
+    agents = {"one": doer("one"), "two": doer("two"), "judge": [on("two, round 1", sleep(5)), *JUDGE]}
+    stage = Workflow(plan({"name": "one"}, two), agents)
+    stage.until(lambda s: any("[VERIFY] two" in text for text in s.told("judge")) and s.busy("judge"))
+
+    told = next(text for text in stage.told("judge") if text.startswith("[VERIFY] two"))
+    named = [instructions_of("judge"), instructions_of("two"), task_base_of("two"), output("one"), output("two")]
+    tree = stage.disk.work[JOB, stage.order("judge").thread]
+    assert [path for path in named if path not in told or path not in tree] == []
+    assert "give your verdict" in tree[instructions_of("judge")]
 
 
 # ---- what is done --------------------------------------------------------------------------------

@@ -38,6 +38,10 @@ from parley.workflow.terms import (
 )
 
 Files = dict[str, str | None]
+VERIFIER_TOLD = (
+    "# {name}\n\nVerify what {doer} made: hold its outputs and its notes against its contract, {contract}. Give your "
+    "verdict with findings that can be acted on.\n"
+)
 
 
 # ---- what they say -------------------------------------------------------------------------------
@@ -122,9 +126,21 @@ def give(live: LiveJob, world: World, turn: Turn) -> None:
         files |= of_agent(flow, talk.agent)
         if talk.kind == "verifier":  # what lies there is nobody's verdict: its tree was the doer's
             files[round_of(talk.agent, len(flow.members[talk.agent].standing.rounds) + 1)] = None
+            files |= _read_by_verifier(flow, talk)
     if flow.plan is not None and _plan_is_given(talk):
         files[PLAN] = flow.plan.text
     world.workspace.write(live.job, turn.thread, files)
+
+
+def _read_by_verifier(flow: Flow, talk: Talk) -> Files:
+    """What a verifier's message names beside the doer's own files: both instructions, as they were approved."""
+    own = instructions_of(talk.name)
+    files: Files = {
+        path: flow.instructions[path] for path in (own, instructions_of(talk.agent)) if path in flow.instructions
+    }
+    if own not in files:  # it has joined, and the plan has nothing for it
+        files[own] = VERIFIER_TOLD.format(name=talk.name, doer=talk.agent, contract=task_base_of(talk.agent))
+    return files
 
 
 def _plan_is_given(talk: Talk) -> bool:

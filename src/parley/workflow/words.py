@@ -146,8 +146,12 @@ def verify(
     earlier = [f"Round {one.number}: {one.verdict}\n" + "\n".join(f"- {f}" for f in one.findings) for one in rounds]
     parts = [
         f"[VERIFY] {worker.name}, round {len(rounds) + 1}. Your tree is as it left it; nothing you change is kept.",
+        f"Your own instructions are in {instructions_of(worker.verifier)}.",
+        f"Its contract is in {task_base_of(worker.name)}, its instructions in {instructions_of(worker.name)}.",
         f"Objective: {worker.objective}",
+        *([f"Boundaries: {worker.boundaries}"] if worker.boundaries else []),
         f"Deliverable: {worker.deliverable}",
+        *([f"It reads: {', '.join(worker.inputs)}"] if worker.inputs else []),
         f"Outputs: {', '.join(worker.outputs) or output_of(worker.name)}",
         f"Accepted when: {worker.acceptance.text}",
         *(["Checkpoints, each of which you judge:\n" + "\n".join(map(handed, points))] if points else []),
