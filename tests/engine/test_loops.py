@@ -126,8 +126,11 @@ def test_a_loop_where_the_human_may_be_asked_opens_the_dialog_and_fails_the_seco
     assert (stage.state, stage.fired("dialog")) == ("FAILURE", 1)
 
 
-@pytest.mark.parametrize("human", [YES, REVISE, WORDS], ids=["approve", "revise", "words"])
-@pytest.mark.parametrize("policy", ["when_unsure", "always"])
+@pytest.mark.parametrize(
+    "policy, human",
+    [("when_unsure", YES), ("always", REVISE), ("always", WORDS)],
+    ids=["approve", "revise", "words"],
+)
 @pytest.mark.parametrize("name", LOOPS)
 def test_no_scripted_human_keeps_a_loop_going(name: str, policy: str, human: list[Rule]) -> None:
     stage = Stage(book(**{**LOOPS[name], "proxy": None}, human=human), policy).run()
