@@ -96,10 +96,10 @@ def review(agent: str, session: Session | None, problems: Sequence[str]) -> str:
 
 def unsettled(agent: str, session: Session | None, problems: Sequence[str]) -> str:
     """A doer's review left something open."""
-    return (
-        f"[REVIEW] {agent}: these notes are still open; resolve or escalate each:\n"
-        f"{notes_of(session, NoteStatus.OPEN)}{pending(agent, session)}{told(problems)}"
-    )
+    is_open = session is not None and any(note.status is NoteStatus.OPEN for note in session.notes)
+    what = "these notes are still open; resolve or escalate each:" if is_open else "you are not ready yet."
+    listed = f"\n{notes_of(session, NoteStatus.OPEN)}" if is_open else ""
+    return f"[REVIEW] {agent}: {what}{listed}{pending(agent, session)}{told(problems)}"
 
 
 def pending(agent: str, session: Session | None) -> str:
