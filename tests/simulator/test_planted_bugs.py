@@ -158,10 +158,11 @@ def test_a_failure_nobody_is_told_of_is_found(monkeypatch: pytest.MonkeyPatch) -
 def test_an_unbounded_retry_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state that fails for ever."""
 
-    def again(self: orchestrator.Orchestrator, record: Any, fault: str, text: str | None) -> None:
-        self.send([self.letter(record.actor, record.thread, text or "again")])
+    def again(self: orchestrator.Orchestrator, record: Any, why: str = "") -> None:
+        self.send([self.letter(record.actor, record.thread, why or "again")])
 
-    monkeypatch.setattr(orchestrator.Orchestrator, "struck", again)
+    monkeypatch.setattr(orchestrator.Orchestrator, "waited", again)
+    monkeypatch.setattr(orchestrator.Orchestrator, "violated", again)
     assert found()
 
 
