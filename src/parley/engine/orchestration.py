@@ -151,6 +151,10 @@ def _plan_is_given(talk: Talk) -> bool:
 def write(live: LiveJob, world: World) -> None:
     """After a commit: the executor's tree and the job's say how each workflow that has changed stands."""
     unwritten, live.unwritten = live.unwritten, {}
+    current = flows.current_flow(live)
+    if current is not None and any(thread != current.thread for thread in unwritten):
+        # another run has followed before this one was put away: all that the newest says is written after that
+        unwritten = {current.thread: set(entities(current))}
     for thread, changed in unwritten.items():
         flow = flows.flow_of(live, thread)
         if flow is None:
@@ -172,9 +176,10 @@ def _write(live: LiveJob, world: World, flow: Flow, workspace: str, changed: Col
         put_away(tree, flow)
         return
     if "plan" in changed:
+        own = files_of(flow, set(entities(flow)))
         for earlier in flows.all_flows(live):
             if earlier.run < flow.run:
-                put_away(tree, earlier)
+                put_away(tree, earlier, own)
     world.workspace.write(live.job, workspace, _changed(live, world, flow, workspace, changed))
     if shelve(tree, flow):
         live.unwritten.setdefault(flow.thread, set())  # it is tried again
@@ -241,15 +246,21 @@ def shelve(shelf: archiving.Shelf, flow: Flow, *, past: bool = False) -> bool:
     return again
 
 
-def put_away(shelf: archiving.Shelf, flow: Flow) -> None:
-    """Keep what a run left whose plan is void, or that another has followed: nothing of the next one overwrites it."""
+def put_away(shelf: archiving.Shelf, flow: Flow, own: Collection[str] = ()) -> None:
+    """Keep what a run left whose plan is void, or that another has followed: nothing of the next one overwrites it.
+
+    `own` are the files that the next run writes in the same places: these are not removed first, so that a crash in
+    between leaves none of them missing.
+    """
     folder = run_folder(flow.run)
     kept: Files = {f"{folder}/{path.removeprefix(f'{FOLDER}/')}": text for path, text in _of_run(flow).items()}
     gone: Files = dict.fromkeys(_current_of_run(flow))
+    joined = {instructions_of(name): told(worker) for name, worker in flow.added.items() if name in flow.members}
+    kept |= {path: text for path, text in joined.items() if path not in own}  # they are no run's alone, and stay
     shelf.write({path: text for path, text in kept.items() if shelf.read(path) != text})
     shelve(shelf, flow, past=True)
     there = set(shelf.listing(FOLDER))
-    shelf.write({path: None for path in gone if path in there})
+    shelf.write({path: None for path in gone if path in there and path not in own})
 
 
 def _of_run(flow: Flow) -> dict[str, str]:
@@ -261,4 +272,4 @@ def _of_run(flow: Flow) -> dict[str, str]:
 def _current_of_run(flow: Flow) -> list[str]:
     """The files of a run that the next one writes anew, or does not have."""
     rounds = [round_of(name, one.number) for name, member in flow.members.items() for one in member.standing.rounds]
-    return [TASK_ORCHESTRATION, *rounds, *map(task_base_of, flow.members), *map(instructions_of, flow.added)]
+    return [TASK_ORCHESTRATION, *rounds, *map(task_base_of, flow.members)]
