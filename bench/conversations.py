@@ -115,6 +115,10 @@ class NoWorkspace:
         """Nowhere."""
         return Site("/", writable=False)
 
+    def draft(self, job: str, name: str, files: Mapping[str, str]) -> str:
+        """No tree is kept."""
+        return ""
+
     def committed(self, job: str, name: str) -> str:
         """Nothing was."""
         return ""

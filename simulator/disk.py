@@ -182,6 +182,14 @@ class SimWorkspace:
         self.disk.trees.setdefault(digest(files), dict(files))
         return digest(files)
 
+    def draft(self, job: str, name: str, files: Mapping[str, str]) -> str:
+        """The last tree with some files in it."""
+        if (job, name) not in self.disk.tips:
+            raise WorkspaceError(f"{name} has committed nothing")
+        made = {**self.disk.tips[job, name], **files}
+        self._fuse.burn("draft", lambda: self.disk.trees.__setitem__(digest(made), made))
+        return digest(made)
+
     def read_committed(self, job: str, tree: str, path: str, most: int = 1_000_000) -> str | None:
         """A file of a tree."""
         text = self.disk.trees.get(tree, {}).get(path)

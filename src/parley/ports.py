@@ -605,6 +605,12 @@ class Workspace(Protocol):
         What stands in the way is moved aside. Nothing happens where there is no workspace.
         """
 
+    def draft(self, job: str, name: str, files: Mapping[str, str]) -> str:
+        """Keep the tree that a workspace has committed last with these files of the protocol's own in it; its name.
+
+        The workspace stays as it is. WorkspaceError where it has committed nothing.
+        """
+
     def listing(self, job: str, name: str, folder: str) -> tuple[str, ...]:
         """The ordinary files below a folder, by their paths from the tree's root, in order. No link is followed."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from parley.adapters.worktrees.history import DRAFTS
 from parley.config import WorkspaceSettings
 from parley.ports import CHILDREN, Site, WorkspaceError
 from tests.worktrees.place import CHILD, JOB, ROOT, Place, read, repository, write
@@ -217,3 +218,35 @@ def test_a_huge_artifact_has_a_digest_and_is_not_held(place: Place) -> None:
 
     assert place.trees.contents(JOB, tree, PARTS) == {"PLAN.md": hashlib.sha256(data).hexdigest()}
     assert place.trees.read_committed(JOB, tree, "PLAN.md") is None
+
+
+def test_a_draft_is_shown_and_the_workspace_stays_as_it_is(place: Place) -> None:
+    work = place.prepare()
+    before = place.turn(ROOT, {"orchestration/plan.md": "in force\n"}).tree
+    write(work, {"scratch": "not committed\n"})
+    held = read(work)
+    tree = place.trees.draft(JOB, ROOT, {"orchestration/plan.md": "changed\n", "orchestration/more/new.md": "new\n"})
+    site = clone(place, tree)
+
+    assert read(work) == held
+    assert place.trees.committed(JOB, ROOT) == before
+    assert place.trees.read_committed(JOB, tree, "orchestration/plan.md") == "changed\n"
+    seen = shown(site)
+    assert (seen["orchestration/plan.md"], seen["orchestration/more/new.md"]) == (b"changed\n", b"new\n")
+    assert "scratch" not in seen
+    assert inside(site, "git", "status", "--porcelain") == ""
+    assert inside(site, "git", "diff", "--name-only", "HEAD~1").split() == [
+        "orchestration/more/new.md",
+        "orchestration/plan.md",
+    ]
+    history = place.trees.history(JOB)
+    assert history.tree(history.ref(f"{DRAFTS}/{tree}")) == tree  # no cleaning of git's takes it
+
+
+def test_no_draft_leaves_its_tree_or_stands_on_nothing(place: Place) -> None:
+    with pytest.raises(WorkspaceError, match="has committed nothing"):
+        place.trees.draft(JOB, CHILD, {"a": "x"})
+    place.prepare()
+    for path in ("../a", ".git/config", ".parley/x", "a/../../b"):
+        with pytest.raises(WorkspaceError):
+            place.trees.draft(JOB, ROOT, {path: "x"})

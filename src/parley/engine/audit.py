@@ -231,6 +231,7 @@ def _stood(replay: Replay, anchored: Any) -> Stood:
         anchored if isinstance(anchored, int) else 0,
         replay.soup.need(Record, replay.job).live,
         any(surface is not None and surface.workspace == here for surface in runs),
+        replay.drafts,
     )
 
 

@@ -19,15 +19,16 @@ from parley.engine.world import World
 from parley.ports import Site
 
 
-def frozen(soup: Soup, kept: Mapping[str, str], agent: str, thread: str) -> str:
+def frozen(soup: Soup, kept: Mapping[str, str], agent: str, thread: str, draft: str = "") -> str:
     """What a question of an instance is about, as it is kept: its workspace, the tree there, and its workers' trees.
 
-    An agent that is code names its own tree alone: whom it has dispatched is in what it asks.
+    An agent that is code names its own tree alone: whom it has dispatched is in what it asks. `draft`: the tree that
+    its step names in the place of its own, with what is put forward and holds nowhere yet.
     """
     workspace = soup.need(Surface, thread, agent).workspace
     below = [] if agent in CODE else [child for child in soup.children(thread) if thread_kind(child) == "dispatch"]
     trees = {child: kept[tree_slot(child)] for child in sorted(below) if tree_slot(child) in kept}
-    return dumps({"of": workspace, "tree": kept.get(tree_slot(workspace), ""), "children": trees})
+    return dumps({"of": workspace, "tree": draft or kept.get(tree_slot(workspace), ""), "children": trees})
 
 
 def site_of(live: LiveJob, world: World, thread: str) -> Site:

@@ -5,17 +5,19 @@ It carries out what `parley.workflow` decides. Each turn's decisions are the eve
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parley.core.bounds import counted
 from parley.core.conversation import enclosing
 from parley.core.errors import Exhausted, Refused
 from parley.core.gates import refuse_assert
-from parley.core.terms import Deliver, Interrupt, Kind, Mailbox, Payload, Question, Run, Surface
+from parley.core.terms import Deliver, Interrupt, Kind, Mailbox, Payload, Question, Run, Surface, escalation_thread
 from parley.engine import designs, flows, reports, texts
+from parley.engine.clones import frozen
 from parley.engine.code_agent import CodeAgent
-from parley.engine.names import ROLE, tree_slot
+from parley.engine.names import ROLE, clone_slot, tree_slot
 from parley.engine.records import dumps
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.roster import BUS, TOOLS
@@ -45,10 +47,21 @@ from parley.workflow.terms import (
 GAPS = 20  # that are told at once
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A changed plan as it is asserted: all of it is read from one tree, which is kept."""
+
+    draft: Draft
+    base: str  # the executor's own tree, from which the one with the draft was made
+    tree: str  # with the draft in it
+    asserted: Question
+    more: Mapping[str, Any]  # what the human is told of it
+
+
 class Executor(CodeAgent):
     """One turn of the workflow executor."""
 
-    proposal: tuple[Question, dict[str, Any]] | None = None  # the assert of a plan that has come changed in this turn
+    proposal: Proposal | None = None  # the assert of a plan that has come changed in this turn
 
     def run(self) -> None:
         """Deal with the message."""
@@ -142,12 +155,13 @@ class Executor(CodeAgent):
         """Do all that was decided and whatever follows, and end the turn with it."""
         try:
             tree = self.work(act)
+            self.stay_current()
             self.within_bounds(act)
         except Exhausted as bound:
             self.halt(act, f"it goes round in circles: {bound}")
             moving.undo_merge(act, "the workflow was stopped")
             tree = self.work(act)
-        except WorkspaceError as trouble:
+        except (Refused, WorkspaceError) as trouble:
             self.halt(act, f"its files can't be kept: {trouble}")
             tree = ""
         except Illegal as problem:
@@ -169,7 +183,9 @@ class Executor(CodeAgent):
                 case Enrol(workers):
                     self.enrol_workers(workers)
         flows.keep(self.live, act.flow, act.changed)
-        self.end(payloads, questions, self.extra(tree=tree, flow=act.events))
+        asserted = [question.id for question in questions if question.kind is Kind.ASSERT]
+        drafts = dict.fromkeys(asserted, self.proposal.tree) if self.proposal is not None else {}
+        self.end(payloads, questions, self.extra(tree=tree, drafts=drafts, flow=act.events))
 
     def within_bounds(self, act: Conduct) -> None:
         """See that what was decided may be said. Raises Exhausted."""
@@ -202,8 +218,7 @@ class Executor(CodeAgent):
                 case Restore(tree, why):
                     self.world.workspace.restore(self.live.job, self.workspace, tree, f"{self.turn}-{why}")
                 case Adopt(draft):
-                    files = {PLAN: draft.plan, **dict(draft.instructions)}
-                    self.world.workspace.write(self.live.job, self.workspace, files)
+                    self.world.workspace.write(self.live.job, self.workspace, files_of(draft))
             if not act.works:
                 executor.advance(act)
         return self.keep_tree() if touched else ""
@@ -237,15 +252,19 @@ class Executor(CodeAgent):
             return str(refused)
         return ""
 
-    def propose(self, draft: Draft) -> tuple[Question, dict[str, Any]]:
+    def propose(self, draft: Draft) -> Proposal:
         """The assert of a changed plan: PLAN.md with the design as it would be then; and what the human is told of it.
 
-        So the one approval that lets it come into force is the one that the work's gate asks for. Raises Refused.
+        So the one approval that lets it come into force is the one that the work's gate asks for. The draft comes into
+        a tree of its own, which is kept: the digest, the proxy's clone and what the human is told are all of that tree,
+        and the plan in force stays where it is. Raises Refused and WorkspaceError.
         """
         live, workspace = self.live, self.world.workspace
-        drafted = {PLAN: draft.plan, **dict(draft.instructions)}
-        design = designs.design_in(self.world, live.job, self.workspace, drafted)
-        tree = workspace.committed(live.job, self.workspace)
+        base, tree = (
+            workspace.committed(live.job, self.workspace),
+            workspace.draft(live.job, self.workspace, files_of(draft)),
+        )
+        design = designs.design_of(designs.Committed(self.world, live.job, tree))
         plan = workspace.contents(live.job, tree, (designs.PLAN_MD,)).get(designs.PLAN_MD, "")
         digest = bound(plan, design.blueprint) if design and plan else ""
         asserted = Question("?", "?", Kind.ASSERT, designs.PLAN_MD, digest)
@@ -253,14 +272,22 @@ class Executor(CodeAgent):
         more: dict[str, Any] = {"workflow": designs.told(live, design) if design else []}
         if in_use(live):
             more["excerpt"] = texts.fit(workspace.beginning(live.job, tree, designs.PLAN_MD, EXCERPT))
-        return asserted, more
+        return Proposal(draft, base, tree, asserted, more)
+
+    def stay_current(self) -> None:
+        """What the turn has merged since is in the tree that the proxy is shown. Raises Refused and WorkspaceError."""
+        made = self.proposal
+        if made is not None and self.world.workspace.committed(self.live.job, self.workspace) != made.base:
+            self.proposal = self.propose(made.draft)
 
     def put(self, body: str, identity: str, pending: Pending) -> Question:
         """A question to the human, with what can be chosen; of a changed plan it is an assert."""
         menu = {"menu": menu_for(pending).document()}
         if pending.about == "plan" and self.proposal is not None:
-            asserted, more = self.proposal
-            return self.question(body, replace(asserted, id=identity), {**more, **menu})
+            made = self.proposal
+            known = frozen(self.live.soup, self.live.kept, self.agent, self.thread, made.tree)
+            self.live.keep(clone_slot(escalation_thread(identity)), known)
+            return self.question(body, replace(made.asserted, id=identity), {**made.more, **menu})
         return self.question(body, Question(identity, "?"), menu)
 
     # ---- who takes part ----------------------------------------------------------------------
@@ -321,3 +348,8 @@ class Executor(CodeAgent):
             "name": name, "team": [], "tools": [], "description": "", "prompt": "", "model": "", "runner": "",
             "limits": {}, "members": {}, "bus": [],
         }  # fmt: skip
+
+
+def files_of(draft: Draft) -> dict[str, str]:
+    """What a changed plan writes: the plan, and what each of its agents is told."""
+    return {PLAN: draft.plan, **dict(draft.instructions)}

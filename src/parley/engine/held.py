@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from parley.core.gates import JOIN
+from parley.engine.designs import design_of
 from parley.engine.orchestration import files_of, left_over, put_away, shelve
 from parley.ports import FOLDER_VIEW, TIP_VIEW, Papers
 from parley.workflow.archive import ARCHIVIST, LOG, is_archive, read_log, render_log
@@ -25,6 +27,7 @@ from parley.workflow.slots import entities
 from parley.workflow.terms import (
     DESIGN_REPORT,
     FOLDER,
+    PLAN,
     SHARED_STATUS,
     TASK_ORCHESTRATION,
     agent_at,
@@ -51,6 +54,15 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Drafted:
+    """A changed plan that was put forward: the tree that the step names with it, and what a verdict is bound to."""
+
+    step: int
+    tree: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stood:
     """How a job stood when its files were looked at."""
 
@@ -60,6 +72,7 @@ class Stood:
     since: int = 0  # the transaction up to which the files are written, as the anchor has it
     going: bool = False  # it has not ended: its workspace may just have been put back to that tree
     in_use: bool = False  # an agent is at work in the job's workspace, or was when its owner died
+    drafts: Sequence[Drafted] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +235,7 @@ def compare(stood: Stood, papers: Papers) -> Held:
         if stood.batches:
             held.remarks.append("the job's files are gone (`parley gc` frees them): none was compared")
         return held
+    _hold_drafts(held, stood.drafts, papers)
     if stood.tree and papers.listed(stood.tree) is None:
         lost = f"tree {stood.tree[:12]}, which the bus names, is not in snapshots.git"
         held.remarks.append(f"{lost}: no file was compared")
@@ -238,6 +252,37 @@ def compare(stood: Stood, papers: Papers) -> Held:
     if FOLDER_VIEW in views and TIP_VIEW in views:
         _once(held)
     return held
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """The files of a tree, as a design is read from them."""
+
+    papers: Papers
+    tree: str
+
+    def read(self, path: str, most: int = 1_000_000) -> str | None:
+        """What an ordinary file holds."""
+        data = self.papers.data(self.tree, path)
+        return None if data is None or len(data) > most else data.decode("utf-8", "replace")
+
+    def listing(self, folder: str) -> tuple[str, ...]:
+        """Those files below a folder that an approval covers."""
+        below = [path for path in sorted(self.papers.listed(self.tree) or ()) if path.startswith(f"{folder}/")]
+        return tuple(path for path in below if is_covered(path) and self.papers.data(self.tree, path) is not None)
+
+
+def _hold_drafts(held: Held, drafts: Sequence[Drafted], papers: Papers) -> None:
+    """Each changed plan that was put forward is, in the tree that its approver was shown, what its verdict is about."""
+    for one in drafts:
+        if papers.listed(one.tree) is None:
+            lost = f"tree {one.tree[:12]}, which step {one.step} names"
+            held.remarks.append(f"{lost}, is not in snapshots.git: the plan that it puts forward was not compared")
+            continue
+        design = design_of(_Tree(papers, one.tree))
+        if design is None or design.blueprint != one.digest.partition(JOIN)[2]:
+            what = f"as step {one.step} puts it forward, in tree {one.tree[:12]}, it is not what the verdict is about"
+            held.odd.append(Odd(PLAN, 0, what))
 
 
 def _once(held: Held) -> None:

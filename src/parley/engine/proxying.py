@@ -15,7 +15,7 @@ from typing import Any
 from parley.core.conversation import enclosing
 from parley.core.escalation import goes_straight
 from parley.core.states import PHASES, Record, State
-from parley.core.terms import Kind, Policy, Proxy, Question, Ruling, escalation_thread
+from parley.core.terms import Kind, Policy, Proxy, Ruling, escalation_thread
 from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 from parley.engine import remembering, texts
 from parley.engine.calibration import Case, Decision, Past, Weights, decide
@@ -26,6 +26,7 @@ from parley.engine.reduce import message, respond, to_human
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import WorkspaceError
+from parley.workflow.terms import EXECUTOR
 
 RECALLED = 6  # decisions that the proxy is reminded of
 QUOTED = 400  # characters of each text in one
@@ -59,7 +60,7 @@ def briefing(live: LiveJob, world: World, turn: Turn) -> str:
         parts.append(texts.said_before(earlier))
     parts.append(texts.gate(record, proxy.question, proxy.agent))
     if proxy.question.kind is Kind.ASSERT:
-        parts.append(_about(live, world, record, proxy.question))
+        parts.append(_about(live, world, record, proxy))
         asked = message(live, world, proxy.question.message)
         parts.extend(
             json.dumps(line, ensure_ascii=False) for line in json.loads(asked.meta or "{}").get("workflow", ())
@@ -97,10 +98,12 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}… ({len(text)} characters in all)"
 
 
-def _about(live: LiveJob, world: World, record: Record, asked: Question) -> str:
+def _about(live: LiveJob, world: World, record: Record, proxy: Proxy) -> str:
     """Which artifact, at which content; at the work gate, what it is to be held against."""
+    asked = proxy.question
     if asked.artifact != WORK:
-        return texts.artifact(asked.artifact, asked.digest)
+        told = texts.draft if proxy.agent == EXECUTOR else texts.artifact
+        return told(asked.artifact, asked.digest)
     changed: Sequence[str] = ()
     if not record.depth:
         try:

@@ -175,7 +175,9 @@ def pose(live: LiveJob, world: World, rule: str, agent: str, thread: str, now: f
     for proxy in live.soup.all(Proxy, thread):
         if proxy in before:
             continue
-        live.keep(clone_slot(escalation_thread(proxy.id)), known)
+        slot = clone_slot(escalation_thread(proxy.id))
+        if slot not in live.kept:  # else the step that asks has named a draft
+            live.keep(slot, known)
         if goes_straight(live.soup.charter, proxy.question, proxy.policy):
             to_human(live, world, proxy.id, "", key=f"{proxy.question.message}/straight")
 

@@ -52,7 +52,7 @@ from parley.engine.evidence import (
     typed,
     wrong,
 )
-from parley.engine.held import Batch
+from parley.engine.held import Batch, Drafted
 from parley.engine.names import DESIGN, ROLE, advice_slot, clone_slot, handle_after, handle_slot, sent_slot, tree_slot
 from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
@@ -146,6 +146,7 @@ class Replay:
     confinement: Confinement = field(default_factory=Confinement)
     flows: dict[str, Flow] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)  # what the executors let happen, for whoever compares files
+    drafts: list[Drafted] = field(default_factory=list)  # the changed plans that they put forward, for the same
     sealed: Sealed = field(default_factory=dict)  # what stands for rows that an export shows without their secrets
 
     def take(self, part: Part) -> None:
@@ -487,7 +488,9 @@ class Replay:
         if row.rule in ("ask", "send-ask"):
             agent, thread = row.at.split(" ")
             for proxy in (m for m in reaction.produced if isinstance(m, Proxy)):
-                self.kept[clone_slot(escalation_thread(proxy.id))] = frozen(self.soup, self.kept, agent, thread)
+                self.kept.setdefault(
+                    clone_slot(escalation_thread(proxy.id)), frozen(self.soup, self.kept, agent, thread)
+                )
 
     def _confine(self, row: StepRow) -> None:
         left = _left(row)
@@ -533,6 +536,8 @@ class Replay:
                 self.kept[where] = handle
             if tree:
                 self.kept[tree_slot(self.soup.need(Surface, thread, agent).workspace)] = tree
+            if agent == EXECUTOR:
+                self._draft(row, thread, left.get("drafts", {}))
             if "merged" in left:
                 where = riders.slot(agent, thread)
                 merged = [{"thread": str(one["thread"]), "text": str(one["text"])} for one in left["merged"]]
@@ -547,6 +552,18 @@ class Replay:
                     self.kept[f"{DESIGN}verified"] = str(left["verified"])
         except ODD as error:
             wrong("steps", row.number, f"what its turn left behind can't be read: {error}")
+
+    def _draft(self, row: StepRow, thread: str, drafts: Mapping[str, Any]) -> None:
+        """A changed plan lies in no workspace before it is approved: the step that asserts it names a tree with it."""
+        choice = decode(json.loads(row.choice)) if row.rule in ("send-step", "ask-step") else None
+        questions = choice.questions if choice is not None else ()
+        asked = {one.id: one.digest for one in questions if one.kind is Kind.ASSERT}
+        if asked.keys() != drafts.keys() or not all(isinstance(tree, str) and tree for tree in drafts.values()):
+            wrong("steps", row.number, "it does not name the tree of each changed plan that it asserts, and no other")
+        for question, tree in drafts.items():
+            slot = clone_slot(escalation_thread(question))
+            self.kept[slot] = frozen(self.soup, self.kept, EXECUTOR, thread, tree)
+            self.drafts.append(Drafted(row.number, tree, asked[question]))
 
     def _over(self, row: StepRow, reaction: Reaction, thread: str) -> None:
         """A workflow whose executor is gone is stopped, if it had not come to its end."""

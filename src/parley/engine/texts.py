@@ -434,6 +434,12 @@ def artifact(name: str, digest: str) -> str:
     return f"Put forward: {name}, as it lies in this folder (sha256 {digest})."
 
 
+def draft(name: str, digest: str) -> str:
+    """What is put forward, where it is a plan that changes while it is carried out."""
+    shown = "The plan below orchestration/ is the changed one, not the one in force: `git show` is all that it changes."
+    return f"{artifact(name, digest)} {shown}"
+
+
 def work(name: str, digest: str, against: Sequence[str], changed: Sequence[str], files: int) -> str:
     """The same for the work: what it is to be held against, and what was changed."""
     more = f"\n(and {files - len(changed)} more)" if files > len(changed) else ""

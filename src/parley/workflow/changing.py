@@ -143,10 +143,19 @@ def propose(act: Conduct, judging: Judging, seen: str) -> None:
     body = (
         f"The architecture group has changed the workflow's plan. The design check finds no gap in it; {seen}. Approve "
         "it, or say what to revise. It holds when you have approved it, and is then the plan that the work is held "
-        f"against.{_resting(act)}"
+        f"against.{_meanwhile(act)}{_resting(act)}"
     )
     pending = Pending("plan", "", draft.plan, draft.instructions, seen)
     act.ask(pending, body, f"All that it changes:\n\n{whole[:MOST_DIFF]}{cut}")
+
+
+def _meanwhile(act: Conduct) -> str:
+    """Who is at work while the human decides. A plan leaves nothing of it out; it goes on by the plan in force."""
+    busy = sorted(talk.agent for talk in act.flow.talks.values() if talk.kind == "doer" and talk.busy)
+    if not busy:
+        return ""
+    who = f"At work meanwhile, by the plan in force: {', '.join(busy)}."
+    return f"\n\n{who} An agent whose contract the change makes another hears of it when its turn ends."
 
 
 def _resting(act: Conduct) -> str:

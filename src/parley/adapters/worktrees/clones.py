@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from parley.adapters.git import LONG_SECONDS, GitError
-from parley.adapters.worktrees.history import BEGIN, History, unknown_tree
+from parley.adapters.worktrees.history import BEGIN, DRAFTS, History, unknown_tree
 from parley.adapters.worktrees.inside import Inside
 from parley.adapters.worktrees.marks import read_marks
 from parley.adapters.worktrees.scan import PRIVATE
@@ -133,4 +133,5 @@ class Clones:
         """The commit of a workspace that holds a tree, so that its log is there; or one that holds it and no more."""
         history, tip = self._history, self._history.tip(slug)
         found = next((commit for commit, held in history.log(tip) if held == tree), "") if tip else ""
+        found = found or history.ref(f"{DRAFTS}/{tree}")
         return found or history.commit(tree, (history.ref(BEGIN),), "what was asked about", 0.0)

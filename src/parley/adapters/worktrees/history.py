@@ -23,6 +23,7 @@ from parley.ports import REPORTS, WorkspaceError
 REPOSITORY = "snapshots.git"
 START, BEGIN = "refs/parley/start", "refs/parley/begin"
 SEED = "refs/parley/seed"  # what each workspace began with
+DRAFTS = "refs/parley/drafts"  # by its tree: what was put forward before it was written into any workspace
 ARTIFACTS = ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md")
 ORCHESTRATION = "orchestration"
 OWN = (*ARTIFACTS, ORCHESTRATION, REPORTS)  # what a job's tree has of its own at its root

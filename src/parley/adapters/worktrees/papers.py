@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from parley.adapters.worktrees.ground import FOLDER, down
+from parley.adapters.worktrees.history import DRAFTS
 from parley.adapters.worktrees.scan import DEEPEST, PRIVATE, REGULAR, Unkept, open_up, refuse_name
 from parley.adapters.worktrees.worktree import Worktree
 from parley.ports import WorkspaceError
 
 MOST_LISTED = 20_000
 WRITTEN = "what the protocol wrote"
+DRAFTED = "what was put forward; it holds once it is approved"
 
 
 def read(tree: Worktree, path: str, most: int) -> str | None:
@@ -101,6 +103,22 @@ def write(tree: Worktree, files: Mapping[str, str | None]) -> None:
         raise WorkspaceError(f"{refused[0]!r} can't be kept by git; give it another name")
     written = history.git.text("write-tree", index=tree.index)
     history.set_tip(tree.slug, history.commit(written, (tip,), WRITTEN))
+
+
+def draft(tree: Worktree, files: Mapping[str, str]) -> str:
+    """The last committed tree as it is once these files are written, kept under a ref; the folder is left alone."""
+    tip, history = tree.tip, tree.history
+    if not tip:
+        raise WorkspaceError(f"{tree.name} has committed nothing: no draft can be made from it")
+    for path in files:
+        _refuse(path)
+    blobs = {path: history.objects.write("blob", text.encode("utf-8", "replace")) for path, text in files.items()}
+    made = history.changed_tree(history.tree(tip), {path: (REGULAR, blob) for path, blob in blobs.items()})
+    held = history.entries(made, list(files))
+    if lost := next((path for path, blob in blobs.items() if held.get(path) != (REGULAR, blob)), ""):
+        raise WorkspaceError(f"{lost!r} can't be kept by git; give it another name")
+    history.set_ref(f"{DRAFTS}/{made}", history.commit(made, (tip,), DRAFTED))
+    return made
 
 
 def _refuse(path: str) -> None:

@@ -270,6 +270,10 @@ class Worktrees:
         """Put files of the protocol's own, None: take them away; they are committed at once, and nothing else is."""
         papers.write(self.tree(job, name), files)
 
+    def draft(self, job: str, name: str, files: Mapping[str, str]) -> str:
+        """Keep the tree that a workspace has committed last with these files in it; the workspace stays as it is."""
+        return papers.draft(self.tree(job, name), files)
+
     def listing(self, job: str, name: str, folder: str) -> tuple[str, ...]:
         """The ordinary files below a folder, by their paths from the tree's root, in order. No link is followed."""
         return papers.listing(self.tree(job, name), folder)
