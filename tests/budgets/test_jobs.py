@@ -102,8 +102,9 @@ def test_a_hundred_sparks_in_a_row_do_not_exceed_a_cap_by_one() -> None:
     assert len([text for text in stage.refusals if "no turn is left for it" in text]) == 100 - (cap - TO_EXECUTION - 1)
     assert sparked < 100
     assert held(stage) == ["budget turns job"]
-    # and with room for all of them: no cap is met on the way
-    wide = Stage(fan(100), fan_out=200, time_limit_seconds=600, **budget(turns=500, parallel=7)).run()
+    # and with room for all of them: no cap is met on the way; this lead asserts after every report
+    room = budget(turns=500, parallel=7)
+    wide = Stage(fan(100), fan_out=200, time_limit_seconds=600, exchanges=200, **room).run()
     assert wide.state == "DONE"
     assert not wide.refusals
 

@@ -61,9 +61,9 @@ def _spoken(step: Step, made: list[Tally], lost: list[Tally]) -> Iterator[str]:
     agent, thread = step.at
     chosen = cast("Broadcast | Asking", step.choice)
     asked: tuple[Question, ...] = chosen.questions
-    down = len(asked)
+    down = int(bool(asked))
     for payload in chosen.payloads if isinstance(chosen, Broadcast) else ():
-        down += not isinstance(payload, Close) and Parent(thread, payload.thread) not in step.before
+        down |= not isinstance(payload, Close) and Parent(thread, payload.thread) not in step.before
     old = step.before.get(Tally, thread, agent)
     if not down or agent in (ORCHESTRATOR, PROXY, GROUP):
         if made or lost:

@@ -36,16 +36,17 @@ PENDING, VIOLATION = "pending", "violation"  # what [strike] counts
 CRASH, EXCHANGES, REPEATS, BACKTRACKS = "crash", "exchanges", "repeats", "backtracks"
 
 
-def _spoken(soup: Soup, thread: str, payloads: Sequence[Payload], questions: Sequence[Question]) -> int:
+def _speaks(soup: Soup, thread: str, payloads: Sequence[Payload], questions: Sequence[Question]) -> bool:
     above = soup.parent(thread)
-    return sum(isinstance(p, Deliver) and p.thread != above for p in payloads) + len(questions)
+    return bool(questions) or any(isinstance(p, Deliver) and p.thread != above for p in payloads)
 
 
-def _grown(before: Tally, spoken: int, questions: Sequence[Question], *, progress: bool) -> Tally:
+def _grown(before: Tally, questions: Sequence[Question], *, progress: bool) -> Tally:
+    """One exchange more, however many letters a turn sends: what is handed out at once is no loop."""
     asked = Counter(dict(before.asked))
     asked.update(question.subject for question in questions if question.subject)
-    vain = spoken if progress else before.vain + spoken
-    return replace(before, vain=vain, total=before.total + spoken, asked=tuple(sorted(asked.items())))
+    vain = 1 if progress else before.vain + 1
+    return replace(before, vain=vain, total=before.total + 1, asked=tuple(sorted(asked.items())))
 
 
 def counted(
@@ -58,12 +59,11 @@ def counted(
     progress: bool = False,
 ) -> tuple[tuple[Tally, ...], tuple[Tally, ...]]:
     """What a turn's end makes of its instance's count: the one that goes, and the one that comes. Raises Exhausted."""
-    spoken = _spoken(soup, thread, payloads, questions)
-    if agent in FREE or not spoken:
+    if agent in FREE or not _speaks(soup, thread, payloads, questions):
         return (), ()
     before = soup.get(Tally, thread, agent)
     was = before or Tally(agent, thread)
-    after = _grown(was, spoken, questions, progress=progress)
+    after = _grown(was, questions, progress=progress)
     refuse_beyond(soup, was, after)
     return (before,) if before else (), (after,)
 

@@ -18,7 +18,7 @@ _STRING: dict[str, Any] = {"type": "string"}
 _FILES: dict[str, Any] = {
     "type": "array",
     "items": _STRING,
-    "description": "with `to`: paths of yours to copy along, ignored ones too",
+    "description": "with `to`: paths to copy",
 }
 _VERDICT: dict[str, Any] = {
     "type": "string",
