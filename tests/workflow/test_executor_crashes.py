@@ -6,6 +6,9 @@ from tests.engine.stage import Rule, always, on, say, write
 from tests.workflow.book import PROVER, Workflow, note, output, plan, proved, resolve, verdict
 
 HELP = note(description="which?", context="c", status="escalated", escalation_reason="r", category="scope")
+WONDER = note(description="who?", context="c", status="escalated", escalation_reason="r", category="scope")
+ASIDE = note(description="a name", context="c", category="implementation_detail")
+SETTLED = note(note_id="note_002", status="resolved", resolution="as the code around has it")
 TEXT = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
 AGENTS: dict[str, list[Rule]] = {
     "one": [
@@ -17,10 +20,17 @@ AGENTS: dict[str, list[Rule]] = {
         on(r"^\[TASK\]", write("src/two/two.py", "two"), write(output("two"), "two")),
         always(".", say("so")),
     ],
-    "judge": [on("two, round 1", verdict("rejected", "short")), always(".", verdict("verified"))],
+    "judge": [
+        on(r"\[ANSWERS\] judge", ASIDE, verdict("verified")),
+        on("one, round 1", WONDER),
+        on("one: your verdict does not count", SETTLED, verdict("verified")),
+        on("two, round 1", verdict("rejected", "short")),
+        always(".", verdict("verified")),
+    ],
     "prover": [on("one, merge 1", proved(2)), *PROVER],
     "workflow-architect": [
-        on(r"^\[ESCALATION\]", resolve(agent="one", note_id="note_001", answer="x", source="planning"))
+        on("judge, its verifier, asks", resolve(agent="one", note_id="note_002", answer="y", source="planning")),
+        on(r"^\[ESCALATION\]", resolve(agent="one", note_id="note_001", answer="x", source="planning")),
     ],
 }
 
@@ -29,8 +39,9 @@ def end(stage: Workflow) -> tuple[object, ...]:
     """What must be the same however it came about."""
     flow = stage.flow
     rounds = {name: [one.verdict for one in member.standing.rounds] for name, member in flow.members.items()}
-    session = flow.members["one"].standing.session
-    notes = [(one.note_id, one.status) for one in session.notes] if session else []
+    one = flow.members["one"]
+    sessions = [session for session in (one.standing.session, one.review.session) if session is not None]
+    notes = [[(note.note_id, note.status, note.resolution) for note in session.notes] for session in sessions]
     files = {path: text for path, text in stage.files().items() if path.startswith(("src/", output("one")))}
     taken = sorted((one.agent, one.taken) for one in flow.merges)
     return stage.statuses(), rounds, notes, files, taken, flow.gate

@@ -23,7 +23,7 @@ from parley.workflow.record import record_of, render_record
 from parley.workflow.rounds import render_round
 from parley.workflow.session import render_session
 from parley.workflow.slots import entities
-from parley.workflow.status_file import PHASES, render_status, shared_of
+from parley.workflow.status_file import PHASES, Shared, render_status, shared_of
 from parley.workflow.terms import (
     FOLDER,
     PLAN,
@@ -49,10 +49,19 @@ VERIFIER_TOLD = (
 
 def status_text(flow: Flow) -> str:
     """`shared_status.json`."""
-    shared = shared_of(
-        whole_plan(flow), flow.standings(), started=flow.started, status=PHASES[flow.phase], gate=flow.gate
+    return render_status(shared_of_flow(flow))
+
+
+def shared_of_flow(flow: Flow) -> Shared:
+    """What `shared_status.json` says."""
+    return shared_of(
+        whole_plan(flow),
+        flow.standings(),
+        started=flow.started,
+        status=PHASES[flow.phase],
+        gate=flow.gate,
+        reviews=flow.reviews(),
     )
-    return render_status(shared)
 
 
 def record_text(flow: Flow) -> str:
@@ -77,6 +86,14 @@ def of_agent(flow: Flow, agent: str) -> Files:
     return files
 
 
+def of_verifier(flow: Flow, verifier: str) -> Files:
+    """What a verifier has noted: about the doer that it looked at last, until all are archived at the end."""
+    noted = flow.reviews(verifier)
+    if noted and flow.phase != "running":
+        return {}
+    return {session_of(verifier): render_session(noted[-1][1]) if noted else None}
+
+
 def files_of(flow: Flow, changed: Iterable[str]) -> Files:
     """Every file that tells of these entities of a workflow, None: one that is not to be there.
 
@@ -90,6 +107,9 @@ def files_of(flow: Flow, changed: Iterable[str]) -> Files:
         agents |= flow.members.keys()
     for agent in sorted(agents & flow.members.keys()):
         files |= of_agent(flow, agent)
+    looked = {name for agent in agents & flow.members.keys() for name in flow.members[agent].review.by}
+    for verifier in sorted(looked | (agents - flow.members.keys())):
+        files |= of_verifier(flow, verifier)
     return files
 
 
@@ -133,11 +153,10 @@ def give(live: LiveJob, world: World, turn: Turn) -> None:
 
 
 def _read_by_verifier(flow: Flow, talk: Talk) -> Files:
-    """What a verifier's message names beside the doer's own files: both instructions, as they were approved."""
-    own = instructions_of(talk.name)
-    files: Files = {
-        path: flow.instructions[path] for path in (own, instructions_of(talk.agent)) if path in flow.instructions
-    }
+    """What a verifier's message names beside the doer's own files: both instructions, and its notes on this doer."""
+    own, noted = instructions_of(talk.name), flow.members[talk.agent].review.session
+    files: Files = {session_of(talk.name): render_session(noted) if noted else None}
+    files |= {path: flow.instructions[path] for path in (own, instructions_of(talk.agent)) if path in flow.instructions}
     if own not in files:  # it has joined, and the plan has nothing for it
         files[own] = VERIFIER_TOLD.format(name=talk.name, doer=talk.agent, contract=task_base_of(talk.agent))
     return files
@@ -229,8 +248,9 @@ def shelve(shelf: archiving.Shelf, flow: Flow, *, past: bool = False) -> bool:
         gone = archiving.away(shelf, task, {one.agent: one.session for one in last.values()})
         last = {agent: one for agent, one in last.items() if agent not in gone}
     # who was given up while the others went on comes first, one by one: the log is the same whenever it is made
-    alone = [[one] for one in last.values() if flow.members[one.agent].given_up]
-    together = [one for one in last.values() if not flow.members[one.agent].given_up]
+    given_up = {name for name, member in flow.members.items() if member.given_up}
+    alone = [[one] for one in last.values() if one.agent in given_up]
+    together = [one for one in last.values() if one.agent not in given_up]
     again = False
     for over in (*alone, together):
         if not over:
@@ -266,7 +286,7 @@ def put_away(shelf: archiving.Shelf, flow: Flow, own: Collection[str] = ()) -> N
 def _of_run(flow: Flow) -> dict[str, str]:
     """What a run is known by: its plan, what its agents were told, how they stood, its record and its rounds."""
     files = {path: text for path, text in files_of(flow, set(entities(flow))).items() if text is not None}
-    return {path: text for path, text in files.items() if path not in set(map(session_of, flow.members))}
+    return {path: text for path, text in files.items() if path not in set(map(session_of, flow.workers))}
 
 
 def _current_of_run(flow: Flow) -> list[str]:

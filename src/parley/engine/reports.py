@@ -6,7 +6,7 @@ It becomes the meta of the worker's message, so that the executor decides from t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,13 +86,13 @@ def whole_plan(flow: Flow) -> Plan:
 
 
 def keeps_notes(live: LiveJob, turn: Turn) -> bool:
-    """Whether the turn is a doer's of a workflow, whose notes have rules."""
+    """Whether the turn is of a doer of a workflow or of its verifier, whose notes have rules."""
     found = at_work(live, turn.thread)
-    return found is not None and found[1].kind == "doer"
+    return found is not None and found[1].kind in ("doer", "verifier")
 
 
 def note(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> str:
-    """A doer's Note; the note's name. Raises Refused."""
+    """The Note of a doer or a verifier; the note's name. Raises Refused."""
     flow, talk = _place(live, turn)
     session = turn.session or _session(flow, talk)
     now = int(world.clock.now())
@@ -138,8 +138,9 @@ def _mend(turn: Turn, session: Session, name: str, arguments: Mapping[str, Any],
 def _next(flow: Flow, talk: Talk, session: Session) -> int:
     """The number of the next note that is refused."""
     member = flow.members.get(talk.agent)
+    before = 0 if member is None else member.review.refused if talk.kind == "verifier" else member.refused
     used = [pending.number_of(one.pending_id) for one in session.pending]
-    return max((member.refused if member else 0, *used)) + 1
+    return max((before, *used)) + 1
 
 
 def status(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> str:
@@ -222,8 +223,11 @@ def _place(live: LiveJob, turn: Turn) -> tuple[Flow, Talk]:
 
 
 def _session(flow: Flow, talk: Talk) -> Session:
-    standing = flow.members[talk.agent].standing if talk.agent in flow.members else None
-    return (standing.session if standing else None) or Session("", 0)
+    member = flow.members.get(talk.agent)
+    if member is None:
+        return Session("", 0)
+    session = member.review.session if talk.kind == "verifier" else member.standing.session
+    return session or Session("", 0)
 
 
 # ---- the end of a turn ---------------------------------------------------------------------------
@@ -242,7 +246,7 @@ def report(live: LiveJob, world: World, turn: Turn) -> dict[str, Any] | None:
         workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
         if talk.kind == "doer":
             left |= _doer(live, world, turn, flow, talk, workspace)
-        elif talk.kind == "verifier" and not turn.verdict:
+        elif talk.kind == "verifier":
             left |= _verifier(live, world, turn, flow, talk, workspace)
         elif talk.kind == "architect":
             left |= _architect(live, world, turn, flow, workspace)
@@ -264,26 +268,36 @@ def strayed(live: LiveJob, turn: Turn, kept: Kept, left: dict[str, Any] | None) 
 
 def _doer(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, workspace: str) -> dict[str, Any]:
     """Its notes and its claim, by its calls and by its files; what of these can't be taken is told to it."""
+    session, left, problems = _noted(live, world, turn, flow, talk, workspace)
+    claim, more = _claimed(live, world, turn, flow.status(talk.agent), session, workspace, talk.agent)
+    return _left(left | {"claim": claim}, [*problems, *more])
+
+
+def _left(left: dict[str, Any], problems: Sequence[str]) -> dict[str, Any]:
+    told = [texts.fit(problem) for problem in problems[:PROBLEMS]]
+    return {name: value for name, value in (left | {"problems": told}).items() if value}
+
+
+def _noted(
+    live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, workspace: str
+) -> tuple[Session, dict[str, Any], list[str]]:
+    """The notes that a turn leaves, by its calls and by its file: all, what is new of them, and what can't be taken."""
     given = _session(flow, talk)
     session, now = turn.session or given, int(world.clock.now())
     problems: list[str] = []
-    written = world.workspace.read(live.job, workspace, session_of(talk.agent))
+    written = world.workspace.read(live.job, workspace, session_of(talk.name))
     if written is not None:
-        taken = take_back(given, written, now, talk.agent)
+        taken = take_back(given, written, now, talk.name)
         problems += [str(finding) for finding in taken.findings]
         session = _with(taken, given, session, turn.mended)
         for text, wrong in taken.unfit:
             session = pending.refused(session, _next(flow, talk, session), text, wrong, now)
-    claim, more = _claimed(live, world, turn, flow.status(talk.agent), session, workspace, talk.agent)
-    problems += more
     known = {one.note_id: one for one in given.notes}
     made = [plain(one) for one in session.notes if known.get(one.note_id) != one]
     waiting = [plain(one) for one in session.pending if one not in given.pending]
     before = {one.pending_id for one in given.pending}
     mended = [[name, how] for name, how in turn.mended.items() if name in before]
-    left = {"notes": made, "claim": claim, "problems": [texts.fit(problem) for problem in problems[:PROBLEMS]]}
-    left |= {"pending": waiting, "mended": mended}
-    return {name: value for name, value in left.items() if value}
+    return session, {"notes": made, "pending": waiting, "mended": mended}, problems
 
 
 def _with(taken: Taken, given: Session, session: Session, mended: dict[str, str]) -> Session:
@@ -308,19 +322,27 @@ def _with(taken: Taken, given: Session, session: Session, mended: dict[str, str]
 
 
 def _verifier(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, workspace: str) -> dict[str, Any]:
-    """Its verdict by the file of its round, where it has not called for one."""
+    """Its notes, and its verdict by the file of its round, where it has not called for one."""
+    _, left, problems = _noted(live, world, turn, flow, talk, workspace)
+    if not turn.verdict:
+        problems += _verdict_by_file(live, world, turn, flow, talk, workspace)
+    return _left(left | {"verdict": turn.verdict}, problems)
+
+
+def _verdict_by_file(live: LiveJob, world: World, turn: Turn, flow: Flow, talk: Talk, workspace: str) -> list[str]:
+    """Take the verdict that a verifier wrote into the file of its round; why it can't be taken."""
     path = round_of(talk.agent, len(flow.members[talk.agent].standing.rounds) + 1)
     text = world.workspace.read(live.job, workspace, path)
     if text is None:
-        return {}
+        return []
     value, problems = read_json(text, path, talk.name)
     if problems:
-        return {"problems": [texts.fit(str(problem)) for problem in problems[:PROBLEMS]]}
+        return [str(problem) for problem in problems]
     try:
         verdict(live, turn, value if isinstance(value, dict) else {})
     except Refused as refused:
-        return {"problems": [texts.fit(f"{path}: {refused}")]}
-    return {"verdict": turn.verdict}
+        return [f"{path}: {refused}"]
+    return []
 
 
 def _claimed(

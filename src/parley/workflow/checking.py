@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from parley.wording import count
-from parley.workflow import at_checkpoint, moving, words
+from parley.workflow import at_checkpoint, moving, reviewing, words
 from parley.workflow.conduct import Conduct, Merge, Restore
 from parley.workflow.flow import Merging, Talk
 from parley.workflow.plain import plain
@@ -39,7 +39,8 @@ def _judge(act: Conduct, agent: str, proofs: Sequence[Proof]) -> None:
     act.happen("check", agent=agent, step="judging", proofs=[plain(proof) for proof in proofs])
     strays = [one for one in act.flow.strays if one.agent == agent]
     points = act.checkpoints(agent)
-    body = words.verify(worker, member.standing.session, proofs, member.standing.rounds, strays, points)
+    noted = words.own_notes(worker.verifier, reviewing.session_of_review(act, agent), reviewing.answered(act, agent))
+    body = words.verify(worker, member.standing.session, proofs, member.standing.rounds, strays, points, noted)
     act.open("verifier", agent, worker.verifier, body, member.workspace)
 
 
@@ -93,6 +94,12 @@ def judged(
     member = act.member(agent)
     if member.checking != "judging":
         act.close(talk.thread)
+        return
+    waits = reviewing.waits(act, talk, verdict, findings, problems)
+    if waits is not None:
+        if waits:
+            act.close(talk.thread)
+            moving.block(act, agent, waits)
         return
     if not verdict:
         _no_verdict(act, talk, problems)

@@ -14,7 +14,9 @@ from parley.workflow.events import apply
 from parley.workflow.flow import Draft, Event, Flow, Member, Pending, Talk
 from parley.workflow.notes import note_id
 from parley.workflow.plain import plain
-from parley.workflow.terms import Category, Checkpoint, Note, NoteStatus, Session, Status, Worker
+from parley.workflow.terms import Category, Checkpoint, Note, NoteStatus, Session, Status, Unfit, Worker
+
+_OF_VERIFIER: dict[bool, dict[str, bool]] = {False: {}, True: {"of_verifier": True}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,22 +206,37 @@ class Conduct:
 
     # ---- notes ---------------------------------------------------------------------------------
 
-    def put_note(self, agent: str, note: Note) -> None:
-        """A note of a doer is made, or changed."""
-        self.happen("note", agent=agent, note=plain(note))
+    def put_note(self, agent: str, note: Note, *, of_verifier: bool = False) -> None:
+        """A note of a doer, or of its verifier, is made, or changed."""
+        self.happen("note", agent=agent, note=plain(note), **_OF_VERIFIER[of_verifier])
 
-    def escalate(self, agent: str, description: str, reason: str, category: Category = Category.CONFLICT) -> str:
+    def drop_pending(self, agent: str, name: str, how: str, *, of_verifier: bool = False) -> None:
+        """A note that was refused for its form is pending no more."""
+        self.happen("mend", agent=agent, pending_id=name, reason=how, **_OF_VERIFIER[of_verifier])
+
+    def pend(self, agent: str, unfit: Unfit, *, of_verifier: bool = False) -> None:
+        """A note is refused for its form, and kept."""
+        self.happen("pend", agent=agent, pending=plain(unfit), **_OF_VERIFIER[of_verifier])
+
+    def escalate(
+        self,
+        agent: str,
+        description: str,
+        reason: str,
+        category: Category = Category.CONFLICT,
+        context: str = "",
+    ) -> str:
         """A note that the executor itself makes for a doer that can't go on; its name."""
         session = self.session(agent)
         name = note_id(len(session.notes) + 1)
-        context = f"made by the executor while {agent} was {self.member(agent).standing.status}"
+        context = context or f"made by the executor while {agent} was {self.member(agent).standing.status}"
         note = Note(name, self.now, description, context, NoteStatus.ESCALATED, category, escalation_reason=reason)
         self.put_note(agent, note)
         return name
 
-    def settle(self, agent: str, note: Note, answer: str, by: str) -> None:
+    def settle(self, agent: str, note: Note, answer: str, by: str, *, of_verifier: bool = False) -> None:
         """A note is resolved by somebody else than its maker."""
         settled = replace(
             note, status=NoteStatus.RESOLVED, resolution=answer, resolved_by=by, resolution_timestamp=self.now
         )
-        self.put_note(agent, settled)
+        self.put_note(agent, settled, of_verifier=of_verifier)

@@ -71,7 +71,7 @@ def is_over(flow: Flow, member: Member) -> bool:
 
 
 def ended(flow: Flow) -> Iterator[Ended]:
-    """Every session that is over, in the order in which they ended; a doer's earlier ones before its last."""
+    """Every session that is over, in the order in which they ended; an agent's earlier ones before its last."""
     given_up = sorted((m for m in flow.members.values() if m.given_up), key=lambda member: member.left)
     others = [member for member in flow.members.values() if not member.given_up]
     for member in (*given_up, *(others if flow.phase != "running" else ())):
@@ -82,6 +82,10 @@ def ended(flow: Flow) -> Iterator[Ended]:
         if standing.session is not None:
             status, reason = _how(flow, member)
             yield Ended(standing.name, standing.session, time, status, reason)
+    if flow.phase != "running":  # a verifier may have more doers, so its sessions are over with the workflow
+        how = (str(Status.COMPLETE), "") if flow.phase == "complete" else ("stopped", flow.why)
+        for verifier, session in flow.reviews():
+            yield Ended(verifier, session, flow.ended, *how)
 
 
 def _how(flow: Flow, member: Member) -> tuple[str, str]:

@@ -16,13 +16,14 @@ from parley.workflow.flow import (
     Member,
     Merging,
     Pending,
+    Review,
     Talk,
     become,
     index,
 )
 from parley.workflow.grammar import VERDICTS
 from parley.workflow.menus import menu_for
-from parley.workflow.notes import put, refuse_ready
+from parley.workflow.notes import of_status, put, refuse_ready
 from parley.workflow.pending import number_of, without
 from parley.workflow.plain import read
 from parley.workflow.plan import read_plan
@@ -139,7 +140,8 @@ def _reopen(flow: Flow, answer: Resting) -> set[str]:
     note = next((one for one in session.notes if one.note_id == answer.note_id), None) if session else None
     if member is not None and session is not None and note is not None and member.standing.status is Status.BLOCKED:
         left = replace(note, status=NoteStatus.ESCALATED, resolution=None, resolved_by=None, resolution_timestamp=None)
-        become(flow, replace(member, standing=replace(member.standing, session=put(session, left)), nudges=0))
+        now = replace(member, standing=replace(member.standing, session=put(session, left)), nudges=0)
+        become(flow, replace(now, review=_as_asked(now)))
         return {f"agent {answer.agent}", *_answered(flow, answer.agent, session, left)}
     return set()
 
@@ -171,6 +173,8 @@ def _status(flow: Flow, event: Event) -> set[str]:
         raise Illegal(f"{name} can't start: what it depends on, or an earlier stage, is not verified")
     if to in (Status.READY, Status.VERIFIED, Status.COMPLETE) and refuse_ready(standing.session):
         raise Illegal(f"{name} has a note that is not settled and can't become {to}")
+    if to in (Status.VERIFIED, Status.COMPLETE) and refuse_ready(member.review.session):
+        raise Illegal(f"the verifier of {name} has a note that is not settled, so it can't become {to}")
     if to is Status.VERIFIED and (not standing.rounds or standing.rounds[-1].verdict != "verified"):
         raise Illegal(f"{name} was not approved by its verifier")
     version = standing.version + (to is Status.VERIFIED)
@@ -194,16 +198,84 @@ def _session(flow: Flow, event: Event) -> set[str]:
     before = member.standing.session
     session = Session(event["task_id"], event["time"], pending=before.pending if before else ())
     past = (*member.past, replace(before, pending=())) if before is not None and before.notes else member.past
-    become(flow, replace(member, standing=replace(member.standing, session=session), past=past))
+    review = replace(member.review, asked=())  # the notes of each session are counted anew
+    become(flow, replace(member, standing=replace(member.standing, session=session), past=past, review=review))
+    return {f"agent {event['agent']}"}
+
+
+def _review(flow: Flow, event: Event) -> set[str]:
+    """A verifier looks at a doer for the first time: from now on it may note, and has what another noted before it."""
+    member, verifier = flow.members[event["agent"]], str(event["verifier"])
+    review = member.review
+    if verifier in review.by[-1:] or verifier == event["agent"]:
+        raise Illegal(f"{verifier} does not begin to look at {event['agent']}")
+    session = review.session or Session(event["task_id"], event["time"])
+    become(flow, replace(member, review=replace(review, session=session, by=(*review.by, verifier))))
+    return {f"agent {event['agent']}"}
+
+
+def _of_verifier(event: Event) -> bool:
+    """Whether an event of notes tells of those of the doer's verifier."""
+    return bool(event.get("of_verifier", False))
+
+
+def _notes_of(member: Member, event: Event) -> tuple[Session, int]:
+    """The session that an event of notes is about, and the number of the last that was refused there."""
+    own = _of_verifier(event)
+    session = member.review.session if own else member.standing.session
+    if session is None:
+        raise Illegal(f"{'the verifier of ' if own else ''}{event['agent']} has not begun")
+    return session, member.review.refused if own else member.refused
+
+
+def _have(flow: Flow, event: Event, member: Member, session: Session, refused: int) -> None:
+    """A doer, or its verifier, has these notes from now on."""
+    if _of_verifier(event):
+        become(flow, replace(member, review=replace(member.review, session=session, refused=refused)))
+        return
+    now = replace(member, standing=replace(member.standing, session=session), refused=refused)
+    become(flow, replace(now, review=_as_asked(now)))
+
+
+def _as_asked(member: Member) -> Review:
+    """The verifier's notes, where what went up stands as the doer's note that it went up as: one way to be answered."""
+    review, session = member.review, member.review.session
+    theirs = {note.note_id: note for note in member.standing.session.notes} if member.standing.session else {}
+    for mine, name in review.asked:
+        note = next((one for one in session.notes if one.note_id == mine), None) if session else None
+        asked = theirs.get(name)
+        if session is not None and note is not None and asked is not None:
+            session = put(
+                session,
+                replace(
+                    note,
+                    status=asked.status,
+                    resolution=asked.resolution,
+                    resolved_by=asked.resolved_by,
+                    resolution_timestamp=asked.resolution_timestamp,
+                ),
+            )
+    return replace(review, session=session)
+
+
+def _ask_for(flow: Flow, event: Event) -> set[str]:
+    """A note that a verifier escalated goes up as a note of its doer's."""
+    member = flow.members[event["agent"]]
+    pair = (str(event["note_id"]), str(event["asked_as"]))
+    for session, name in ((member.review.session, pair[0]), (member.standing.session, pair[1])):
+        if name not in (note.note_id for note in of_status(session, NoteStatus.ESCALATED)):
+            raise Illegal(f"{name!s:.40} is not escalated")
+    become(flow, replace(member, review=replace(member.review, asked=(*member.review.asked, pair))))
     return {f"agent {event['agent']}"}
 
 
 def _note(flow: Flow, event: Event) -> set[str]:
     member, note = flow.members[event["agent"]], read(Note, event["note"])
-    if member.standing.session is None:
-        raise Illegal(f"{event['agent']} has not begun")
-    session = put(member.standing.session, note)
-    become(flow, replace(member, standing=replace(member.standing, session=session)))
+    before, refused = _notes_of(member, event)
+    session = put(before, note)
+    _have(flow, event, member, session, refused)
+    if _of_verifier(event):
+        return {f"agent {event['agent']}"}
     return {f"agent {event['agent']}", *_answered(flow, event["agent"], session, note)}
 
 
@@ -223,28 +295,25 @@ def _answered(flow: Flow, by: str, session: Session, note: Note) -> set[str]:
 def _pend(flow: Flow, event: Event) -> set[str]:
     """A note was refused for its form, and waits for its maker to mend it."""
     member, unfit = flow.members[event["agent"]], read(Unfit, event["pending"])
-    session = member.standing.session
-    if session is None:
-        raise Illegal(f"{event['agent']} has not begun")
+    session, refused = _notes_of(member, event)
     number = number_of(unfit.pending_id)
     last = session.pending[-1].pending_id if session.pending else ""
-    if number <= member.refused and unfit.pending_id != last:
+    if number <= refused and unfit.pending_id != last:
         raise Illegal(f"{unfit.pending_id} is not the next that {event['agent']} has pending")
     others = tuple(one for one in session.pending if one.pending_id != unfit.pending_id)
-    standing = replace(member.standing, session=replace(session, pending=(*others, unfit)))
-    become(flow, replace(member, standing=standing, refused=max(number, member.refused)))
+    _have(flow, event, member, replace(session, pending=(*others, unfit)), max(number, refused))
     return {f"agent {event['agent']}"}
 
 
 def _mend(flow: Flow, event: Event) -> set[str]:
     """A pending note was mended by another, or withdrawn: it is no longer pending."""
     member = flow.members[event["agent"]]
-    session, name = member.standing.session, event["pending_id"]
-    if session is None or name not in [one.pending_id for one in session.pending]:
+    (session, refused), name = _notes_of(member, event), event["pending_id"]
+    if name not in [one.pending_id for one in session.pending]:
         raise Illegal(f"{event['agent']} has no {name!s:.40} pending")
     if not event["reason"]:
         raise Illegal(f"{name} is neither mended nor withdrawn")
-    become(flow, replace(member, standing=replace(member.standing, session=without(session, name))))
+    _have(flow, event, member, without(session, name), refused)
     return {f"agent {event['agent']}"}
 
 
@@ -300,6 +369,8 @@ def _round(flow: Flow, event: Event) -> set[str]:
         raise Illegal(f"{event['agent']} is not in round {found.number}")
     if found.verdict not in VERDICTS or found.verifier == event["agent"]:
         raise Illegal(f"{found.verifier} can't say {found.verdict!r:.20} of {event['agent']}")
+    if found.verdict == "verified" and refuse_ready(member.review.session):
+        raise Illegal(f"{found.verifier} has a note that is not settled, so {event['agent']} is not verified")
     points = flow.plan.checkpoints_of(event["agent"]) if flow.plan else ()
     if [(one.to, one.criteria) for one in found.criteria] != [(point.taker, point.criteria) for point in points]:
         raise Illegal(f"round {found.number} of {event['agent']} does not judge every checkpoint of the plan")
@@ -474,6 +545,8 @@ EVENTS: Mapping[str, Callable[[Flow, Event], set[str]]] = MappingProxyType(
         "status": _status,
         "given up": _give_up,
         "session": _session,
+        "review": _review,
+        "ask for": _ask_for,
         "note": _note,
         "pend": _pend,
         "mend": _mend,

@@ -13,8 +13,8 @@ from parley.wording import count, joined
 from parley.workflow import changing, checking, deciding, helping, moving, words
 from parley.workflow.conduct import Conduct, Report
 from parley.workflow.flow import AT_WORK, Draft, Talk
-from parley.workflow.notes import MOST_TEXT, of_status, unsettled
-from parley.workflow.plain import plain, read
+from parley.workflow.notes import MOST_TEXT, handed_up, of_status, unsettled
+from parley.workflow.plain import read
 from parley.workflow.terms import TASK_ORCHESTRATION, Note, NoteStatus, Status, Unfit
 
 
@@ -88,19 +88,24 @@ def advance(act: Conduct) -> None:
     checking.merge_next(act)
     if act.works:
         return
-    for agent in list(flow.unchecked):
-        if not act.make_room():
-            break
-        checking.check(act, agent)
+    _check(act)
     moving.go_on_next(act)
     changing.judge_next(act)
     helping.resume(act)
+    _check(act)  # those whose verifier has its answers
     helping.help_next(act)
     if not flow.draft:  # a plan that waits for the human may say otherwise
         _start(act)
     deciding.ask_next(act)
     if not flow.undone and flow.merging is None and flow.judging is None and not flow.questions:
         _finish(act)
+
+
+def _check(act: Conduct) -> None:
+    for agent in list(act.flow.unchecked):
+        if not act.make_room():
+            break
+        checking.check(act, agent)
 
 
 def _start(act: Conduct) -> None:
@@ -130,6 +135,7 @@ def hear(act: Conduct, thread: str, left: Left) -> None:
         case "prover":
             checking.proved(act, talk, left.text)
         case "verifier":
+            _take_notes(act, talk.agent, left, of_verifier=True)
             checking.judged(act, talk, left.verdict, left.findings, left.problems, left.criteria)
         case "integrator":
             checking.integrated(act, talk)
@@ -170,14 +176,14 @@ def _heard_doer(act: Conduct, talk: Talk, left: Left) -> None:
         _reviewed(act, talk, left)
 
 
-def _take_notes(act: Conduct, agent: str, left: Left) -> None:
-    """What a doer has noted; what was refused of it is kept too, until it is mended or withdrawn."""
+def _take_notes(act: Conduct, agent: str, left: Left, *, of_verifier: bool = False) -> None:
+    """What a doer or its verifier has noted; what was refused of it is kept too, until it is mended or withdrawn."""
     for note in left.notes:
-        act.put_note(agent, note)
+        act.put_note(agent, note, of_verifier=of_verifier)
     for name, how in left.mended:
-        act.happen("mend", agent=agent, pending_id=name, reason=how)
+        act.drop_pending(agent, name, how, of_verifier=of_verifier)
     for unfit in left.pending:
-        act.happen("pend", agent=agent, pending=plain(unfit))
+        act.pend(agent, unfit, of_verifier=of_verifier)
 
 
 def _reviewed(act: Conduct, talk: Talk, left: Left) -> None:
@@ -190,7 +196,7 @@ def _reviewed(act: Conduct, talk: Talk, left: Left) -> None:
         act.tell(talk.thread, words.unsettled(agent, session, left.problems))
     elif left_open := of_status(session, NoteStatus.OPEN):
         for note in left_open:
-            act.put_note(agent, moving.handed_up(note, "its maker was asked to settle it and left it open"))
+            act.put_note(agent, handed_up(note, "its maker was asked to settle it and left it open"))
         moving.block(act, agent, "it left notes open")
     elif left.problems or session.pending:  # what it wanted to say there is not settled
         wrong = [*left.problems, *(f"{one.pending_id}: {'; '.join(one.problems)}" for one in session.pending)]

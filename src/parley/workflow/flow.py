@@ -61,6 +61,21 @@ class Illegal(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Review:
+    """What the verifier of a doer has noted while it judged the doer: it outlives each of their conversations."""
+
+    session: Session | None = None
+    by: tuple[str, ...] = ()  # whose notes they are: the last of these; a changed plan may name another verifier
+    refused: int = 0  # the number of its last note that was refused for its form
+    asked: tuple[tuple[str, str], ...] = ()  # its notes that went up, with the doer's note that each went up as
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether there is anything in it."""
+        return self.session is not None and bool(self.session.notes or self.session.pending)
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A doer: where it stands, where its work is, and how far the check of it has come."""
 
@@ -79,6 +94,7 @@ class Member:
     rejections: int = 0  # rounds and merges that failed since it was last helped
     routed: tuple[tuple[str, str], ...] = ()  # notes that wait for the solution architect, with its task
     stale: tuple[str, ...] = ()  # whose newer output it has not been told to read yet
+    review: Review = field(default_factory=Review)  # its verifier's notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,13 +248,27 @@ class Flow:
         return next((not one.taken for one in reversed(self.merges) if one.agent == agent), False)
 
     def sessions(self) -> list[tuple[str, Session]]:
-        """Every session that there was, with its doer, in the plan's order; a doer's oldest first."""
-        return [
+        """Every session that there was, in the plan's order, a doer's oldest first; then those of the verifiers."""
+        of_doers = [
             (name, session)
             for name, member in self.members.items()
             for session in (*member.past, member.standing.session)
             if session is not None
         ]
+        return [*of_doers, *self.reviews()]
+
+    def reviews(self, verifier: str = "") -> list[tuple[str, Session]]:
+        """Every verifier, or this one, with what it has noted about each of its doers; the newest last.
+
+        Where a changed plan has given a doer to another verifier, that one has the notes once it has looked.
+        """
+        found = [
+            (member.review.by[-1], member.review.session)
+            for member in self.members.values()
+            if member.review.is_noted and member.review.session is not None
+        ]
+        noted = [one for one in found if verifier in ("", one[0])]
+        return sorted(noted, key=lambda one: one[1].session_start)
 
     def abandoned(self) -> list[tuple[str, str]]:
         """The doers that the workflow goes on without, and why."""
@@ -311,8 +341,8 @@ def become(flow: Flow, member: Member) -> None:
 
 def _count(flow: Flow, member: Member, by: int) -> None:
     flow.statuses[member.standing.status] += by
-    session = member.standing.session
-    flow.unsettled += by * (len(unsettled(session)) + len(session.pending if session else ()))
+    for session in (member.standing.session, member.review.session):
+        flow.unsettled += by * (len(unsettled(session)) + len(session.pending if session else ()))
     flow.undone += by * (not _done(member))
 
 

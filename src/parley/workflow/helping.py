@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from parley.core.terms import HUMAN, PROXY
-from parley.workflow import changing, deciding, moving, words
+from parley.workflow import changing, deciding, moving, reviewing, words
 from parley.workflow.conduct import Conduct
 from parley.workflow.flow import MET, Asked, Draft, Pending, Talk
 from parley.workflow.loops import loop
@@ -253,12 +253,16 @@ def resume(act: Conduct) -> None:
         standing = act.member(agent).standing
         if of_status(standing.session, NoteStatus.ESCALATED) or agent in (name for name, _ in flow.resting):
             continue
-        if standing.thread not in flow.talks and not act.make_room():
-            return
         fresh = moving.answers(act, agent)
+        for_verifier = reviewing.is_for_verifier(act, agent, fresh)
+        if not for_verifier and standing.thread not in flow.talks and not act.make_room():
+            return
         if standing.reason.startswith(deciding.STALLED):
             said = "; ".join(note.resolution or "" for note in fresh)
             deciding.came_of_it(act, agent, f"it goes on: {said}")
+        if for_verifier:
+            reviewing.look_again(act, agent)
+            continue
         act.happen("count", agent=agent, rejections=0)
         act.move(agent, Status.WORKING, "its notes are answered")
         moving.go_on(act, agent, words.answers(agent, fresh, words.refused_before(_refusals(act, agent, fresh))))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from parley.wording import count
-from parley.workflow import words
+from parley.workflow import reviewing, words
 from parley.workflow.conduct import Conduct, Enrol, Report, Restore
 from parley.workflow.ending import resting
 from parley.workflow.flow import MET, Asked, Member
@@ -129,11 +129,6 @@ def verified(act: Conduct, agent: str) -> None:
             sent_back(act, below)
 
 
-def handed_up(note: Note, reason: str) -> Note:
-    """A note that its maker left open, as it goes up."""
-    return replace(note, status=NoteStatus.ESCALATED, escalation_reason=reason)
-
-
 # ---- a change of the plan ------------------------------------------------------------------------
 
 
@@ -201,7 +196,8 @@ def abandon(act: Conduct, agent: str, why: str, by: str = BY_USER) -> None:
         act.settle(agent, note, f"the task was abandoned: {why}", by)
     session = act.member(agent).standing.session
     for one in session.pending if session else ():
-        act.happen("mend", agent=agent, pending_id=one.pending_id, reason=f"withdrawn: the task was abandoned: {why}")
+        act.drop_pending(agent, one.pending_id, f"withdrawn: the task was abandoned: {why}")
+    reviewing.give_up(act, agent, f"the task was abandoned: {why}", by)
     act.happen("given up", agent=agent, time=act.now, reason=f"{before}; {why}" if before else why)
     for below in list(act.flow.dependents.get(agent, ())):
         abandon(act, below, f"it depends on {agent}, which was abandoned", by)

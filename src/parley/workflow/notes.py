@@ -144,6 +144,11 @@ def escalated(note: Note, reason: str) -> tuple[Note | None, str]:
     return replace(note, status=NoteStatus.ESCALATED, escalation_reason=reason), ""
 
 
+def handed_up(note: Note, reason: str) -> Note:
+    """A note that its maker left open, as it goes up."""
+    return replace(note, status=NoteStatus.ESCALATED, escalation_reason=reason)
+
+
 def resolved(note: Note, resolution: str, by: str, now: int) -> tuple[Note | None, str]:
     """A note settled by its maker (`agent_self`), or with the answer of the others."""
     if by not in RESOLVERS:

@@ -13,7 +13,7 @@ from parley.wording import count
 from parley.workflow.grammar import LONGEST_SLUG, NAME_FORM, SLUG_FORM, is_name, is_slug, is_task_id
 from parley.workflow.notes import MOST_TEXT, unsettled
 from parley.workflow.strictly import Fields, read_json, shown, write_json
-from parley.workflow.terms import SHARED_STATUS, Finding, Plan, Standing, Status, Task, Worker
+from parley.workflow.terms import SHARED_STATUS, Finding, Plan, Session, Standing, Status, Task, Worker
 from parley.workflow.times import moment, time_of
 
 BLOCKED, CLEAR = "blocked", "clear"
@@ -33,7 +33,7 @@ _AGENT_FIELDS = (
     "output_version",
     "last_update",
 )
-_CHECK_FIELDS = ("status", "assigned_agents")
+_CHECK_FIELDS = ("status", "assigned_agents", "completion_drive_notes_count", "unresolved_notes", "pending_notes")
 _MOMENT = "a moment in UTC as in 2025-09-28T14:30:00Z, or null"
 _MOST = 100_000  # of anything that is counted
 
@@ -57,6 +57,9 @@ class Check:
 
     status: Status
     agents: tuple[str, ...] = ()
+    notes: int = 0  # its own, while it verified
+    unresolved: int = 0
+    pending: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,12 @@ def shared_of(
     status: str = NOT_BEGUN,
     gate: str = BLOCKED,
     more: Iterable[Worker] = (),
+    reviews: Iterable[tuple[str, Session]] = (),
 ) -> Shared:
-    """What the file says of a workflow. `more` are workers that are not in the plan. As it is, it has not begun."""
+    """What the file says of a workflow. `more` are workers that are not in the plan. As it is, it has not begun.
+
+    `reviews` has what each verifier noted about each of its doers.
+    """
     known = {standing.name: standing for standing in standings}
     workers = {**plan.workers, **{worker.name: worker for worker in more}}
     doers = [worker for worker in workers.values() if worker.task is Task.DOER]
@@ -92,7 +99,12 @@ def shared_of(
     for worker in doers:
         if worker.verifier:
             assigned.setdefault(worker.verifier, []).append(worker.name)
-    verification = {name: Check(_checking([agents[each] for each in of]), tuple(of)) for name, of in assigned.items()}
+    noted: dict[str, list[Session]] = {}
+    for name, session in reviews:
+        noted.setdefault(name, []).append(session)
+    verification = {
+        name: _check([agents[each] for each in of], of, noted.get(name, ())) for name, of in assigned.items()
+    }
     return Shared(plan.task, status, started, agents, verification, gate)
 
 
@@ -104,10 +116,7 @@ def render_status(shared: Shared) -> str:
             "status": shared.status,
             "session_start": None if shared.session_start is None else moment(shared.session_start),
             "agents": {name: _plain(entry) for name, entry in shared.agents.items()},
-            "verification": {
-                name: {"status": check.status, "assigned_agents": list(check.agents)}
-                for name, check in shared.verification.items()
-            },
+            "verification": {name: _plain_check(check) for name, check in shared.verification.items()},
             "overall_completion_drive_gate": shared.gate,
         }
     )
@@ -127,6 +136,24 @@ def _checking(entries: list[Entry]) -> Status:
     if any(entry.status is Status.READY for entry in entries):
         return Status.WORKING
     return Status.VERIFIED if entries and all(entry.status in DONE for entry in entries) else Status.PENDING
+
+
+def _check(entries: list[Entry], of: Iterable[str], noted: Iterable[Session]) -> Check:
+    sessions = list(noted)
+    return Check(
+        _checking(entries),
+        tuple(of),
+        sum(len(session.notes) for session in sessions),
+        sum(len(unsettled(session)) for session in sessions),
+        sum(len(session.pending) for session in sessions),
+    )
+
+
+def _plain_check(check: Check) -> dict[str, Any]:
+    plain: dict[str, Any] = {"status": check.status, "assigned_agents": list(check.agents)}
+    if check.notes:
+        plain |= {"completion_drive_notes_count": check.notes, "unresolved_notes": check.unresolved}
+    return {**plain, "pending_notes": check.pending} if check.pending else plain
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
@@ -238,7 +265,8 @@ def _read_check(fields: Fields) -> Check:
     fields.only(_CHECK_FIELDS)
     status = fields.word("status", tuple(Status))
     fields.missing("assigned_agents", "a list of agents' names")
-    return Check(Status(status or Status.PENDING), _names(fields, "assigned_agents"))
+    counts = [_count(fields, name) for name in _CHECK_FIELDS[2:]]
+    return Check(Status(status or Status.PENDING), _names(fields, "assigned_agents"), *counts)
 
 
 def _count(fields: Fields, name: str) -> int:
@@ -286,6 +314,12 @@ def _agree(top: Fields, shared: Shared) -> None:
                 text = f"names {other}, which is {'itself' if other == name else 'no agent here'}"
                 top.find("unknown-agent", f"{at}.dependencies", text, "name agents of this file")
     for name, check in shared.verification.items():
+        if check.unresolved > check.notes:
+            text = f"is {check.unresolved}, but the number of notes is {check.notes}"
+            top.find("disagrees", f"verification.{name}.unresolved_notes", text, "count again")
+        if check.status in DONE and (left := check.unresolved + check.pending):
+            text = f"is {check.status} with {count(left, 'note')} not settled"
+            top.find("unsettled", f"verification.{name}.status", text, "settle the notes first")
         for other in check.agents:
             if other not in shared.agents:
                 text = f"names {other}, which is no agent here"
@@ -296,6 +330,7 @@ def _agree(top: Fields, shared: Shared) -> None:
         text = f"is complete, but {undone[0]} is {shared.agents[undone[0]].status}"
         top.find("disagrees", "status", text, "it must be in_progress until every agent has come to its end")
     open_notes = sum(entry.unresolved + entry.pending for entry in shared.agents.values())
+    open_notes += sum(check.unresolved + check.pending for check in shared.verification.values())
     if shared.gate == CLEAR and open_notes:
         text = f"is {CLEAR}, but {count(open_notes, 'note')} unresolved"
         top.find("disagrees", "overall_completion_drive_gate", text, f"it must be {BLOCKED} until all are resolved")

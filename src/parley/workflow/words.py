@@ -141,8 +141,9 @@ def verify(
     rounds: Sequence[Round],
     strays: Sequence[Stray] = (),
     points: Sequence[Checkpoint] = (),
+    noted: str = "",
 ) -> str:
-    """What a verifier is given."""
+    """What a verifier is given; `noted` tells of its own notes."""
     earlier = [f"Round {one.number}: {one.verdict}\n" + "\n".join(f"- {f}" for f in one.findings) for one in rounds]
     parts = [
         f"[VERIFY] {worker.name}, round {len(rounds) + 1}. Your tree is as it left it; nothing you change is kept.",
@@ -160,8 +161,33 @@ def verify(
         *([f"It wrote outside its paths, and that was put back:\n{outside(strays)}"] if strays else []),
         *(["What was found before:", *earlier] if earlier else []),
         f"{_JUDGE.format(_EACH if points else '')}{round_of(worker.name, len(rounds) + 1)}.",
+        *([noted] if noted else []),
     ]
     return "\n\n".join(parts)
+
+
+def own_notes(verifier: str, session: Session, answered: Sequence[Note]) -> str:
+    """What a verifier is told of its own notes: how they are made, what there are, and what was answered."""
+    told = (
+        f"What you assume or are unsure of becomes a note of your own (tool Note, or {session_of(verifier)}). You "
+        "can't ask: escalate a note instead. `verified` counts when each of yours is resolved."
+    )
+    if session.notes:
+        told += f" Yours so far:\n{notes_of(session)}"
+    told += pending(verifier, session)
+    if answered:
+        lines = "\n".join(map(line, answered))
+        told += f"\n\n[ANSWERS] {verifier}: judge with these, and give your verdict anew.\n{lines}"
+    return told
+
+
+def unsettled_verifier(verifier: str, agent: str, session: Session, problems: Sequence[str]) -> str:
+    """A verifier approves while a note of its own is not settled."""
+    return (
+        f"[VERIFY] {agent}: your verdict does not count yet, because notes of your own are not settled. Resolve or "
+        f"escalate each, then call Verdict again:\n{notes_of(session, NoteStatus.OPEN)}{pending(verifier, session)}"
+        f"{told(problems)}"
+    )
 
 
 def outside(strays: Sequence[Stray]) -> str:

@@ -60,10 +60,18 @@ def _from_flow(flow: Flow, heard: Mapping[str, int], redact: Callable[[str], str
     plan = flow.plan or Plan("", "", {}, ())
     status = PHASES[flow.phase]
     shared = shared_of(
-        plan, flow.standings(), started=flow.started, status=status, gate=flow.gate, more=flow.added.values()
+        plan,
+        flow.standings(),
+        started=flow.started,
+        status=status,
+        gate=flow.gate,
+        more=flow.added.values(),
+        reviews=flow.reviews(),
     )
     standings = {standing.name: standing for standing in flow.standings()}
-    sessions = {name: standing.session for name, standing in standings.items() if standing.session is not None}
+    sessions = {name: [standing.session] for name, standing in standings.items() if standing.session is not None}
+    for verifier, session in flow.reviews():
+        sessions.setdefault(verifier, []).append(session)
     document = _document(shared, {name: worker.verifier for name, worker in flow.workers.items()}, sessions, redact)
     for agent in document["agents"]:
         standing = standings.get(agent["name"]) or Standing(agent["name"])
@@ -96,11 +104,11 @@ def from_files(root: Path) -> dict[str, Any]:
         shared = shared_of(plan)  # it is planned, and has not begun
     else:
         raise Trouble(f"{root / SHARED_STATUS} is not there; `parley workflow check {root}` tells what else is missing")
-    sessions: dict[str, Session] = {}
-    for name in shared.agents:
+    sessions: dict[str, list[Session]] = {}
+    for name in (*shared.agents, *shared.verification):
         session = read_session(files.get(session_of(name), ""), name)[0]
         if session is not None:
-            sessions[name] = session
+            sessions[name] = [session]
     verifiers = {name: worker.verifier for name, worker in plan.workers.items()} if plan else {}
     document = _document(shared, verifiers, sessions, str)
     record = read_record(files.get(TASK_ORCHESTRATION, ""))[0]
@@ -112,28 +120,14 @@ def from_files(root: Path) -> dict[str, Any]:
 
 
 def _document(
-    shared: Shared, verifiers: dict[str, str], sessions: dict[str, Session], redact: Callable[[str], str]
+    shared: Shared, verifiers: dict[str, str], sessions: dict[str, list[Session]], redact: Callable[[str], str]
 ) -> dict[str, Any]:
+    left = {
+        name: [note for session in listed for note in _not_settled(session, redact)]
+        for name, listed in sessions.items()
+    }
     agents: list[dict[str, Any]] = []
     for name, entry in shared.agents.items():
-        left = [
-            {
-                "note_id": note.note_id,
-                "status": str(note.status),
-                "category": str(note.category),
-                "description": redact(note.description),
-            }
-            for note in unsettled(sessions.get(name))
-        ]
-        left += [
-            {
-                "note_id": one.pending_id,
-                "status": "pending",
-                "category": "",
-                "description": redact(f"{'; '.join(one.problems)}; it was written as {one.written}"),
-            }
-            for one in (sessions[name].pending if name in sessions else ())
-        ]
         agents.append(
             {
                 "name": name,
@@ -145,7 +139,7 @@ def _document(
                 "verifier": verifiers.get(name, ""),
                 "dependencies": list(entry.dependencies),
                 "last_update": None if entry.last_update is None else moment(entry.last_update),
-                "unsettled": left,
+                "unsettled": left.get(name, []),
             }
         )
     return {
@@ -154,10 +148,40 @@ def _document(
         "gate": shared.gate,
         "agents": agents,
         "verification": [
-            {"name": name, "status": str(check.status), "agents": list(check.agents)}
+            {
+                "name": name,
+                "status": str(check.status),
+                "agents": list(check.agents),
+                "notes": check.notes,
+                "unresolved": check.unresolved,
+                "pending": check.pending,
+                "unsettled": left.get(name, []),
+            }
             for name, check in shared.verification.items()
         ],
     }
+
+
+def _not_settled(session: Session, redact: Callable[[str], str]) -> list[dict[str, str]]:
+    """The notes of a session that keep the gate closed."""
+    left = [
+        {
+            "note_id": note.note_id,
+            "status": str(note.status),
+            "category": str(note.category),
+            "description": redact(note.description),
+        }
+        for note in unsettled(session)
+    ]
+    return left + [
+        {
+            "note_id": one.pending_id,
+            "status": "pending",
+            "category": "",
+            "description": redact(f"{'; '.join(one.problems)}; it was written as {one.written}"),
+        }
+        for one in session.pending
+    ]
 
 
 # ---- for people ----------------------------------------------------------------------------------
@@ -179,7 +203,7 @@ def show(document: dict[str, Any]) -> None:
     print()
     checks = [(check["name"], check["status"], ", ".join(check["agents"]) or "-") for check in document["verification"]]
     _table([("verifier", "status", "agents"), *checks])
-    for agent in document["agents"]:
+    for agent in (*document["agents"], *document["verification"]):
         if agent.get("reason"):
             print(one_line(f"{agent['name']} is {agent['status']}: {agent['reason']}", LONGEST_LINE))
         for note in agent["unsettled"]:
