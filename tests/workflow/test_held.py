@@ -20,7 +20,7 @@ from parley.workflow.slots import current
 from parley.workflow.terms import PLAN, TASK_ORCHESTRATION, instructions_of, round_of, session_of, task_base_of
 from simulator.disk import SimDisk, SimPapers
 from tests.cli.home import Home
-from tests.engine.stage import JOB, on, say
+from tests.engine.stage import JOB, on, say, sleep, write
 from tests.workflow.book import JUDGE, Workflow, doer, note, output, plan, played_by, verdict
 
 OWN = f"job:{JOB}"
@@ -152,6 +152,18 @@ def test_what_a_lead_makes_of_the_record_in_its_own_turn_is_named() -> None:
         stage.run()  # whose last act is the audit
 
     assert [one.file for one in held(stage).odd] == [round_of("two", 1)]
+
+
+def test_what_an_agent_had_written_when_its_job_was_withdrawn_is_no_forgery() -> None:
+    begun = "orchestration/agents/one/draft.md"
+    lead = [on(r"^\[EXECUTE\]", write(begun, "half"), sleep(10_000), state="EXECUTE")]
+    stage = Workflow(plan({"name": "one"}), {"one": doer("one")}, execute=lead)
+    stage.until(lambda s: begun in s.disk.work[JOB, OWN])
+    stage.withdraw(reason="enough").run()  # whose last act is the audit
+
+    assert (stage.state, begun in files(stage)) == ("WITHDRAWN", True)
+    told = "an agent was at work in the job's tree when the job ended: only the protocol's own files were compared"
+    assert held(stage).remarks == [told]
 
 
 def _complete(stage: Any) -> bool:

@@ -70,6 +70,22 @@ def test_a_re_scope_is_approved_recorded_and_enforced() -> None:
     assert "lib/**" in stage.files()["orchestration/task-orchestration.md"]
 
 
+def test_nobody_is_said_to_wait_for_a_slot_while_it_waits_for_the_changed_plan() -> None:
+    beside = {"name": "two"}
+    before, after = (plan(one, beside, stages=[["one", "two"]]) for one in ({"name": "one"}, ONE))
+    architect = [on(r"^\[ESCALATION\]", *designed(after, told("two")), ANSWER)]
+    agents = {"one": needing_lib(), "two": doer("two"), "workflow-architect": architect}
+    gates = [{"match": "^(INTENT|PLAN) ", "verdict": "approve", "text": "yes", "repeat": True}]
+    stage = Workflow(before, agents, gates, fan_out=1).until(lambda s: s.started("one"))
+    assert stage.flow.held == ["two"]
+    stage.run()
+
+    assert stage.flow.draft == after
+    assert (stage.flow.talks, stage.flow.held) == ({}, [])
+    stage.approve()
+    assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
+
+
 def test_a_changed_plan_with_gaps_goes_back_before_anybody_sees_it() -> None:
     broken = AFTER.replace('"verifier": "judge"', '"verifier": "nobody"')
     stage = changed(on(r"^\[ESCALATION\]", *designed(broken), ANSWER), on(r"^\[DESIGN gaps\]", *designed(AFTER)))

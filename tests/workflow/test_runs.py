@@ -8,9 +8,9 @@ import pytest
 from parley.workflow.archive import INDEX, Archived, read_index
 from parley.workflow.record import read_record
 from parley.workflow.structure import check_structure
-from parley.workflow.terms import SHARED_STATUS, TASK_ORCHESTRATION
+from parley.workflow.terms import SHARED_STATUS, TASK_ORCHESTRATION, instructions_of
 from tests.engine.stage import Rule, always, asserts, close, on, outcome, say, send, sleep, write
-from tests.workflow.book import LEAD, PLAN_FILE, YES, Workflow, doer, note, output, plan, verdict
+from tests.workflow.book import LEAD, PLAN_FILE, YES, Workflow, doer, note, output, plan, resolve, verdict
 
 FIRST = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
 RUN = "orchestration/runs/run_1"
@@ -142,3 +142,29 @@ def test_a_crash_before_any_commit_keeps_the_first_run() -> None:
 
     shared = json.loads(stage.files()[f"{RUN}/shared_status.json"])
     assert shared["overall_completion_drive_gate"] == "clear"
+
+
+def test_the_instructions_of_an_agent_that_joined_the_first_run_stay_and_the_audit_knows_them() -> None:
+    asks = note(description="which db?", context="c", status="escalated", escalation_reason="r", category="technology")
+    route = resolve(agent="one", note_id="note_001", route="solution_architect", task="choose a database")
+    lead = [on(r"^\[EXECUTE\]", send("workflow-executor", "run it", "w"), state="EXECUTE"),
+            on(r"^\[INTERVENE", close("w"), state="EXECUTE"),
+            on(r"^\[INTERVENE", send("workflow-executor", "run it", "v"), state="EXECUTE")]  # fmt: skip
+    agents = {
+        "one": [on(r"^\[TASK\]", asks), always(".", sleep(10_000))],
+        "workflow-architect": [on(r"^\[ESCALATION\]", route)],
+        "solution_architect": [on(r"^\[TASK\]", sleep(10_000))],
+    }
+    stage = Workflow(plan({"name": "one"}), agents, YES, execute=lead)
+    stage.until(lambda s: s.started("solution_architect") and s.busy("solution_architect"))
+    told = instructions_of("solution_architect")
+    stage.until(lambda s: told in s.files())
+    stage.intervene("not so")
+    stage.until(lambda s: s.flow.phase == "stopped")
+    stage.intervene("once more")
+    stage.until(lambda s: s.flow.run == 2 and s.busy("one"))
+
+    assert told in stage.files()
+    stage.withdraw(reason="enough").run()
+    assert stage.state == "WITHDRAWN"
+    stage.check()

@@ -230,7 +230,7 @@ def _stood(replay: Replay, anchored: Any) -> Stood:
         replay.kept.get(tree_slot(here), ""),
         anchored if isinstance(anchored, int) else 0,
         replay.soup.need(Record, replay.job).live,
-        any(surface is not None and surface.workspace == here for surface in runs),
+        here in replay.cut_off or any(surface is not None and surface.workspace == here for surface in runs),
         replay.drafts,
     )
 

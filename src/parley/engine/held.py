@@ -71,7 +71,7 @@ class Stood:
     tree: str = ""  # of the job's workspace, as the bus names it
     since: int = 0  # the transaction up to which the files are written, as the anchor has it
     going: bool = False  # it has not ended: its workspace may just have been put back to that tree
-    in_use: bool = False  # an agent is at work in the job's workspace, or was when its owner died
+    in_use: bool = False  # an agent is at work in the job's workspace, or was when its owner died or the job ended
     drafts: Sequence[Drafted] = ()
 
 
@@ -245,7 +245,8 @@ def compare(stood: Stood, papers: Papers) -> Held:
     if FOLDER_VIEW not in views:
         held.remarks.append("the job's folder is gone: only what is committed was compared")
     if stood.in_use:
-        held.remarks.append("an agent is at work in the job's tree: only the protocol's own files were compared")
+        when = "is at work in the job's tree" if stood.going else "was at work in the job's tree when the job ended"
+        held.remarks.append(f"an agent {when}: only the protocol's own files were compared")
     for view, there in views.items():
         _hold(held, stood, papers, sheets, due, view, there)
     held.compared = len({*due, *(path for there in views.values() for path in there)})

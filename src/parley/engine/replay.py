@@ -139,6 +139,7 @@ class Replay:
     turns: dict[str, TurnRow] = field(default_factory=dict)
     purse: budgets.Purse = field(default_factory=lambda: budgets.Purse({}))
     days: dict[str, str] = field(default_factory=dict)  # turn -> the day that it counts for
+    cut_off: set[str] = field(default_factory=set)  # workspaces whose last turn was ended from above
     spent: dict[str, budgets.Tally] = field(default_factory=dict)
     questions: Questions = field(default_factory=Questions)
     size: int = 0
@@ -409,6 +410,8 @@ class Replay:
                     wrong("steps", row.number, f"it ends turn {molecule.turn}, and its extra says another")
                 if row.rule in _ENDED or row.rule in _LOST:
                     self.spent[self.days[molecule.turn]].add(spending.of_step(_left(row)))
+                if row.rule == "term-run":
+                    self.cut_off.add(self._workspace(molecule))
         for molecule in reaction.produced:
             if isinstance(molecule, Run) and molecule.agent not in CODE:
                 if molecule.turn in self.turns:
@@ -424,8 +427,13 @@ class Replay:
                     row.time,
                 )
                 self._count_turn(row, molecule.turn)
+                self.cut_off.discard(self._workspace(molecule))
         if any(isinstance(m, Record | Hold | AskHuman) for m in (*reaction.consumed, *reaction.produced)):
             self.listed = commit.time
+
+    def _workspace(self, run: Run) -> str:
+        surface = self.soup.get(Surface, run.thread, run.agent)
+        return surface.workspace if surface is not None else ""
 
     def _count_turn(self, row: StepRow, turn: str) -> None:
         left = _left(row)

@@ -96,6 +96,7 @@ def advance(act: Conduct) -> None:
     helping.help_next(act)
     if not flow.draft:  # a plan that waits for the human may say otherwise
         _start(act)
+    _hold_back(act)
     deciding.ask_next(act)
     if not flow.undone and flow.merging is None and flow.judging is None and not flow.questions:
         _finish(act)
@@ -114,7 +115,12 @@ def _start(act: Conduct) -> None:
         if not act.make_room():
             break
         moving.start(act, agent)
-    held = [*flow.startable, *(agent for agent in flow.waiting if agent)]
+
+
+def _hold_back(act: Conduct) -> None:
+    """Say who waits for a free slot; who has not begun while a changed plan is decided about waits for that plan."""
+    flow = act.flow
+    held = [*(() if flow.draft else flow.startable), *(agent for agent in flow.waiting if agent)]
     if held != flow.held:
         at_work = list(dict.fromkeys(talk.name for talk in flow.talks.values()))
         act.happen("held back", agents=held, at_work=at_work, fan_out=act.limits.fan_out)
