@@ -22,14 +22,18 @@ def kindless(message: MessageRow) -> MessageRow:
     return message._replace(kind="")
 
 
-def undigested(store: Store, as_it_was: Callable[[StepRow], StepRow] = lambda step: step) -> list[TransactionRow]:
+def undigested(
+    store: Store,
+    as_it_was: Callable[[StepRow], StepRow] = lambda step: step,
+    told: Callable[[MessageRow], MessageRow] = lambda message: message,
+) -> list[TransactionRow]:
     """A job's transactions with the heads that they would have without digests."""
     (job,) = [row.job for row in store.jobs()]
     head, made = "", []
     for row in store.transactions(job):
         rows = (
             [as_it_was(step) for step in store.steps(job) if step.transaction == row.number],
-            [kindless(message) for message in store.messages(job) if message.transaction == row.number],
+            [told(message) for message in store.messages(job) if message.transaction == row.number],
             [given for given in store.inputs(job, waiting=False) if given.taken == row.number],
         )
         head, digests = link(head, row.number, row.time, row.epoch, *rows, digested=False)
@@ -50,7 +54,7 @@ def write_schema_2(home: Path, store: Store) -> None:
         _insert(raw, "jobs", [state])
         _insert(raw, "charters", [(row.job, row.request, row.settings)])
         _insert(raw, "owners", [(row.job, loaded.epoch)])
-        _insert(raw, "commits", [(row.job, *each[:-1]) for each in undigested(store, dayless)])
+        _insert(raw, "commits", [(row.job, *each[:-1]) for each in undigested(store, dayless, kindless)])
         _insert(raw, "steps", [(row.job, *each) for each in steps])
         _insert(raw, "messages", [(row.job, *each[:-1]) for each in messages])
         _insert(raw, "molecules", [(row.job, where, body) for where, body in loaded.molecules.items()])

@@ -52,7 +52,7 @@ def test_a_merge_that_does_not_ask_whose_it_is_is_found(monkeypatch: pytest.Monk
 
 
 def test_assumptions_that_nobody_is_told_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(designs, "render_assumptions", lambda sessions, abandoned=(): "None.")
+    monkeypatch.setattr(designs, "render_assumptions", lambda *_: "None.")
     assert "is not in WORK_SUMMARY.md" in found()
 
 
