@@ -21,6 +21,23 @@ def test_a_job_that_is_approved_ends_with_0_and_says_where_the_result_is(home: H
     assert done.out.count("human (playbook): approve. yes") == 3
 
 
+def test_a_job_that_is_done_says_in_the_end_what_was_left_out_of_it(home: Home) -> None:
+    slow = "  researcher:\n    - {match: '.', do: [{sleep: 600}]}\n"
+    own = "do: [{write: {path: INTENT.md"
+    hurried = LEADS.replace(own, own.replace("[", "[{send: {to: researcher, text: look}}, "))
+
+    done = home.run("run", "do it", "--playbook", home.write("p.yaml", APPROVES + hurried + slow))
+
+    assert done.code == 0
+    ended = done.out.rpartition(" DONE: all good")[2]
+    assert "\nleft out: researcher on dispatch:" in ended
+    assert " was ended with its phase in mid-turn, at work since " in ended
+    assert ended.count("left out: ") == 1
+
+    clean = home.run("run", "do it", "--playbook", home.write("p.yaml", APPROVES + LEADS))
+    assert "left out" not in clean.out
+
+
 def test_a_withdrawn_job_ends_with_3(home: Home) -> None:
     human = "human:\n  - {match: '.', verdict: withdraw, text: 'never mind'}\n"
 

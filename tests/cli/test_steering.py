@@ -80,8 +80,12 @@ def test_what_is_done_to_a_job_under_way(home: Home) -> None:
         assert (done.code, done.out) == (0, f"{job} is withdrawn\n")
         assert turn_processes(job) == []
         assert home.here("withdraw", job).code == 0  # again, and nothing happens
-        process.communicate(timeout=20)
+        ended = process.communicate(timeout=20)[0].rpartition(f"{job} WITHDRAWN")[2]
         assert process.returncode == 3
+        assert f"\nleft out: writer on {thread} was ended in mid-turn, at work since " in ended
+        assert "\nleft out: researcher on dispatch:" in ended
+        assert "'s intervention 'not yet': not delivered: it was withdrawn at " in ended
+        assert "look here" not in ended  # it was delivered
     assert home.here("audit", job).code == 0
 
 

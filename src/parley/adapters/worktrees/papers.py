@@ -16,7 +16,7 @@ from parley.ports import WorkspaceError
 
 MOST_LISTED = 20_000
 WRITTEN = "what the protocol wrote"
-DRAFTED = "what was put forward; it holds once it is approved"
+DRAFTED = "a draft, which holds once it is approved"
 
 
 def read(tree: Worktree, path: str, most: int) -> str | None:

@@ -26,14 +26,15 @@ from parley.config import Settings
 from parley.engine.attention import exits_of, of_question
 from parley.engine.budgets import Line, remedies
 from parley.engine.engine import Engine
-from parley.engine.projections import Asked, Present
+from parley.engine.interventions import ASKED, UNDELIVERED, interventions, named
+from parley.engine.projections import Asked, Present, past
 from parley.engine.session import Pause, Rest, View, drive
 from parley.engine.world import World
 from parley.faces import interrupt
 from parley.faces.cli import FAILED, OK, WAITING, WITHDRAWN
 from parley.faces.cli.bus import ShownStore, known_secrets
 from parley.faces.cli.delivered import lines
-from parley.faces.cli.desk import Place, make_home, me, print_json, safe
+from parley.faces.cli.desk import Place, clock, make_home, me, print_json, safe
 from parley.faces.cli.documents import deliver, job_document
 from parley.faces.cli.homes import remember
 from parley.faces.cli.need import diff_text, file_of, put_forward
@@ -46,6 +47,7 @@ from parley.ports import WorkspaceError
 
 GOING_TRIES, GOING_SECONDS = 10, 0.05
 SHOWN = 4  # jobs that are named
+LEFT_BEHIND = 12  # pieces of work that an ended job left out, the newest, and as many interventions
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
 
@@ -224,6 +226,18 @@ def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> Non
             print(f"the result: {result_of(place, job)}")
             for line in lines(deliver(store, present, JobFiles(place.home)) or {}, place):
                 print(line)
+        for line in left_behind(store, job, typed(f"parley show {job}", place)):
+            print(safe(line))
+
+
+def left_behind(store: SqliteStore, job: str, all_of_it: str) -> list[str]:
+    """What an ended job does not have in it: work that was left out, and words of people that no agent has taken up."""
+    out = [f"left out: {one['text']}" for one in past(store, job).unfinished]
+    unheard = [one for one in interventions(store, job) if one.status in (ASKED, UNDELIVERED)]
+    said = [f"{named(one)}: {one.words(clock)}" for one in unheard]
+    shown = [*out[-LEFT_BEHIND:], *said[-LEFT_BEHIND:]]
+    more = len(out) + len(said) - len(shown)
+    return [*shown, f"and {more} more; see all of it with: {all_of_it}"] if more else shown
 
 
 def print_spent(present: Present, place: Place) -> None:
