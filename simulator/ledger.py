@@ -57,6 +57,17 @@ class Account:
     given_up: bool = False
     pending: set[str] = field(default_factory=set)  # notes that were refused, and wait to be mended
     begun: bool = False
+    wonders: dict[str, dict[str, Any]] = field(default_factory=dict)  # its verifier's notes about it, by name
+    unfit: set[str] = field(default_factory=set)  # its verifier's, refused for their form
+    asked: dict[str, tuple[int, str]] = field(default_factory=dict)  # those that went up, as which of its own notes
+
+    @property
+    def wondering(self) -> list[str]:
+        """The notes of its verifier that keep it from being verified: one that went up stands as its own does."""
+        own = {
+            name: self.notes[self.asked[name]] if name in self.asked else note for name, note in self.wonders.items()
+        }
+        return [*(name for name, note in own.items() if note["status"] != "resolved"), *self.unfit]
 
     @property
     def unsettled(self) -> list[str]:
@@ -93,8 +104,8 @@ class Book:
         talk = self.talks.get(told.sender_thread)
         for event in listed:
             self.happen(event, listed, told)
-        if talk is not None and talk["kind"] == "doer":
-            self.heard(talk["agent"], told)
+        if talk is not None and talk["kind"] in ("doer", "verifier"):
+            self.heard(talk["agent"], told, talk["kind"])
         if self.held and self.phase == "running" and len(self.talks) < self.fan_out:
             raise Broken(f"{self.held[0]} is held back while {len(self.talks)} of {self.fan_out} slots are taken")
 
@@ -109,7 +120,7 @@ class Book:
                 self.move(event["agent"], event["to"], listed)
             case "session":
                 self.doers[event["agent"]].session += 1
-            case "note" | "changed" | "pend" | "mend":
+            case "note" | "changed" | "pend" | "mend" | "ask for":
                 self.noted(event, listed, told)
             case "round":
                 self.round(event["agent"], event["round"], told)
@@ -131,15 +142,28 @@ class Book:
             case _:
                 pass
 
-    def heard(self, agent: str, told: MessageRow) -> None:
-        """A doer has answered: no note that it was told is taken is lost."""
+    def heard(self, agent: str, told: MessageRow, kind: str) -> None:
+        """A doer or its verifier has answered: no note that it was told is taken is lost."""
         one = self.doers[agent]
-        for note in ((json.loads(told.meta) if told.meta else {}).get("worker") or {}).get("notes", ()):
+        left = (json.loads(told.meta) if told.meta else {}).get("worker") or {}
+        if kind == "verifier":
+            self.wondered(agent, left)
+            return
+        for note in left.get("notes", ()):
             if (one.session, note["note_id"]) not in one.notes:
                 raise Broken(f"{note['note_id']} of {agent} was taken, and is lost")
-        for unfit in ((json.loads(told.meta) if told.meta else {}).get("worker") or {}).get("pending", ()):
+        for unfit in left.get("pending", ()):
             if unfit["pending_id"] not in one.pending:
                 raise Broken(f"{unfit['pending_id']} of {agent} was refused, and is lost")
+
+    def wondered(self, agent: str, left: Mapping[str, Any]) -> None:
+        """A doer's verifier has answered: what it noted is there, and what it escalated has gone up."""
+        one = self.doers[agent]
+        for note in left.get("notes", ()):
+            if note["note_id"] not in one.wonders:
+                raise Broken(f"{note['note_id']} of the verifier of {agent} was taken, and is lost")
+            if note["status"] == "escalated" and note["note_id"] not in one.asked and not one.given_up:
+                raise Broken(f"{note['note_id']} of the verifier of {agent} is escalated, and goes to nobody")
 
     def says(self, step: str) -> None:
         """What the executor sends when its turn ends: a doer is put to work only when it is to work."""
@@ -188,6 +212,8 @@ class Book:
         asked = [name for (at, name), note in one.notes.items() if at == one.session and note["status"] == "escalated"]
         if (one.status, to) == ("blocked", "working") and asked:
             raise Broken(f"{agent} goes on while {asked[0]} has no answer that holds")
+        if to in MET and one.wondering:
+            raise Broken(f"{agent} is {to} while {one.wondering[0]} of its verifier's is not settled")
         if to == "verified":
             if one.verdict != "verified":
                 raise Broken(f"{agent} is verified, and its verifier says {one.verdict or 'nothing'}")
@@ -216,6 +242,9 @@ class Book:
 
     def noted(self, event: Mapping[str, Any], listed: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
         """A note is made or changed, by itself or with the plan change that it was answered by; or it is refused."""
+        if event.get("of_verifier"):
+            self.of_verifier(event, told)
+            return
         match event["event"]:
             case "note":
                 self.note(event["agent"], event["note"], told)
@@ -223,8 +252,28 @@ class Book:
                 self.doers[event["agent"]].pending.add(event["pending"]["pending_id"])
             case "mend":
                 self.doers[event["agent"]].pending.remove(event["pending_id"])
+            case "ask for":
+                one = self.doers[event["agent"]]
+                one.asked[event["note_id"]] = (one.session, event["asked_as"])
             case _:
                 self.changed(event["change"], listed)
+
+    def of_verifier(self, event: Mapping[str, Any], told: MessageRow) -> None:
+        """The same of a doer's verifier."""
+        agent, one = event["agent"], self.doers[event["agent"]]
+        match event["event"]:
+            case "pend":
+                one.unfit.add(event["pending"]["pending_id"])
+            case "mend":
+                one.unfit.remove(event["pending_id"])
+            case _:
+                note = event["note"]
+                before = one.wonders.get(note["note_id"])
+                if before is not None and before["status"] == "resolved" and before != note:
+                    raise Broken(f"{note['note_id']} of the verifier of {agent} was resolved, and is changed")
+                if note["status"] == "resolved" and before != note:
+                    self.settled(agent, note, told, self.agents[agent]["verifier"])
+                one.wonders[note["note_id"]] = dict(note)
 
     def changed(self, change: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
         """A changed plan is decided about: approved, it is in force; refused, its answers are gone with it."""
@@ -237,14 +286,14 @@ class Book:
                 note = one.notes[one.session, answer["note_id"]]
                 one.notes[one.session, answer["note_id"]] = {**note, "status": "escalated"}
 
-    def settled(self, agent: str, note: Mapping[str, Any], told: MessageRow) -> None:
+    def settled(self, agent: str, note: Mapping[str, Any], told: MessageRow, maker: str = "") -> None:
         """A note is resolved: by whom is what the message says that led to it."""
         by, name = note["resolved_by"], f"{note['note_id']} of {agent}"
         about = json.loads(told.meta) if told.meta else {}
         if by == "agent_self":
             if note.get("category", "") not in OWN:
                 raise Broken(f"{name} is of category {note.get('category')!r}, and its maker has settled it")
-            if told.sender != agent:
+            if told.sender != (maker or agent):
                 raise Broken(f"{name} is settled by its maker, and {told.sender} has written")
             return
         calls = [
@@ -275,6 +324,10 @@ class Book:
             held = {
                 proof["command"] for proof in found.get("proofs", ()) if not proof["code"] and not proof.get("fault")
             }
+            if self.doers[agent].wondering:
+                raise Broken(
+                    f"{agent} is found good, and {self.doers[agent].wondering[0]} of {verifier} is not settled"
+                )
             wanted = set(self.agents[agent]["acceptance"].get("commands", ()))
             if wanted - held:
                 raise Broken(f"{agent} is found good while {min(wanted - held)} fails")
@@ -372,6 +425,8 @@ class Book:
             for (_, note), found in one.notes.items():
                 if found["status"] != "resolved":
                     return f"{note} of {name} is {found['status']}"
+            if one.wondering:
+                return f"{one.wondering[0]} of the verifier of {name} is not settled"
         return ""
 
 
@@ -492,3 +547,5 @@ def _noted(books: Iterable[Book]) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for agent, one in book.doers.items():
             for (_, name), note in one.notes.items():
                 yield agent, name, note
+            for name, note in one.wonders.items():
+                yield book.agents[agent]["verifier"], name, note

@@ -376,9 +376,23 @@ def _mischief(rng: Random, doer: Doer, flow: Workflow) -> list[Rule]:
 # ---- those who look and help ---------------------------------------------------------------------
 
 
+def _wonders(rng: Random, name: str) -> list[Rule]:
+    """A verifier that notes something about a doer the first time it looks; most settle what they may."""
+    good: Rule = {"verdict": {"verdict": "verified", "findings": []}}
+    unfit: Rule = {"note": {"description": f"{name} is unclear", "context": "it looks", "category": "nonsense"}}
+    first = rng.choice((_asked(rng, f"the verifier of {name}", 1), _asked(rng, f"the verifier of {name}", 2), unfit))
+    told = rf"(?s)^\[VERIFY\] {name}: your verdict does not count.*"
+    settled: Rule = {"note": {"note_id": "note_001", "status": "resolved", "resolution": "it is so"}}
+    settling: Rule = {"match": rf"{told}note_001 \[open, ({'|'.join(OWN)})\]", "repeat": True, "do": [settled, good]}
+    looks: Rule = {"match": rf"(?s)^\[VERIFY\] {name}, round 1\.(?!.*(Yours so far|pending_))", "do": [first, good]}
+    return [looks, *([settling] if rng.random() < 0.8 else [])]
+
+
 def _judge(rng: Random, names: Iterable[str]) -> list[Rule]:
     rules: list[Rule] = []
     for name in names:
+        if rng.random() < 0.2:
+            rules += _wonders(rng, name)
         for number in range(1, rng.choice((1, 1, 2, 3, 4))):
             found = {"findings": [f"{name} is too short {number}"]}
             said = rng.choice(

@@ -10,7 +10,7 @@ import pytest
 from parley.core.rules import RULES
 from parley.engine import designs, executing
 from parley.ports import Scope
-from parley.workflow import checking, helping, notes
+from parley.workflow import checking, events, helping, notes, reviewing
 from parley.workflow.conduct import Conduct
 from parley.workflow.flow import Flow, Talk
 from simulator.workflows import has_workflow, is_disputed
@@ -59,3 +59,10 @@ def test_assumptions_that_nobody_is_told_are_found(monkeypatch: pytest.MonkeyPat
 def test_an_answer_that_is_put_into_the_users_mouth_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helping, "BY_EXECUTOR", notes.BY_USER)
     assert "the user has said nothing" in found()
+
+
+def test_a_verifiers_note_that_holds_nothing_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reviewing, "waits", lambda *_: None)
+    monkeypatch.setattr(events, "refuse_ready", lambda session: "")  # or the events themselves would refuse it
+    why = found()
+    assert "goes to nobody" in why or "not settled" in why, why

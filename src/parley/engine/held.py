@@ -118,6 +118,7 @@ class Sheets:
         self._papers, self._tree = papers, tree
         self._before = {path for path in papers.listed(tree) or () if is_protocols(path)} if tree else set[str]()
         self._texts: dict[str, str | None] = {}
+        self._passed: dict[str, list[str | None]] = {}  # what each file said before it was written again
 
     def read(self, path: str) -> str | None:
         """What an ordinary file holds."""
@@ -128,7 +129,13 @@ class Sheets:
 
     def write(self, files: Mapping[str, str | None]) -> None:
         """Put files, None: take them away."""
+        for path in files.keys() & self._texts.keys():
+            self._passed.setdefault(path, []).append(self._texts[path])
         self._texts.update(files)
+
+    def passed(self, path: str) -> list[str | None]:
+        """What a file says on the way: sessions are put away in several steps, and a crash may come between two."""
+        return self._passed.get(path, [])
 
     def listing(self, folder: str) -> tuple[str, ...]:
         """The files below a folder."""
@@ -305,7 +312,7 @@ def _hold(
     if stood.in_use:  # what an agent writes in its turn is nobody's word yet
         fixed = is_protocols if view == FOLDER_VIEW else sheets.knows
         differing = [path for path in differing if stood.batches and fixed(path)]
-    late = _behind(stood, papers, view, differing)
+    late = _behind(stood, papers, sheets, view, differing)
     for path in differing:
         if path in late:
             when = f"after transaction {late[path]}" if late[path] else "before the workflow began"
@@ -316,7 +323,7 @@ def _hold(
             held.odd.append(Odd(odd.file, odd.line, f"{PLACES[view]}{odd.what}"))
 
 
-def _behind(stood: Stood, papers: Papers, view: str, differing: Sequence[str]) -> dict[str, int]:
+def _behind(stood: Stood, papers: Papers, sheets: Sheets, view: str, differing: Sequence[str]) -> dict[str, int]:
     """The files that say what they had to say earlier, with the last transaction after which they had to.
 
     That is none of those that its owner has written already, as the anchor tells; but all of it where an agent is at
@@ -338,6 +345,9 @@ def _behind(stood: Stood, papers: Papers, view: str, differing: Sequence[str]) -
     for path in differing:
         if is_protocols(path) and before.get(path) == now.get(path) and may_be(path, 0):
             found[path] = 0
+    for path in differing if since < changes[-1] else ():
+        if any(text is not None and there[path] == as_file(text) for text in sheets.passed(path)):
+            found[path] = since
     for transaction, files in _earlier(stood, differing):
         for path, text in files.items():
             if there[path] == (None if text is None else as_file(text)) and may_be(path, transaction):
