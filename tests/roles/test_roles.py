@@ -373,7 +373,7 @@ def test_a_role_takes_the_kinds_that_it_names_and_notices(tmp_path: Path) -> Non
     write(tmp_path, "parley.toml", '[roles.tester]\nmessages = ["task", "message"]\n')
     charter = charter_of("j", snapshot(tmp_path))
 
-    taken = {role.name: role.messages for role in charter.roles}
+    taken = {role.name: role.takes for role in charter.roles}
     assert taken["judge"] == ("task", "notice")
     assert taken["tester"] == ("task", "message", "notice")
     assert taken["coder"] == ("task", "message", "report", "answer", "intervention", "notice")
