@@ -333,7 +333,7 @@ def ends(done: subprocess.CompletedProcess[str], *names: str) -> list[str]:
 def test_a_disk_that_fills_up_loses_nothing(home: Home, tmp_path: Path) -> None:
     playbook = home.write("p.yaml", APPROVES + FILLS)
     script = (
-        f"$parley run x --playbook {playbook}; echo first $?; mount -o remount,size=300m .; "
+        f"$parley run x --playbook {playbook}; echo first $?; mount -o remount,size=600m .; "
         "$parley resume; echo second $?; $parley audit $($parley ls | awk '/done/ {print $1}'); echo third $?"
     )
 
