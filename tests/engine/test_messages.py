@@ -215,7 +215,7 @@ def test_files_are_there_whenever_the_process_dies(number: int) -> None:
         ([7], "files must be a list of paths"),
         ([""], "files must be a list of paths"),
         (["a\nb"], "a name that can be printed"),
-        ([f"f{n}" for n in range(51)], "51 files are named, 50 at most ([limits] sent_files)"),
+        ([f"f{n}" for n in range(51)], "too many files are named (51), 50 at most ([limits] sent_files)"),
     ],
 )
 def test_files_that_can_not_go_along_are_refused_at_the_call(files: Any, why: str) -> None:

@@ -40,7 +40,7 @@ def test_the_plays_fire_the_rules_that_leave_something_in_the_derived_tables(kep
     }  # fmt: skip
 
 
-def test_sessions_and_retries_are_kept_while_they_are_needed_and_audited_meanwhile(theatre: Theatre) -> None:
+def test_sessions_and_advice_are_kept_while_they_are_needed_and_audited_meanwhile(theatre: Theatre) -> None:
     slots: set[str] = set()
 
     def watch(job: str) -> None:
@@ -51,7 +51,7 @@ def test_sessions_and_retries_are_kept_while_they_are_needed_and_audited_meanwhi
     PLAYS["failing"](theatre)
     PLAYS["running"](theatre)
 
-    assert {f"{HANDLE} retry", f"{HANDLE} proxy", "tree job:runs-1"} <= slots
+    assert {"advice intent-lead", f"{HANDLE} proxy", "tree job:runs-1"} <= slots
 
 
 def test_both_stores_hold_the_same_record(tmp_path: Path, kept: dict[str, Kept]) -> None:

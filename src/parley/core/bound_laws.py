@@ -88,7 +88,7 @@ def _beyond(soup: Soup, tally: Tally, down: int) -> Iterator[str]:
     if tally.agent == EXECUTOR:
         surface = soup.get(Surface, tally.thread)
         if tally.total - down >= 2 * limit * max(1, len(surface.team) if surface else 0):
-            yield f"the workflow on {tally.thread} goes on after {tally.total - down} messages"
+            yield f"the workflow on {tally.thread} goes on after it has sent in {tally.total - down} of its turns"
     elif tally.vain > limit or tally.total > 2 * limit:
         yield f"{tally.agent} on {tally.thread} speaks once too often: {tally.vain} of {tally.total} times in vain"
 

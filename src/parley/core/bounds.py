@@ -79,7 +79,7 @@ def refuse_beyond(soup: Soup, was: Tally, after: Tally) -> None:
             )
     if was.agent == EXECUTOR:  # it has a whole team's rounds to lead, and says all that a turn brings or nothing
         if was.total >= executors(soup, was.thread):
-            raise Exhausted(f"the workflow has taken {was.total} messages, and does not come to its end")
+            raise Exhausted(f"the workflow has sent and asked {was.total} times, and does not come to its end")
     elif after.vain > charter.exchanges:
         raise Exhausted(
             f"you have sent and asked {charter.exchanges} times, and nothing came of it: no file of yours has changed,"

@@ -91,7 +91,7 @@ def files_of(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, An
     paths = list(dict.fromkeys(given))
     if len(paths) > bounds.sent_files:
         most = f"{bounds.sent_files} at most ([limits] sent_files)"
-        raise Refused(f"{len(paths)} files are named, {most}; send an archive")
+        raise Refused(f"too many files are named ({len(paths)}), {most}; send an archive")
     workspace = live.soup.need(Surface, turn.thread, turn.agent).workspace
     try:
         return world.workspace.pick(live.job, workspace, to, paths, bounds.sent_mb << 20)

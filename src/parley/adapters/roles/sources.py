@@ -133,7 +133,7 @@ def _settled(root: Path, name: str, given: Mapping[str, Any], base: RoleFile | N
         role = replace(role, limits={**role.limits, **given["limits"]})
     if "messages" in given:
         if problem := messages_problem(given["messages"]):
-            raise RoleError(f"{where} messages: {problem[0]}; {problem[1]}")
+            raise RoleError(f"{where} `messages`: {problem[0]}; {problem[1]}")
         role = replace(role, messages=given["messages"])
     if "prompt" in given:
         role = replace(role, prompt=text_of(root / given["prompt"], root).strip())
