@@ -309,7 +309,7 @@ with_tools = changed(Surface, lambda surface: replace(surface, tools=(*surface.t
 
 TALK = Bounds(sends=1, threads=1)
 DEAF = Bounds(sends=3, threads=1, deaf=True, voices=TASKS, prelude=AT_WORK)
-ENDLESS = Bounds(sends=2, threads=2, several=True, exchanges=1, voices=frozenset({LEAD}), prelude=AT_WORK)
+ENDLESS = Bounds(sends=3, threads=1, exchanges=1, voices=frozenset({LEAD, CODER}), prelude=AT_WORK)
 CLOSED = Bounds(sends=1, threads=1, closes=1, several=True)
 WITHDRAWN = Bounds(sends=1, threads=1, withdrawals=1)
 ASKED = Bounds(questions=1, voices=TASKS, prelude=AT_WORK)
