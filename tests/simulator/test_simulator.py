@@ -19,7 +19,8 @@ SEEDS = 2_000
 FIRST = 150  # are run by the test of what they reach, and those with a workflow by tests of their own
 CHUNK = 50
 WORKFLOWS = [seed for seed in range(FIRST, SEEDS) if has_workflow(seed)]
-DISPUTED = [seed for seed in WORKFLOWS if is_disputed(seed)]
+SETTLED = 2604  # the first disputed seed whose conflict is settled: most of those before it end in another way
+DISPUTED = [*(seed for seed in WORKFLOWS if is_disputed(seed)), SETTLED]
 OTHERS = [seed for seed in WORKFLOWS if not is_disputed(seed)]
 REACHED = {
     "pending-working", "blocked-working", "stalled", "failed", "session_complete", "rejected", "refused", "rescope",
