@@ -105,7 +105,6 @@ def test_an_answer_is_kept_where_nobody_works_and_a_key_goes_on(home: Home) -> N
         screen.wait_for("give up the whole job")
         screen.type("yes\r")
         screen.wait_for(f"{job}: answered, withdraw")
-        screen.type("xenough\ryes\r")
         screen.wait_for("[WITHDRAWN]")
     assert state_of(home, job) == "WITHDRAWN"
 
