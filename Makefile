@@ -23,7 +23,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup pythons system demo test check format docs record compiled bench soak lock clean
+.PHONY: help setup pythons system demo test check format docs record compiled bench soak security lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -133,6 +133,9 @@ record: setup ## plays a session of `parley watch` and keeps it for the docs
 
 soak: setup system ## the tests that run for long
 	PARLEY_SOAK=1 $(BIN)/python -m pytest -m soak --timeout 0
+
+security: setup system ## makes all attempts to get out, as root and as an ordinary user, and prints a table
+	$(BIN)/python -m tools.security $(WORKERS)
 
 lock: setup ## pins the requirements anew
 	$(COMPILE) --upgrade requirements.in --output-file requirements.lock

@@ -109,7 +109,7 @@ def _proxy() -> list[Turn]:
 
 def _team(*files: str) -> Script:
     intent = _document("INTENT.md", "# Intent\nThe files that were asked for.")
-    coder = [Turn(f"^Write {file}", [*_work(file), Say(f"{file} is written and checked.")]) for file in files]
+    coder = [Turn(f"(?m)^Write {file}", [*_work(file), Say(f"{file} is written and checked.")]) for file in files]
     return Script(
         {
             "intent-lead": [

@@ -1,7 +1,7 @@
 #!/bin/sh
 # An agent in ten lines: it counts the words that it is sent, keeps a record in its workspace, and reports.
 set -e
-words=$(wc -w)
+words=$(tail -n +2 | wc -w)  # the first line names who sent them
 echo "$words words" >> counts.txt
 echo "counted $words words" >&2
 if [ "$words" -gt 1000 ]; then

@@ -41,6 +41,7 @@ JOB = "sim"
 CRANKS = 4_000
 PATIENCE = 50_000.0  # virtual seconds
 ANSWERS = 150  # then the human withdraws: one who goes on sending a job back would keep a run from its end
+WEARY = CRANKS // 2  # then who pays withdraws it: each yes may buy a long round, and a playbook's yes never ends
 STALL_SECONDS = 8.0
 LOOKED_AT = 3  # of so many crashes of a workflow one is followed by an audit, files and all
 SEEN = ('{"AskHuman"', '{"Hold"', '{"Record"', '{"Surface"')  # how those molecules begin that the human looks at
@@ -83,12 +84,12 @@ class Simulation:
         self.clock = SimClock()
         self.ids = SimIds()
         self.schedule = Schedule(self.clock)
-        self.bus = MemoryBus()
+        self.bus = MemoryBus(b"simulated")
         self.disk = SimDisk()
         self.fuses = list(self.scenario.crashes)
         self.processes = 0
         self.crashes = 0
-        self.answered = 0
+        self.answered = self.cranks = self.heard = 0
         self.outside = MemoryStore(self.bus, "outside")
         self.turns: SimTurns | None = None
         self.engine = self.boot()
@@ -168,7 +169,7 @@ class Simulation:
         self.schedule.after(1.0, self.patron)
         self.open()
         checked = 0
-        for _ in range(CRANKS):
+        for self.cranks in range(CRANKS):
             engine = self.alive()
             live = engine.jobs[JOB]
             if not live.record.live:
@@ -277,6 +278,10 @@ class Simulation:
     def patron(self) -> None:
         """Whoever pays raises what is spent, also where nobody answers: so every run comes to its end."""
         self.schedule.after(20.0, self.patron)
+        answers = sum(row.kind == "answer" for row in self.outside.inputs(JOB, waiting=False))
+        self.heard = self.heard if self.cranks > WEARY else answers
+        if answers > self.heard:  # without another yes it is stuck, or goes on by itself: both are to be found
+            self.put("withdraw", {"reason": "it comes to nothing"}, "withdraw:weary")
         if any(row.job == JOB and row.needs_human for row in self.outside.jobs()):
             present = Present(self.outside, JOB)
             if present.unpaid:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import tomllib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -32,6 +32,15 @@ CI = os.environ.get("CI") == "true"
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("local"), derandomize=True, database=None)
 settings.load_profile("repeatable" if CI else "local")
+
+
+@pytest.fixture(autouse=True)
+def _search_path() -> Iterator[None]:
+    """A command that is run in this process leaves the folder that it works in out of where programs are looked for."""
+    before = os.environ["PATH"]
+    yield
+    os.environ["PATH"] = before
+
 
 # A machine that is busy with something else fails no session: on half of it some suites take three times as long, and
 # xdist may wait ten seconds for each of its workers to go. A suite that takes this many times as long has grown.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -52,6 +55,7 @@ TABLES = (
     "budget",
     "workflow",
 )
+LARGEST_FILE = 256 * 1024  # bytes of settings
 COPYABLE = "name files and folders of the repository"
 
 
@@ -70,6 +74,7 @@ class BoundarySettings:
     processes: int = 256
     open_files: int = 4096
     file_megabytes: int = 4096
+    memory_mb: int = 0  # for all processes of a cage; 0: 8192, or half of a smaller machine's memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,41 +190,82 @@ class Settings:
 
 
 def read(root: Path, own: Path | None = None) -> Settings:
-    """The settings of a folder, over the user's own where that file is named; the defaults where neither is there.
+    """The settings of a folder, over the user's own where that file is named; the defaults where neither is there."""
+    return parse(root, place_content(root), own_content(own) if own else b"", own)
+
+
+def parse(root: Path, content: bytes, settled: bytes = b"", own: Path | None = None) -> Settings:
+    """The settings that the contents of a folder's file and of the user's own make: what was read is what is used.
 
     Each file is read by itself first, so that an error names the file that has it. Addresses for notices stay out of
     it: of those the user's own go first.
     """
-    settled = {name: table for name, table in _own_document(own).items() if name != "notify"} if own else {}
-    document = _document(root / FILE)
-    if document is None and not settled:
-        return Settings()
-    alone = _Reader(root / FILE).settings(document or {})
-    if own is None or not settled:
+    document = _document(root / FILE, content)
+    alone = _Reader(root / FILE).settings(document)
+    if own is None:
         return alone
-    _Reader(own).settings(settled)
-    return _Reader(root / FILE).settings(_over(settled, document or {}))
+    base = {name: table for name, table in _own_document(own, settled).items() if name != "notify"}
+    _Reader(own).settings(base)
+    return _Reader(root / FILE).settings(_over(base, document)) if base else alone
 
 
-def read_personal(path: Path) -> Personal:
+def read_personal(path: Path, content: bytes) -> Personal:
     """Where a user wants to be told of what needs them: for a repository that is not to decide."""
-    return Personal(_Reader(path).notify(_own_document(path)))
+    return Personal(_Reader(path).notify(_own_document(path, content)))
 
 
-def read_own(path: Path) -> Settings:
-    """What a user has settled for all repositories."""
-    return _Reader(path).settings(_own_document(path))
+def read_own(path: Path, content: bytes | None = None, *, notify: bool = True) -> Settings:
+    """What a user has settled for all repositories; `content` where the file has been read already.
+
+    Without `notify`, addresses for notices are left alone: no job waits for one that is written badly.
+    """
+    document = _own_document(path, own_content(path) if content is None else content)
+    return _Reader(path).settings({name: table for name, table in document.items() if notify or name != "notify"})
 
 
-def _own_document(path: Path) -> dict[str, Any]:
+def _own_document(path: Path, content: bytes) -> dict[str, Any]:
     """The user's own settings, with the tables that belong there."""
-    document = _document(path) or {}
+    document = _document(path, content)
     reader = _Reader(path)
     for name in document:
         if name in TABLES and name not in OWN_TABLES:
             raise reader.fail(name, "this is about one repository", f"move it to that repository's {FILE}")
     reader.check("", document, OWN_TABLES)
     return document
+
+
+def place_content(root: Path) -> bytes:
+    """What a folder's file of settings holds; nothing if there is none.
+
+    A link is not followed: a clone or a merge may have brought it, and it may lead anywhere.
+    """
+    return _content(root / FILE, os.O_NOFOLLOW)
+
+
+def own_content(path: Path) -> bytes:
+    """What the user's own file of settings holds; nothing if there is none. Theirs may be a link."""
+    return _content(path, 0)
+
+
+def _content(path: Path, more: int) -> bytes:
+    """What an ordinary file holds, read once. A pipe of that name holds nothing up, a device never ends."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | more)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise ConfigError(f"{path}: this is no ordinary file; remove it")
+            found = file.read(LARGEST_FILE + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ConfigError(f"{path}: this is a link, and links are not followed; put a copy there") from error
+        if error.errno == errno.ENXIO:  # a socket
+            raise ConfigError(f"{path}: this is no ordinary file; remove it") from error
+        raise ConfigError(f"{path}: {error.strerror}; make it readable, or remove it") from error
+    if len(found) > LARGEST_FILE:
+        raise ConfigError(f"{path}: the file is larger than {LARGEST_FILE // 1024} KiB; make it smaller")
+    return found
 
 
 def _over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,19 +287,15 @@ def notify_to(words: Iterable[str], where: str) -> tuple[str, ...]:
     return found
 
 
-def _document(path: Path) -> dict[str, Any] | None:
-    """What a file of settings says; None if there is none."""
-    if path.exists() and not (path.is_file() or path.is_dir()):  # what it holds may never end
-        raise ConfigError(f"{path}: this is no ordinary file; remove it")
+def _document(path: Path, content: bytes) -> dict[str, Any]:
+    """What the content of a file of settings says."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; make it readable, or remove it") from error
+        return tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: this is not UTF-8; save the file as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise ConfigError(f"{path}: this is nested too deeply; write it flat") from error
+    except ValueError as error:  # TOML's own, and that of a number with thousands of digits
         raise ConfigError(f"{path}: this is not valid TOML: {error}; correct it there") from error
 
 
@@ -508,7 +550,7 @@ class _Reader:
 
     def boundary(self, document: Mapping[str, Any]) -> BoundarySettings:
         default = BoundarySettings()
-        known = ("accept", "readable", "hosts", "exempt", "processes", "open_files", "file_megabytes")
+        known = ("accept", "readable", "hosts", "exempt", "processes", "open_files", "file_megabytes", "memory_mb")
         table = self.table(document, "boundary", known)
         readable = self.names(table, "readable", "~/.pyenv")
         for path in readable:
@@ -528,6 +570,7 @@ class _Reader:
             self.count(table, "processes", default.processes, "boundary", 100_000),
             self.count(table, "open_files", default.open_files, "boundary", 1_000_000),
             self.count(table, "file_megabytes", default.file_megabytes, "boundary", 1_000_000),
+            self.count(table, "memory_mb", default.memory_mb, "boundary", 10_000_000) if "memory_mb" in table else 0,
         )
 
     def names(self, table: Mapping[str, Any], key: str, example: str) -> tuple[str, ...]:

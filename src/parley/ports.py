@@ -15,6 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from parley.quoting import with_sender
+
 # ---- the bus -------------------------------------------------------------------------------------
 
 
@@ -127,6 +129,7 @@ class InputRow(NamedTuple):
     body: str  # JSON
     taken: int = 0  # the transaction that took it, or 0
     note: str = ""  # what became of it
+    signature: str = ""  # by the key of the bus: who has not that key can't leave one that is taken
 
 
 class Spent(NamedTuple):
@@ -221,6 +224,12 @@ class Store(Protocol):
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
         """The job's inputs, in order: those nobody took yet, or all."""
 
+    def authentic(self, row: InputRow) -> bool | None:
+        """Whether a process that has the bus's key left the input; None where that can't be told."""
+
+    def unsealed(self, job: str) -> int | None:
+        """The job's first transaction that was not written with the bus's key; 0: none; None: it can't be told."""
+
     def changed(self) -> bool:
         """Whether another process has written since the last call: cheap enough to ask often."""
 
@@ -250,6 +259,42 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Weight:
+    """What a folder takes: bytes of the disk, and names."""
+
+    bytes: int = 0
+    files: int = 0
+
+    def __add__(self, other: Weight) -> Weight:
+        return Weight(self.bytes + other.bytes, self.files + other.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a job's files take of the disk."""
+
+    bytes: int  # of all that counts against its quota
+    parts: Mapping[str, Weight]  # of each workspace, home and repository of an agent's, by its path
+
+
+class Room(Protocol):
+    """How much of the disk a job may take, looked up while its turns run."""
+
+    folder: Path  # the job's
+    limit: int  # bytes
+    files: int  # in one folder of an agent's
+
+    def look(self, known: Mapping[str, Weight]) -> Held:
+        """Look through all of the job's folders but those whose weight is known."""
+
+    def owns(self, folder: str) -> bool:
+        """Whether a folder is a workspace of the job's, which is put back when its turn is lost."""
+
+    def spoil(self, folder: str, *, delete: bool) -> None:
+        """A workspace was filled by a turn that is lost for it: none of it is kept; `delete`: nor moved aside."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """Where a turn runs: the workspace, and what lies over it that is not the agent's to change."""
 
@@ -258,6 +303,7 @@ class Site:
     binds: tuple[Bind, ...] = ()
     worker: str = ""  # as whom the agent works here; empty: nothing in the tree is somebody else's
     claims: tuple[Claim, ...] = ()  # of all workers, its own among them
+    room: Room | None = field(default=None, compare=False, repr=False)  # None: its files are not bounded
 
 
 Judge = Callable[[Site, str], str]  # why a path from the tree's root must not be written there; empty if it may
@@ -296,6 +342,11 @@ class Order(NamedTuple):
     role: str = "{}"  # the role as the job's snapshot has it (JSON)
     skill: str = ""  # the phase skill that a lead follows
     host: str = ""
+
+    @property
+    def addressed(self) -> str:
+        """The message as an agent reads it, its sender first. A playbook's rules are matched with `message`."""
+        return with_sender(self.sender, self.message)
 
     @property
     def overran(self) -> str:
@@ -391,6 +442,13 @@ class Turns(Protocol):
 
     def close(self) -> None:
         """End every turn."""
+
+
+class Faults(Protocol):
+    """Where it is written down what went wrong in Parley itself, for those who mend it."""
+
+    def tell(self, job: str, text: str) -> str:
+        """Write a fault down; where it can be read."""
 
 
 class Runner(Protocol):
@@ -489,15 +547,24 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a job did to one file, in lines; None where it is not text."""
+    """What a job did to one file, in lines; None where it is not text. `obeyed`: what runs or obeys it, if anything.
+
+    `unportable`: why another system can't hold a new name as it is.
+    """
 
     path: str
     added: int | None
     removed: int | None
+    obeyed: str = ""
+    unportable: str = ""
 
 
 class WorkspaceError(Exception):
     """A workspace can't be made or kept: the text says why and what to do."""
+
+
+class NoRoom(WorkspaceError):
+    """The machine's disk is full: no job can go on, whichever program filled it."""
 
 
 class SetUpFailed(WorkspaceError):
@@ -662,6 +729,7 @@ class Workspace(Protocol):
 
 
 FOLDER_VIEW, TIP_VIEW = "folder", "tip"  # where a job's own files lie: in its workspace, and in its last commit
+UNKEPT = "unkept"  # what a file is known by that no commit ever holds
 
 
 class Papers(Protocol):

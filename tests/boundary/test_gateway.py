@@ -275,6 +275,14 @@ def test_what_could_be_read_in_two_ways_is_refused(side: Side, api: Api, status:
     assert answer.count(b"\n", answer.index(b"\r\n\r\n") + 4) == 1  # one line
     assert [asked for asked in api.asked if asked.body] == []
     assert side.gateway.requests()[-1].status == status
+    told = side.gateway.tell_denied()
+    if b"the request ended within" in answer:  # who went away before the end was refused nothing
+        assert told == ()
+    else:
+        assert len(told) == 1
+        assert told[0].startswith("the way out: ")
+        assert answer.rpartition(b": ")[2].strip().decode() in told[0]
+    assert side.gateway.tell_denied() == ()
 
 
 def test_only_the_very_paths_and_methods_of_a_route_get_the_key(api: Api) -> None:

@@ -91,9 +91,9 @@ def test_folders_that_did_not_change_are_not_read_again(
     read: list[str] = []
     real = links._read
 
-    def reading(folder: str, *rest: Any) -> None:
+    def reading(place: int, folder: str, *rest: Any) -> None:
         read.append(folder)
-        real(folder, *rest)
+        real(place, folder, *rest)
 
     monkeypatch.setattr(links, "_read", reading)
 
@@ -101,6 +101,26 @@ def test_folders_that_did_not_change_are_not_read_again(
     part(known, tmp_path)
 
     assert read == [str(tmp_path / "3")]
+
+
+def test_a_folder_that_becomes_a_link_while_it_is_looked_at_is_not_followed(
+    tmp_path: Path, known: links.Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for path in (root / "sub", outside / "below"):
+        path.mkdir(parents=True)
+    real = links._read
+
+    def swapping(*given: Any) -> None:
+        real(*given)
+        if not (root / "sub").is_symlink():
+            (root / "sub").rmdir()
+            (root / "sub").symlink_to(outside)
+
+    monkeypatch.setattr(links, "_read", swapping)
+    part(known, root)
+
+    assert list(known.trees[str(root)].below) == [str(root)]
 
 
 def test_a_file_that_goes_while_it_is_copied_is_no_trouble(

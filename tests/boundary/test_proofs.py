@@ -100,7 +100,8 @@ def test_nothing_that_a_command_writes_or_does_makes_a_failure_a_success(bench: 
 def test_no_command_leaves_anything_that_helps_the_next_but_in_the_tree(bench: Bench) -> None:
     leave = (
         "setsid sleep 600 & setsid -f sh -c 'while :; do echo noise; sleep 0.1; done'; echo y > tree;"
-        "echo x > ~/left; mkdir -p ~/shut/in; chmod 0 ~/shut/in ~/shut; ln -s / ~/link"
+        "echo x > ~/left; mkdir -p ~/shut/in; chmod 0 ~/shut/in ~/shut; ln -s / ~/link;"
+        "cd; path=$(printf 'deeper/%.0s' $(seq 500)); mkdir -p $path && cd $path && mkdir -p $path"
     )
     first, second = bench.prove(leave, "ls ~; cat tree; ls /proc | grep -c '^[0-9]*$'; test ! -e ~/left")
     assert (first["code"], second["code"]) == (0, 0)

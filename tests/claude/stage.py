@@ -27,6 +27,7 @@ ROLE = {
     "tools": ["Read", "Edit", "Write", "Bash", *TOOLS],
 }
 SECONDS = 30.0
+FROM = "[MESSAGE] project-lead:\n"
 
 
 def order_of(job: str, turn: str, message: str, workspace: str, home: str, handle: str) -> Order:
@@ -99,6 +100,10 @@ class Stage:
         home.mkdir()
         self.boundary.hand_over(home)
         return home
+
+    def prompts(self) -> list[str]:
+        """The messages to the instance, each without the line that names its sender."""
+        return [text.removeprefix(FROM) for text in self.api.prompts()]
 
     def order(self, message: str, **changes: Any) -> Order:
         self.count += 1

@@ -13,7 +13,7 @@ from parley.ports import Called, Ended, Progress
 from tests.apis.messages import Block, Turn
 from tests.apis.script import Say, Slow, Use
 from tests.claude.conftest import Perform
-from tests.claude.stage import Stage, until
+from tests.claude.stage import FROM, Stage, until
 
 ROOT = Path(__file__).resolve().parents[2]
 ENDLESS = "tail -f /dev/null -s 61.25"
@@ -52,7 +52,7 @@ def test_a_cancelled_turn_is_gone_within_a_second_and_is_remembered(perform: Per
     assert stage.processes(ENDLESS) == []
     ended = stage.play("[INTERVENE advisory] stop that")
     assert (ended.fault, ended.text) == ("", "I stopped")
-    assert stage.api.prompts()[-2:] == ["a long piece of work", "[INTERVENE advisory] stop that"]
+    assert stage.prompts()[-2:] == ["a long piece of work", "[INTERVENE advisory] stop that"]
 
 
 def test_a_turn_cancelled_while_it_waits_for_a_reply_goes_on_with_the_next(perform: Perform) -> None:
@@ -75,9 +75,9 @@ def test_a_turn_cancelled_at_once_leaves_no_process(perform: Perform) -> None:
     assert [event for event in stage.told if not isinstance(event, Progress)] == []
     ended = stage.play("next")
     assert ended.text == "fine"
-    assert "interrupted while you worked on this:)\ngo" in stage.api.prompts()[-1]
+    assert f"interrupted while you worked on this:)\n{FROM}go" in stage.prompts()[-1]
     assert stage.play("next again").fault == ""
-    assert stage.api.prompts()[-1] == "next again"
+    assert stage.prompts()[-1] == "next again"
 
 
 def test_an_interrupted_turn_is_told_to_the_next_process_too(perform: Perform) -> None:
@@ -92,9 +92,9 @@ def test_an_interrupted_turn_is_told_to_the_next_process_too(perform: Perform) -
     stage.runner = stage.new_runner()
 
     assert stage.play("[INTERVENE advisory] stop").text == "I stopped"
-    assert stage.api.prompts()[0] == "first"
-    assert stage.api.prompts()[1].startswith("[INTERVENE advisory] stop\n\n(You were interrupted")
-    assert stage.api.prompts()[1].endswith("a long piece of work")
+    assert stage.prompts()[0] == "first"
+    assert stage.prompts()[1].startswith("[INTERVENE advisory] stop\n\n(You were interrupted")
+    assert stage.prompts()[1].endswith("a long piece of work")
 
 
 def test_a_message_that_is_given_again_finds_the_session_put_back(perform: Perform) -> None:
@@ -107,7 +107,7 @@ def test_a_message_that_is_given_again_finds_the_session_put_back(perform: Perfo
     stage.runner.cancel(stage.job, order.turn)
 
     assert stage.play("work again").text == "two"
-    assert stage.api.prompts() == ["first", "work again"]
+    assert stage.prompts() == ["first", "work again"]
 
 
 def test_a_killed_engine_leaves_no_process_and_another_goes_on_from_its_handle(perform: Perform) -> None:
@@ -128,7 +128,7 @@ def test_a_killed_engine_leaves_no_process_and_another_goes_on_from_its_handle(p
     ended = stage.play("second", handle=handle)
 
     assert (ended.fault, ended.text) == ("", "two")
-    assert stage.api.prompts() == ["first", "second"]
+    assert stage.prompts() == ["first", "second"]
     assert json.loads(ended.handle)["turns"] == 2
 
 

@@ -68,7 +68,7 @@ def test_a_context_that_fills_up_is_warned_of_then_summed_up_at_the_turn_boundar
 
     assert used == pytest.approx([0.69, 0.71, 0.79])
     assert stage.api.asides == []
-    first, second, third = stage.api.prompts()
+    first, second, third = stage.prompts()
     assert (first, second) == ("first", "second")
     assert third.startswith("third\n\n(Your context is 71% full")
     assert "/home/agent/scratch.md" in third
@@ -81,10 +81,10 @@ def test_a_context_that_fills_up_is_warned_of_then_summed_up_at_the_turn_boundar
     messages = json.dumps(stage.api.requests[-1].document["messages"])
     assert "SUMMARY OF THE CONVERSATION" in messages
     assert "echo keep this" not in messages
-    assert "keep this" in stage.api.prompts()[-1]
+    assert "keep this" in stage.prompts()[-1]
     assert ended.usage["input_tokens"] > 1000
     assert stage.play("fifth").text == "five"
-    assert stage.api.prompts()[-1] == "fifth"
+    assert stage.prompts()[-1] == "fifth"
 
 
 # ---- the first request -----------------------------------------------------------------------------

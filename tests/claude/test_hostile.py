@@ -148,10 +148,11 @@ def test_the_key_is_nowhere_inside_and_the_gateway_tells_nothing(perform: Perfor
     )
     stage = perform(Turn("go", [Use("Bash", {"command": look, "timeout": 20000}), Say("end")]))
 
-    stage.play("go")
+    ended = stage.play("go")
 
     (seen,) = stage.results()
     assert "looked" in seen
+    assert "the way out: GET /v1/other: GET /v1/other is not on the list of paths" in ended.refusals
     assert "ANTHROPIC_API_KEY=outside" in seen
     assert KEY not in seen
     assert all(request.headers["x-api-key"] == KEY for request in stage.api.requests)

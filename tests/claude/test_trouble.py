@@ -50,7 +50,7 @@ def test_trouble_in_mid_turn_loses_nothing_and_repeats_nothing(
     assert (ended.fault, ended.text) == ("", "end")
     assert (stage.workspace / "steps.txt").read_text() == "step\n" * 2
     assert len(stage.api.requests) == 3 + trouble.times
-    assert stage.api.prompts() == ["go"]
+    assert stage.prompts() == ["go"]
     assert reasons(stage) == [reason] * trouble.times + [""]
 
 
@@ -104,7 +104,7 @@ def test_a_turn_that_waits_is_ended_at_once_and_the_next_goes_on(perform: Perfor
     assert 3500 < told.until - time.time() < 3700
     assert took < 1.0
     assert stage.play("[INTERVENE advisory] stop that").text == "I stopped"
-    assert stage.api.prompts() == ["go", "[INTERVENE advisory] stop that"]
+    assert stage.prompts() == ["go", "[INTERVENE advisory] stop that"]
 
 
 def test_what_is_refused_after_trouble_is_still_refused(perform: Perform) -> None:
@@ -160,6 +160,6 @@ def test_a_turn_that_is_stopped_keeps_its_files_and_its_session_up_to_the_last_w
     assert stage.processes() == []
     stage.handle = ended.handle
     assert stage.play("go [RECOVERED]").text == "went on"
-    assert [prompt for prompt in stage.api.prompts() if "interrupted" not in prompt] == ["go", "go [RECOVERED]"]
+    assert [prompt for prompt in stage.prompts() if "interrupted" not in prompt] == ["go", "go [RECOVERED]"]
     assert stage.results()[0] == "(Bash completed with no output)"
     assert (stage.workspace / "steps.txt").read_text() == "step\n"

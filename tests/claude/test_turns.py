@@ -65,7 +65,7 @@ def test_the_next_turn_goes_on_in_the_process_that_is_there(perform: Perform) ->
     assert (ended.fault, ended.text) == ("", "two")
     assert len(before) >= 1
     assert stage.processes(f"--session-id={session(stage)}") == before
-    assert stage.api.prompts() == ["first", "second"]
+    assert stage.prompts() == ["first", "second"]
     assert json.loads(ended.handle)["turns"] == 2
 
 
@@ -78,7 +78,7 @@ def test_a_role_that_changed_gets_a_process_of_its_own_with_the_same_session(per
     assert (ended.fault, ended.text) == ("", "two")
     assert "You write poems." in stage.api.requests[-1].system
     assert "You write code." not in stage.api.requests[-1].system
-    assert stage.api.prompts() == ["first", "second"]
+    assert stage.prompts() == ["first", "second"]
 
 
 def test_no_more_processes_wait_than_are_wanted_and_none_after_rest(perform: Perform) -> None:
@@ -101,7 +101,7 @@ def test_a_process_that_nobody_uses_is_ended(perform: Perform) -> None:
 
     until(lambda: not stage.processes(session(stage)))
     assert stage.play("two").fault == ""
-    assert stage.api.prompts() == ["one", "two"]
+    assert stage.prompts() == ["one", "two"]
 
 
 def test_a_new_runner_goes_on_from_the_handle_and_forgets_what_was_not_committed(perform: Perform) -> None:
@@ -115,7 +115,7 @@ def test_a_new_runner_goes_on_from_the_handle_and_forgets_what_was_not_committed
     ended = stage.play("second")
 
     assert (ended.fault, ended.text) == ("", "two")
-    assert stage.api.prompts() == ["first", "second"]
+    assert stage.prompts() == ["first", "second"]
     assert "never committed" not in json.dumps(stage.api.requests[-1].document)
     assert json.loads(ended.handle)["session"] == json.loads(committed)["session"]
 
@@ -130,7 +130,7 @@ def test_a_session_that_is_gone_is_begun_anew_and_the_agent_is_told(perform: Per
     ended = stage.play("second")
 
     assert (ended.fault, ended.text) == ("", "two")
-    assert "could not be restored" in stage.api.prompts()[-1]
+    assert "could not be restored" in stage.prompts()[-1]
 
 
 def test_calls_are_refused_as_the_engine_says_and_arguments_are_checked(perform: Perform) -> None:
@@ -146,14 +146,14 @@ def test_calls_are_refused_as_the_engine_says_and_arguments_are_checked(perform:
     assert stage.progress == ["looking", "Send a", "Send b", "CloseConversation 7", "end"]
 
 
-def test_a_message_is_taken_as_it_is_written(perform: Perform) -> None:
+def test_a_message_is_taken_as_it_is_written_behind_its_senders_name(perform: Perform) -> None:
     stage = perform(Turn("compact", [Say("fine")]))
     (stage.workspace / "notes.txt").write_text("SECRET OF THE FILE")
 
     ended = stage.play("/compact @notes.txt")
 
     assert ended.text == "fine"
-    assert stage.api.prompts() == ["/compact @notes.txt"]
+    assert stage.api.prompts() == ["[MESSAGE] project-lead:\n/compact @notes.txt"]
     assert "SECRET OF THE FILE" not in json.dumps(stage.api.requests[-1].document)
 
 
@@ -239,7 +239,7 @@ def test_a_new_process_goes_on_behind_the_question_with_its_result(perform: Perf
 
     assert (ended.fault, ended.text) == ("", "thanks")
     assert stage.results() == ["taken"]
-    assert stage.api.prompts() == ["hello", "[ANSWER] this one"]
+    assert stage.prompts() == ["hello", "[ANSWER] this one"]
 
 
 def test_a_question_that_was_refused_does_not_end_the_turn(perform: Perform) -> None:

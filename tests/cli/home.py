@@ -84,6 +84,16 @@ class Home:
         path.write_text(text, encoding="utf-8")
         return str(path)
 
+    def settings(self, text: str) -> None:
+        """Settings of the folder that the user has allowed, whatever they ask for."""
+        self.write("parley.toml", text)
+        self.allow()
+
+    def allow(self) -> None:
+        """Give the user's word for what the folder's files ask for."""
+        done = self.run("trust", "--yes")
+        assert done.code == 0, done
+
     def env(self) -> dict[str, str]:
         # As users have it: nothing of the session that runs the tests, and modules compiled once for all.
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PARLEY_", "PY"))}

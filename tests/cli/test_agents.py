@@ -28,6 +28,7 @@ def _nobody_is_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def role(home: Home, runner: str) -> None:
     home.write(".claude/agents/helper.md", f"---\nname: helper\nrunner: {runner}\n---\nHelp.\n")
+    home.allow()
 
 
 @pytest.mark.parametrize("words", [(), ("--agent", "claude")])
@@ -48,7 +49,7 @@ def test_without_the_extra_it_says_what_to_install(home: Home, monkeypatch: pyte
 
 
 def test_an_agent_that_is_not_known_is_told_with_those_that_are(home: Home) -> None:
-    home.write("parley.toml", "[agents.mine]\ncommand = ['true']\n")
+    home.settings("[agents.mine]\ncommand = ['true']\n")
 
     said = home.refuses("run", "x", "--agent", "robot")
 

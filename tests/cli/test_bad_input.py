@@ -64,7 +64,7 @@ def test_a_home_that_can_not_be_made(home: Home) -> None:
 
     said = home.fails("run", "x", "--playbook", playbook)
 
-    assert "work/.parley is no folder" in said
+    assert "work/.parley: this is no folder" in said
     assert "PARLEY_HOME" in said
 
 
@@ -331,18 +331,20 @@ def ends(done: subprocess.CompletedProcess[str], *names: str) -> list[str]:
 
 @pytest.mark.skipif(not _may_mount(), reason="a small filesystem can't be mounted here")
 def test_a_disk_that_fills_up_loses_nothing(home: Home, tmp_path: Path) -> None:
+    """The agent loses turns by it, until the job has failed or the run ends for want of room: that depends on when."""
     playbook = home.write("p.yaml", APPROVES + FILLS)
     script = (
         f"$parley run x --playbook {playbook}; echo first $?; mount -o remount,size=600m .; "
-        "$parley resume; echo second $?; $parley audit $($parley ls | awk '/done/ {print $1}'); echo third $?"
+        "$parley resume; echo second $?; $parley audit $(basename .parley/jobs/*); echo third $?; $parley ls"
     )
 
     done = on_small_disk(home, tmp_path, "40m", script)
 
-    assert len(done.stderr.splitlines()) == 1, done
-    assert done.stderr.startswith("parley: ")
+    assert len(done.stderr.splitlines()) <= 1, done
+    assert done.stderr.startswith("parley: ") or not done.stderr
     assert "Traceback" not in done.stderr
-    assert ends(done, "first", "second", "third") == ["first 1", "second 0", "third 0"]
+    assert ends(done, "first", "second", "third") == ["first 1", "second 0", "third 0"], done.stdout + done.stderr
+    assert ("done" if done.stderr else "failed") in done.stdout.splitlines()[-1]
 
 
 @pytest.mark.skipif(not _may_mount(), reason="a small filesystem can't be mounted here")
@@ -382,7 +384,7 @@ BAD_OUTCOMES = {
     '"outcome" says nothing': """{outcome: '{"outcome": "", "reason": "early"}'}""",
     "is a list": "{outcome: '[1]'}",
     '"outcome" is a number and "reason" is null': """{outcome: '{"outcome": 1, "reason": null}'}""",
-    "gives the key 'reason' twice": """{outcome: '{"outcome": "APPROVED_INTENT", "reason": "", "reason": ""}'}""",
+    'the key "reason" is given twice': """{outcome: '{"outcome": "APPROVED_INTENT", "reason": "", "reason": ""}'}""",
     "is not UTF-8 (byte 1)": "{shell: 'mkdir -p .parley; printf \"\\\\377\" > .parley/outcome.json'}",
     "APPROVED_WORK": "{outcome: {outcome: APPROVED_WORK, reason: early}}",
     "'HURRAY' is not an outcome": "{outcome: {outcome: HURRAY, reason: early}}",
@@ -393,7 +395,7 @@ BAD_OUTCOMES = {
 
 def test_outcome_records_that_do_not_count(home: Home) -> None:
     """Each is told to the lead in one line, is kept, and costs nothing but a try."""
-    home.write("parley.toml", "[limits]\nretry_budget = 20\n")
+    home.settings("[limits]\nretry_budget = 20\n")
     first, *others = BAD_OUTCOMES.values()
     rules = [f"    - {{match: 'ANSWER approve', do: [{first}]}}"]
     rules += [f"    - {{match: 'VIOLATION', do: [{action}]}}" for action in others]

@@ -15,7 +15,7 @@ LISTED = {
 SHOWN = LISTED | {
     "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery",
     "exits", "situations", "abandoned", "answers", "budget", "model", "models",
-    "interventions", "unfinished",
+    "interventions", "unfinished", "widenings",
 }  # fmt: skip
 THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "waits", "mail", "workspace"}
 QUESTION = {

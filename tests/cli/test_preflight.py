@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from parley.adapters.boundary import Boundary, Cage, Caged
 from parley.adapters.sqlite import SqliteStore
+from parley.config import BoundarySettings
+from parley.faces.cli import trial
+from parley.faces.cli.desk import Place, place_of
 from tests.boundary.yard import FORBIDDEN, fake_bubblewrap, no_package
 from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
 
@@ -82,8 +86,7 @@ def _rows(home: Home, job: str) -> tuple[int, int]:
 
 
 def test_a_job_that_accepts_no_boundary_begins(home: Home, broken: dict[str, str]) -> None:
-    home.write("parley.toml", '[boundary]\naccept = "none"\n')
-    home.here("trust")
+    home.settings('[boundary]\naccept = "none"\n')
     home.environment |= broken
     assert home.run("run", "x", "--playbook", home.write("p.yaml", LEADS + APPROVES)).code == 0
 
@@ -151,3 +154,49 @@ def test_a_root_that_may_not_become_another_user_is_told_so(home: Home) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "Parley is root here, but may not become another user: run it as an ordinary user" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_no_program_is_looked_for_in_the_folder_that_jobs_deliver_to(home: Home, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    for name in ("git", "bwrap", "setpriv", "true", "claude", "codex"):
+        path = Path(home.write(f"bin/{name}", f"#!/bin/sh\necho {name} >> {ran}\n"))
+        path.chmod(0o755)
+    for folders in (f"{home.folder}/bin", "bin:."):
+        home.environment["PATH"] = f"{folders}:{os.environ['PATH']}"
+        home.run("doctor")
+
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("home, left", [(".", 1), ("..", 0)])
+def test_a_users_programs_are_found_by_one_who_asks_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, left: int
+) -> None:
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin")
+    monkeypatch.setenv("HOME", str((tmp_path / home).resolve()))
+
+    place_of(str(tmp_path))
+
+    assert os.environ["PATH"].count(f"{tmp_path}/bin") == left
+
+
+def test_the_boundary_is_tried_where_the_work_will_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    class Noting(Boundary):
+        def launch(self, cage: Cage) -> Caged:
+            tried.append(cage.site.workspace)
+            return super().launch(cage)
+
+    monkeypatch.setattr(trial, "Boundary", Noting)
+    place = Place(tmp_path, tmp_path / "far" / ".parley")
+    trial.preflight(BoundarySettings(), place)
+    assert [Path(workspace).parents[1] for workspace in tried] == [place.home]
+    assert list(tmp_path.iterdir()) == []  # as it was
+
+    (tmp_path / "elsewhere").mkdir()
+    place.home.parent.mkdir()
+    place.home.symlink_to(tmp_path / "elsewhere")  # what uses the home refuses it
+    assert trial.hold(BoundarySettings(), place).ok
+    assert not Path(tried[-1]).is_relative_to(tmp_path / "elsewhere")

@@ -34,9 +34,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture
 def user(finished: Home, tmp_path: Path) -> Home:
-    """The same for each test: a home can be moved along with its repository."""
+    """The same for each test: a home can be moved along with its repository, and is taken in there."""
     shutil.copytree(finished.folder.parent, tmp_path / "moved", symlinks=True)
-    return Home(tmp_path / "moved" / "work", dict(finished.environment))
+    moved = Home(tmp_path / "moved" / "work", dict(finished.environment))
+    assert "moved, copied or restored" in moved.here("ls").err
+    assert moved.here("bus", "adopt", "--yes").code == 0
+    return moved
 
 
 def job_of(home: Home) -> str:
@@ -60,7 +63,9 @@ def test_diff_shows_the_work_and_with_all_the_protocols_files_too(user: Home) ->
     assert "PLAN.md" not in done.out
 
     whole = user.here("diff", job_of(user)[:4], "--all", "--stat").out
-    assert [name for name in ("INTENT.md", "PLAN.md", "WORK_SUMMARY.md", "hello.txt") if name not in whole] == []
+    assert [
+        name for name in ("INTENT.md", f"PLAN.{job_of(user)}.md", "WORK_SUMMARY.md", "hello.txt") if name not in whole
+    ] == []
     document = user.here("diff", job_of(user), "--json").document
     assert document["changes"] == [
         {"path": "a.txt", "added": 1, "removed": 1},
@@ -87,10 +92,14 @@ def test_merge_goes_on_top_of_what_the_user_has_done_meanwhile(user: Home) -> No
     git(user.folder, "commit", "-qm", "mine")
     write(user.folder, {"mine": "dirty, and not in the way", "untracked": "x"})
 
-    assert user.run("merge", job_of(user), "--all").code == 0
+    done = user.run("merge", job_of(user), "--all")
+
+    assert done.code == 0
+    assert f"your own PLAN.md stays as it is; the job's is PLAN.{job_of(user)}.md\n" in done.out
     assert (user.folder / "mine").read_text() == "dirty, and not in the way"
     assert (user.folder / "INTENT.md").read_text() == "intent"
-    assert (user.folder / "PLAN.md").read_text() == "plan"
+    assert (user.folder / "PLAN.md").read_text() == "my own plan"
+    assert (user.folder / f"PLAN.{job_of(user)}.md").read_text() == "plan"
 
 
 def unnamed(user: Home) -> Home:
@@ -142,8 +151,7 @@ def test_without_any_name_a_merge_that_needs_a_commit_says_what_to_do(user: Home
     [
         ("conflict", "conflicts with what is checked out in a.txt; merge parley/say-hello-"),
         ("dirty", "changes of your own in a.txt; commit or stash"),
-        ("untracked", "changes of your own in hello.txt; commit or stash"),
-        ("hook", "git would not merge"),
+        ("untracked", "hello.txt of yours would be overwritten; move it away"),
         ("strange", "nothing in common"),
     ],
 )
@@ -155,9 +163,6 @@ def test_what_would_not_merge_is_refused_and_nothing_is_changed(user: Home, how:
         write(user.folder, {"a.txt": "mine"})
     elif how == "untracked":
         write(user.folder, {"hello.txt": "mine"})
-    elif how == "hook":
-        write(user.folder, {".git/hooks/pre-merge-commit": "#!/bin/sh\necho no; exit 1\n"})
-        (user.folder / ".git/hooks/pre-merge-commit").chmod(0o755)
     else:
         git(user.folder, "checkout", "-q", "--orphan", "strange")
         git(user.folder, "commit", "-qm", "strange")
@@ -167,11 +172,7 @@ def test_what_would_not_merge_is_refused_and_nothing_is_changed(user: Home, how:
     line = user.fails("merge", job_of(user), code=1)
 
     assert said in line
-    after = fingerprint(user.folder)
-    unrelated = {".git/ORIG_HEAD", ".git/index", ".git/logs/HEAD"}  # what git notes down when it takes a merge back
-    assert {name: data for name, data in after.items() if name not in unrelated} == {
-        name: data for name, data in before.items() if name not in unrelated
-    }
+    assert fingerprint(user.folder) == before
     assert git(user.folder, "rev-parse", "HEAD") == head
 
 
@@ -273,7 +274,7 @@ def test_what_is_not_committed_is_told_of_in_one_line(user: Home) -> None:
     write(user.folder, {"b.txt": "new"})
     done = user.run("run", "x", "--playbook", "../p.yaml", "--policy", "never")
 
-    assert done.err.startswith("parley: not committed, so not part of the job: b.txt")
+    assert "\nparley: not committed, so not part of the job: b.txt" in f"\n{done.err}"
 
 
 def test_settings_that_can_not_be_used_are_told_with_their_place(home: Home) -> None:

@@ -114,6 +114,7 @@ def test_policies_of_the_command_line_go_before_those_of_the_settings(
 
 def test_settings_and_roles_are_those_of_the_start(home: Home) -> None:
     home.write("parley.toml", '[policy]\nplan = "never"\n[roles.intent-lead]\nteam = ["scout"]\n')
+    home.allow()
     home.write(".claude/agents/scout.md", "---\nname: scout\nteam: coder, tester\n---\nYou look around.\n")
     job = home.start()
     home.write("parley.toml", "this is not TOML")

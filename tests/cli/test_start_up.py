@@ -15,24 +15,25 @@ from tests.cli.home import PARLEY, Home
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMES = 5
+ROUNDS = 15
 
 
-def work(words: list[str], home: Home, rounds: int = 10) -> float:
-    """The least processor time that a command takes: on a busy machine the clock tells more of the others."""
-    best = float("inf")
-    for _ in range(rounds):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(words, cwd=home.folder, env=home.env(), capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return best
+def work(words: list[str], home: Home) -> float:
+    """The processor time that a command takes: on a busy machine the clock tells more of the others."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, cwd=home.folder, env=home.env(), capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize("words", [["--help"], ["ls"]])
 def test_it_starts_within_five_times_a_bare_python(waiting: Home, words: list[str]) -> None:
-    bare = work([sys.executable, "-c", "pass"], waiting)
+    # in turn, and the least of many: what else the machine does in a moment is the same for both
+    pairs = [
+        (work([sys.executable, "-c", "pass"], waiting), work([str(PARLEY), *words], waiting)) for _ in range(ROUNDS)
+    ]
 
-    assert work([str(PARLEY), *words], waiting) < TIMES * bare
+    assert min(took for _, took in pairs) < TIMES * min(bare for bare, _ in pairs)
 
 
 def documented(command: str | None) -> str:

@@ -203,7 +203,7 @@ def test_codex_waits_while_a_limit_lasts_and_is_ended_at_once(stage: Make, serve
 
 
 def test_a_role_too_long_for_a_command_line_is_read_from_its_file(stage: Make, serve: Serve) -> None:
-    api = serve({"coder": [Turn("message", [Use("exec_command", {"cmd": "wc -c < $PARLEY_ROLE"}), Say("read")])]})
+    api = serve({"coder": [Turn("says nothing", [Use("exec_command", {"cmd": "wc -c < $PARLEY_ROLE"}), Say("read")])]})
     here = stage(settings(api))
 
     ended = here.play(here.order("codex", "", role=json.dumps({"prompt": "x" * 300_000})))
@@ -252,7 +252,7 @@ def test_codex_that_was_cancelled_goes_on_from_where_its_last_turn_ended(stage: 
 
     assert (third.fault, third.text) == ("", "three")
     assert [b"was-lost" in request.body for request in api.requests] == [False] * 3
-    assert b'"first"' in api.requests[-1].body
+    assert rb"\nfirst" in api.requests[-1].body
 
 
 def test_codex_without_a_key_or_a_program_says_what_to_do(

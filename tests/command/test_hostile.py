@@ -83,9 +83,9 @@ while [ ! -e sent ]; do sleep 0.01; done
 """
 
 LINKS = """#!/bin/sh
-parley tool Send --to x "$(cat "$PARLEY_MESSAGE")" >&2
+parley tool Send --to x "$(tail -n 1 "$PARLEY_MESSAGE")" >&2
 rm -rf "$HOME/.parley"
-if [ "$(cat)" = first ]; then
+if [ "$(tail -n 1)" = first ]; then
     ln -s OUTSIDE "$HOME/.parley"
 else
     mkdir "$HOME/.parley"

@@ -166,8 +166,8 @@ def test_a_program_finds_its_message_role_and_place(stage: Make, tmp_path: Path)
     ended = here.play(here.order("one", "hello there"))
 
     first, *rest = ended.text.split("|")
-    assert first == "hel"
-    assert rest[0] == "hello thereYou are `coder`.\n\nWrites code.\n\nDo as you are asked."
+    assert first == "[ME"
+    assert rest[0] == "[MESSAGE] project-lead:\nhello thereYou are `coder`.\n\nWrites code.\n\nDo as you are asked."
     assert rest[1:6] == [str(here.workspace), "some-model", "coder", "project-lead", "EXECUTE\n"]
     assert rest[6:8] == [str(here.workspace), "a value"]
     assert rest[8] != ""
@@ -239,7 +239,7 @@ def test_a_program_need_not_read_its_message(stage: Make, tmp_path: Path) -> Non
 
     ended = here.play(here.order("one", "x" * 1_000_000))
 
-    assert (ended.fault, ended.text) == ("", "1000000")
+    assert (ended.fault, ended.text) == ("", "1000024")
 
 
 def test_a_cancelled_turn_is_gone_and_says_no_more(stage: Make, tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_turns_run_side_by_side_and_each_call_reaches_its_own(stage: Make, tmp_p
             ended.append(event)
 
     assert {(one.turn, one.text) for one in ended} == {
-        (order.turn, f"{order.turn} said {order.message}") for order in orders
+        (order.turn, f"{order.turn} said {order.addressed}") for order in orders
     }
 
 

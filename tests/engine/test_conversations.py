@@ -138,7 +138,7 @@ def test_a_known_thread_with_an_unknown_recipient_is_refused() -> None:
         ("Send", {"to": ["writer"], "text": "x"}, "to must be a name"),
         ("Send", {"thread": "dispatcher", "text": 5}, "text must be a string"),
         ("Send", {"thread": "dispatcher", "text": "x" * 300_000}, "put it into a file"),
-        ("Send", {"thread": "dispatcher", "text": "a\x00b"}, "the text holds"),
+        ("Send", {"thread": "dispatcher", "text": "a\x00b"}, "it has a NUL character"),
         ("CloseConversation", {"thread": "{researcher}"}, "not a conversation that you opened"),
         ("CloseConversation", {"thread": "{lead}"}, "not a conversation that you opened"),
         ("AskQuestion", {"text": "ok?", "kind": "assert", "artifact": "INTENT.md"}, "only the lead"),

@@ -40,6 +40,7 @@ def test_a_planted_bug_is_found_and_named(name: str) -> None:
     assert replayed_violation(report, bug.rules) == f"{report.finding.name}: {report.finding.problem}"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("bounds", {bug.bounds for bug in BUGS.values()}, ids=lambda bounds: "bounds")
 def test_without_the_bug_the_same_bounds_are_clean(bounds: object) -> None:
     report = explore(bounds)  # type: ignore[arg-type]  # one of several kinds

@@ -86,7 +86,7 @@ def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answer
     first, text = desk.need(), home.here("inbox").out
     assert set(first) == NEED
     assert (first["kind"], first["artifact"], first["seen"]) == ("gate", "INTENT.md", None)
-    assert "    | # A till\n    | ?[2Jadds up\n" in text
+    assert "    | # A till\n    | \\x1b[2Jadds up\n" in text
     assert "since" not in text
     assert "\x1b" not in text
     assert all(len(line) <= 80 for line in text.splitlines() if "/INTENT.md" not in line)

@@ -320,10 +320,6 @@ def test_nobody_is_notified_unless_it_is_said_where(home: Home, monkeypatch: pyt
 
 def test_a_repositorys_own_addresses_have_to_be_allowed(home: Home) -> None:
     home.write("parley.toml", '[notify]\nto = ["ntfy://elsewhere"]\n')
-    assert home.here("notify", "--json").document["services"] == ["1. ntfy"]
-    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
-        subprocess.run(["git", *words], cwd=home.folder, check=True)
-
     assert "asks for [notify] to; see what it asks for, and allow it, with `parley trust`" in home.refuses("notify")
     assert home.here("trust", "--yes").out.endswith('  [notify] to = ["ntfy://elsewhere"]\nallowed: [notify] to\n')
     assert home.here("notify").code == 0

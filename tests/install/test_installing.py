@@ -128,8 +128,16 @@ UNINSTALL = {
 }
 
 
-@pytest.mark.parametrize("source", ["checkout", "wheel"])
-@pytest.mark.parametrize("program", INSTALL)
+# Each program and each source here; the other pairs in the long run, for each takes a quarter of a minute.
+OFTEN = {("pip", "wheel"), ("pipx", "checkout"), ("uv tool", "checkout"), ("uv tool", "wheel")}
+PAIRS = [
+    pytest.param(program, source, marks=[] if (program, source) in OFTEN else pytest.mark.soak)
+    for program in INSTALL
+    for source in ("checkout", "wheel")
+]
+
+
+@pytest.mark.parametrize("program, source", PAIRS)
 def test_it_installs_works_takes_an_extra_and_leaves_nothing(
     machine: Machine, built: dict[str, Path], program: str, source: str
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_job_led_by_claude_code_with_a_codex_at_work_reaches_done(tmp_path: Pa
         desk.log_in(claude)
         desk.environment["OPENAI_API_KEY"] = OTHER_KEY
         desk.write("parley.toml", SETTINGS.format(folder=FOLDER, url=other.url))
+        assert desk.parley("trust", "--yes").code == 0
         done = desk.parley("run", "Port double", "--agent", "claude", "--playbook", str(book))
 
     job = desk.job()

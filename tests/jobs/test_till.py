@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from tests.jobs import till
 from tests.jobs.desk import KEY, SECONDS, Desk
 from tests.worktrees.place import git
 
-KILLS = 4
+KILLS = 4 if os.environ.get("PARLEY_SOAK") == "1" else 2
 STATES = ["INTENT", "PLAN", "EXECUTE", "PLAN", "EXECUTE"]
 ACTIONS = ["APPROVED_INTENT", "APPROVED_PLAN", "REPLAN", "APPROVED_PLAN", "APPROVED_WORK"]
 
@@ -114,7 +115,7 @@ def test_a_request_becomes_a_branch_that_the_users_own_tests_pass(tmp_path: Path
     assert desk.hooked == ""
     told_of(desk, job, api)
     brought_home(desk, job, {**till.RESULT, "README.md": till.README})
-    assert "post-merge" in desk.hooked  # the user's git merged, with the user's hooks
+    assert desk.hooked == ""  # a hook of the user's may run what an agent wrote
 
 
 def delivered(desk: Desk, job: str, asked: Done, done: Done) -> None:

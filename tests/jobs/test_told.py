@@ -105,7 +105,7 @@ class Literal:
             Turn(r"^\[ANSWER approve\]", self.approved),
         ]
         coder = [
-            Turn("^Goal", [self.put("test_till.py", TEST), self.put("till.py", WRONG), Say("It is done.")]),
+            Turn("(?m)^Goal", [self.put("test_till.py", TEST), self.put("till.py", WRONG), Say("It is done.")]),
             Turn("check fails", [self.put("till.py", RIGHT), shell(RUN), Say("[ANSWER approve] all of it")]),
         ]
         proxy = [
@@ -141,7 +141,7 @@ def test_a_model_that_does_what_it_is_told_gets_a_one_file_job_done(tmp_path: Pa
     assert "Ran 2 tests" in right[2]
     texts = [event["text"] for event in desk.parley("log", desk.job(), "--json").document["events"]]
     said = [text for text in texts if text.startswith("[REPORT] ")]
-    assert [text.partition("\n")[2] for text in said] == ["It is done.", "[ANSWER approve] all of it"]
+    assert [text.partition("\n")[2] for text in said] == ["It is done.", "> [ANSWER approve] all of it"]
     assert not any(text.startswith(("[PENDING]", "[VIOLATION]", "[FAILED]")) for text in texts)
     assert not list((desk.folder / ".parley" / "jobs" / desk.job() / "children").glob("*/*")), "it is closed"
     assert desk.parley("merge", desk.job()).code == 0

@@ -161,8 +161,8 @@ def coder(held: Callable[[], object] = bool) -> list[Turn]:
         return part("tax", TAX, "self.assertEqual(total([100], tax=10), 110)")
 
     return [
-        Turn("^Part one", part("discount", DISCOUNT, "self.assertEqual(total([200], discount=50), 100)")),
-        Turn("^Part two", second),
+        Turn("(?m)^Part one", part("discount", DISCOUNT, "self.assertEqual(total([200], discount=50), 100)")),
+        Turn("(?m)^Part two", second),
         Turn(
             re.escape(ADVICE),
             [Use("Read", at("README.md")), Use("Write", at("README.md", content=README)), Say("The README is done.")],

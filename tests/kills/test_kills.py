@@ -19,7 +19,7 @@ import pytest
 from tests.kills.jobs import JOBS
 
 PARLEY = str(Path(sys.executable).with_name("parley"))
-KILLS = 15  # for each job: more than a hundred over all of them
+KILLS = 15 if os.environ.get("PARLEY_SOAK") == "1" else 8  # for each job; in the long run more than a hundred over all
 LIMIT_SECONDS = 120.0
 CODES = {"DONE": 0, "FAILURE": 1, "WITHDRAWN": 3}
 

@@ -40,7 +40,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def test_what_was_decided_is_listed_shown_explained_corrected_and_forgotten(home: Home) -> None:
-    home.write("parley.toml", REHEARSE)
+    home.settings(REHEARSE)
     job = home.start(PLAYED, "--policy", "when_unsure")
     assert home.here("show", job, "--json").document["state"] == "DONE"
     found = home.here("memory", "list", "--json").document["decisions"]
@@ -121,7 +121,7 @@ def test_the_log_says_in_whose_name_an_answer_is(home: Home) -> None:
 
 
 def test_a_damaged_memory_is_told_and_the_job_goes_on(home: Home) -> None:
-    home.write("parley.toml", REHEARSE)
+    home.settings(REHEARSE)
     damaged = Path(f"{home.folder}.db")
     damaged.write_text("this is no memory", encoding="utf-8")
     done = home.run("run", "x", "--playbook", home.write("p.yaml", PLAYED), "--policy", "when_unsure", "--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import subprocess
@@ -294,6 +295,63 @@ def test_a_newer_memory_is_left_alone(memory: SqliteDecisions) -> None:
     memory.close()
     with pytest.raises(MemoryTrouble, match=r"a newer Parley wrote this memory .*update Parley"):
         memory.last(5)
+
+
+ANOTHER_HAND = {
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON decisions BEGIN UPDATE decisions SET verdict = 'approve'; END",
+    "a view": "CREATE VIEW v AS SELECT 1",
+    "a table": "CREATE TABLE more (x)",
+    "a column": "ALTER TABLE decisions ADD COLUMN x TEXT",
+    "an index": "CREATE INDEX i ON decisions (said)",
+    "a view in a table's place": "DROP TABLE corrected; CREATE VIEW corrected AS SELECT 1",
+    "a table less": "DROP TABLE corrected",
+}
+
+
+@pytest.mark.parametrize("script", ANOTHER_HAND.values(), ids=ANOTHER_HAND)
+def test_a_memory_with_a_schema_of_another_hand_is_not_read(memory: SqliteDecisions, script: str) -> None:
+    memory.remember([decided()])
+    memory.close()
+    other = sqlite3.connect(memory.path)
+    other.executescript(script)
+    other.close()
+    with pytest.raises(MemoryTrouble, match="another hand has changed this memory"):
+        memory.recall("me", "PLAN", "assert", "right", 5)
+    with pytest.raises(MemoryTrouble, match=r"move it away and a new one begins, or name another with PARLEY_MEMORY"):
+        memory.remember([decided("q2")])
+
+
+def test_a_memory_is_a_file_of_the_users_own_and_nothing_else(memory: SqliteDecisions, tmp_path: Path) -> None:
+    memory.remember([decided()])
+    memory.close()
+    kept = memory.path.rename(tmp_path / "kept.db")
+
+    memory.path.symlink_to(kept)
+    for use in (memory.count, lambda: memory.remember([decided("q2")])):
+        with pytest.raises(MemoryTrouble, match="this is a link"):
+            use()
+    memory.path.unlink()
+    memory.path.hardlink_to(kept)
+    with pytest.raises(MemoryTrouble, match="another name elsewhere"):
+        memory.count()
+    memory.path.unlink()
+    os.mkfifo(memory.path)
+    with pytest.raises(MemoryTrouble, match="no ordinary file"):
+        memory.remember([decided("q2")])
+    memory.path.unlink()
+    kept.rename(memory.path).chmod(0o644)
+    assert memory.count() == 1
+    assert stat.S_IMODE(memory.path.stat().st_mode) == 0o600
+    memory.close()
+    if os.geteuid() == 0:
+        os.chown(memory.path, 1234, -1)
+        with pytest.raises(MemoryTrouble, match="it belongs to user 1234, and you are user 0"):
+            memory.count()
+
+
+def test_a_memory_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "there.db")
+    assert place({"PARLEY_MEMORY": str(tmp_path / "link.db")}) == tmp_path / "there.db"
 
 
 def test_a_memory_that_is_busy_says_so(memory: SqliteDecisions) -> None:

@@ -100,13 +100,15 @@ class Stage:
                     self._end(key, fault=f"it was killed by signal {effect.signal}")
                     return
                 if isinstance(effect, Write):
-                    path = Path(order.site.workspace) / effect.path
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text(effect.text)
+                    self.write(Path(order.site.workspace), effect.path, effect.text)
                 step = lambda: turn.send(Reply(ok=True, text="", data={}))  # noqa: E731
         except StopIteration as stop:
             ending: Ending = stop.value
             self._end(key, text=ending.text, handle=json.dumps(ending.handle, sort_keys=True))
+
+    def write(self, workspace: Path, path: str, text: str) -> None:
+        (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / path).write_text(text)
 
     def _end(self, key: tuple[str, str], text: str = "", handle: str = "", fault: str = "") -> None:
         order, _ = self._playing.pop(key)

@@ -10,6 +10,7 @@ from typing import Any
 from parley.adapters.sqlite import SqliteStore
 from parley.engine.audit import Report, audit, read_anchor
 from parley.engine.evidence import Finding
+from tests.homes import copy_bus
 from tests.records.conftest import Kept
 
 Row = dict[str, Any]
@@ -45,16 +46,23 @@ def tampered(play: Kept, folder: Path, tamper: Tamper, *, anchored: bool = True)
     """Audit a copy of the bus after somebody was at it."""
     home = folder / "tampered"
     shutil.rmtree(home, ignore_errors=True)
-    home.mkdir()
-    shutil.copy(play.home / "bus.db", home / "bus.db")
+    copy_bus(play.home, home)
     with closing(sqlite3.connect(home / "bus.db")) as raw:
         raw.execute("PRAGMA synchronous = OFF")
-        for (trigger,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            raw.execute(f"DROP TRIGGER {trigger}")
-        tamper(raw)
+        unguarded(raw, tamper)
         raw.commit()
     with closing(SqliteStore(home, durability="normal")) as store:
         return audit(store, play.job, read_anchor(play.state) if anchored else None)
+
+
+def unguarded(raw: sqlite3.Connection, tamper: Tamper) -> None:
+    """Tamper without the triggers, which stand there again afterwards: without them the bus would not be opened."""
+    triggers = raw.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        raw.execute(f"DROP TRIGGER {name}")
+    tamper(raw)
+    for _, sql in triggers:
+        raw.execute(sql)
 
 
 def rows(source: Kept | sqlite3.Connection, table: str) -> list[Row]:

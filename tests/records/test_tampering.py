@@ -14,8 +14,8 @@ from parley.engine.audit import audit, read_anchor, render
 from parley.engine.chain import link
 from parley.engine.export import export
 from parley.ports import BusError, InputRow, MessageRow, StepRow
+from tests.homes import bind, copy_bus
 from tests.records.conftest import Kept
-from tests.records.older import dayless, kindless, write_schema_2
 from tests.records.stage import PLAYS, Theatre
 from tests.records.tamper import (
     NUMBERED,
@@ -167,34 +167,6 @@ def test_digests_that_were_changed_or_taken_away_are_found(kept: dict[str, Kept]
             assert (report.findings[0].table, report.findings[0].number) == ("transactions", row["number"])
 
 
-def test_a_job_of_the_second_schema_is_audited_on_a_bus_of_today(kept: dict[str, Kept], tmp_path: Path) -> None:
-    play = kept["finished"]
-    before = play.load()
-    write_schema_2(tmp_path, before)
-
-    with closing(SqliteStore(tmp_path)) as store:
-        assert audit(store, play.job, None).ok
-        assert list(store.steps(play.job)) == list(map(dayless, before.steps(play.job)))
-        assert list(store.messages(play.job)) == list(map(kindless, before.messages(play.job)))
-        for read in (store.turns, store.inputs):
-            there = getattr(before, read.__name__)
-            assert list(read(play.job)) == list(there(play.job))
-        (spent,) = (store.load(play.job).spent or {}).values()
-        assert spent.turns == len(list(store.turns(play.job)))
-        assert store.load(play.job).molecules == before.load(play.job).molecules
-        assert store.load(play.job).sequences == before.load(play.job).sequences
-        assert {row.digests for row in store.transactions(play.job)} == {""}
-    with closing(sqlite3.connect(tmp_path / "bus.db")) as raw:
-        raw.execute("DROP TRIGGER messages_are_not_updated")
-        raw.execute("UPDATE messages SET body = 'no' WHERE number = 2")
-        raw.commit()
-        (transaction,) = raw.execute("SELECT txn FROM messages WHERE number = 2").fetchone()
-    with closing(SqliteStore(tmp_path)) as store:
-        (finding,) = audit(store, play.job, None).findings
-    assert (finding.table, finding.number) == ("transactions", transaction)
-    assert "its head does not cover its rows as they are: one of" in finding.what
-
-
 def test_an_input_that_nobody_took_may_come_and_go(kept: dict[str, Kept], tmp_path: Path) -> None:
     row = {"job": kept["running"].job, "kind": "answer", "key": "k", "time": 1.0, "by": "eve", "body": "{"}
 
@@ -219,7 +191,11 @@ def test_a_row_that_is_no_text_at_all_is_a_finding(kept: dict[str, Kept], tmp_pa
 
 def test_a_bus_of_another_protocol_is_refused(kept: dict[str, Kept], tmp_path: Path) -> None:
     with pytest.raises(BusError, match="another version of the protocol"):
-        tampered(kept["running"], tmp_path, lambda raw: raw.execute("UPDATE meta SET value = 'other'"))
+        tampered(
+            kept["running"],
+            tmp_path,
+            lambda raw: raw.execute("UPDATE meta SET value = 'other' WHERE name = 'protocol'"),
+        )
 
 
 # ---- a cut tail ----------------------------------------------------------------------------------
@@ -251,6 +227,7 @@ def test_a_bus_that_was_put_back_whole_to_an_earlier_moment_is_found(tmp_path: P
     def copy(job: str) -> None:
         copies.append(tmp_path / f"copy-{len(copies)}")
         copies[-1].mkdir()
+        shutil.copy(theatre.home / "bus.id", copies[-1])
         with closing(sqlite3.connect(theatre.home / "bus.db")) as raw:
             raw.execute("VACUUM INTO ?", [str(copies[-1] / "bus.db")])
 
@@ -262,7 +239,7 @@ def test_a_bus_that_was_put_back_whole_to_an_earlier_moment_is_found(tmp_path: P
 
     earlier = 0
     for home in copies:
-        with closing(SqliteStore(home)) as store:
+        with closing(SqliteStore(bind(home))) as store:
             last = len(list(store.transactions(job)))
             assert audit(store, job, None).ok  # nothing in it is wrong but that it is not all
             if last < anchor["transaction"]:
@@ -303,12 +280,14 @@ def reword(raw: sqlite3.Connection) -> None:
     rechain(raw)
 
 
-def test_a_rewritten_history_is_found_by_the_anchor_alone(kept: dict[str, Kept], tmp_path: Path) -> None:
+def test_a_rewritten_history_is_found_by_the_anchor_and_by_the_seals(kept: dict[str, Kept], tmp_path: Path) -> None:
     report = tampered(kept["finished"], tmp_path, reword)
 
     assert (report.findings[0].table, report.findings[0].number) == ("state.json", report.transactions)
     assert "one was rewritten" in report.findings[0].what
-    assert tampered(kept["finished"], tmp_path, reword, anchored=False).ok  # what an audit can't find
+    (found,) = tampered(kept["finished"], tmp_path, reword, anchored=False).findings
+    assert found.table == "transactions"
+    assert "not sealed with this bus's key" in found.what
 
 
 def forge(raw: sqlite3.Connection, rule: str, at: str, choice: str) -> None:
@@ -366,7 +345,7 @@ def test_a_message_that_no_step_delivers_is_found(kept: dict[str, Kept], tmp_pat
     report = tampered(kept["running"], tmp_path, add)
 
     assert report.findings[0].table == "messages"
-    assert report.findings[0].what == "no step of its transaction delivers it"
+    assert report.findings[0].what == "it is in the human's name, and made of none of their inputs"
 
 
 # ---- the anchor ----------------------------------------------------------------------------------
@@ -423,7 +402,7 @@ def test_what_is_left_of_a_shredded_bus_is_a_finding_or_a_clear_refusal(kept: di
     for start in range(4096, len(data), 4096):
         home = tmp_path / "home"
         shutil.rmtree(home, ignore_errors=True)
-        home.mkdir()
+        copy_bus(play.home, home)
         (home / "bus.db").write_bytes(data[:start] + bytes(4096) + data[start + 4096 :])
         try:
             with closing(SqliteStore(home)) as store:

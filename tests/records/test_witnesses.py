@@ -22,7 +22,8 @@ def parley(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def cut(home: Path, job: str, transactions: int) -> None:
     """Cut the last transactions off the bus, and make state.json look as it would have looked then."""
     bus = sqlite3.connect(home / "bus.db")
-    for (name,) in bus.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+    triggers = bus.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
         bus.execute(f"DROP TRIGGER {name}")
     (last,) = bus.execute("SELECT max(number) FROM commits").fetchone()
     keep = last - transactions
@@ -32,6 +33,8 @@ def cut(home: Path, job: str, transactions: int) -> None:
     steps, messages, head = bus.execute(
         "SELECT steps, messages, head FROM commits WHERE number = ?", (keep,)
     ).fetchone()
+    for _, sql in triggers:
+        bus.execute(sql)
     bus.commit()
     bus.close()
     path = home / "jobs" / job / "state.json"

@@ -301,3 +301,23 @@ def test_what_the_protocol_reads_is_never_touched() -> None:
     passage = '{"Passage":["REALIGN","project-lead",1.0,"the project-lead says so",[]]}'
     assert words(passage, secrets) == '{"Passage":["REALIGN","project-lead",1.0,"the [redacted A_KEY] says so",[]]}'
     assert words("broken project-lead {", secrets) == "broken [redacted A_KEY] {"
+
+
+@given(st.text("ab \n\u200b", max_size=40), st.integers(2, 80), st.booleans())
+def test_what_a_cut_leaves_of_a_secret_is_redacted_too(before: str, length: int, from_end: bool) -> None:
+    value = "Zq7Xw2Lm9Tn4Rk8Vb5Yc1Hd6"
+    text = f"{before}{value}{before}"
+    cut = f"…{text[-length:]}" if from_end else f"{text[:length]}…"
+    shown = Secrets([("KEY", value)]).redact(cut if length < len(text) else text)
+    assert not [at for at in range(len(value) - 7) if value[at : at + 8] in shown]
+
+
+def test_a_key_that_a_cut_has_shortened_is_still_one() -> None:
+    assert Secrets().redact("use sk-ant-ab… now") == "use [redacted key]… now"
+    assert Secrets().redact("see http://host:8080…") == "see http://host:8080…"
+
+
+def test_keys_of_a_document_are_redacted_and_a_path_that_holds_a_value_is_spared() -> None:
+    known = Secrets([("TOKEN", "Zq7Xw2Lm9Tn4"), ("ROOT", "/srv/project")])
+    assert known.document({"Zq7Xw2Lm9Tn4": 1}) == {"[redacted TOKEN]": 1}
+    assert known.sparing("/srv/project/.parley").redact("/srv/project Zq7Xw2Lm9Tn4") == "/srv/project [redacted TOKEN]"

@@ -78,5 +78,9 @@ def everything(store: Store) -> list[tuple[Loaded, list[Any], list[InputRow], li
             *store.transactions(row.job), *store.steps(row.job),
             *store.messages(row.job), *store.turns(row.job),
         ]  # fmt: skip
-        found.append((store.load(row.job), rows, store.inputs(row.job), store.inputs(row.job, waiting=False)))
+        waiting, given = (
+            [each._replace(signature="") for each in store.inputs(row.job, waiting=waiting)]  # each bus has its key
+            for waiting in (True, False)
+        )
+        found.append((store.load(row.job), rows, waiting, given))
     return found

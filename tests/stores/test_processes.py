@@ -246,12 +246,17 @@ def test_a_write_that_fails_leaves_what_was_committed(store: SqliteStore, start:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_folder_that_can_not_be_written(there: bool) -> None:
+def test_a_folder_that_can_not_be_written(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # Not tmp_path, which is its user's alone: an unprivileged child of root must get there.
     with tempfile.TemporaryDirectory() as name:
-        home = Path(name)
+        home = Path(name) / "home"
+        home.mkdir()
+        monkeypatch.setenv("XDG_STATE_HOME", f"{name}/state")
         if there:
             SqliteStore(home).close()
+        for path in (Path(name), *Path(name).rglob("*")):
+            if os.geteuid() == 0:
+                os.chown(path, 65534, 65534)  # whom the child is run as
         for path in (*home.rglob("*"), home):
             path.chmod(0o555 if path.is_dir() else 0o444)
         process = Process(home, "unprivileged")

@@ -1,8 +1,6 @@
 """What only the SQLite bus has: a file, its schema, and all that can be wrong with it."""
 
-import json
 import os
-import shutil
 import sqlite3
 import stat
 import time
@@ -12,34 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import PROTOCOL, SCHEMA, SqliteStore
+from parley.adapters import bus_gate, bus_keys
+from parley.adapters.bus_gate import SCHEMA
+from parley.adapters.sqlite import PROTOCOL, SqliteStore
 from parley.core.states import Action, State
-from parley.ports import BusError, Duplicate, Spent, TransactionRow
+from parley.ports import BusError
+from tests.homes import copy_bus
 from tests.stores.rows import commit, everything, job, message, step, turn
-
-ROWS = Path(__file__).with_name("schema_1.sql")
-# What a bus of the second schema has besides, and a second job on it.
-SECOND = """
-ALTER TABLE steps ADD COLUMN extra TEXT NOT NULL DEFAULT '';
-ALTER TABLE messages ADD COLUMN meta TEXT NOT NULL DEFAULT '';
-CREATE INDEX turns_submitted ON turns (job) WHERE status = 'submitted';
-INSERT INTO jobs VALUES ('j0', 'ann', 0.5, 1.0, 'INTENT', 1, 0, 0, 0, 'scripted');
-INSERT INTO charters VALUES ('j0', 'it is done', '[]');
-INSERT INTO owners VALUES ('j0', 2);
-INSERT INTO commits VALUES ('j0', 1, 2.5, 2, 2, 1, 'head1'), ('j0', 2, 2.5, 2, 4, 2, 'head2');
-INSERT INTO steps VALUES
-    ('j0', 2, 2, 'wake', 'engine', 2.5, '{"a": "lead"}', '{}', '["Idle"]', '["Run"]', '{}'),
-    ('j0', 1, 2, 'wake', 'engine', 2.5, '{"a": "lead"}', '{}', '["Idle"]', '["Run"]', '{}');
-INSERT INTO messages VALUES
-    ('j0', 1, 1, 'lead', 'state:j1/1', 'coder', 'dispatch:1', 1, 'key1', 2.5, 'text 1', '{}'),
-    ('j0', 2, 1, 'lead', 'state:j1/1', 'coder', 'dispatch:2', 1, 'key2', 2.5, 'text 2', ''),
-    ('j0', 3, 1, 'lead', 'state:j1/1', 'coder', 'dispatch:1', 2, 'key4', 2.5, 'text 3', '');
-INSERT INTO molecules VALUES ('j0', 'a', '2'), ('j0', 'b', '3');
-INSERT INTO turns VALUES (3, 'j0', 't9', 'coder', 'dispatch:1', 'text', 2, 'here', 'submitted', 3.5);
-INSERT INTO turns VALUES (4, 'j0', 't10', 'coder', 'dispatch:1', 'text', 2, 'here', 'submitted', 3.5);
-INSERT INTO inputs VALUES (2, 'j0', 'answer', 'k', 1.0, 'ann', '{}', 1, '');
-PRAGMA user_version = 2;
-"""
 
 
 @pytest.fixture
@@ -87,10 +64,7 @@ def raw(home: Path, sql: str) -> None:
 
 def copy_of(home: Path, to: Path) -> Path:
     """Take the files as a crash would leave them: the log is not in the database yet."""
-    to.mkdir()
-    for name in ("bus.db", "bus.db-wal"):
-        shutil.copy(home / name, to / name)
-    return to
+    return copy_bus(home, to, "bus.db-wal")
 
 
 # ---- files
@@ -204,11 +178,13 @@ def test_a_durability_that_is_not_known(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    bus_gate.make(tmp_path)
     (tmp_path / "bus.db").write_bytes(b"no database at all" * 1000)
     assert "it is not a database" in refusal(lambda: SqliteStore(tmp_path))
 
 
 def test_the_database_of_another_program(tmp_path: Path) -> None:
+    bus_gate.make(tmp_path)
     raw(tmp_path, "CREATE TABLE t (x)")
     assert "another program's database" in refusal(lambda: SqliteStore(tmp_path))
     raw(tmp_path, "PRAGMA application_id = 1; PRAGMA user_version = 1")
@@ -217,7 +193,7 @@ def test_the_database_of_another_program(tmp_path: Path) -> None:
 
 def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "bus.db").mkdir()
-    assert "it can't be opened" in refusal(lambda: SqliteStore(tmp_path))
+    assert "this is no ordinary file" in refusal(lambda: SqliteStore(tmp_path))
 
 
 def test_a_damaged_file(tmp_path: Path, store: SqliteStore) -> None:
@@ -326,112 +302,28 @@ def test_a_log_with_a_damaged_frame_loses_what_follows_only(tmp_path: Path, stor
 # ---- schemas
 
 
-def shape(home: Path) -> list[tuple[object, ...]]:
-    """Tables, columns and indexes, however they came about."""
-    with closing(sqlite3.connect(home / "bus.db")) as connection:
-        return connection.execute(
-            'SELECT m.type, m.name, m.tbl_name, c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden '
-            "FROM sqlite_master m LEFT JOIN pragma_table_xinfo(m.name) c ORDER BY m.name, c.cid"
-        ).fetchall()
+def test_a_bus_of_an_older_schema_is_refused(tmp_path: Path, store: SqliteStore) -> None:
+    store.close()
+    raw(tmp_path, "PRAGMA user_version = 5")
 
-
-def test_a_bus_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
-    (tmp_path / "old").mkdir()
-    (tmp_path / "new").mkdir()
-    raw(tmp_path / "old", ROWS.read_text())
-
-    with (
-        closing(SqliteStore(tmp_path / "old", protocol="p1")) as old,
-        closing(SqliteStore(tmp_path / "new")) as new,
-    ):
-        loaded = old.load("j1")
-        assert loaded.row == job()
-        assert loaded.molecules == {"a": "1"}
-        assert loaded.turns == (turn("t1", 4),)
-        assert loaded.sequences == {("coder", "dispatch:1"): 1}
-        assert list(old.steps("j1")) == [step(1)]
-        assert list(old.messages("j1")) == [message(1)]
-        assert [row.key for row in old.inputs("j1")] == ["k"]
-        assert old.own("j1") == 5
-        old.commit([commit(2, 5, steps=[step(2, extra="{}")], ended=[("t1", 4, "lost")])])
-        assert new.jobs() == []
-    assert shape(tmp_path / "old") == shape(tmp_path / "new")
-
-
-def test_a_bus_of_the_second_schema_is_brought_up_to_date_with_all_its_rows(tmp_path: Path) -> None:
-    (tmp_path / "old").mkdir()
-    (tmp_path / "new").mkdir()
-    raw(tmp_path / "old", ROWS.read_text() + SECOND)
-
-    with (
-        closing(SqliteStore(tmp_path / "old", protocol="p1")) as old,
-        closing(SqliteStore(tmp_path / "new")) as new,
-    ):
-        assert [row.job for row in old.jobs()] == ["j0", "j1"]
-        assert list(old.steps("j0")) == [step(number, 2, extra="{}") for number in (1, 2)]
-        assert list(old.steps("j1")) == [step(1)]
-        assert list(old.messages("j0")) == [
-            message(1, meta="{}"), message(2, thread="dispatch:2", seq=1), message(3, seq=2, key="key4"),
-        ]  # fmt: skip
-        assert list(old.turns("j0")) == [turn("t9", 2), turn("t10", 2)]
-        assert list(old.transactions("j0")) == [TransactionRow(n, 2.5, 2, n * 2, n, f"head{n}") for n in (1, 2)]
-        loaded = old.load("j0")
-        assert loaded.row == job("j0", created=0.5, request="it is done", settings="[]")
-        assert loaded.epoch == 2
-        assert loaded.molecules == {"a": "2", "b": "3"}
-        assert loaded.turns == (turn("t9", 2), turn("t10", 2))
-        assert loaded.sequences == {("coder", "dispatch:1"): 2, ("coder", "dispatch:2"): 1}
-        assert [row.taken for row in old.inputs("j0", waiting=False)] == [1]
-        assert old.own("j0") == 3
-        with pytest.raises(Duplicate):
-            old.commit([commit(3, 3, "j0", messages=[message(4)])])
-        old.commit([commit(3, 3, "j0", messages=[message(4, seq=3, key="k")], ended=[("t9", 2, "lost")])])
-        assert old.load("j0").turns == (turn("t10", 2),)
-        assert new.jobs() == []
-    assert shape(tmp_path / "old") == shape(tmp_path / "new")
-
-
-def test_what_jobs_of_the_third_schema_have_used_is_counted_when_it_is_brought_up_to_date(tmp_path: Path) -> None:
-    usage = {"turns": 1.0, "input_tokens": 100.0, "output_tokens": 20.0, "cache_creation_tokens": 3.0, "cost_usd": 0.25}
-    with closing(SqliteStore(tmp_path)) as store:
-        for name, count in (("j1", 3), ("j2", 1)):
-            store.create(job(name))
-            store.own(name)
-            steps = [
-                step(number, rule="send-step", extra=json.dumps({"turn": f"t{number}", "usage": usage}))
-                for number in range(1, count + 1)
-            ]
-            odd = [step(8, rule="nosend-step", extra='{"turn":"t1","usage":{"input_tokens":NaN}}'), step(9, extra="{}")]
-            turns = [turn(f"t{number}") for number in range(1, count + 1)]
-            store.commit([commit(1, name=name, steps=[*steps, *odd], started=turns)])
-        store.create(job("j3"))
-    raw(tmp_path, "DROP TABLE spending; ALTER TABLE messages DROP COLUMN kind; PRAGMA user_version = 3")
-
-    with closing(SqliteStore(tmp_path)) as store:
-        assert store.load("j1").spent == {"": Spent(3, 369, 750_000)}
-        assert store.load("j2").spent == {"": Spent(1, 123, 250_000)}
-        assert store.load("j3").spent == {}
-        assert store.spent("") == Spent(4, 492, 1_000_000)
-        store.own("j1")
-        store.commit([commit(2, 2)._replace(spent=[("", Spent(0, 1)), ("mon", Spent(1))])])
-        assert store.load("j1").spent == {"": Spent(3, 370, 750_000), "mon": Spent(1)}
-
-
-def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
-    raw(tmp_path, ROWS.read_text())
-    raw(tmp_path, "CREATE INDEX turns_submitted ON turns (turn)")
-    before = shape(tmp_path)
-
-    assert "turns_submitted already exists" in refusal(lambda: SqliteStore(tmp_path, protocol="p1"))
-
-    assert shape(tmp_path) == before
-    raw(tmp_path, "DROP INDEX turns_submitted")
-    SqliteStore(tmp_path, protocol="p1").close()
+    line = refusal(lambda: SqliteStore(tmp_path))
+    assert f"an older Parley (schema 5, this one knows {SCHEMA} only)" in line
+    assert "finish its jobs with that one" in line
 
 
 def test_a_bus_whose_making_was_cut_short_is_made(tmp_path: Path) -> None:
+    """A crash may come before the key, before the identity, and before the schema."""
     (tmp_path / "bus.db").touch()
-    raw(tmp_path, "PRAGMA journal_mode = WAL")
-    with closing(SqliteStore(tmp_path)) as store:
+    SqliteStore(tmp_path).close()
+    keyless = tmp_path / "keyless"
+    keyless.mkdir()
+    (keyless / "bus.db").touch()
+    bus_keys.make(str(keyless), (keyless / "bus.db").stat().st_ino)
+    SqliteStore(keyless).close()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    bus_gate.make(empty)
+    raw(empty, "PRAGMA journal_mode = WAL")
+    with closing(SqliteStore(empty)) as store:
         fill(store)
         assert [row.job for row in store.jobs()] == ["j1"]

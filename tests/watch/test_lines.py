@@ -25,6 +25,7 @@ from parley.faces.terminal.sight import Sight
 from parley.faces.terminal.tty import Tty
 from parley.faces.terminal.watch import Watch
 from parley.ports import JobRow, Loaded, Store
+from parley.text import printable
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 SIZES = st.tuples(st.integers(40, 200), st.integers(10, 60))
@@ -39,7 +40,7 @@ def test_every_line_of_a_text_fits_and_commands_nothing(text: str, width: int) -
         assert line.plain.isprintable()
         assert line.cell_len <= width
     shown = "".join("".join(fitted(text, width)).split())
-    kept = "".join("".join(char if char.isprintable() else " " for char in text.expandtabs(4)).split())
+    kept = "".join(printable(text.expandtabs(4)).split())
     assert shown == kept  # nothing is lost to the breaking of lines
 
 

@@ -92,7 +92,7 @@ agents:
 """
     home.start(playbook)
     with watching(home, NO_COLOR="1") as screen:
-        screen.wait_for("approve INTENT.md? ?]0;owned??[31mred?[2J [bold]x[/bold] ?")
+        screen.wait_for(r"approve INTENT.md? \x1b]0;owned\x07\x1b[31mred\x1b[2J [bol")
         screen.type("\r")
         screen.wait_for("INTENT.md)")
         screen.type("v")

@@ -35,7 +35,7 @@ from tests.workflow.values import texts
 START = 1727539822
 SESSION = Session("create_user_table_1727539200", START, (Note("note_001", START, "emails are unique", "the table"),))
 agents = st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True)
-written = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+written = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
 
 def test_an_archive_is_named_after_the_time_its_session_began_and_the_task() -> None:

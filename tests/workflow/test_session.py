@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parley.text import DEEPEST
 from parley.workflow.notes import SELF
 from parley.workflow.session import Change, Taken, read_session, render_session, take_back
-from parley.workflow.strictly import DEEPEST, MOST_CHARACTERS
+from parley.workflow.strictly import MOST_CHARACTERS
 from parley.workflow.terms import Category, Note, NoteStatus, Session
 from tests.workflow.made import FILLED, mutations, sessions
 
@@ -132,7 +133,7 @@ WRONG = [
     ('{"session_start": ' + "9" * 5000 + "}", "is too large a number"),
     ('{"task_id": "\\ud800"}', "half of a surrogate pair"),
     ("[" * 100_000, f"nested deeper than {DEEPEST} levels"),
-    ('"' + "x" * MOST_CHARACTERS + '"', f"the file has {MOST_CHARACTERS + 2} characters"),
+    ('"' + "x" * MOST_CHARACTERS + '"', f"it has {MOST_CHARACTERS + 2} characters"),
 ]  # fmt: skip
 
 

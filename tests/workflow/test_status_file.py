@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parley.text import DEEPEST
 from parley.workflow.plan import read_plan
 from parley.workflow.session import read_session
 from parley.workflow.status_file import (
@@ -22,7 +23,6 @@ from parley.workflow.status_file import (
     render_status,
     shared_of,
 )
-from parley.workflow.strictly import DEEPEST
 from parley.workflow.terms import SHARED_STATUS, Acceptance, NoteStatus, Plan, Standing, Status, Task, Worker
 from tests.workflow.made import PLAN_TEXT, mutations, sessions
 

@@ -289,7 +289,7 @@ def test_what_is_no_file_of_text_is_told(home: Home) -> None:
     assert "orchestration/link.md: it is a link, and links are not followed" in out
     assert "orchestration/notes.md: it is not UTF-8 (byte 0)" in out
     assert "orchestration/large.md: it is larger than 1000000 bytes" in out
-    assert "orchestration/a?[31m.json: it is no file of the structure" in out
+    assert "orchestration/a\\x1b[31m.json: it is no file of the structure" in out
     assert "\x1b" not in out
 
 
@@ -355,7 +355,7 @@ def test_the_status_is_a_table_of_agents_notes_gates_and_versions(home: Home) ->
         "verifier           status   agents\n"
         "database_verifier  pending  database_agent\n"
         "api_verifier       pending  api_agent, frontend_agent\n"
-        "database_agent note_001 escalated (security): Which hash?[31m\n"
+        "database_agent note_001 escalated (security): Which hash\\x1b[31m\n"
     )
 
 

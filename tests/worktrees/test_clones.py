@@ -1,6 +1,5 @@
 """What the proxy of a question reads: the tree that was committed when the question was put, and nothing else."""
 
-import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -156,6 +155,23 @@ def test_another_process_finds_the_clone_or_makes_it_again(place: Place) -> None
     assert shown(clone(place, tree))["PLAN.md"] == b"good\n"
 
 
+def test_what_a_proxy_leaves_in_its_repository_goes_with_the_question_however_deep(place: Place) -> None:
+    """Python's own deletion follows folders by recursion where it is older, and gives up at a thousand."""
+    clone(place, place.turn(ROOT, {"a": "1"}).tree)
+    (own,) = (place.trees.history(JOB).folder / "gitdirs").glob("*q1*.git")
+    here = os.open(own, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("deep", dir_fd=here)
+        below = os.open("deep", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+    place.trees.retire(JOB, ASKED)
+
+    assert not own.exists()
+
+
 def test_a_question_before_anything_was_committed_reads_what_the_job_began_with(place: Place) -> None:
     assert shown(clone(place, "")) == {"a.txt": b"a\n", "sub/b.txt": b"b\n"}
 
@@ -211,13 +227,13 @@ def test_an_artifact_that_is_a_link_is_none(place: Place, inside_target: str) ->
     assert place.trees.list_committed(JOB, tree, "orchestration") == ()
 
 
-def test_a_huge_artifact_has_a_digest_and_is_not_held(place: Place) -> None:
+def test_a_huge_artifact_is_left_out_and_is_not_held(place: Place) -> None:
     place.prepare()
-    tree = place.turn(ROOT, {"PLAN.md": os.urandom(1 << 20) * 6}).tree
-    data = place.committed()["PLAN.md"]
+    kept = place.turn(ROOT, {"PLAN.md": os.urandom(1 << 20) * 6})
 
-    assert place.trees.contents(JOB, tree, PARTS) == {"PLAN.md": hashlib.sha256(data).hexdigest()}
-    assert place.trees.read_committed(JOB, tree, "PLAN.md") is None
+    assert kept.left_out == (f"PLAN.md: it has {6 << 20} bytes, and may have 1000000; shorten it",)
+    assert place.trees.contents(JOB, kept.tree, PARTS) == {}
+    assert place.trees.read_committed(JOB, kept.tree, "PLAN.md") is None
 
 
 def test_a_draft_is_shown_and_the_workspace_stays_as_it_is(place: Place) -> None:

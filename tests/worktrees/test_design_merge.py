@@ -51,6 +51,14 @@ def test_helpers_that_change_one_line_leave_it_to_the_architect(place: Place) ->
     assert b"<<<<<<<" in read(place.trees.path(JOB, ARCHITECT))[PLAN]
 
 
+def test_a_long_name_is_whole_where_it_is_told_how_much_changed(place: Place) -> None:
+    name = f"{'a' * 200}.txt"
+    place.turn(ROOT, {name: "one\n"})
+    tree = place.trees.committed(JOB, ROOT)
+
+    assert f"{name} |" in (place.trees.since(JOB, "WORK_SUMMARY.md", "", tree, stat=True) or "")
+
+
 def test_a_plan_is_shown_by_its_own_digest_and_a_change_of_what_it_brings_along_is_told(place: Place) -> None:
     place.turn(ROOT, {"PLAN.md": "one\n"})
     digest = place.trees.contents(JOB, place.trees.committed(JOB, ROOT), ["PLAN.md"])["PLAN.md"]

@@ -21,7 +21,8 @@ def inside(site: Site, *words: str) -> str:
     binds = [
         word for bind in site.binds for word in ("--bind" if bind.writable else "--ro-bind", bind.source, bind.target)
     ]
-    make_ready([Bind(site.workspace, site.workspace)], site.binds, os.geteuid())
+    ground = Bind(site.workspace, site.workspace)
+    make_ready({site.workspace}, [ground, *site.binds], os.geteuid())
     own = ["--bind" if site.writable else "--ro-bind", site.workspace, site.workspace]
     system = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run", *own]
     environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/run"}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from parley.adapters.worktrees.source import find_source
 from parley.config import WorkspaceSettings
 from parley.ports import WorkspaceError
 from tests.worktrees.place import CHILD, JOB, ROOT, Place, fingerprint, git, read, repository, write
@@ -197,6 +198,17 @@ def test_a_repository_without_a_work_tree_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "broken", {".git": "gitdir: /nowhere/at/all\n"})
     with pytest.raises(WorkspaceError, match="git status"):
         Place(tmp_path / "broken").prepare()
+
+
+@pytest.mark.parametrize("name", ["", "HEAD", "config", "shallow", "info/exclude", "packed-refs", "../.gitignore"])
+def test_a_pipe_where_git_would_read_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    git(tmp_path, "init", "-q")
+    path = tmp_path / ".git" / name
+    path.rename(tmp_path / "moved") if path.exists() else None
+    os.mkfifo(path)
+
+    with pytest.raises(WorkspaceError, match=r"ordinary file.*; remove it"):
+        find_source(tmp_path)
 
 
 def test_what_the_user_does_to_the_repository_meanwhile_takes_nothing_from_the_job(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from parley.adapters.decisions_gate import VARIABLE, admit, check_schema, restrain
 from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
 
-VARIABLE = "PARLEY_MEMORY"
 SCHEMA = 1
 BUSY_SECONDS = 5.0
 PAUSE_SECONDS = 0.01
@@ -67,7 +67,7 @@ def place(environment: Mapping[str, str]) -> Path:
     """Where a human's memory lies."""
     named = environment.get(VARIABLE)
     if named:
-        return Path(named).absolute()
+        return Path(os.path.realpath(named))  # a link that the user names is followed once, here
     base = environment.get("XDG_DATA_HOME") or Path("~/.local/share").expanduser()
     return Path(base) / "parley" / "memory.db"
 
@@ -129,6 +129,7 @@ class SqliteDecisions:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
+            admit(self.path)
             if not self.path.exists():
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 with suppress(FileExistsError):  # another process was faster
@@ -138,6 +139,7 @@ class SqliteDecisions:
                 uri=True, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False,
             )  # fmt: skip
             try:
+                restrain(connection)
                 self._prepare(connection)
             except BaseException:
                 connection.close()
@@ -156,6 +158,7 @@ class SqliteDecisions:
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA}")
             connection.execute("COMMIT")
+        check_schema(connection, self.path, _SQL["schema-1"])
         connection.execute("PRAGMA secure_delete = ON")  # what is forgotten leaves no trace in a free page
 
     def _go_over_to_wal(self, connection: sqlite3.Connection) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from parley.text import lenient
+
 TAIL_BYTES = 1 << 18
+STREAM_BYTES = 64 << 20  # of one stream; what comes after that is left out
+CUT = b'{"time":0,"turn":"","event":"cut","text":"the stream is full: what came after this is not kept"}\n'
 
 
 class JobFiles:
     """`jobs/<id>/`: state.json, records/, outcomes/, streams."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, relieve: Callable[[], None] = lambda: None) -> None:
+        """`relieve` makes room on a disk that an agent has filled."""
         self._jobs = home.resolve() / "jobs"
+        self._relieve = relieve
 
     def home(self, job: str) -> Path:
         """Where the job's files lie."""
@@ -29,13 +36,13 @@ class JobFiles:
         path = self.home(job) / name
         self._make(path.parent)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_text(text, encoding="utf-8")
+        self._with_room(lambda: draft.write_text(text, encoding="utf-8"))
         draft.replace(path)
 
     def append(self, job: str, stream: str, lines: Sequence[str]) -> None:
         """Add lines to a stream, in one write."""
         path = f"{self._jobs}/{job}/{stream}"  # not a Path: this is done for every turn
-        data = "".join([f"{line}\n" for line in lines]).encode("utf-8", "surrogatepass")
+        data = "".join([f"{line}\n" for line in lines]).encode("utf-8", "replace")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             handle = os.open(path, flags, 0o600)
@@ -43,9 +50,24 @@ class JobFiles:
             self._make(Path(path).parent)
             handle = os.open(path, flags, 0o600)
         try:
-            os.write(handle, data)
+            room = STREAM_BYTES - os.fstat(handle).st_size
+            if room <= 0:
+                return
+            if len(data) > room:
+                data = data[: data.find(b"\n", room - 1) + 1] + CUT  # with the line that fills it
+            self._with_room(lambda: os.write(handle, data))
         finally:
             os.close(handle)
+
+    def _with_room(self, write: Callable[[], object]) -> None:
+        """Write something; where the disk is full, once more after room was made."""
+        try:
+            write()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._relieve()
+            write()
 
     def _make(self, folder: Path) -> None:
         """Make a folder of a job's. The home itself is never made anew: a job whose home was deleted has to stop."""
@@ -59,7 +81,7 @@ class JobFiles:
             return []
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
-            return file.read().decode("utf-8", "replace").splitlines()
+            return lenient(file.read()).splitlines()
 
     def last_write(self, job: str) -> float:
         """When something of the job was last written, or its last owner left it; 0: never."""

@@ -6,18 +6,24 @@ user's or the system's, runs no hook, filter, driver or monitor, fetches nothing
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import os
 import re
+import resource
+import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from parley.adapters.programs import search_path
 from parley.ports import WorkspaceError
 
 # Content goes in and comes out byte for byte, whatever attributes a tree brings along.
@@ -33,6 +39,8 @@ SETTINGS = {
     "core.fileMode": "true",
     "core.ignoreCase": "false",
     "core.precomposeUnicode": "false",
+    "core.protectHFS": "true",  # what another filesystem would take for git's own gets into no index
+    "core.protectNTFS": "true",
     "core.untrackedCache": "false",
     "core.splitIndex": "false",
     "core.sparseCheckout": "false",
@@ -65,6 +73,7 @@ _ENVIRONMENT = {
     "GIT_CONFIG_SYSTEM": os.devnull,
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "",  # none: it outweighs a protocol that a configuration allows by name
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_ASKPASS": "false",
@@ -81,7 +90,7 @@ ABSENT = 128  # what git ends with when it can't do what was asked
 # What an agent leaves in its files must not keep git busy for ever; a large repository's own may take its time.
 PATIENCE_SECONDS = 120.0
 LONG_SECONDS = 3600.0
-GRACE_SECONDS = 2.0
+GRACE_SECONDS = 0.5
 _LONG = ("index-pack", "pack-objects")
 
 
@@ -93,11 +102,30 @@ class Locked(GitError):
     """Another git is at work, or was killed at it: the text names the file by which it says so."""
 
 
-class Git:
-    """Git on one repository. `owner` is whom it runs as where that is not who runs this."""
+class TooLong(GitError):
+    """Git did not end in time, and was ended."""
 
-    def __init__(self, folder: Path, owner: tuple[int, int] | None = None) -> None:
+
+class Git:
+    """Git on one repository. `owner` is whom it runs as where that is not who runs this.
+
+    `settings` are said after ours, and outweigh them: whoever gives them has looked at what they make git run. `mark`
+    is in the environment of each: whose processes these are.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        owner: tuple[int, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+        mark: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
+        self.mark = dict(mark or {})
+        self._flags = (
+            *_FLAGS,
+            *(word for name, value in (settings or {}).items() for word in ("-c", f"{name}={value}")),
+        )
         self._owner = owner if owner is not None and os.geteuid() == 0 and owner[0] != 0 else None
 
     def __call__(
@@ -123,13 +151,19 @@ class Git:
         more: Mapping[str, str] | None = None,
         fine: Iterable[int] = (0,),
         seconds: float | None = None,
+        busy_seconds: int | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """As calling it, with the exit code. What is large goes in from a file and out into one."""
+        """As calling it, with the exit code. What is large goes in from a file and out into one.
+
+        `busy_seconds` are a processor's, whatever else the machine does: git is killed where it takes more.
+        """
         place = [f"--git-dir={self.folder}", *([f"--work-tree={work}"] if work is not None else [])]
         there = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
         patience = seconds or (LONG_SECONDS if words[0] in _LONG else PATIENCE_SECONDS)
-        command, besides = ["git", *_FLAGS, *place, *words], {**there, **(more or {})}
-        done = execute(command, work, stdin, besides, self._owner, stdout=stdout, seconds=patience)
+        command, besides = ["git", *self._flags, *place, *words], {**there, **self.mark, **(more or {})}
+        done = execute(
+            command, work, stdin, besides, self._owner, stdout=stdout, seconds=patience, busy_seconds=busy_seconds
+        )
         if done.returncode not in fine:
             said = last_line(done)
             raise (Locked if _UNMADE in said else GitError)(f"git {words[0]} failed in {self.folder}: {said}")
@@ -138,9 +172,21 @@ class Git:
     @contextmanager
     def contents(self) -> Iterator[Contents]:
         """What objects hold, piece by piece, one after the other."""
-        command = ["git", *_FLAGS, f"--git-dir={self.folder}", "cat-file", "--batch"]
-        with _started(command, None, {}, self._owner) as process:
+        with self.talk("cat-file", "--batch") as process:
             yield Contents(process)
+
+    @contextmanager
+    def talk(self, *words: str, more: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        """Git that is told one thing after the other; it is gone at the end, and does not live for ever."""
+        command = ["git", *self._flags, f"--git-dir={self.folder}", *words]
+        with _started(command, None, {**self.mark, **(more or {})}, self._owner) as process:
+            late = threading.Timer(LONG_SECONDS, process.kill)
+            late.daemon = True
+            late.start()
+            try:
+                yield process
+            finally:
+                late.cancel()
 
     def size(self, name: str) -> int:
         """How many bytes an object holds."""
@@ -149,6 +195,10 @@ class Git:
     def text(self, *words: str, **more: object) -> str:
         """One line that git prints."""
         return self(*words, **more).decode("utf-8", "surrogateescape").strip()  # type: ignore[arg-type]  # as given
+
+    def paths(self, tree: str) -> list[str]:
+        """Every path of a tree."""
+        return os.fsdecode(self("ls-tree", "-r", "-z", "--name-only", tree)).split("\0")[:-1]
 
 
 class Contents:
@@ -193,21 +243,44 @@ def execute(
     *,
     stdout: IO[bytes] | None = None,
     seconds: float | None = None,
+    busy_seconds: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git with an environment that holds nothing of ours but where programs are, and not for ever."""
     patience = seconds or PATIENCE_SECONDS
     given, source = (stdin, None) if isinstance(stdin, bytes) else (None, stdin)
     with _started(words, folder, more, owner, source, stdout) as process:
+        if busy_seconds is not None:
+            with suppress(ProcessLookupError):
+                resource.prlimit(process.pid, resource.RLIMIT_CPU, (busy_seconds, busy_seconds))
         try:
             out, error = process.communicate(given, patience)
         except subprocess.TimeoutExpired as late:
-            what = next((word for word in words[1 + len(_FLAGS) :] if not word.startswith("-")), "")
+            pairs = itertools.pairwise(words)
+            what = next((word for before, word in pairs if not word.startswith("-") and before != "-c"), "")
             where = f" in {folder}" if folder is not None else ""
-            raise GitError(
+            raise TooLong(
                 f"git {what} took longer than {patience:g} seconds{where} and was stopped; "
-                "look for patterns in a .gitignore that take for ever"
+                "see that the machine is not overloaded, and try again"
             ) from late
+    if busy_seconds is not None and -process.returncode in (signal.SIGXCPU, signal.SIGKILL):
+        raise TooLong(f"git kept a processor busy for more than {busy_seconds} seconds and was stopped")
     return subprocess.CompletedProcess(words, process.returncode, out or b"", error)
+
+
+@functools.cache
+def _tie() -> tuple[str, ...]:
+    """What a command is started with so that it ends when this process does, however that ends.
+
+    Python can ask for it only by a function between fork and exec, which is slow and unsafe with threads. Where the
+    program is not there, or another of its name, git ends by itself, and the job's next owner ends what is left.
+    """
+    found = shutil.which("setpriv", path=search_path())
+    tie = (found, "--pdeathsig", "TERM", "--") if found else ()
+    try:
+        tried = subprocess.run([*tie, "true"], capture_output=True, check=False, timeout=PATIENCE_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tie if tried.returncode == 0 else ()
 
 
 @contextmanager
@@ -220,11 +293,13 @@ def _started(
     stdout: IO[bytes] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Git, at work. Afterwards neither it nor anything that it started is."""
-    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    path = search_path()
+    kept = {"PATH": path, **({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})}
     user, group = owner or (None, None)
+    found = program(path) if words[0] == "git" else words[0]
     try:
         process = subprocess.Popen(
-            words,
+            [*(_tie() if found.startswith("/") else ()), found, *words[1:]],
             stdin=subprocess.PIPE if stdin is None else stdin,
             stdout=subprocess.PIPE if stdout is None else stdout,
             stderr=subprocess.PIPE,
@@ -252,6 +327,12 @@ def _started(
                 with suppress(OSError):
                     pipe.close()
         process.wait()
+
+
+@functools.cache
+def program(path: str) -> str:
+    """The git of a search path, found once: one that comes to lie on it later, by a merge, is not taken."""
+    return shutil.which("git", path=path) or "git"
 
 
 def last_line(done: subprocess.CompletedProcess[bytes]) -> str:

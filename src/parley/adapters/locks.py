@@ -20,6 +20,9 @@ from parley.ports import Owned
 # A probe of `is_taken` holds a lock for microseconds, more on a busy machine: who meets one tries again.
 _TRIES = 20
 _PAUSE_SECONDS = 0.005
+# Never through a link, nor waiting for the other end of a pipe: a folder of locks may have come with a clone.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MADE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _LIVING: weakref.WeakSet[Locks] = weakref.WeakSet()
 
@@ -35,7 +38,7 @@ class Locks:
     def take(self, job: str) -> None:
         """Lock the job, or say who has."""
         for _ in range(0 if job in self.held else _TRIES):
-            descriptor = os.open(self._path(job), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self._path(job), _MADE, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._is_current(descriptor, job):
@@ -62,7 +65,7 @@ class Locks:
         if job in self.held:
             return True
         try:
-            descriptor = os.open(self._path(job), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._path(job), _READ)
         except FileNotFoundError:
             return False
         try:
@@ -92,7 +95,7 @@ class Locks:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep out, and wait for, whoever else comes here meanwhile. No job's lock has this name."""
-        descriptor = os.open(self.folder / ".alone", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self.folder / ".alone", _MADE, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

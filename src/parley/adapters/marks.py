@@ -1,4 +1,8 @@
-"""Processes that belong to a turn, wherever they have moved to: their environment says so."""
+"""Processes that belong to a job, wherever they have moved to: their environment says so.
+
+What runs in a cage can't hide: the init of its process namespace has the mark, is out of the agent's reach, and takes
+all others with it. Git at work for a job has a mark of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +15,65 @@ from pathlib import Path
 
 MARK = "PARLEY_TURN"
 KILL_SECONDS = 10.0
+_PAUSE_SECONDS = 0.002
 
 
-def _marked(mark: str) -> Iterator[int]:
-    needle = f"{MARK}={mark}".encode()
-    exact = b"" if mark.endswith("/") else b"\0"
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            environment = b"\0" + (entry / "environ").read_bytes()
-            if b"\0" + needle + exact in environment:
-                yield int(entry.name)
+def gits_mark(job: str) -> str:
+    """What the orchestrator's own git has while it works for a job."""
+    return f"{job}/git"
 
 
-def end_marked(mark: str) -> None:
-    """End the processes of a turn, or with a slash at the end of all of a job's, and wait until they are gone."""
-    deadline = time.monotonic() + KILL_SECONDS
-    while (found := [pid for pid in _marked(mark) if pid != os.getpid()]) and time.monotonic() < deadline:
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.002)
+def _mark_of(pid: int) -> str:
+    """A process's mark; empty where it has none, or is gone, or another user's."""
+    try:
+        environment = b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return ""
+    _, found, rest = environment.partition(f"\0{MARK}=".encode())
+    return rest.partition(b"\0")[0].decode("utf-8", "surrogateescape") if found else ""
+
+
+def _marked(mark: str, spared: str) -> Iterator[int]:
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()):  # noqa: PTH208 - very many
+        if pid != os.getpid() and _fits(_mark_of(pid), mark, spared):
+            yield pid
+
+
+def _fits(found: str, mark: str, spared: str) -> bool:
+    if not found or found == spared:
+        return False
+    return found.startswith(mark) if mark.endswith("/") else found == mark
+
+
+def _kill(pid: int, mark: str, spared: str) -> None:
+    """Kill a process, and none that got its number meanwhile."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        handle = os.pidfd_open(pid)
+        try:
+            if _fits(_mark_of(pid), mark, spared):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
+
+
+def any_marked(mark: str, *, spared: str = "") -> bool:
+    """Whether a process of a turn, or of a job, is there."""
+    return next(_marked(mark, spared), None) is not None
+
+
+def end_marked(mark: str, *, spared: str = "", seconds: float = KILL_SECONDS) -> bool:
+    """End the processes of a turn, or with a slash at the end of all of a job's, and wait until they are gone.
+
+    `spared`: a mark whose processes are left alone. Whether they are gone in time.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        some = False
+        for pid in _marked(mark, spared):  # each as it is found: the oldest is the one that all others die with
+            _kill(pid, mark, spared)
+            some = True
+        if not some:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE_SECONDS)

@@ -6,6 +6,7 @@ and lose their locks (`steal`) on demand.
 
 from __future__ import annotations
 
+import os
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
+from parley.adapters.signatures import is_signed, sign_input
 from parley.ports import (
     JOB_ID,
     BusError,
@@ -90,11 +92,12 @@ class _Job:
 class MemoryBus:
     """What all stores of a test share."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: bytes | None = None) -> None:
         self.lock = threading.RLock()
         self.jobs: dict[str, _Job] = {}
         self.writes = 0
         self.inputs = 0
+        self.secret = secret or os.urandom(32)  # given where a run must come out the same again
 
     def kill(self, owner: str) -> None:
         """Let a process die: the kernel frees its locks, and the bus keeps what was committed."""
@@ -208,7 +211,10 @@ class MemoryStore:
             if key in found.input_keys:
                 raise Duplicate(f"job {job} was given an input of the key {key} before; it counts once")
             bus.inputs += 1
-            found.inputs[bus.inputs] = InputRow(bus.inputs, job, kind, key, time, by, body)
+            found.inputs[bus.inputs] = InputRow(
+                bus.inputs, job, kind, key, time, by, body,
+                signature=sign_input(bus.secret, job, kind, key, time, by, body),
+            )  # fmt: skip
             found.waiting[bus.inputs] = None
             found.input_keys.add(key)
             self._wrote()
@@ -221,6 +227,15 @@ class MemoryStore:
             if found is None:
                 return []
             return [found.inputs[number] for number in sorted(found.waiting if waiting else found.inputs)]
+
+    def authentic(self, row: InputRow) -> bool | None:
+        """Whether it was left by `put`."""
+        return is_signed(self._open().secret, row)
+
+    def unsealed(self, job: str) -> int | None:
+        """No other hand reaches what is in memory."""
+        self._open().find(job)
+        return 0
 
     # ---- reading
 

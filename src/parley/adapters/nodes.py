@@ -79,6 +79,11 @@ def compose(text: str, name: str, most: float = math.inf) -> yaml.Node | None:
     return node
 
 
+def load(text: str) -> Any:
+    """The value of a text's one document, whose depth is bounded. YAMLError or ValueError if there is none."""
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a SafeLoader
+
+
 _NOWHERE = yaml.Mark("", 0, 0, 0, None, 0)
 
 

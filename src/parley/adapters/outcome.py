@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import stat
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.ports import Outcome
+from parley.text import BadText, read_json
 
 PLACE, NAME = ".parley", "outcome.json"
 OUTCOME = f"{PLACE}/{NAME}"
@@ -90,13 +90,9 @@ def _read(folder: int) -> Outcome | None:
 
 def _parse(data: bytes) -> Outcome:
     try:
-        document = json.loads(data.decode("utf-8"), object_pairs_hook=_once)
-    except UnicodeDecodeError as error:
-        return Outcome(problem=f"{OUTCOME} is not UTF-8 (byte {error.start + 1}); write it as UTF-8")
-    except _Twice as error:
-        return Outcome(problem=f"{OUTCOME} gives the key {error} twice; give each key once")
-    except (ValueError, RecursionError) as error:
-        return Outcome(problem=f"{OUTCOME} is not JSON: {error}")
+        document = read_json(data, OUTCOME_LIMIT)
+    except BadText as bad:
+        return Outcome(problem=f"{OUTCOME} can't be read: {bad}; {bad.remedy}")
     if not isinstance(document, dict):
         return Outcome(problem=f"{OUTCOME} is {_kind(document)}; {FORM}")
     if extra := [key for key in document if key not in KEYS]:
@@ -110,19 +106,6 @@ def _parse(data: bytes) -> Outcome:
     if blank := [f'"{key}"' for key in KEYS if not document[key].strip()]:
         return Outcome(problem=f"in {OUTCOME} {' and '.join(blank)} says nothing; people read both later: {FORM}")
     return Outcome(document["outcome"], document["reason"])
-
-
-class _Twice(ValueError):
-    """A key that an object gives twice."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Twice(ascii(key[:KEY_LIMIT]))
-        found[key] = value
-    return found
 
 
 def _kind(value: Any) -> str:

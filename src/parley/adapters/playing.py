@@ -15,9 +15,13 @@ from typing import IO, Any, cast
 
 from parley.adapters.boundary import UNCACHED, Boundary, Cage, Caged
 from parley.ports import BoundaryError, Called, Ended, Judge, Order, Progress, TurnEvent, unjudged
+from parley.text import lenient, read_json
 
 LINE_LIMIT = 4 << 20  # a longer line is no call of ours
+CHUNK = 1 << 16
+DEEPEST_LINE = 64  # levels of a line; how deep a call's arguments may be is the engine's to say
 STDERR_TAIL = 2000
+UNANSWERED = 64  # calls at once: a scripted agent waits for each
 PATIENCE_SECONDS = 5.0  # how long an agent may leave a reply unread
 
 Tell = Callable[[TurnEvent], None]
@@ -33,6 +37,7 @@ class _Turn:
     lock: threading.Lock = field(default_factory=threading.Lock)
     broken: str = ""
     remembered: str = ""
+    unanswered: int = 0  # calls that wait for a reply
 
 
 class Playing:
@@ -54,6 +59,7 @@ class Playing:
         """Answer a call."""
         found = self._turns.get((job, turn))
         if found is not None and found.caged is not None:
+            found.unanswered -= 1
             _write(found, {"reply": number, "ok": ok, "text": text, "data": dict(data)})
 
     def cancel(self, job: str, turn: str) -> None:
@@ -136,7 +142,7 @@ class Playing:
                 with contextlib.suppress(subprocess.TimeoutExpired):  # its output has ended: let it say how
                     caged.process.wait(1.0)
             status = caged.kill()
-            lost = _lost(fault, turn.broken or _fault(status, said), summary)
+            lost = _lost(fault, caged.exceeded or turn.broken or _fault(status, said), summary)
             return replace(lost, remembered=turn.remembered)
         told = _ending(order, end, summary)
         return told if told is not None else _lost(fault, "it ended its turn in no way that is known", summary)
@@ -148,7 +154,7 @@ class Playing:
         open_ = [out.fileno(), err.fileno()]
         while out.fileno() in open_ and not turn.broken:
             for ready in select.select(open_, [], [], PATIENCE_SECONDS)[0]:
-                chunk = os.read(ready, 1 << 16)
+                chunk = os.read(ready, CHUNK)
                 if not chunk:
                     open_.remove(ready)
                 elif ready == err.fileno():
@@ -167,9 +173,13 @@ class Playing:
     def _line(self, turn: _Turn, line: bytes) -> dict[str, Any] | None:
         order = turn.order
         try:
-            said = json.loads(line)
+            said = read_json(line, LINE_LIMIT + CHUNK, deepest=DEEPEST_LINE, mend=True)
             if "call" in said:
                 token, number, tool = str(said["token"]), int(said["call"]), str(said["tool"])
+                turn.unanswered += 1
+                if turn.unanswered > UNANSWERED:
+                    turn.broken = f"it made {UNANSWERED} calls and waited for no answer"
+                    return None
                 self._tell(turn, Called(order.job, order.turn, token, number, tool, dict(said["args"])))
             elif "progress" in said:
                 tool, over = str(said.get("tool", "")), bool(said.get("over"))
@@ -181,7 +191,7 @@ class Playing:
                 turn.remembered = json.dumps(dict(said["crash"]), sort_keys=True)
             elif "end" in said:
                 return dict(said["end"])
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             turn.broken = f"it said something that is no call: {line[:80]!r}"
         return None
 
@@ -195,7 +205,7 @@ class Playing:
 
 def _write(turn: _Turn, document: Mapping[str, Any]) -> None:
     """Write a line whole. An agent that does not read can't hold up whoever writes: its turn is broken instead."""
-    rest = memoryview(json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+    rest = memoryview(json.dumps(document, ensure_ascii=False).encode() + b"\n")
     stdin = cast("IO[bytes]", cast("Caged", turn.caged).process.stdin)
     try:
         os.set_blocking(stdin.fileno(), False)
@@ -245,7 +255,7 @@ def _ending(order: Order, end: dict[str, Any], boundary: Mapping[str, Any]) -> E
 
 
 def _fault(status: int, stderr: bytes) -> str:
-    said = stderr.decode("utf-8", "replace").strip().splitlines()
+    said = lenient(stderr).strip().splitlines()
     why = f": {said[-1]}" if said else ""
     number = -status if status < 0 else status - 128
     if 0 < number < 65:  # noqa: PLR2004 - what bubblewrap makes of an agent that a signal ended

@@ -33,7 +33,7 @@ from parley.adapters.player import (
     read_order,
 )
 
-PROGRESS_LIMIT = 2000
+PROGRESS_LIMIT = 2000  # what is longer is seen to be, and cut with its mark outside
 EXIT_OK = 0
 EXIT_ENGINE_GONE = 1
 EXIT_BAD_ORDER = 2
@@ -89,7 +89,7 @@ class _Wire:
     def progress(self, text: str, tool: str = "", *, over: bool = False) -> None:
         """Report what the agent does; with a tool, that its use begins or is over."""
         using = {"tool": tool, "over": over} if tool else {}
-        self.send({"progress": text[:PROGRESS_LIMIT], **using})
+        self.send({"progress": text[: PROGRESS_LIMIT + 1], **using})
 
     def pause(self, seconds: float) -> None:
         """Sleep, but not longer than the engine lives."""
@@ -224,7 +224,8 @@ def _shell(command: str, wire: _Wire) -> str:
     head = f"exit {code}" if code >= 0 else f"killed by signal {-code}"
     said = tail.decode(errors="replace").rstrip()
     room = PROGRESS_LIMIT - len(head) - 1
-    return f"{head}\n{said[-room:]}" if said else head
+    shown = said if len(said) <= room else f"…{said[1 - room :]}"  # marked, as every cut is
+    return f"{head}\n{shown}" if said else head
 
 
 def _crash(number: int) -> None:

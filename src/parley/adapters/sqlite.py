@@ -11,14 +11,17 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
+from parley.adapters import bus_gate, bus_keys
+from parley.adapters.bus_gate import APPLICATION, FILE, META, SCHEMA
+from parley.adapters.bus_keys import Key, Refused
 from parley.adapters.locks import Locks, is_stopped
 from parley.adapters.mounts import MOUNTINFO, network_filesystem
+from parley.adapters.signatures import is_signed, sign_head, sign_input
 from parley.adapters.transactions import REFUSED, TAKEN, Writing, explain, explain_os, identity, refuse_gone
 from parley.ports import (
     JOB_ID,
@@ -36,8 +39,6 @@ from parley.ports import (
     TurnRow,
 )
 
-FILE = "bus.db"
-SCHEMA = 5
 # How identifiers are made, what molecules hold, states and actions: a bus written with others can't be gone on with.
 PROTOCOL = (
     "ids 1; rules 3; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
@@ -45,7 +46,6 @@ PROTOCOL = (
 )
 BUSY_SECONDS = 10.0
 
-_APPLICATION = 0x5061726C  # in the file's header, so that no other program's database is taken for a bus
 _DURABILITY = {"full": "FULL", "normal": "NORMAL"}
 # A conversation's commit writes some 9 pages, and a checkpoint waits for the disk twice more: so that is one
 # commit in 400, not in 100. Larger gained nothing, nor did a larger cache: that is SQLite's own.
@@ -102,64 +102,66 @@ class SqliteStore:
         protocol: str = PROTOCOL,
         busy_seconds: float = BUSY_SECONDS,
         mountinfo: Path = MOUNTINFO,
+        stranger: bool = False,
+        relieve: Callable[[], None] = lambda: None,
     ) -> None:
+        """Open the bus, or make one. `stranger`: one that this user did not make here, to be adopted.
+
+        `relieve` makes room on the disk before something is written.
+        """
         if durability not in _DURABILITY:
             raise BusError(f"durability {durability!r} is not known; it is one of: {', '.join(_DURABILITY)}")
+        self.home = home
         self.path = home / FILE
         _check_home(home, mountinfo)
         self._locks = Locks(home / "locks")
         self._lock = threading.RLock()
         self._serials: dict[str, int] = {}  # of the jobs that this process has owned
         self._charters: dict[str, tuple[str, str]] = {}
-        self._connection = self._open(busy_seconds)
+        with _explained(self.path):
+            self.key: Key | None = None
+            if stranger:
+                bus_gate.admit_any(home)
+            else:
+                self.key = bus_gate.admit(home) or bus_gate.make(home)
+            self._locks.folder.mkdir(mode=0o700, exist_ok=True)
+            self._connection = bus_gate.connect(home, busy_seconds, shared=True)
         try:
-            self._prepare(durability, protocol)
+            with _explained(self.path):
+                self._prepare(durability, protocol)
             self._version = self._data_version()
         except BaseException:
             self._connection.close()
             raise
-        self._writing = Writing(self._connection, self._lock, self.path)
+        self._writing = Writing(self._connection, self._lock, self.path, relieve)
         self._file = identity(self.path)
 
     @staticmethod
     def exists(home: Path) -> bool:
-        """Whether there is a bus to open. Opening one makes it."""
-        return (home / FILE).is_file()
+        """Whether there is a bus to open. Opening one makes it. A home that is a link or another user's is refused."""
+        with _explained(home):
+            return bus_gate.exists(home)
 
     # ---- opening
 
-    def _open(self, busy_seconds: float) -> sqlite3.Connection:
-        try:
-            self._locks.folder.mkdir(mode=0o700, exist_ok=True)
-            if not self.path.exists():
-                # SQLite gives its other files the mode of this one.
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            return sqlite3.connect(
-                f"file:{quote(str(self.path))}?mode=rw",
-                uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False,
-            )  # fmt: skip
-        except OSError as error:
-            raise explain_os(error, self.path) from error
-        except sqlite3.Error as error:
-            raise explain(error, self.path) from error
-
     def _prepare(self, durability: str, protocol: str) -> None:
-        try:
-            version = self._schema()
-            if version:  # a bus that is refused stays as it is: the Parley that wrote it can go on with it
-                self._check_protocol(protocol)
-            if version < SCHEMA:
-                with self._locks.alone():  # going over to WAL waits for nobody
-                    self._upgrade(protocol)
-            self._check_protocol(protocol)
-            self._set("synchronous", _DURABILITY[durability])
-            self._set("fullfsync", "ON")  # macOS: a plain fsync does not wait for the disk
-            self._set("wal_autocheckpoint", str(_CHECKPOINT_PAGES))
-            self._set("journal_size_limit", str(_WAL_BYTES))
-        except sqlite3.Error as error:
-            raise explain(error, self.path) from error
-        except OSError as error:
-            raise explain_os(error, self.path) from error
+        if not bus_gate.version_of(self._connection, self.path):
+            if self.key is None:
+                raise Refused(
+                    f"{self.path}: there is nothing in this bus; delete it, and start a job with `parley run`"
+                )
+            with self._locks.alone():  # going over to WAL waits for nobody
+                self._make(self.key, protocol)
+        bus_gate.check_schema(self._connection, self.path, _SQL["schema"])
+        if self.key is None:
+            self._find_key()
+        else:
+            bus_gate.check_identity(self._connection, self.home, self.key)
+        self._check_protocol(protocol)
+        self._set("synchronous", _DURABILITY[durability])
+        self._set("fullfsync", "ON")  # macOS: a plain fsync does not wait for the disk
+        self._set("wal_autocheckpoint", str(_CHECKPOINT_PAGES))
+        self._set("journal_size_limit", str(_WAL_BYTES))
 
     def _set(self, name: str, value: str) -> None:
         self._connection.execute(f"PRAGMA {name} = {value}").close()
@@ -167,43 +169,63 @@ class SqliteStore:
     def _get(self, name: str) -> int:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-    def _schema(self) -> int:
-        """The version of the file's schema; 0 if there is none yet."""
-        application, version = self._get("application_id"), self._get("user_version")
-        empty = application == 0 and version == 0 and not self._get("schema_version")
-        if not empty and application != _APPLICATION:
-            raise BusError(f"{self.path}: this is another program's database; move it away, or name another home")
-        if version > SCHEMA:
-            raise BusError(
-                f"{self.path}: it was written by a newer Parley (schema {version}, this one knows {SCHEMA}); "
-                "update Parley, or name another home"
-            )
-        return version
-
-    def _upgrade(self, protocol: str) -> None:
-        """Make the schema, or bring it up to date, in one transaction."""
+    def _make(self, key: Key, protocol: str) -> None:
+        """Make the schema in one transaction."""
         self._set("synchronous", "FULL")
         self._set("journal_mode", "WAL")
         with Writing(self._connection, self._lock, self.path) as cursor:
-            version = self._schema()  # another process may have done it before this one was alone
-            for number in range(version + 1, SCHEMA + 1):
-                for statement in _statements(_SQL[f"schema-{number}"]):
-                    cursor.execute(statement)
-            if version == 0:
-                cursor.execute(_SQL["add_meta"], ("protocol", protocol))
-            cursor.execute(f"PRAGMA application_id = {_APPLICATION}")
+            if bus_gate.version_of(self._connection, self.path):
+                return  # another process has done it before this one was alone
+            for statement in bus_gate.statements(_SQL["schema"]):
+                cursor.execute(statement)
+            cursor.executemany(_SQL["set_meta"], [("protocol", protocol), (META, key.id)])
+            cursor.execute(f"PRAGMA application_id = {APPLICATION}")
             cursor.execute(f"PRAGMA user_version = {SCHEMA}")
-        _sync_folder(self.path.parent)
+        bus_keys.sync(self.home)
 
     def _check_protocol(self, protocol: str) -> None:
         found = self._connection.execute(_SQL["get_meta"], ("protocol",)).fetchone()
         there = found[0] if found else "not said"
         if there != protocol:
             raise BusError(
-                f"{self.path}: its jobs follow another version of the protocol ({there}) "
+                f"{self.path}: its jobs follow another version of the protocol ({there!s:.200}) "
                 f"than this Parley ({protocol}); "
                 "finish them with the Parley that began them, or name another home"
             )
+
+    # ---- adopting
+
+    def _find_key(self) -> None:
+        """The key of a bus that was made elsewhere, if this machine has it: then what it signed can be checked."""
+        found = self._connection.execute(_SQL["get_meta"], (META,)).fetchone()
+        self.key = bus_keys.read(found[0]) if found and isinstance(found[0], str) else None
+
+    def adopt(self) -> None:
+        """Make a bus of a stranger's this user's own, here: with an identity and a key of its own.
+
+        Its record stays to the letter. Heads are sealed anew, for which the record has to be sound. Inputs that no
+        transaction took are deleted: they might be anybody's. Until the last step the bus stays refused.
+        """
+        with _explained(self.path):
+            self._set("synchronous", "FULL")
+            self._set("journal_mode", "WAL")
+            last = int(self._connection.execute(_SQL["last_input"]).fetchone()[0])
+            unknown = last if self.key is None else self.key.unknown
+            inode = self.path.lstat().st_ino
+            key = bus_keys.make(os.path.realpath(self.home), inode, taken_in=last, unknown=unknown)
+            triggers = [each for each in bus_gate.statements(_SQL["schema"]) if " ON commits\n" in each]
+            with self._writing as cursor:
+                for each in triggers:
+                    cursor.execute(f"DROP TRIGGER {each.split()[2]}")
+                heads = cursor.execute(_SQL["list_heads"]).fetchall()
+                seals = [(sign_head(key.secret, job, number, head), id_) for id_, job, number, head in heads]
+                cursor.executemany(_SQL["seal"], seals)
+                cursor.execute(_SQL["drop_waiting"])
+                cursor.execute(_SQL["set_meta"], (META, key.id))
+                for each in triggers:
+                    cursor.execute(each)
+            bus_gate.identify(self.home, key)
+        self.key = key
 
     # ---- jobs and owners
 
@@ -289,13 +311,19 @@ class SqliteStore:
 
     def _write(self, cursor: sqlite3.Cursor, commits: Sequence[Commit]) -> None:
         """Write commits of different jobs, one statement for each kind of row that there is."""
-        serials = self._serials
+        serials, secret = self._serials, self._secret
         group = [(serial := serials[commit.job], serial << _SERIAL_BITS, commit) for commit in commits]
         many = cursor.executemany
         many(
             _ADD_COMMIT,
             [
-                (base + number, *columns, serial, commit.epoch)
+                (
+                    base + number,
+                    *columns,
+                    sign_head(secret, commit.job, number, commit.transaction.head),
+                    serial,
+                    commit.epoch,
+                )
                 for serial, base, commit in group
                 for number, *columns in (commit.transaction,)
             ],
@@ -384,7 +412,8 @@ class SqliteStore:
             if not cursor.execute(_SQL["get_serial"], (job,)).fetchone():
                 raise BusError(_no_job(job))
             try:
-                cursor.execute(_SQL["add_input"], (job, kind, key, time, by, body))
+                signature = sign_input(self._secret, job, kind, key, time, by, body)
+                cursor.execute(_SQL["add_input"], (job, kind, key, time, by, body, signature))
             except sqlite3.IntegrityError as error:
                 if error.sqlite_errorname not in TAKEN:
                     raise
@@ -395,6 +424,36 @@ class SqliteStore:
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
         """Those nobody took yet, or all."""
         return list(starmap(InputRow, self._read("list_waiting" if waiting else "list_inputs", (job,))))
+
+    def authentic(self, row: InputRow) -> bool | None:
+        """Whether a process with this bus's key left the input; None where that can't be told any more."""
+        key = self.key
+        if key is None:
+            return None
+        if is_signed(key.secret, row):
+            return True
+        if not row.taken or row.number > key.taken_in:
+            return False
+        # The record was adopted with it, and its head is sealed since: it was checked then, or could not be.
+        return None if row.number <= key.unknown else True
+
+    def unsealed(self, job: str) -> int | None:
+        """The job's first transaction that was not written with this bus's key; 0: none; None: it can't be told."""
+        if self.key is None:
+            return None
+        secret = self.key.secret
+        for number, head, seal in self._pages("list_seals", lambda *row: row, job, -_REACH - 1):
+            if seal != sign_head(secret, job, number, str(head)):
+                return int(number)
+        return 0
+
+    @property
+    def _secret(self) -> bytes:
+        if self.key is None:
+            raise BusError(
+                f"{self.path}: nothing is written to a bus that is not yours; take it in with `parley bus adopt`"
+            )
+        return self.key.secret
 
     # ---- reading
 
@@ -501,6 +560,19 @@ class SqliteStore:
 # ---- helpers -------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Let whatever goes wrong be a BusError that says what to do."""
+    try:
+        yield
+    except Refused as refused:
+        raise BusError(str(refused)) from refused
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    except OSError as error:
+        raise explain_os(error, path) from error
+
+
 def _check_home(home: Path, mountinfo: Path) -> None:
     if not home.is_dir():
         raise BusError(f"{home}: there is no such folder; make it, or name another home")
@@ -575,22 +647,3 @@ def _waves(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
             waves.append([])
         waves[place].append(commit)
     yield from waves
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Part a script: sqlite3's own way to run one commits first."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-def _sync_folder(folder: Path) -> None:
-    """Wait until the disk knows the names in a folder: a file that is synced can still lose its name."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

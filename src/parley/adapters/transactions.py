@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -68,7 +69,15 @@ REFUSED = (sqlite3.Error, ValueError, OverflowError)
 class Writing:
     """One transaction: all that is written inside is kept, or none of it. One inside another is part of it."""
 
-    def __init__(self, connection: sqlite3.Connection, lock: threading.RLock, path: Path) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        lock: threading.RLock,
+        path: Path,
+        relieve: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`relieve` makes room before each: SQLite has rolled back already when it says that the disk is full."""
+        self._relieve = relieve
         self.connection = connection
         self.lock = lock
         self.path = path
@@ -79,6 +88,7 @@ class Writing:
         self.lock.acquire()
         try:
             if not self.depth:
+                self._relieve()
                 self.cursor.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             self.lock.release()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from parley.adapters.flood import Flood
 from parley.adapters.marks import end_marked
 from parley.ports import Ended, Order, Progress, Runner, TurnEvent, Waiting
 
@@ -78,7 +79,7 @@ class LocalTurns:
             self._told.put(Ended(order.job, order.turn, order.epoch, fault=fault, hard=True))
             return
         self._running[order.job, order.turn] = _Out(order, runner, time.monotonic() + order.time_limit_seconds)
-        runner.start(order, self._told.put)
+        runner.start(order, Flood(order, runner, self._told.put).tell)
 
     def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
         """Answer a call."""

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Protocol
 
 from parley.ports import Workspace, WorkspaceError
+from parley.text import mended
 from parley.workflow import archive as archives
 from parley.workflow.archive import (
     ARCHIVIST,
@@ -115,7 +116,7 @@ def away(shelf: Shelf, task: str, sessions: Mapping[str, Session]) -> set[str]:
     found = set()
     for agent, session in sessions.items():
         copies: dict[str, str] = {}
-        entry = books.place(agent, task, session, whole(render_session(session)), copies, 0)
+        entry = books.place(agent, task, session, mended(render_session(session)), copies, 0)
         if not copies and books.last(entry.file) == "removed":
             found.add(agent)
     return found
@@ -136,7 +137,7 @@ def _archive(
     others: dict[str, str] = {}  # where what lay there instead of the session is kept
     live: set[str] = set()
     for agent, session in sessions.items():
-        text = whole(render_session(session))
+        text = mended(render_session(session))
         if session_of(agent) in books.there:
             live.add(agent)
             found = shelf.read(session_of(agent))
@@ -178,7 +179,7 @@ def _add(shelf: Shelf, task: str, earlier: Sequence[tuple[str, Session]], now: i
         return
     books = Books.of(shelf, now)
     copies: dict[str, str] = {}
-    entries = [books.place(agent, task, one, whole(render_session(one)), copies, now) for agent, one in earlier]
+    entries = [books.place(agent, task, one, mended(render_session(one)), copies, now) for agent, one in earlier]
     if copies:
         shelf.write(copies)
     for entry in entries:
@@ -323,8 +324,3 @@ class Books:
         files = {**(also or {}), **{path: text for path, text in wanted.items() if self.shelf.read(path) != text}}
         if files:
             self.shelf.write(files)
-
-
-def whole(text: str) -> str:
-    """A text as a file holds it: without halves of surrogate pairs."""
-    return text.encode("utf-8", "replace").decode("utf-8")

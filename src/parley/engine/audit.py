@@ -26,10 +26,11 @@ from parley.engine.confinement import Confinement
 from parley.engine.evidence import ODD, Finding, Found, Part, read_object, typed, wrong
 from parley.engine.held import Held, Stood, compare
 from parley.engine.names import slot, tree_slot
-from parley.engine.records import answered
+from parley.engine.records import UNSIGNED, answered
+from parley.engine.refusals import Refusals
 from parley.engine.replay import Replay, Rows
 from parley.engine.signs import alarms
-from parley.engine.stand_in import STAND_INS
+from parley.engine.stand_in import LET_BY
 from parley.ports import (
     FOLDER_VIEW,
     TIP_VIEW,
@@ -72,6 +73,9 @@ class Report:
     redacted: int = 0  # rows of an export that are shown without the secrets in them
     confinement: Confinement = field(default_factory=Confinement)
     answers: Mapping[str, int] = field(default_factory=dict)  # who answered for the human, and how often
+    refusals: Refusals = field(default_factory=Refusals)
+    unsigned: tuple[Finding, ...] = ()  # inputs that another program wrote, and that have had no effect
+    unknown: int = 0  # inputs whose signature can't be checked here
     files: Held | None = None  # what the files of its workflows are compared to the bus; None: they were not looked at
 
     @property
@@ -93,6 +97,11 @@ class Report:
             "redacted": self.redacted,
             "boundary": self.confinement.document(),
             "answers": dict(self.answers),
+            "refusals": self.refusals.document(),
+            "inputs": {
+                "unknown": self.unknown,
+                "unsigned": [{"number": f.number, "what": f.what} for f in self.unsigned],
+            },
             "findings": [{"table": f.table, "number": f.number, "what": f.what} for f in self.findings],
             "files": self.files.document() if self.files is not None else None,
         }
@@ -127,6 +136,8 @@ def render(report: Report) -> list[str]:
         f"  {tail}",
         *(f"  {line}" for line in report.confinement.lines()),
         *((f"  the human's answers: {_counted(report.answers)}",) if report.answers else ()),
+        *(f"  {line}" for line in report.refusals.lines()),
+        *(f"  {line}" for line in _signatures(report)),
         *((f"  {_redacted(report.redacted)}",) if report.redacted else ()),
         *(f"  {line}" for line in _files(report.files)),
         f"  head {report.head or '(none)'}",
@@ -148,6 +159,19 @@ def _files(held: Held | None) -> list[str]:
     if behind:
         lines.append(
             f"{count(behind, 'file is', 'files are')} behind, and written when the job goes on: {held.behind[0]}"
+        )
+    return lines
+
+
+def _signatures(report: Report) -> list[str]:
+    """Whose word can't be relied on."""
+    lines = [str(found) for found in report.unsigned[:MOST_TOLD]]
+    more = len(report.unsigned) - MOST_TOLD
+    lines += [f"and {more} more inputs that are not signed; --json lists them all"] if more > 0 else []
+    if report.unknown:
+        inputs = count(report.unknown, "input")
+        lines.append(
+            f"{inputs} can't be authenticated here: this machine does not have the key that they were signed with"
         )
     return lines
 
@@ -188,12 +212,12 @@ def audit(
     replay = Replay(job, rules, sealed=sealed)
     anchored = anchor.get("transaction") if anchor else None
     findings: tuple[Finding, ...] = ()
-    answers: Mapping[str, int] = {}
+    given = Given()
     files: Held | None = None
     if papers is not None:  # before the bus: what a file says was committed before it was written
         papers.listed(FOLDER_VIEW), papers.listed(TIP_VIEW)
     try:
-        answers = _examine(store, replay, anchor, witnesses)
+        given = _examine(store, replay, anchor, witnesses)
         if papers is not None:
             files = compare(_stood(replay, anchored), papers)
         elif replay.batches:
@@ -213,7 +237,10 @@ def audit(
         findings,
         len(sealed),
         replay.confinement,
-        answers,
+        given.answers,
+        replay.refusals,
+        given.unsigned,
+        given.unknown,
         files,
     )
 
@@ -233,6 +260,15 @@ def _stood(replay: Replay, anchored: Any) -> Stood:
         here in replay.cut_off or any(surface is not None and surface.workspace == here for surface in runs),
         replay.drafts,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was found of a job's inputs: who answered how often, and whose word can't be relied on."""
+
+    answers: Mapping[str, int] = field(default_factory=dict)
+    unsigned: tuple[Finding, ...] = ()
+    unknown: int = 0
 
 
 # ---- reading: nothing is taken for granted -------------------------------------------------------
@@ -284,7 +320,7 @@ def _moment(store: Store, job: str) -> Moment:
 
 def _examine(
     store: Store, replay: Replay, anchor: Mapping[str, Any] | None, witnesses: Sequence[Mapping[str, Any]]
-) -> Mapping[str, int]:
+) -> Given:
     job = replay.job
     by_number: dict[int, list[Mapping[str, Any]]] = {}
     for witness in witnesses:
@@ -331,7 +367,10 @@ def _examine(
     _compare_recipients(replay, now.loaded)
     _compare_turns(replay, now)
     _compare_spending(replay, now.loaded)
-    return _compare_inputs(replay, now)
+    unsealed = store.unsealed(job)
+    if unsealed:
+        wrong("transactions", unsealed, "it is not sealed with this bus's key: another program wrote it")
+    return _compare_inputs(store, replay, now)
 
 
 def _listed(store: Store, job: str) -> list[TransactionRow]:
@@ -486,9 +525,11 @@ def _compare_turns(replay: Replay, now: Moment) -> None:
         wrong("turns", "-", "those that are out are not those that an owner would load")
 
 
-def _compare_inputs(replay: Replay, now: Moment) -> Mapping[str, int]:
-    """Each was taken by what is there, and answered by who may; who answered how often."""
-    may = (read_object("steps", 1, replay.origin).get("decider"), *STAND_INS) if replay.origin else STAND_INS
+def _compare_inputs(store: Store, replay: Replay, now: Moment) -> Given:
+    """Each was taken by what is there, left by who has the bus's key, and answered by who may."""
+    decider = read_object("steps", 1, replay.origin).get("decider") if replay.origin else None
+    let = _read_settings(now.loaded.row)
+    may = (decider, *(name for name, setting in LET_BY if let.get(setting)))
     found = answered(now.inputs)
     for row in found:
         if row.by not in may:
@@ -500,4 +541,27 @@ def _compare_inputs(replay: Replay, now: Moment) -> Mapping[str, int]:
             wrong("inputs", row.number, f"it says that transaction {row.taken} took it, which is not there")
         if row.note and not row.taken:
             wrong("inputs", row.number, "something was noted of it, and no transaction took it")
-    return Counter(row.by for row in found)
+    unsigned, unknown = [], 0
+    ended = bool(replay.transaction) and not replay.soup.need(Record, replay.job).live
+    for row in now.inputs:
+        said = store.authentic(row)
+        unknown += said is None
+        replay.refusals.input(row, signed=said, ended=ended)
+        if said is not False:
+            continue
+        if row.taken and row.note != UNSIGNED:
+            wrong(
+                "inputs", row.number, "it was taken, and it is not signed with this bus's key: another program wrote it"
+            )
+        then = "it was refused" if row.taken else "it will be refused when the job goes on"
+        what = f"{row.kind!a:.20} in the name of {row.by!a:.60} is not signed with this bus's key: {then}"
+        unsigned.append(Finding("inputs", row.number, what))
+    return Given(Counter(row.by for row in found), tuple(unsigned), unknown)
+
+
+def _read_settings(row: JobRow) -> Mapping[str, Any]:
+    try:
+        found = json.loads(row.settings)
+    except ODD as error:
+        wrong("jobs", row.job, f"its settings can't be read: {error}")
+    return found if isinstance(found, dict) else {}

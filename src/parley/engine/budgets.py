@@ -26,6 +26,7 @@ NOTICE_SHARE = 0.8
 PARALLEL = "parallel"
 DAY, JOB = "day", "job"
 MOST = 1e15  # of anything that a turn says it used; a limit of that much is none
+MOST_COUNTED = 10**12  # tokens, or millionths of a dollar, that one turn counts for: sums stay within 64 bits
 _QUARTER_SECONDS = 900  # no zone's day begins in the middle of a quarter of an hour
 _UNBOUNDED = 1 << 30
 
@@ -42,12 +43,13 @@ def plain(usage: Mapping[str, float]) -> dict[str, float]:
 
 def tokens_of(usage: Mapping[str, Any]) -> int:
     """Tokens that count: in, out, and written to a cache. What was read from a cache is told apart, not counted."""
-    return sum(int(_amount(usage.get(name))) for name in ("input_tokens", "output_tokens", "cache_creation_tokens"))
+    counted = sum(int(_amount(usage.get(name))) for name in ("input_tokens", "output_tokens", "cache_creation_tokens"))
+    return min(counted, MOST_COUNTED)
 
 
 def micros_of(usage: Mapping[str, Any]) -> int:
     """Money that counts: what the provider says it costs, in millionths of a dollar."""
-    return int(_amount(usage.get("cost_usd")) * 1_000_000 + 0.5)
+    return min(int(_amount(usage.get("cost_usd")) * 1_000_000 + 0.5), MOST_COUNTED)
 
 
 def _amount(value: object) -> float:

@@ -32,14 +32,13 @@ from parley.engine.records import WORDLESS, lacks_words
 from parley.engine.reduce import message
 from parley.engine.sending import files_of, in_a_file, quotable, refuse_long
 from parley.engine.spending import refuse_spark
-from parley.engine.texts import TEXT_LIMIT, excerpt, fit, key_of
+from parley.engine.texts import TEXT_LIMIT, excerpt, key_of
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.options import menu_of, refusal
 from parley.ports import WorkspaceError
 from parley.wording import advice, count
 
-BRIEF_OF = 2000  # characters of a text that its beginning is made from
 NOTES = 100  # of one turn
 ASSERTS = 3  # of one artifact in one turn: each looks through the whole workspace
 CONFIRMATIONS = 3  # how often the human is asked to give words a verdict; then they go back without one
@@ -74,7 +73,7 @@ def call(
 def _note(live: LiveJob, world: World, turn: Turn, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if reports.keeps_notes(live, turn):
         return _told(turn, "Note", reports.note(live, world, turn, arguments))
-    if len(json.dumps(dict(arguments), allow_nan=False)) > TEXT_LIMIT:
+    if len(json.dumps(dict(arguments))) > TEXT_LIMIT:
         raise Refused("the note is too long; put it into a file")
     if len(turn.notes) >= NOTES:
         raise Refused(f"a turn may leave {NOTES} notes; put the rest into a file")
@@ -106,8 +105,6 @@ def _text(arguments: Mapping[str, Any], key: str = "text", most: int = TEXT_LIMI
         raise Refused(f"{key} must be a string")
     if len(text) > most:
         raise Refused(f"the {key} has {len(text)} characters, {most} at most; put it into a file")
-    if "\x00" in text or fit(text) != text:
-        raise Refused(f"the {key} holds what is no character")
     return text
 
 
@@ -120,7 +117,7 @@ def _name(arguments: Mapping[str, Any], key: str) -> str:
 
 def _brief(world: World, text: str) -> str:
     """What a call is remembered by. Redacted before it is cut: half a secret is one too."""
-    return excerpt(world.secrets.redact(text[:BRIEF_OF]), 80)
+    return excerpt(world.secrets.redact(text), 80)
 
 
 def _admit(live: LiveJob, turn: Turn, payload: Payload) -> None:

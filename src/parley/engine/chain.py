@@ -103,7 +103,7 @@ def _message(row: tuple[Any, ...], moments: dict[int, str]) -> str:
 def _input(i: Any) -> str:
     return (
         f"\ni {i.number} {i.taken} {i.time!r} {len(i.kind)} {len(i.key)} {len(i.by)} {len(i.body)} {len(i.note)}"
-        f" {i.kind}{i.key}{i.by}{i.body}{i.note}"
+        f" {i.kind}{i.key}{i.by}{i.body}{i.note}{i.signature}"
     )
 
 

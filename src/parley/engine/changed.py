@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from parley.obeyed import Obeyed
 from parley.ports import Change
+from parley.text import printable
+from parley.unportable import words as unportable_words
 from parley.wording import count
 
 KEPT = 20  # files that are kept by name
+OBEYED = 50  # files that tools obey that are kept by name
 NAMED = 4  # of those, files that one line names
 LONGEST = 200  # characters of a path
 
@@ -22,6 +26,9 @@ class Stat:
     added: int
     removed: int
     changes: tuple[Change, ...]
+    obeyed: tuple[Obeyed, ...] = ()  # what of it tools run or obey: as many as are kept
+    obeyed_files: int = 0  # and how many there are
+    unportable: str = ""  # the new names that trouble other systems, on one line
 
     @property
     def short(self) -> str:
@@ -32,24 +39,51 @@ class Stat:
 
     def words(self) -> str:
         """The numbers and the first files. A file's name is an agent's text: a terminal obeys nothing in it."""
-        names = [_plain(change.path) for change in self.changes[:NAMED]]
+        names = [printable(change.path) for change in self.changes[:NAMED]]
         more = f" and {self.files - len(names)} more" if self.files > len(names) else ""
         return f"{self.short}: {', '.join(names)}{more}" if names else self.short
+
+    def warning_words(self) -> str:
+        """The first of what tools run or obey, and how many more there are, and odd names; empty where all is plain."""
+        named = [f"{printable(one.path)} ({one.by})" for one in self.obeyed[:NAMED]]
+        more = f" and {self.obeyed_files - len(named)} more" if self.obeyed_files > len(named) else ""
+        run = f"run or obeyed by tools on this machine: {', '.join(named)}{more}" if named else ""
+        return "; ".join(words for words in (run, self.unportable) if words)
+
+    def warning_lines(self) -> list[str]:
+        """All of it that is kept: what tools run or obey a line each below a heading, then the odd names."""
+        lines = [f"  {printable(one.path)}: {one.by}" for one in self.obeyed]
+        more = self.obeyed_files - len(lines)
+        lines += [f"  … and {more} more"] if lines and more > 0 else []
+        heading = ["run or obeyed by tools on this machine:"] if lines else []
+        return [*heading, *lines, *([self.unportable] if self.unportable else [])]
 
     def document(self) -> dict[str, Any]:
         """The numbers and the files, as the bus keeps them and as `--json` gives them."""
         paths = [{"path": one.path, "added": one.added, "removed": one.removed} for one in self.changes]
-        return {"files": self.files, "added": self.added, "removed": self.removed, "changes": paths}
+        return {
+            "files": self.files,
+            "added": self.added,
+            "removed": self.removed,
+            "changes": paths,
+            "obeyed": [one.document() for one in self.obeyed],
+            "obeyed_files": self.obeyed_files,
+            "unportable": self.unportable,
+        }
 
 
 def stat_of(changes: Sequence[Change]) -> Stat:
     """The numbers of what was changed. A name that is not UTF-8 has a replacement character where it is not."""
-    kept = [
-        Change(one.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:LONGEST], one.added, one.removed)
-        for one in changes[:KEPT]
-    ]
+    kept = [Change(_kept(one.path), one.added, one.removed) for one in changes[:KEPT]]
     sums = (sum(one.added or 0 for one in changes), sum(one.removed or 0 for one in changes))
-    return Stat(len(changes), *sums, tuple(kept))
+    obeyed = [Obeyed(_kept(one.path), printable(one.obeyed)[:LONGEST]) for one in changes if one.obeyed]
+    odd = {one.path: one.unportable for one in changes if one.unportable}
+    return Stat(len(changes), *sums, tuple(kept), tuple(obeyed[:OBEYED]), len(obeyed), unportable_words(odd))
+
+
+def _kept(path: str) -> str:
+    name = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def stat_from(document: Mapping[str, Any] | None) -> Stat | None:
@@ -57,8 +91,6 @@ def stat_from(document: Mapping[str, Any] | None) -> Stat | None:
     if not document:
         return None
     changes = tuple(Change(one["path"], one["added"], one["removed"]) for one in document["changes"])
-    return Stat(document["files"], document["added"], document["removed"], changes)
-
-
-def _plain(path: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in path)
+    obeyed = tuple(Obeyed(one["path"], one["by"]) for one in document["obeyed"])
+    numbers = (document["files"], document["added"], document["removed"])
+    return Stat(*numbers, changes, obeyed, document["obeyed_files"], printable(document["unportable"]))

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ class Delivery:
             "changes": [{"path": one.path, "added": one.added, "removed": one.removed} for one in self.changes],
             "added": sum(one.added or 0 for one in self.changes),
             "removed": sum(one.removed or 0 for one in self.changes),
+            "obeyed": [{"path": one.path, "by": one.obeyed} for one in self.changes if one.obeyed],
+            "unportable": [{"path": one.path, "why": one.unportable} for one in self.changes if one.unportable],
             "cost": dict(self.cost),
             "assumptions": list(self.assumptions),
         }
@@ -46,7 +48,10 @@ class Delivery:
 def delivery(store: Store, workspace: Workspace, job: str, work: Path, redact: Callable[[str], str] = str) -> Delivery:
     """What a job hands over. `work` is the folder of its own tree; nothing in it is trusted."""
     found = tuple(assumptions(redact(_text(work / SUMMARY)))) or tuple(_noted(store, job))
-    return Delivery(tuple(workspace.changes(job)), past(store, job).usage, found[:MOST])
+    changes = tuple(
+        replace(one, path=redact(one.path), unportable=redact(one.unportable)) for one in workspace.changes(job)
+    )
+    return Delivery(changes, past(store, job).usage, found[:MOST])
 
 
 def assumptions(summary: str) -> Iterator[str]:

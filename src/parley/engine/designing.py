@@ -21,6 +21,7 @@ from parley.engine.designs import VERIFIED, Design, design_in, design_slot, find
 from parley.engine.records import dumps
 from parley.engine.roster import BUS, TOOLS
 from parley.ports import WorkspaceError
+from parley.quoting import below
 from parley.wording import count
 from parley.workflow.activation import Activation, activation_of
 from parley.workflow.drafts import read_drafts
@@ -70,9 +71,9 @@ class Group(CodeAgent):
             elif self.row.sender_thread == self.standing.verifier and self.place_of(self.standing.verifier):
                 self.end_with(self.judged())
             else:  # the end of one of them, under a mark that the lead does not take for its own
-                self.end_with(self.report(texts.fit(f"[DESIGN failed] {self.row.body}\n{AGAIN}")))
+                self.end_with(self.report(below(texts.fit(f"[DESIGN failed] {self.row.body}\n{AGAIN}"))))
         except WorkspaceError as trouble:
-            self.end_with(self.report(f"[DESIGN failed] The design can't be worked with: {trouble}"))
+            self.end_with(self.report(below(f"[DESIGN failed] The design can't be worked with: {trouble}")))
 
     def end_with(self, payloads: Sequence[Payload]) -> None:
         """End the turn; what the group knows goes with the step."""
@@ -103,7 +104,7 @@ class Group(CodeAgent):
             self.standing = replace(self.standing, architect=self.open(), delegated=False)
             if not body.startswith("[DESIGN]"):  # it has not heard what the others heard
                 body = f"{body}\n\nWhat the lead asked for: {self.standing.wanted}"
-        return [self.letter(ARCHITECT, self.standing.architect, texts.fit(body))]
+        return [self.letter(ARCHITECT, self.standing.architect, below(texts.fit(body)))]
 
     def place_of(self, thread: str) -> str:
         """The workspace of one that it speaks with; none if that one is gone."""
@@ -165,7 +166,7 @@ class Group(CodeAgent):
         return self.to_architect(
             f"[DESIGN] {self.row.body}\n\nThe human's own plan lies in orchestration/, and is your draft: keep what it"
             " decides, and mend each gap.\n"
-            f"[CHECK] The draft has gaps:\n{_listed([str(finding) for finding in found])}"
+            f"The draft has gaps:\n{_listed([str(finding) for finding in found])}"
         )
 
     def troubled(self, thread: str) -> list[Payload]:
@@ -176,7 +177,7 @@ class Group(CodeAgent):
         elif "failed" in self.meta and thread == self.standing.verifier:
             ended = self.without_verifier()
         mark = "[DESIGN failed]" if "failed" in self.meta else "[DESIGN stalled]"
-        return [*ended, *self.report(texts.fit(f"{mark} {self.row.body}\n{AGAIN}"))]
+        return [*ended, *self.report(below(texts.fit(f"{mark} {self.row.body}\n{AGAIN}")))]
 
     def designed(self) -> list[Payload]:
         """The architect has handed in a design."""
@@ -235,7 +236,7 @@ class Group(CodeAgent):
         """The lead hears that a design does not come to an end by itself."""
         remedy = "Send what the architect is to do instead, ask the human, or close the conversation."
         self.standing = replace(self.standing, checks=0, rounds=0)
-        return [*self.report(texts.fit(f"[DESIGN gaps] {why}. {remedy}\n{listed}"))]
+        return [*self.report(below(texts.fit(f"[DESIGN gaps] {why}. {remedy}\n{listed}")))]
 
     def judged(self) -> list[Payload]:
         """The verifier has spoken."""
@@ -273,7 +274,7 @@ class Group(CodeAgent):
         self.blueprint = design.blueprint
         self.standing = replace(self.standing, ready=True)
         used = texts.used(self.live.used.turns, self.live.used.micros)
-        return self.report(texts.fit(_ready(self.live.settings["roles"], design, self.thread, used)))
+        return self.report(below(texts.fit(_ready(self.live.settings["roles"], design, self.thread, used))))
 
 
 def verdict_in(meta: Mapping[str, Any]) -> tuple[str, list[str]]:

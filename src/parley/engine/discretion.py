@@ -58,6 +58,12 @@ WORDS = frozenset(
         "said",
         "workflow",
         "path",
+        "unportable",
+        "paths",
+        "outside",
+        "do",
+        "assumption",
+        "model",
     }
 )
 # Terms that hold such words, and at which place.

@@ -30,7 +30,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import designs, reports, spending, texts, unfinished
-from parley.engine.changed import stat_of
+from parley.engine.changed import stat_from, stat_of
 from parley.engine.live import LiveJob, payload_message
 from parley.engine.losing import confined, interrupt, lose, park
 from parley.engine.merging import WORK, bring_up, clean, missing, tell_conflicts
@@ -45,6 +45,7 @@ from parley.engine.sending import keep_files, moved, with_files
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import REPORTS, Ended, Kept, Outcome, WorkspaceError
+from parley.quoting import quoted
 from parley.workflow.binding import bound
 
 LONGEST_MODEL = 100  # characters of a model's name
@@ -163,7 +164,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
         left = reports.report(live, world, turn)  # before anything of it is put back
         outcome = world.workspace.read_outcome(live.job, surface.workspace) if record and record.live else None
         merges = bring_up(live, world, turn, record, outcome)
-        said = moved(live, world, turn, surface.workspace, event.text) if not turn.speaks else event.text
+        said = moved(live, world, turn, surface.workspace, event.text) if not turn.speaks else (event.text, "")
         kept = _keep_tree(live, world, turn, record, surface.workspace)
         tree = kept.tree
         reports.strayed(live, turn, kept, left)
@@ -191,7 +192,7 @@ def _end_agent(live: LiveJob, world: World, turn: Turn, event: Ended) -> None:
     silent = len(closed) == len(payloads) and not questions and outcome is None
     if silent and not in_flight(live.soup, turn.thread, closed):
         brought = " ".join(texts.merged(*merge) for merge in merges) if thread_kind(turn.thread) == "dispatch" else ""
-        reply = _reply(live, turn, texts.fit(said or brought), now, left, made)
+        reply = _reply(live, turn, said if any(said) else ("", brought), now, left, made)
         payloads.extend(reply)
     _keep_handle(live, turn, event.handle)
     live.drop(advice_slot(turn.agent, turn.thread))
@@ -267,7 +268,6 @@ def _left_behind(turn: Turn, event: Ended, kept: Kept, merged: Sequence[Rider] =
         left["merged"] = list(merged)
     if turn.notes:
         left["notes"] = turn.notes
-        return json.dumps(left)  # in ASCII: a note may hold what is no character
     return dumps(left)
 
 
@@ -298,14 +298,22 @@ def _questions(
             problem = str(refused)
             continue
         told = {unfinished.KEY: left} if left and asked.kind is Kind.ASSERT else {}
+        about = _what(live, world, record, asked, tree)
+        stat = stat_from(about.get("stat"))
         name = live.write(
             (turn.agent, turn.thread),
             (PROXY, escalation_thread(question.id)),
-            texts.question(record, asked, text, unfinished.lines(left) if asked.kind is Kind.ASSERT else ()),
+            texts.question(
+                record,
+                asked,
+                text,
+                unfinished.lines(left) if asked.kind is Kind.ASSERT else (),
+                stat.warning_words() if stat else "",
+            ),
             kind=MessageKind.QUESTION,
             key=f"{turn.turn}/question/{number}",
             time=world.clock.now(),
-            meta={**_what(live, world, record, asked, tree), **told},
+            meta={**about, **told},
         )
         made.append(replace(asked, message=name))
     return made, problem
@@ -373,7 +381,7 @@ def _letters(live: LiveJob, turn: Turn, time: float, left: dict[str, Any] | None
         opened.add(payload.thread)
         text, up = turn.texts[payload.message], kind is MessageKind.REPORT
         if payload.agent not in CODE:
-            text = texts.report(turn.agent, turn.thread, made, text) if up else texts.passed_down(turn.agent, text)
+            text = texts.report(turn.agent, turn.thread, made, text) if up else quoted(text)
         files = turn.files.get(payload.message, ())
         name = live.write(
             (turn.agent, turn.thread),
@@ -389,17 +397,23 @@ def _letters(live: LiveJob, turn: Turn, time: float, left: dict[str, Any] | None
 
 
 def _reply(
-    live: LiveJob, turn: Turn, text: str, time: float, left: dict[str, Any] | None, made: Sequence[str]
+    live: LiveJob, turn: Turn, said: tuple[str, str], time: float, left: dict[str, Any] | None, made: Sequence[str]
 ) -> list[Deliver]:
-    """A turn that said nothing to anyone, with nothing of its own in flight, reports to its dispatcher."""
+    """A turn that said nothing to anyone, with nothing of its own in flight, reports to its dispatcher.
+
+    `said` is in the agent's words, and what the protocol adds to them.
+    """
     parent = live.soup.parent(turn.thread)
     above = live.soup.get(Surface, parent) if parent else None
     if above is None:
         return []
+    text, own = map(texts.fit, said)
     name = live.write(
         (turn.agent, turn.thread),
         (above.agent, above.thread),
-        text if above.agent in CODE else texts.report(turn.agent, turn.thread, made, text),
+        "\n\n".join(part for part in (text, own) if part)
+        if above.agent in CODE
+        else texts.report(turn.agent, turn.thread, made, text, own),
         kind=MessageKind.REPORT,
         key=f"{turn.turn}/reply",
         time=time,

@@ -31,6 +31,7 @@ from parley.engine import (
     designs,
     giving_up,
     inputs,
+    intake,
     liveness,
     orchestration,
     records,
@@ -47,6 +48,7 @@ from parley.engine.calls import call, may_ask
 from parley.engine.chain import origin
 from parley.engine.clones import site_of
 from parley.engine.code_agent import CodeAgent
+from parley.engine.compartment import Broken, Compartments, answers_of, is_contained
 from parley.engine.designing import Group
 from parley.engine.endings import discarded, end_turn, led_by
 from parley.engine.executing import Executor
@@ -66,7 +68,19 @@ from parley.engine.roster import CODE, charter_of, offered, time_limit
 from parley.engine.sending import sent_to
 from parley.engine.turn import Turn
 from parley.engine.world import World
-from parley.ports import Called, Ended, JobRow, Order, Progress, SetUpFailed, TurnEvent, Waiting
+from parley.ports import (
+    BusError,
+    Called,
+    Ended,
+    JobRow,
+    Order,
+    Progress,
+    SetUpFailed,
+    Store,
+    TurnEvent,
+    Waiting,
+)
+from parley.text import BadText
 from parley.workflow.terms import EXECUTOR, GROUP
 
 LINES_BUFFERED = 4096
@@ -86,6 +100,16 @@ def collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
+
+
+def _refuse_changed(store: Store, row: JobRow) -> None:
+    """Go on with no job whose decider or settings are others than it was opened with: they say who may decide."""
+    first = next(store.steps(row.job), None)
+    if first is not None and first.extra != origin(row):
+        raise BusError(
+            f"job {row.job}: its row on the bus is not the one that it was opened with: another program changed who "
+            f"decides, or the job's settings; see `parley audit {row.job}`"
+        )
 
 
 def _begun_as(live: LiveJob, turn: Turn, above: Surface | None) -> str:
@@ -115,6 +139,7 @@ class Engine:
         self._clean = world.secrets.redact
         self._pulse = liveness.Pulse(world.clock)
         self._listened = 0.0  # when it was last looked whether another process has written, by the pulse
+        self._apart = Compartments(world)
         self._days: dict[str, Tally] = {}  # what all jobs have used up, while nobody else can add to it
         self._nearly: list[tuple[LiveJob, Line]] = []  # budgets that the human is to hear of, once that is committed
 
@@ -140,17 +165,30 @@ class Engine:
         self._advance()
         return live
 
-    def adopt(self, job: str, *, asleep: bool = False) -> LiveJob:
-        """Take over a job whose owner is gone, and go on from its last commit; asleep: without any turn of an agent."""
-        store = self.world.store
-        epoch = store.own(job)
+    def adopt(self, job: str, *, asleep: bool = False, untouched: bool = False) -> LiveJob:
+        """Take over a job whose owner is gone, and go on from its last commit; asleep: without any turn of an agent.
+
+        `untouched`: workspaces stay as the last owner left them, for want of room to put them back.
+        Broken where Parley itself fails in that: then the job has no owner again.
+        """
+        epoch = self.world.store.own(job)
         try:
-            loaded = store.load(job)
-        except BaseException:
-            store.disown(job)
+            live = self._take_over(job, epoch, asleep=asleep, untouched=untouched)
+        except BaseException as error:
+            self.jobs.pop(job, None)
+            self.world.store.disown(job)
+            if self.world.faults is not None and isinstance(error, Exception) and is_contained(error):
+                raise Broken(self._apart.write_down(job, error)) from error
             raise
+        self._advance()
+        return live
+
+    def _take_over(self, job: str, epoch: int, *, asleep: bool, untouched: bool) -> LiveJob:
+        store = self.world.store
+        loaded = store.load(job)
+        _refuse_changed(store, loaded.row)
         live = LiveJob.resume(loaded, epoch, self.rules)
-        live.answers = records.answered(store.inputs(job, waiting=False))
+        live.answers = answers_of(store, job)
         live.asleep = asleep
         self.jobs[job] = live
         self._look = True
@@ -159,7 +197,8 @@ class Engine:
         now = self.world.clock.now()
         self.world.turns.reclaim(job)
         self.world.workspace.reclaim(job)
-        recovery.restore(live, self.world)
+        if not untouched:
+            recovery.restore(live, self.world)
         orchestration.all_again(live)
         recovery.keep_outcomes(live, self.world)
         remembering.again(live, self.world)
@@ -171,7 +210,6 @@ class Engine:
             live.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now)
         for row in store.inputs(job):  # before any turn starts: a withdrawal or a pause may be waiting
             inputs.take(live, self.world, row)
-        self._advance()
         return live
 
     def make_good(self, job: str) -> None:
@@ -179,7 +217,7 @@ class Engine:
         store = self.world.store
         epoch = store.own(job)
         live = self.jobs[job] = LiveJob.resume(store.load(job), epoch, self.rules)
-        live.answers = records.answered(store.inputs(job, waiting=False))
+        live.answers = answers_of(store, job)
         self.world.turns.reclaim(job)
         self.world.workspace.reclaim(job)
         recovery.restore(live, self.world)
@@ -229,31 +267,57 @@ class Engine:
     def crank(self, timeout_seconds: float) -> bool:
         """Take what has happened, reduce, commit, act. Whether anything happened."""
         for live in self.jobs.values():
-            # now, while all that the soup holds is committed: nobody answers what a crash may take back
-            self._look |= stand_in.speak(live, self.world)
-            if live.asking or live.held or live.parked:
-                self._herald.look(live)
-            if live.parked:
-                unpark(live, self.world)
-            if live.unpaid:
-                spending.review(live, self.world)
+            self._apart.enter(live.job, "", self._look_after, live)
         stillborn, self._stillborn = self._stillborn, []
         events = [*stillborn, *self.world.turns.events(0.0 if self._look or stillborn else timeout_seconds)]
         self._pulse.beat()
         for event in events:
-            self._take(event)
+            self._apart.enter(event.job, event.turn, self._take, event)
         taken = self._take_inputs(busy=bool(events))
         if self._pulse.due():
             for live in self.jobs.values():
-                liveness.look(live, self.world, self._pulse)
+                self._apart.enter(live.job, "", liveness.look, live, self.world, self._pulse)
         if not events and not taken:
             self._write_lines()
             for live in self.jobs.values():
-                self._anchor(live)
+                self._apart.enter(live.job, "", self._anchor, live)
         advanced = self._advance()
         return bool(events) or taken or advanced
 
-    def _take(self, event: TurnEvent) -> None:
+    def _look_after(self, live: LiveJob) -> None:
+        # now, while all that the soup holds is committed: nobody answers what a crash may take back
+        self._look |= stand_in.speak(live, self.world)
+        if live.asking or live.held or live.parked:
+            self._herald.look(live)
+        if live.parked:
+            unpark(live, self.world)
+        if live.unpaid:
+            spending.review(live, self.world)
+
+    def put_aside(self) -> dict[str, str]:
+        """The jobs that were let go of since the last call because Parley itself failed in them, and why."""
+        aside, self._apart.aside = self._apart.aside, {}
+        return aside
+
+    def _restore_broken(self) -> None:
+        """Take back what is not committed of each broken job, or let go of it."""
+        for job, why in list(self._apart.broken.items()):
+            live = self.jobs.pop(job, None)
+            if live is None:
+                del self._apart.broken[job]
+                continue
+            self._started = [(of, turn) for of, turn in self._started if of is not live]
+            self._nearly = [(of, line) for of, line in self._nearly if of is not live]
+            again = self._apart.reload(live, why)
+            del self._apart.broken[job]
+            if again is not None:
+                self.jobs[job] = again
+            else:
+                self._apart.aside[job] = why
+                self.world.store.disown(job)
+
+    def _take(self, told: TurnEvent) -> None:
+        event = intake.heard(told)
         live = self.jobs.get(event.job)
         turn = live.running.get(event.turn) if live else None
         if isinstance(event, Called):
@@ -277,12 +341,13 @@ class Engine:
         if live is not None and turn is not None and event.token == turn.token:
             liveness.hear(live, self.world, turn, event, self._pulse)
             try:
-                text, data = call(live, self.world, turn, event.tool, event.arguments, event.batch)
+                arguments = intake.arguments_of(event)
+                text, data = call(live, self.world, turn, event.tool, arguments, event.batch)
                 ok = True
                 said = f'"tool":{quote(event.tool)},"call":{quote(turn.calls[-1])}'
                 self._log(live, turn, "call", self._clean(said))
-            except (Refused, ValueError, RecursionError) as refused:  # what was called may be anything
-                text = str(refused) if isinstance(refused, Refused) else "this can't be read: it is no plain JSON"
+            except (Refused, BadText) as refused:
+                text = f"{refused}; {refused.remedy}" if isinstance(refused, BadText) else str(refused)
                 if len(turn.refused) < REFUSALS:
                     turn.refused.append(texts.fit(f"{event.tool}: {self._clean(text)}"))
                 self._log(live, turn, "refused", self._clean(f'"tool":{quote(event.tool)},"why":{quote(text)}'))
@@ -311,7 +376,7 @@ class Engine:
         self._look = False
         for live in self.jobs.values():
             for row in self.world.store.inputs(live.job):
-                inputs.take(live, self.world, row)
+                self._apart.enter(live.job, "", inputs.take, live, self.world, row)
                 taken = True
         return taken
 
@@ -334,12 +399,14 @@ class Engine:
     def _reduce(self) -> bool:
         self._days = {}
         for live in self.jobs.values():  # all of them before any is flushed: what each adds to the day is seen by all
-            self._settle(live)
+            self._apart.enter(live.job, "", self._settle, live)
             if live.busy_since is not None and not live.running:
                 spending.clock(live, self.world)
+        self._restore_broken()
         commits = [live.flush(self.world.clock.now()) for live in self.jobs.values() if live.dirty]
         if commits:
             self.world.store.commit(commits)
+        self._apart.committed()
         return bool(commits)
 
     def _today(self, day: str) -> Tally:
@@ -454,32 +521,36 @@ class Engine:
         nearly, self._nearly = self._nearly, []
         for live, line in nearly:
             self._herald.nearly(live, line)
-        for live in self.jobs.values():
-            stopped, live.stopped = live.stopped, []
-            for name in stopped:
-                self.world.turns.cancel(live.job, name)
-            self._tidy_workspaces(live)
-            remembering.keep(live, self.world)
-            if live.unwritten:
-                orchestration.write(live, self.world)
         for live in self.jobs.values():  # before any turn starts: it may write an outcome in the same place
-            outcomes, live.outcomes = live.outcomes, []
-            for name, text, workspace in outcomes:
-                self.world.files.write_outcome(live.job, name, text)
-                self.world.workspace.clear_outcome(live.job, workspace)
+            self._apart.enter(live.job, "", self._tidy, live)
         for live, turn in started:
             if turn.turn in live.running:
-                try:
-                    self._submit(live, turn)
-                except SetUpFailed as failed:
-                    self._stillborn.append(stillborn(live, turn, failed))
+                self._apart.enter(live.job, turn.turn, self._put_out, live, turn)
         if self._logged > self._room:
             self._write_lines()
         for live in self.jobs.values():
-            self._write_records(live)
-            if live.told:  # the anchor names a transaction whose effects are there to be seen
-                live.told = False
-                self._anchor(live)
+            self._apart.enter(live.job, "", self._write_records, live)
+        self._restore_broken()
+        self._apart.committed()
+
+    def _tidy(self, live: LiveJob) -> None:
+        stopped, live.stopped = live.stopped, []
+        for name in stopped:
+            self.world.turns.cancel(live.job, name)
+        self._tidy_workspaces(live)
+        remembering.keep(live, self.world)
+        if live.unwritten:
+            orchestration.write(live, self.world)
+        outcomes, live.outcomes = live.outcomes, []
+        for name, text, workspace in outcomes:
+            self.world.files.write_outcome(live.job, name, text)
+            self.world.workspace.clear_outcome(live.job, workspace)
+
+    def _put_out(self, live: LiveJob, turn: Turn) -> None:
+        try:
+            self._submit(live, turn)
+        except SetUpFailed as failed:
+            self._stillborn.append(stillborn(live, turn, failed))
 
     def _tidy_workspaces(self, live: LiveJob) -> None:
         spoilt, live.spoilt = live.spoilt, []
@@ -602,6 +673,9 @@ class Engine:
                 self.world.turns.rest(live.job)  # a state's agents end with it
                 self._anchor(live, force=True)
             known[record.id] = record
+        if live.told:  # the anchor names a transaction whose effects are there to be seen
+            live.told = False
+            self._anchor(live)
 
     def _anchor(self, live: LiveJob, *, force: bool = False) -> None:
         if not force and self._anchored.get(live.job) == live.transaction:

@@ -301,6 +301,33 @@ def check_inputs(job: str, part: Part) -> None:
     for step in part.steps:
         if step.who == HUMAN and step.rule in ("transition", "withdraw") and not _given_up_by_human(job, step, part):
             wrong("steps", step.number, "it gives up in the human's name what none of their inputs and answers does")
+        if step.who == HUMAN and step.rule in _OF_INPUTS and not _asked_for(job, step, part):
+            wrong(
+                "steps",
+                step.number,
+                f"[{step.rule}] is in the human's name, and no input of its transaction asks for it",
+            )
+    for letter in part.messages:
+        if letter.sender == HUMAN and letter.kind != MessageKind.REQUEST and not letter.key.startswith("input:"):
+            wrong("messages", letter.number, "it is in the human's name, and made of none of their inputs")
+
+
+_OF_INPUTS = {"human-reply": "answer", "intervene": "intervene", "hold": "pause", "release": "resume"}
+
+
+def _asked_for(job: str, step: StepRow, part: Part) -> bool:
+    """Whether an input of the transaction asks for what a step does in the human's name."""
+    for row in part.inputs:
+        if row.kind != _OF_INPUTS[step.rule] or row.note.startswith(NOT_DONE):
+            continue
+        try:
+            body = json.loads(row.body)
+            where = body["question"] if row.kind == "answer" else body.get("thread") or job_thread(job)
+        except ODD:
+            continue
+        if where == step.at:
+            return True
+    return False
 
 
 def _given_up_by_human(job: str, step: StepRow, part: Part) -> bool:

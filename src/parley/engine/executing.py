@@ -22,6 +22,7 @@ from parley.engine.records import dumps
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.roster import BUS, TOOLS
 from parley.ports import WorkspaceError
+from parley.quoting import below
 from parley.workflow import checking, deciding, executor, moving, words
 from parley.workflow.binding import bound
 from parley.workflow.claims import scope_of
@@ -128,7 +129,7 @@ class Executor(CodeAgent):
     def refuse(self, gaps: list[str]) -> None:
         """The plan can't be run."""
         listed = "\n".join(f"- {gap}" for gap in gaps[:GAPS])
-        self.end(self.report(texts.fit(f"[WORKFLOW refused] the plan can't be run:\n{listed}")))
+        self.end(self.report(below(texts.fit(f"[WORKFLOW refused] the plan can't be run:\n{listed}"))))
 
     def deal(self, act: Conduct) -> None:
         """Hear whoever has written, or what the protocol tells."""
@@ -172,14 +173,14 @@ class Executor(CodeAgent):
         for action in act.actions:
             match action:
                 case Letter(name, thread, body):
-                    payloads.append(self.letter(name, thread, texts.fit(body)))
+                    payloads.append(self.letter(name, thread, words.framed(texts.fit(body))))
                 case Close(thread):
                     if self.live.soup.get(Surface, thread) is not None:
                         payloads.append(self.close(thread))
                 case Ask(question, body):
                     questions.append(self.put(texts.fit(body), question, act.flow.questions[question]))
                 case Report(body):
-                    payloads.extend(self.report(texts.fit(body)))
+                    payloads.extend(self.report(below(texts.fit(body))))
                 case Enrol(workers):
                     self.enrol_workers(workers)
         flows.keep(self.live, act.flow, act.changed)

@@ -39,9 +39,10 @@ from parley.ports import (
 )
 from parley.wording import count
 
-FORMAT = 3
-WITHOUT_SPENDING = 2  # the format before: what was used up was not counted
-WITHOUT_DIGESTS = 1  # the one before that: a transaction had no digests
+FORMAT = 4
+WITHOUT_SIGNATURES = 3  # the format before: inputs were not signed
+WITHOUT_SPENDING = 2  # the one before that: what was used up was not counted
+WITHOUT_DIGESTS = 1  # the first: a transaction had no digests
 PROTOCOL = f"ids 1; rules 3; states {' '.join(State)}; actions {' '.join(Action)}"
 STATE = "state.json"
 # What the engine writes of a job. The workspaces and their snapshots are no part of the record.
@@ -85,6 +86,8 @@ def write_export(path: Path, lines: Iterable[bytes]) -> None:
     """Write an export, whole or not at all; compressed where the name ends with `.gz`."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():  # as root, a file would take the place of /dev/null for all
+            raise BusError(f"{path}: it is no ordinary file; name a file to write the export to")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             if path.suffix == ".gz":
@@ -274,6 +277,14 @@ class Exported:
         """Nobody owns an export."""
         return 0
 
+    def authentic(self, row: InputRow) -> bool | None:
+        """The key stays with the bus: here it can't be told."""
+        return None
+
+    def unsealed(self, job: str) -> int | None:
+        """The key stays with the bus: here it can't be told."""
+        return None
+
     def changed(self) -> bool:
         """An export never changes."""
         return False
@@ -389,7 +400,7 @@ class _Reading:
     def _begin(self, document: dict[str, Any]) -> Exported:
         if document.get("parley-export") is None or not isinstance(document.get("job"), str):
             raise BusError(f"{self.path}: it is no export of a job")
-        if document["parley-export"] not in (FORMAT, WITHOUT_SPENDING, WITHOUT_DIGESTS):
+        if document["parley-export"] not in (FORMAT, WITHOUT_SIGNATURES, WITHOUT_SPENDING, WITHOUT_DIGESTS):
             raise BusError(f"{self.path}: its format is {document['parley-export']!r:.40}, not {FORMAT}; update Parley")
         if document.get("protocol") != PROTOCOL:
             raise BusError(
@@ -398,7 +409,7 @@ class _Reading:
             )
         self.format = document["parley-export"]
         exported = Exported(document["job"])
-        if self.format != FORMAT:
+        if self.format <= WITHOUT_SPENDING:
             exported.spending = None
         return exported
 
@@ -406,6 +417,8 @@ class _Reading:
         table, row = document["table"], document.get("row")
         kind = _TABLES.get(table) if isinstance(table, str) else None
         width = len(kind._fields) if kind is not None else _WIDTHS.get(str(table))
+        if self.format <= WITHOUT_SIGNATURES and table == "inputs" and isinstance(row, list):
+            row = [*row, ""]
         if self.format == WITHOUT_DIGESTS and table == "transactions" and isinstance(row, list):
             row = [*row, ""]
         if width is None or not isinstance(row, list) or len(row) != width:

@@ -17,7 +17,8 @@ from typing import Any
 from parley.core.gates import JOIN
 from parley.engine.designs import design_of
 from parley.engine.orchestration import files_of, left_over, put_away, shelve
-from parley.ports import FOLDER_VIEW, TIP_VIEW, Papers
+from parley.ports import FOLDER_VIEW, TIP_VIEW, UNKEPT, Papers
+from parley.text import lenient
 from parley.workflow.archive import ARCHIVIST, LOG, is_archive, read_log, render_log
 from parley.workflow.binding import is_covered
 from parley.workflow.ending import RUNS
@@ -125,7 +126,7 @@ class Sheets:
         if path in self._texts:
             return self._texts[path]
         data = self._papers.data(self._tree, path) if path in self._before else None
-        return None if data is None else data.decode("utf-8", "replace")
+        return None if data is None else lenient(data)
 
     def write(self, files: Mapping[str, str | None]) -> None:
         """Put files, None: take them away."""
@@ -272,7 +273,7 @@ class _Tree:
     def read(self, path: str, most: int = 1_000_000) -> str | None:
         """What an ordinary file holds."""
         data = self.papers.data(self.tree, path)
-        return None if data is None or len(data) > most else data.decode("utf-8", "replace")
+        return None if data is None or len(data) > most else lenient(data)
 
     def listing(self, folder: str) -> tuple[str, ...]:
         """Those files below a folder that an approval covers."""
@@ -363,7 +364,7 @@ def _odd(
         return Odd(path, 0, "it is missing; the bus says that it is there")
     data = papers.data(view, path)
     if path not in due:
-        if is_restored(sheets, path, data):
+        if there[path] == UNKEPT or is_restored(sheets, path, data):
             return None
         told = "the bus has no such file" if stood.batches and is_protocols(path) else "it is in no tree of the bus"
         return Odd(path, 0, f"{told}; it was put there by another hand")

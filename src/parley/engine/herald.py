@@ -15,6 +15,7 @@ from parley.engine.live import LiveJob
 from parley.engine.texts import excerpt
 from parley.engine.world import Silence, World
 from parley.notices import Notice
+from parley.text import printable
 
 NEEDS, DONE = "needs", "done"
 WORDS = 120  # characters of what somebody else wrote
@@ -70,6 +71,7 @@ class Herald:
             f"job {need.job} ({need.state}): {self._plain(live.row.request)}",
             f"{need.who}: {said}" if need.who else said,
             *([f"{self._plain(stat.words())}; see it: parley diff {need.job}"] if stat else ()),
+            *([self._plain(stat.warning_words())] if stat and stat.warning_words() else ()),
             f"parley inbox {need.id}",
         )
         # a question that is put anew needs the human anew
@@ -79,5 +81,5 @@ class Herald:
     def _plain(self, text: str) -> str:
         """Somebody's words, redacted before they are cut, with nothing left in them that a service would act on."""
         words = excerpt(self._world.secrets.redact(text), WORDS)
-        shown = "".join(char if char.isprintable() else " " for char in words)
+        shown = printable(words)
         return re.sub(r"[<>`*_\[\]|@#\\]", " ", shown.replace("://", ": //")).strip()

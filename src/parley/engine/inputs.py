@@ -28,7 +28,7 @@ from parley.core.terms import (
 from parley.engine import giving_up, spending, stand_in, texts
 from parley.engine.holds import PAUSE
 from parley.engine.live import LiveJob
-from parley.engine.records import ANSWERED, LATE, REFUSED, WORDLESS, lacks_words
+from parley.engine.records import ANSWERED, LATE, REFUSED, UNSIGNED, WORDLESS, lacks_words
 from parley.engine.reduce import message, pass_back, terminate
 from parley.engine.remembering import replied
 from parley.engine.world import World
@@ -53,7 +53,14 @@ class Wordless(Exception):
 
 
 def take(live: LiveJob, world: World, row: InputRow) -> None:
-    """Carry out an input, or note why it came too late. Either way it is taken."""
+    """Carry out an input, or note why it came too late. Either way it is taken.
+
+    One that is not signed with the bus's key was written past Parley, by whoever can write to the file: it has no
+    effect, whatever it says and whoever it names.
+    """
+    if world.store.authentic(row) is not True:
+        live.take(row, UNSIGNED)
+        return
     handlers = {
         "answer": _answer,
         "intervene": _intervene,
@@ -116,8 +123,8 @@ def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) ->
 
 def _refuse_unless_decider(live: LiveJob, by: str) -> None:
     """Only who started the job answers for it, or whoever they have let stand in when they did."""
-    let = (stand_in.PLAYBOOK, "human"), (stand_in.YES, "yes")
-    if by not in (live.row.decider, *(name for name, setting in let if live.settings.get(setting))):
+    let = (name for name, setting in stand_in.LET_BY if live.settings.get(setting))
+    if by not in (live.row.decider, *let):
         raise NotTheirs(f"{live.row.decider} started the job, and only they can answer; not {by}")
 
 

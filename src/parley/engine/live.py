@@ -1,7 +1,7 @@
 """A job in the hands of its owner: its soup, and what the next transaction will write of it.
 
 Every change goes through `fire`. Nothing here touches the world: the engine commits what `flush` gives,
-and only then acts.
+and only then acts. What goes into a row has only characters in it, whoever made it: a commit is for all jobs at once.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from parley.engine.roster import messages_of
 from parley.engine.signs import alarms, is_alarm
 from parley.engine.turn import Turn
 from parley.ports import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
+from parley.text import mended
 from parley.workflow.flow import Flow
 
 ONE_TURN = Spent(turns=1)
@@ -259,7 +260,7 @@ class LiveJob:
                 "" if choice is None else text(choice),
                 "\n".join([molecule.brief() for molecule in consumed]),
                 "\n".join([molecule.brief() for molecule in produced]),
-                extra,
+                mended(extra),
             )
         )
         self._track(consumed, produced)
@@ -390,8 +391,8 @@ class LiveJob:
             seq,
             key,
             time,
-            body,
-            dumps(meta) if meta else "",
+            mended(body),
+            mended(dumps(meta)) if meta else "",
             kind.value,
         )
         self._pending.messages.append(row)
@@ -401,6 +402,7 @@ class LiveJob:
 
     def keep(self, where: str, text: str) -> None:
         """Remember a handle or a tree with the bus's derived state."""
+        text = mended(text)
         if self.kept.get(where) != text:
             self.kept[where] = text
             self._pending.kept[where] = text
@@ -422,7 +424,7 @@ class LiveJob:
 
     def take(self, row: InputRow, note: str) -> None:
         """An input was dealt with."""
-        self._pending.taken.append(row._replace(taken=self.transaction + 1, note=note))
+        self._pending.taken.append(row._replace(taken=self.transaction + 1, note=mended(note)))
 
     # ---- committing --------------------------------------------------------------------------
 

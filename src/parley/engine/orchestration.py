@@ -14,6 +14,7 @@ from parley.engine.live import LiveJob
 from parley.engine.reports import whole_plan
 from parley.engine.turn import Turn
 from parley.engine.world import World
+from parley.text import mended
 from parley.workflow.binding import is_like
 from parley.workflow.contract import render_contract
 from parley.workflow.ending import Ended, ended, is_over, run_folder
@@ -255,7 +256,7 @@ def shelve(shelf: archiving.Shelf, flow: Flow, *, past: bool = False) -> bool:
     for over in (*alone, together):
         if not over:
             continue
-        latest = {session_of(one.agent): archiving.whole(render_session(one.session)) for one in over}
+        latest = {session_of(one.agent): mended(render_session(one.session)) for one in over}
         there = {path: text for path, text in latest.items() if shelf.read(path) not in (None, text)}
         if there:  # one of an earlier moment may still lie there: what is put away is what the bus has
             shelf.write(there)

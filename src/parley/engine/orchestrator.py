@@ -216,7 +216,7 @@ class Orchestrator(CodeAgent):
             said = texts.report(record.actor, record.thread, made, text or passage.reason)
             self.send([self.letter(above.agent, above.thread, said)])
             return
-        body = f"[FAILED] {record.team_id} on {record.thread} says {passage.action}: {passage.reason}"
+        body = texts.subteam_failed(record, passage.action, passage.reason)
         self.send([self.letter(above.agent, above.thread, body)])
 
     # ---- failures ----------------------------------------------------------------------------

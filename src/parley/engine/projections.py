@@ -207,7 +207,8 @@ class Present:
     def questions(self) -> list[Asked]:
         """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""
         waiting = self.store.inputs(self.job) if self.soup.of(AskHuman) else []
-        given = {plain_key(row.key) for row in waiting if row.by in (self.row.decider, *STAND_INS)}
+        may = (self.row.decider, *STAND_INS)
+        given = {plain_key(row.key) for row in waiting if row.by in may and self.store.authentic(row) is not False}
         found = [self._asked(asked) for asked in self.soup.of(AskHuman) if answer_key(asked) not in given]
         return sorted(found, key=lambda asked: asked.time)
 

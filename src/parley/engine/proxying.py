@@ -79,7 +79,7 @@ def _said_before(live: LiveJob, world: World, proxy: Proxy) -> list[str]:
         if row.kind not in ("answer", "intervene") or row.by not in may or row.note.startswith(NOT_DONE):
             continue
         body = json.loads(row.body)
-        if not row.taken or body.get("question") == proxy.id:
+        if not row.taken or body.get("question") == proxy.id or world.store.authentic(row) is False:
             continue
         said: dict[str, Any] = {"said": _cut(str(body["text"]), EARLIER_EACH)}
         if row.kind == "answer":

@@ -21,6 +21,7 @@ quote = json.encoder.encode_basestring
 STATE_FORMAT = 1  # of a state record's document
 ANSWERED = "answered"  # the note of an answer that was taken
 LATE, REFUSED = "too late: ", "refused: "  # how the note of an input begins that had no effect
+UNSIGNED = f"{REFUSED}it is not signed with this bus's key: another program wrote it"
 WORDLESS = "revise needs words; say what is to change"
 NOT_DONE = (LATE, REFUSED)  # how the note on an input begins that had no effect
 

@@ -19,6 +19,7 @@ SHORT = 4  # shorter than LONG: only as a word of its own; shorter than this: ne
 LINE = 16  # characters from which on a line of a longer secret is one by itself
 NAME_LENGTH = 60
 PREFIX = 6  # characters of each form that are looked for first, all at once
+CUT = "…"  # what every cut leaves: a half of a secret beside it is one too
 
 Span = tuple[int, int, str]
 
@@ -39,6 +40,12 @@ def _shape(name: str, anchors: str, pattern: str, flags: int = 0) -> Shape:
     return Shape(name, tuple(anchors.split("|")), pattern, flags)
 
 
+# What a cut leaves of a key: so much of it that it is known by, and the mark of the cut.
+_BEGUN = (
+    rf"(?<![A-Za-z0-9_-])(?:sk-ant-|[rs]k_(?:live|test)_|gh[oprsu]_|github_pat_|glpat-|AKIA|ASIA|xox[a-z]-|xapp-|AIza|npm_|pypi-)"
+    rf"[A-Za-z0-9_-]*(?={CUT})|(?<![A-Za-z0-9_-])(?:sk-|eyJ|hf_)[A-Za-z0-9_.-]{{6,}}(?={CUT})"
+    rf"|(?<=://)[^\s/:@\"'<>\\]{{1,100}}:(?!\d+{CUT})[^\s/@\"'<>\\{CUT}]{{3,200}}(?={CUT})"
+)
 _compiled = cache(re.compile)  # when one is first needed: a listing needs none, and starts faster
 
 
@@ -152,13 +159,16 @@ def _views(text: str) -> Iterator[_View]:
 class Secrets:
     """Known secrets, each with a name for its place. Without any, keys are still found by their shapes."""
 
-    def __init__(self, values: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, values: Iterable[tuple[str, str]] = (), certain: Iterable[str] = ()) -> None:
+        """`certain`: values that are secrets wherever they stand, and not only because a repository's file says so."""
+        self._certain = frozenset(certain)
         named: dict[str, str] = {}
         for name, value in values:
             for part in (value, *(line.strip() for line in value.splitlines() if len(line.strip()) >= LINE)):
                 if len(part.strip()) >= SHORT:
                     named.setdefault(part.strip(), re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:NAME_LENGTH] or "secret")
-        self._names = {*named.values(), *(shape.name for shape in SHAPES)}
+        self._values = {value: name for value, name in named.items() if len(value) >= LONG}
+        self._names = {*named.values(), *(shape.name for shape in SHAPES), "key"}
         markers = [_marker(name) for name in self._names]
         # a value that is part of a marker is no secret that could be kept
         kept = {value: name for value, name in named.items() if not any(value in marker for marker in markers)}
@@ -177,7 +187,7 @@ class Secrets:
 
     def redact(self, text: str) -> str:
         """The text without secrets; the very same text where there are none."""
-        if "\\" not in text and "%" not in text and self._clear(text):
+        if "\\" not in text and "%" not in text and CUT not in text and self._clear(text):
             return text
         while spans := self._spans(text):
             pieces, at = [], 0
@@ -187,12 +197,30 @@ class Secrets:
             text = "".join((*pieces, text[at:]))
         return text
 
+    def sparing(self, *texts: str) -> Secrets:
+        """The long ones alone, for texts that hold other things than words; none that is a part of the given texts."""
+        kept = ((name, value) for value, name in self._values.items() if not any(value in text for text in texts))
+        return Secrets(kept, self._certain)
+
+    def showing(self, texts: Iterable[str]) -> Secrets:
+        """Without what only a file calls a secret and is a part of these texts, which the user has to read as they are.
+
+        A repository brings files: a `.env` in a clone could hide what its `parley.toml` asks for.
+        """
+        shown = [*texts]
+        kept = (
+            (name, value)
+            for value, name in self._values.items()
+            if any(value in one for one in self._certain) or not any(value in text for text in shown)
+        )
+        return Secrets(kept, self._certain)
+
     def document(self, value: Any) -> Any:
-        """A JSON value with every text in it redacted; keys stay."""
+        """A JSON value with every text in it redacted, keys too."""
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, Mapping):
-            return {key: self.document(item) for key, item in value.items()}
+            return {self.document(key): self.document(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.document(item) for item in value]
         return value
@@ -220,7 +248,7 @@ class Secrets:
         return [span for span in merged if span not in kept]
 
     def _found(self, text: str) -> Iterator[Span]:
-        if self._clear(text):
+        if CUT not in text and self._clear(text):
             return
         for form, name in self._forms:
             start = text.find(form)
@@ -234,6 +262,26 @@ class Secrets:
             if any(anchor in text for anchor in shape.anchors):
                 for found in _compiled(shape.pattern, shape.flags).finditer(text):
                     yield (*found.span(found.re.groups), shape.name)
+        if CUT in text:
+            yield from self._begun(text)
+
+    def _begun(self, text: str) -> Iterator[Span]:
+        """What cuts have left of secrets."""
+        for found in _compiled(_BEGUN).finditer(text):
+            yield (*found.span(), "key")
+        for form, name in self._forms:
+            start = text.find(form[:PREFIX])
+            while start >= 0:
+                cut = text.find(CUT, start, start + len(form))
+                if cut >= 0 and form.startswith(text[start:cut]):
+                    yield start, cut, name
+                start = text.find(form[:PREFIX], start + 1)
+            end = text.find(form[-PREFIX:]) + PREFIX
+            while end >= PREFIX:
+                cut = text.rfind(CUT, max(0, end - len(form)), end)
+                if cut >= 0 and form.endswith(text[cut + 1 : end]):
+                    yield cut + 1, end, name
+                end = text.find(form[-PREFIX:], end - PREFIX + 1) + PREFIX
 
     def _clear(self, text: str) -> bool:
         """Whether nothing in a text even begins like a secret: so it is with nearly every one."""

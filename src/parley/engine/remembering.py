@@ -129,8 +129,19 @@ def keep(live: LiveJob, world: World) -> None:
 
 def _discreet(one: Decided, world: World) -> Decided:
     redact = world.secrets.redact
-    after = one.after and replace(one.after, reason=redact(one.after.reason), text=redact(one.after.text))
-    return replace(one, asked=redact(one.asked), excerpt=redact(one.excerpt), said=redact(one.said), after=after)
+
+    def guess(said: Guess | None) -> Guess | None:
+        return said and replace(said, reason=redact(said.reason), text=redact(said.text))
+
+    return replace(
+        one,
+        asked=redact(one.asked),
+        artifact=redact(one.artifact),
+        excerpt=redact(one.excerpt),
+        said=redact(one.said),
+        before=guess(one.before),
+        after=guess(one.after),
+    )
 
 
 def again(live: LiveJob, world: World) -> None:

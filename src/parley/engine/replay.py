@@ -56,6 +56,7 @@ from parley.engine.held import Batch, Drafted
 from parley.engine.names import DESIGN, ROLE, advice_slot, clone_slot, handle_after, handle_slot, sent_slot, tree_slot
 from parley.engine.quotes import ESCALATION, Questions
 from parley.engine.records import LATE, REFUSED, dumps
+from parley.engine.refusals import Refusals
 from parley.engine.roster import CODE, messages_of
 from parley.options import ABANDON, STOP
 from parley.ports import BusError, InputRow, MessageRow, Sent, StepRow, TransactionRow, TurnRow
@@ -145,6 +146,7 @@ class Replay:
     size: int = 0
     unseen: int = 0  # steps since the invariants were last looked at
     confinement: Confinement = field(default_factory=Confinement)
+    refusals: Refusals = field(default_factory=Refusals)
     flows: dict[str, Flow] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)  # what the executors let happen, for whoever compares files
     drafts: list[Drafted] = field(default_factory=list)  # the changed plans that they put forward, for the same
@@ -286,6 +288,7 @@ class Replay:
             wrong("messages", row.number, f"another message has its key {row.key!r}")
         self.sequences[who] = due
         self.keys.add(row.key)
+        self.refusals.message(row)
 
     # ---- firing
 
@@ -504,6 +507,7 @@ class Replay:
         left = _left(row)
         if "boundary" in left:
             self.confinement.take(left["boundary"])
+        self.refusals.step(row, left)
 
     def _pass(self, row: StepRow, reaction: Reaction) -> None:
         """A workflow's gate was what an outcome says of it; the workflow of a plan that is void is nobody's."""

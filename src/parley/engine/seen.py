@@ -39,6 +39,7 @@ def last_seen(store: Store, asked: Asked) -> Seen | None:
     if not asked.artifact:
         return None
     given = [row for row in answered(store.inputs(asked.job, waiting=False)) if row.by not in STAND_INS]
+    given = [row for row in given if store.authentic(row) is not False]
     versions = (_version(store, asked, row) for row in reversed(given))
     return next((found for found in versions if found is not None), None)
 

@@ -50,20 +50,20 @@ def in_a_file(live: LiveJob, turn: Turn, arguments: Mapping[str, Any]) -> str:
     return 'write it to a file, and open another conversation with it: Send(to=…, files=["notes.md"])'
 
 
-def moved(live: LiveJob, world: World, turn: Turn, workspace: str, text: str) -> str:
-    """A final text as its dispatcher gets it. One that is too long is put into a file, whole, and named.
+def moved(live: LiveJob, world: World, turn: Turn, workspace: str, text: str) -> tuple[str, str]:
+    """A final text as its dispatcher gets it, and what the protocol adds: where all of one that is too long lies.
 
     The turn is over, so it can't be refused. The file is committed with the turn: the step that ends it names the tree.
     """
     most, parent = bounds_of(live).message, live.soup.parent(turn.thread)
     above = live.soup.get(Surface, parent) if parent else None
     if len(text) <= most or above is None or above.agent in CODE or thread_kind(turn.thread) != "dispatch":
-        return text
+        return text, ""
     path = f"{REPORTS}/{turn.turn}.md"
     world.workspace.write(live.job, workspace, {path: text})
     place = f"{CHILDREN}/{turn.thread.partition(':')[2]}/{path}"
-    shown = text[: most // SHARE_SHOWN]
-    return f"{shown}\n\n[LONG] That was the beginning. All {len(text)} characters: {place} (until you close this)"
+    own = f"[LONG] That was the beginning. All {len(text)} characters: {place} (until you close this)"
+    return f"{text[: most // SHARE_SHOWN]}…", own
 
 
 def quotable(live: LiveJob, world: World, proxy: Proxy) -> int:

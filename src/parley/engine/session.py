@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from parley.core.terms import AskHuman, Hold, Run, escalation_thread
+from parley.engine.compartment import Broken
 from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.losing import is_parked
@@ -19,7 +20,7 @@ from parley.engine.projections import TERMINAL, Asked, Present
 from parley.engine.records import REFUSED, WORDLESS, lacks_words
 from parley.engine.stand_in import STAND_INS, answer_key
 from parley.options import command, refusal
-from parley.ports import Duplicate, InputRow, Owned, Store
+from parley.ports import BusError, Duplicate, InputRow, Owned, Store
 
 CRANK_SECONDS = 0.1
 WATCH_SECONDS = 0.25  # how soon the death of another owner is seen
@@ -32,6 +33,7 @@ class Pause(StrEnum):
     WAITING = "waiting"  # for the human, and nobody can be asked here
     PAUSED = "paused"  # by the human
     UNCONFINED = "unconfined"  # an agent could not be confined: the job is interrupted, and asks no one
+    BROKEN = "broken"  # Parley itself failed in it: the job is interrupted, and the others went on
 
 
 class Rest(NamedTuple):
@@ -57,9 +59,15 @@ def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dic
     ended: dict[str, Rest] = {}
     collect_seldom()
     while True:
+        ended |= {job: Rest(Pause.BROKEN, why) for job, why in engine.put_aside().items()}
         watched = [job for job in jobs if job not in engine.jobs and job not in ended]
         for job in watched:
-            if not _taken_over(engine, job):
+            try:
+                over = not _taken_over(engine, job)
+            except Broken as broken:
+                ended[job] = Rest(Pause.BROKEN, str(broken))
+                continue
+            if over:
                 ended[job] = Rest(Pause.ENDED)
             elif not stay and job not in engine.jobs and (how := _rest_elsewhere(engine.world.store, job)):
                 ended[job] = Rest(how)
@@ -186,7 +194,11 @@ def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: s
             leave(store, asked.job, "answer", key, body=body, by=by)
         except Duplicate as error:
             earlier = find_input(store, asked.job, key)
-            if earlier is None or (earlier.by in (by, *STAND_INS) and not earlier.note.startswith(REFUSED)):
+            if earlier is None or (
+                earlier.by in (by, *STAND_INS)
+                and not earlier.note.startswith(REFUSED)
+                and store.authentic(earlier) is not False
+            ):
                 raise Closed(asked, earlier) from error
             refused += 1
         else:
@@ -194,7 +206,12 @@ def give_answer(store: Store, asked: Asked, ruling: str | None, text: str, by: s
 
 
 def leave(store: Store, job: str, kind: str, key: str, *, body: Mapping[str, Any], by: str) -> None:
-    """Leave an input. Duplicate if one of the same key was left before."""
+    """Leave an input of a person's. Duplicate if one of the same key was left before.
+
+    Only what stands in for the human writes in a stand-in's name: no account may be called so.
+    """
+    if by in STAND_INS:
+        raise BusError(f"{by!r} stands in for the human, and no person can be called so; use another account")
     store.put(job, kind, key, time.time(), by, json.dumps(body, ensure_ascii=False))
 
 

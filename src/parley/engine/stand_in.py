@@ -16,6 +16,7 @@ from parley.options import NAMES
 from parley.ports import Duplicate, InputRow
 
 PLAYBOOK, YES = STAND_INS = remembering.STAND_INS
+LET_BY = (PLAYBOOK, "human"), (YES, "yes")  # the job's setting that lets each of them answer
 
 
 def answer_key(asked: AskHuman) -> str:

@@ -14,6 +14,9 @@ from parley.core.terms import HUMAN, Charter, Kind, Origin, Policy, Proxy, Quest
 from parley.engine.settling import MORE, place_of, settling
 from parley.options import HEADING
 from parley.ports import CHILDREN, Conflict, Merge
+from parley.quoting import below, quoted
+from parley.text import fit as bounded
+from parley.text import name_text, printable
 from parley.wording import count
 from parley.workflow.activation import Activation
 from parley.workflow.persona import SKILL as PERSONA
@@ -37,7 +40,7 @@ REVIEW = {
 
 def begins(record: Record, text: str) -> str:
     """A visit of a state begins: with the request, or with the reason for coming back."""
-    return f"[{record.state}] {text}"
+    return below(f"[{record.state}] {text}")
 
 
 def activated(record: Record, given: Activation) -> str:
@@ -69,14 +72,14 @@ _QUOTED = "What the human has settled so far, in"
 def led_back(reason: str, about: Mapping[str, Any], request: str) -> str:
     """Why a state begins again: the lead's reason, the words of the verdict, each with whose they are, the request."""
     words, ruling = str(about.get("text") or ""), about.get("ruling")
-    parts = [reason]
+    parts = [quoted(reason)]
     if words:
         heard, own = about.get("heard"), about.get("author") == HUMAN
         read = "" if own or not heard else ", as the proxy reads them"
-        parts.append(f"The {'human' if heard else 'proxy'}'s own words ({ruling}{read}): {words}")
+        parts.append(f"The {'human' if heard else 'proxy'}'s own words ({ruling}{read}): {_inline(words)}")
     if about.get("remarks"):
-        parts.append(f"{REMARKS} {about['remarks']}")
-    return "\n\n".join([*(part for part in parts if part), f"The request: {request}"])
+        parts.append(f"{REMARKS} {_inline(str(about['remarks']))}")
+    return "\n\n".join([*(part for part in parts if part), f"The request: {_inline(request)}"])
 
 
 def called_for(record: Record, request: str) -> str:
@@ -103,12 +106,12 @@ def pending(record: Record, waiting: Sequence[str]) -> str:
 
 def violation(reason: str) -> str:
     """An outcome did not count."""
-    return f"[VIOLATION] {reason}"
+    return below(f"[VIOLATION] {reason}")
 
 
 def failed(agent: str, thread: str, fault: str, tries: int) -> str:
     """An instance could not go on."""
-    return (
+    return below(
         f"[FAILED] {agent} on {thread} could not go on after {count(tries, 'try', 'tries')}: {fault}."
         " Send to it again, dispatch another, or close it."
     )
@@ -118,7 +121,7 @@ def stalled(agent: str, thread: str, since: float, silent: float, last: str) -> 
     """An instance shows no sign of life; what whoever dispatched it may do."""
     when = time.strftime("%H:%M:%S UTC", time.gmtime(since))
     did = f" The last thing it did: {last}." if last else " It has said nothing yet."
-    return (
+    return below(
         f"[STALLED] {agent} on {thread} has shown no sign of life since {when}, for {silent:.0f} s.{did}"
         " Wait for it: its turn has a time limit. Or close it, or send another."
     )
@@ -129,17 +132,19 @@ def recovered(text: str, discarded: Sequence[str], overran: str = "") -> str:
     calls = f"these calls of it were discarded: {'; '.join(discarded)}" if discarded else ""
     if overran:
         lost = f"Your last turn on this message was ended: {overran}. Its files are as you left them; go on from there"
-        return f"{text}\n\n[RECOVERED] {lost}{f', but {calls}' if calls else ''}."
-    return f"{text}\n\n[RECOVERED] The last turn was lost; {calls}" if calls else text
+        told = below(f"[RECOVERED] {lost}{f', but {calls}' if calls else ''}.")
+        return f"{text}\n\n{told}"
+    told = below(f"[RECOVERED] The last turn was lost; {calls}")
+    return f"{text}\n\n{told}" if calls else text
 
 
 def merged(agent: str, thread: str, merge: Merge) -> str:
     """What became of the tree of one that was closed: brought in cleanly, or with conflicts to settle."""
     of = f"{agent} on {thread}"
-    left = "".join(f"\nLeft out: {line}" for line in merge.left_out[:LISTED])
+    left = "".join(f"\nLeft out: {printable(line)}" for line in merge.left_out[:LISTED])
     if not merge.conflicts:
         paths = _listed(merge.paths) or "nothing: it had changed no file"
-        return f"[MERGE clean] {of}: {paths}.{left}"
+        return below(f"[MERGE clean] {of}: {paths}.{left}")
     open_ = {name for one in merge.conflicts for name in (one.path, one.beside, place_of(one))}
     rest = _listed([path for path in merge.paths if path not in open_])
     clean = f" Merged cleanly: {rest}." if rest else ""
@@ -151,7 +156,7 @@ def merged(agent: str, thread: str, merge: Merge) -> str:
         f"[MERGE conflict] {of} and your tree both changed {_listed([c.path for c in merge.conflicts])}.{clean}"
         f" Settle each in your own tree, so that what both sides meant is kept. No outcome counts before that.{left}"
     )
-    return "\n".join([begin, *how, *sides])
+    return below("\n".join([begin, *how, *sides]))
 
 
 def apart(merge: Merge) -> str:
@@ -173,31 +178,31 @@ def own_design(changed: Sequence[str] | None) -> str:
 
 def _listed(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - LISTED} more" if len(paths) > LISTED else ""
-    return ", ".join(paths[:LISTED]) + more
+    return ", ".join(map(name_text, paths[:LISTED])) + more
 
 
 def _sides(conflict: Conflict, agent: str) -> str:
     ours = "(deleted)" if conflict.ours is None else conflict.ours
     theirs = "(deleted)" if conflict.theirs is None else conflict.theirs
-    return f"\n--- {conflict.path}, yours\n{ours}\n--- {conflict.path}, of {agent}\n{theirs}"
+    path = printable(conflict.path)
+    return f"\n--- {path}, yours\n{quoted(ours)}\n--- {path}, of {agent}\n{quoted(theirs)}"
 
 
-def report(agent: str, thread: str, changed: Sequence[str], text: str) -> str:
-    """A report as its dispatcher reads it: the first line is the protocol's, all below it are the agent's words."""
+def report(agent: str, thread: str, changed: Sequence[str], text: str, own: str = "") -> str:
+    """A report as its dispatcher reads it: the first line is the protocol's, all below it are the agent's words.
+
+    `own` is the protocol's again, in a last paragraph.
+    """
     name = thread.partition(":")[2]
     where = f"; its tree: {CHILDREN}/{name}, in git: children/{name}" if changed else ""
-    said = text.strip() or "(it said nothing)"
-    return f"[REPORT] {agent} on {thread} (changed: {_listed(changed) or 'no file'}{where})\n{said}"
-
-
-def passed_down(sender: str, text: str) -> str:
-    """A dispatcher's words as its worker reads them: a mark in front of them would seem to be the protocol's."""
-    return f"[MESSAGE] {sender}:\n{text}" if text.lstrip().startswith("[") else text
+    said = quoted(text.strip()) or ("" if own else "(it said nothing)")
+    words = "\n\n".join(part for part in (said, own) if part)
+    return f"[REPORT] {agent} on {thread} (changed: {_listed(changed) or 'no file'}{where})\n{words}"
 
 
 def did_not_count(trouble: str) -> str:
     """Why a message comes again: what the turn before left could not be kept."""
-    return f"(Your last turn did not count, and its files were put aside: {trouble})"
+    return below(f"(Your last turn did not count, and its files were put aside: {trouble})")
 
 
 def gaps(findings: Sequence[Finding]) -> str:
@@ -237,7 +242,7 @@ def unsettled(paths: Sequence[str]) -> str:
 
 def left_out(lines: Sequence[str]) -> str:
     """What of a turn's files was not kept, for whoever made them."""
-    return f"Not kept of what you left in your workspace: {'; '.join(lines[:LISTED])}."
+    return f"Not kept of what you left in your workspace: {'; '.join(map(printable, lines[:LISTED]))}."
 
 
 def dead_letter(agent: str, thread: str, body: str) -> str:
@@ -247,7 +252,12 @@ def dead_letter(agent: str, thread: str, body: str) -> str:
 
 def taken_away(agent: str, thread: str, reason: str) -> str:
     """The human has withdrawn an instance, and not the job: whoever dispatched it goes on without it."""
-    return f"[FAILED] {agent} on {thread} was withdrawn by the human{f': {reason}' if reason else ''}"
+    return below(f"[FAILED] {agent} on {thread} was withdrawn by the human{f': {reason}' if reason else ''}")
+
+
+def subteam_failed(record: Record, action: Action, reason: str) -> str:
+    """A subteam could not go on, in its lead's words."""
+    return below(f"[FAILED] {record.team_id} on {record.thread} says {action}: {reason}")
 
 
 def end_of_subteam(action: Action, origin: Origin, job: Record, why: str) -> str:
@@ -268,12 +278,12 @@ def end_of_subteam(action: Action, origin: Origin, job: Record, why: str) -> str
 
 def withdrawn(reason: str) -> str:
     """The marker that whoever gets it understands as a withdrawal."""
-    return f"[WITHDRAW]\n{reason}"
+    return f"[WITHDRAW]\n{quoted(reason)}"
 
 
 def intervene(text: str, *, authoritative: bool) -> str:
     """A redirection."""
-    return f"[INTERVENE {'authoritative' if authoritative else 'advisory'}] {text}"
+    return below(f"[INTERVENE {'authoritative' if authoritative else 'advisory'}] {text}")
 
 
 def takes_none(agent: str, thread: str) -> str:
@@ -304,8 +314,14 @@ def relayed(ruling: Ruling | None, words: str, proxy: Proxy, author: str, remark
 def _answered(ruling: Ruling | None, words: str, about: str, author: str, *, heard: bool, remarks: str) -> str:
     read = heard and author != HUMAN
     whose = f"the human's words, read as {ruling} by the proxy" if read else f"from the {author}"
-    said = f"[ANSWER{f' {ruling}' if ruling else ''}] ({whose}; {about}){f' {words}' if words else ''}"
-    return f"{said}\n\n{REMARKS} {remarks}" if remarks else said
+    said = f"[ANSWER{f' {ruling}' if ruling else ''}] ({whose}; {about}){f' {_inline(words)}' if words else ''}"
+    return f"{said}\n\n{REMARKS} {_inline(remarks)}" if remarks else said
+
+
+def _inline(words: str) -> str:
+    """Somebody's words that begin behind words of the protocol's, on the same line."""
+    first, *lines = words.splitlines(keepends=True) or [""]
+    return first + quoted("".join(lines))
 
 
 def remarks(about: Mapping[str, Any]) -> str:
@@ -318,25 +334,26 @@ def remarks(about: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def question(record: Record, asked: Question, text: str, left: Sequence[str] = ()) -> str:
-    """A question as the proxy gets it: what is left out of what is put forward stands before the asker's words."""
+def question(record: Record, asked: Question, text: str, left: Sequence[str] = (), obeyed: str = "") -> str:
+    """A question as the proxy gets it: before the asker's words, what is left out and what tools will run or obey."""
     out = f" {not_in_this(left)}" if left else ""
-    return f"[QUESTION] {subject(record, asked)}{out}\n{text}"
+    run = f" (In it, {printable(obeyed)}.)" if obeyed else ""
+    return f"[QUESTION] {subject(record, asked)}{out}{run}\n{quoted(text)}"
 
 
 def not_in_this(left: Sequence[str]) -> str:
     """What is left out of what is put forward, on one line."""
-    return f"(Left out: {'; '.join(left)}.)"
+    return f"(Left out: {'; '.join(map(printable, left))}.)"
 
 
 def unfinished(left: Sequence[str]) -> str:
     """The unfinished work that is left out, for the lead that goes on."""
-    return "\n".join(f"[LEFT OUT] {line}." for line in left)
+    return "\n".join(f"[LEFT OUT] {printable(line)}." for line in left)
 
 
 def human(ruling: Ruling | None, text: str, choice: str = "") -> str:
     """What the human said, as the proxy gets it."""
-    return f"[HUMAN{f' {ruling}' if ruling else ''}{f' chose {choice}' if choice else ''}] {text}"
+    return f"[HUMAN{f' {ruling}' if ruling else ''}{f' chose {choice}' if choice else ''}] {_inline(text)}"
 
 
 def together(said: Iterable[str]) -> str:
@@ -461,18 +478,18 @@ def expected(more: Mapping[str, Any]) -> str:
     """What the human is told of the proxy's view: what it found, what it would have said, and why it asks."""
     lines = [str(line) for line in more.get("workflow") or ()]
     if more.get("words"):
-        lines.append(f"You said: {more['words']}")
+        lines.append(f"You said: {_inline(str(more['words']))}")
     if more.get("found"):
-        lines.append(f"The proxy found: {more['found']}")
+        lines.append(f"The proxy found: {_inline(str(more['found']))}")
     if more.get("reads"):
-        why = f" Its reason: {more['reads']['reason']}" if more["reads"].get("reason") else ""
+        why = f" Its reason: {_inline(str(more['reads']['reason']))}" if more["reads"].get("reason") else ""
         read = more["reads"].get("verdict") or more["reads"].get("text")
         lines.append(f"The proxy reads your words as: {read}.{why} Only a verdict of your own counts as that.")
     would = more.get("would")
     if would:
-        said = ": ".join(part for part in (would.get("verdict") or "", would.get("text") or "") if part)
+        said = _inline(": ".join(part for part in (would.get("verdict") or "", would.get("text") or "") if part))
         sure = would.get("confidence")
-        reason = f" Its reason: {would['reason']}" if would.get("reason") else ""
+        reason = f" Its reason: {_inline(str(would['reason']))}" if would.get("reason") else ""
         lines.append(f"The proxy would say: {said}{'' if sure is None else f' ({sure:.0%} sure)'}.{reason}")
     if more.get("weighed"):
         lines.append(f"Why you are asked: {more['weighed']['why']}.")
@@ -491,18 +508,18 @@ def for_human(record: Record, asked: Question, framing: str, text: str, more: Ma
     head = subject(record, asked)
     words = [head, *(f"Left out: {one['text']}." for one in more.get("unfinished") or ())]
     if framing and framing.strip() not in (text.strip(), f"{head}\n{text}".strip()):
-        words.append(framing)
+        words.append(quoted(framing))
     if view := expected(more):
         words.append(view)
     if words[1:] or "\n" in text.strip():
         words.append(ASKER)
-    return "\n".join([*words, text])
+    return "\n".join([*words, quoted(text)])
 
 
 def failure_dialog(record: Record, fault: str, menu: str, *, hopeless: bool = False) -> str:
     """The orchestrator's question when a state has used up one of its bounds, or trying again is of no use."""
     mend = " Trying again ends the same way until that is mended." if hopeless else ""
-    return f"{record.state} is stuck: {fault}.{mend}\n\n{menu}"
+    return f"{record.state} is stuck: {_inline(fault)}.{mend}\n\n{menu}"
 
 
 def crashed(tries: int, fault: str) -> str:
@@ -537,7 +554,7 @@ def looping(tally: Tally, charter: Charter) -> str:
 
 def advised(text: str, advice: str) -> str:
     """A message that is tried again, with what the human says of it."""
-    return f"{text}\n\nThe human says: {advice}" if advice else text
+    return f"{text}\n\nThe human says: {_inline(advice)}" if advice else text
 
 
 def key_of(question: str) -> str:
@@ -551,9 +568,7 @@ TEXT_LIMIT = 256 * 1024  # characters; what is longer belongs into a file
 
 def fit(text: str) -> str:
     """A text that somebody else made, as the bus can hold it: valid, and not too long."""
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode("utf-8")
-    return text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}… ({len(text)} characters in all)"
+    return bounded(text, TEXT_LIMIT)
 
 
 def excerpt(text: str, length: int = 200) -> str:

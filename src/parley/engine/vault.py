@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -29,7 +30,8 @@ def secrets_of(root: Path, environment: Mapping[str, str], copied: Iterable[str]
 
     `copied` are the paths, from the root, that a fresh worktree gets besides what is committed.
     """
-    return Secrets((*from_environment(environment), *from_files(_files(root, copied))))
+    own = [*from_environment(environment)]
+    return Secrets((*own, *from_files(_files(root, copied))), (value for _, value in own))
 
 
 def names_a_secret(name: str) -> bool:
@@ -82,7 +84,12 @@ def _unescaped(text: str) -> str:
 def _files(root: Path, copied: Iterable[str]) -> Iterator[Path]:
     for folder in (root, *(root / name for name in copied)):
         if folder.is_dir():
-            found = (*folder.glob(".env*"), *folder.glob("*.env"))
-            yield from sorted(path for path in found if not path.name.endswith(_SAMPLES))
+            try:
+                with os.scandir(folder) as entries:
+                    names = sorted(entry.name for entry in entries)
+            except OSError:
+                continue  # what can't be read holds nothing
+            found = (name for name in names if name.startswith(".env") or name.endswith(".env"))
+            yield from (folder / name for name in found if not name.endswith(_SAMPLES))
         elif folder.is_file():
             yield folder

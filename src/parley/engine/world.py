@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from parley.decisions import Decisions
 from parley.engine.redaction import Secrets
 from parley.notices import Notice, Notices
-from parley.ports import Clock, Files, Ids, Store, Turns, Workspace
+from parley.ports import Clock, Faults, Files, Ids, Store, Turns, Workspace
 
 
 class Silence:
@@ -30,3 +30,4 @@ class World:
     secrets: Secrets = field(default_factory=Secrets)
     decisions: Decisions | None = None  # what is remembered of the human
     notices: Notices = field(default_factory=Silence)
+    faults: Faults | None = None  # where Parley's own faults are written down; without it they are raised

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from parley.engine.chronicle import Follower, concerns, headline
 from parley.ports import Store
+from parley.text import printable
 
 WIDTH = 160
 
@@ -29,7 +30,7 @@ class PlainView:
             for event in follower.read():
                 if concerns(event):
                     moment = time.strftime("%H:%M:%S", time.localtime(event.time))
-                    print(f"{moment} {name}{line(headline(event, WIDTH))}")
+                    print(f"{moment} {name}{printable(headline(event, WIDTH))}")
         _flush()
 
 
@@ -44,11 +45,6 @@ class SilentView:
 
     def show(self) -> None:
         """Nothing."""
-
-
-def line(text: str) -> str:
-    """A text with nothing in it that a terminal would obey."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _flush() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from parley.quoting import below
 from parley.wording import count
 from parley.workflow import at_checkpoint, moving, reviewing, words
 from parley.workflow.conduct import Conduct, Merge, Restore
@@ -149,7 +150,7 @@ def _no_verdict(act: Conduct, talk: Talk, problems: Sequence[str]) -> None:
     nudges = act.member(talk.agent).nudges
     if nudges < act.limits.rounds:
         act.happen("count", agent=talk.agent, nudges=nudges + 1)
-        body = f"[VERIFY] {talk.agent}: your turn ended without a verdict. Call Verdict.{words.told(problems)}"
+        body = below(f"[VERIFY] {talk.agent}: your turn ended without a verdict. Call Verdict.{words.told(problems)}")
         act.tell(talk.thread, body)
     else:
         judged(act, talk, "blocked", (f"{talk.name} ended {count(nudges + 1, 'turn')} without a verdict",))

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from parley.adapters.nodes import load
 from parley.adapters.roles.files import BUS_TOOLS, RoleError, parse, to_json
 from parley.workflow.binding import DRAFTS
 from parley.workflow.terms import EXECUTOR, GROUP, PROVER, ROLES, Finding
@@ -115,14 +116,14 @@ def _front(text: str) -> str:
 def _events(head: str) -> Iterable[yaml.Event]:
     try:
         yield from yaml.parse(head, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError):
         return  # whoever reads it as a role says what is wrong
 
 
 def _matter(head: str) -> dict[Any, Any]:
     try:
-        matter = yaml.safe_load(head)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        matter = load(head)
+    except (yaml.YAMLError, ValueError):
         return {}
     return matter if isinstance(matter, dict) else {}
 

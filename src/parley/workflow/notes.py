@@ -6,12 +6,12 @@ Nothing here changes a session in place: each call gives the note as it becomes,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from parley.core.terms import HUMAN
+from parley.text import BadText, check
 from parley.workflow.strictly import shown
 from parley.workflow.terms import MAY_SELF_RESOLVE, Category, Note, NoteStatus, Session
 
@@ -27,7 +27,6 @@ CATEGORIES = tuple(category.value for category in Category if category is not Ca
 MUST_ESCALATE = tuple(
     category.value for category in Category if category not in MAY_SELF_RESOLVE and category is not Category.UNKNOWN
 )
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAKES = ("description", "context", "category", "status", "resolution", "escalation_reason")
 _CHANGES = ("note_id", "category", "status", "resolution", "escalation_reason")
 
@@ -188,10 +187,10 @@ def _misused(call: Mapping[str, Any]) -> str:
             continue
         if not isinstance(value, str):
             return f"{name} is {shown(value)}; it must be a text"
-        if len(value) > MOST_TEXT:
-            return f"{name} has {len(value)} characters; keep it within {MOST_TEXT}"
-        if _SURROGATE.search(value):
-            return f"{name} has half of a surrogate pair; write the character itself"
+        try:
+            check(value, MOST_TEXT)
+        except BadText as wrong:
+            return f"{name} {str(wrong).removeprefix('it ')}; {wrong.remedy}"
     if (category := call.get("category")) and category not in CATEGORIES:
         return f"category is {shown(category)}; it must be one of {', '.join(CATEGORIES)}"
     if (status := call.get("status")) and status not in tuple(NoteStatus):

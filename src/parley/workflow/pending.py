@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from parley.text import mended
 from parley.workflow.terms import Note, Session, Unfit
 
 MOST_PENDING = 50  # of one session; what comes then is kept with the last
@@ -35,11 +36,11 @@ def number_of(name: Any) -> int:
 
 def refused(session: Session, number: int, written: str, problems: Sequence[str], now: int) -> Session:
     """The session with what was refused: of what is pending already, word for word, nothing is added."""
-    whole = _whole(written)
+    whole = mended(written)
     kept = whole if len(whole) <= MOST_WRITTEN else f"{whole[: MOST_WRITTEN - 1]}…"
     if any(one.written == kept for one in session.pending):
         return session
-    told = tuple(_whole(problem)[:MOST_WRITTEN] for problem in problems[:MOST_PROBLEMS])
+    told = tuple(mended(problem)[:MOST_WRITTEN] for problem in problems[:MOST_PROBLEMS])
     if len(session.pending) < MOST_PENDING:
         return replace(session, pending=(*session.pending, Unfit(pending_id(number), now, kept, told)))
     last = session.pending[-1]
@@ -71,8 +72,3 @@ def _says_the_same(one: Unfit, note: Note) -> bool:
         if isinstance(was, str) and was.strip():
             return was.strip()[:ALIKE].casefold() == text.strip()[:ALIKE].casefold()
     return False
-
-
-def _whole(text: str) -> str:
-    """A text without halves of surrogate pairs, which no file holds."""
-    return text.encode("utf-8", "replace").decode("utf-8")

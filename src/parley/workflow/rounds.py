@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from parley.text import mended
 from parley.workflow.grammar import VERDICTS
 from parley.workflow.remedies import OnFailure
 from parley.workflow.strictly import Fields, read_json, shown, write_json
@@ -21,11 +22,11 @@ def render_round(worker: Worker, one: Round) -> str:
     """The file of a round of verification of a worker's output."""
     proofs = [
         {
-            "command": _whole(proof.command),
+            "command": mended(proof.command),
             "exit_code": proof.code,
-            "output": _whole(proof.output),
+            "output": mended(proof.output),
             "seconds": proof.seconds,
-            "fault": _whole(proof.fault),
+            "fault": mended(proof.fault),
         }
         for proof in one.proofs
     ]
@@ -35,9 +36,9 @@ def render_round(worker: Worker, one: Round) -> str:
         "task_id": worker.task_id,
         "verifier": one.verifier,
         "verdict": one.verdict,
-        "findings": [_whole(finding) for finding in one.findings],
+        "findings": [mended(finding) for finding in one.findings],
         "criteria": [
-            {"to": one.to, "criteria": _whole(one.criteria), "result": one.result, "evidence": _whole(one.evidence)}
+            {"to": one.to, "criteria": mended(one.criteria), "result": one.result, "evidence": mended(one.evidence)}
             for one in one.criteria
         ],
         "action": one.action,
@@ -81,11 +82,6 @@ def read_round(text: str, agent: str, number: int) -> tuple[Round | None, list[F
     if fields.findings:
         return None, fields.findings
     return Round(number, verifier, verdict, found, proofs, time, criteria, str(action)), []
-
-
-def _whole(text: str) -> str:
-    """A text without halves of surrogate pairs, which no file holds."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _list(fields: Fields, name: str, expected: str) -> list[Any]:

@@ -1,42 +1,28 @@
-"""JSON that anybody may have written, read strictly: one value or one finding, never an exception.
-
-Refused besides what is no JSON: a text too large or too deep, a key given twice, NaN, halves of surrogate pairs.
-"""
+"""JSON that anybody may have written, read strictly: one value or one finding, never an exception."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
+from parley import text as boundary
+from parley.text import BadText
 from parley.workflow.grammar import TASK_ID_FORM, is_task_id
 from parley.workflow.terms import Finding
 
 MOST_CHARACTERS = 1_000_000
-DEEPEST = 32
 MOST_FINDINGS = 100  # in one file; who has so many corrects these first
 LATEST = 253_402_300_799  # the last second of the year 9999
 _SHOWN = 40
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class _Refused(ValueError):
-    """Why a text is not taken, and what to do."""
-
-    def __init__(self, problem: str, remedy: str, line: int = 0) -> None:
-        super().__init__(problem)
-        self.remedy = remedy
-        self.line = line
 
 
 def read_json(text: str, file: str, agent: str = "") -> tuple[Any, list[Finding]]:
     """The value of a text. With a finding the value is None."""
     try:
-        return _value(text.removeprefix("\ufeff")), []  # a mark that some editors put first
-    except _Refused as refused:
+        return boundary.read_json(text, MOST_CHARACTERS), []
+    except BadText as refused:
         return None, [Finding(file, refused.line, agent, "json", str(refused), refused.remedy)]
 
 
@@ -141,51 +127,3 @@ class Fields:
             self.wrong(name, expected)
             return ""
         return value
-
-
-def _value(text: str) -> Any:
-    if len(text) > MOST_CHARACTERS:
-        raise _Refused(f"the file has {len(text)} characters", f"keep it within {MOST_CHARACTERS}")
-    depth = 0
-    for token in _STRUCTURE.finditer(text):
-        if token[0][0] == '"':
-            continue
-        depth += 1 if token[0] in "[{" else -1
-        if depth > DEEPEST:
-            line = text.count("\n", 0, token.start()) + 1
-            raise _Refused(f"it is nested deeper than {DEEPEST} levels", "make it flatter", line)
-    try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer)
-    except json.JSONDecodeError as error:
-        raise _Refused(f"this is not JSON ({error.msg}, column {error.colno})", "correct it", error.lineno) from error
-    if _SURROGATE.search(text) or _halves(value):
-        raise _Refused("it has half of a surrogate pair", "write the character itself")
-    return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Refused(f"the key {shown(key)} is given twice in one object", "leave one of them out")
-        found[key] = value
-    return found
-
-
-def _constant(word: str) -> NoReturn:
-    raise _Refused(f"{word} is not a number of JSON", "write a finite number")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > _SHOWN:
-        raise _Refused(f"{digits[:_SHOWN]}… is too large a number", "write a smaller one")
-    return int(digits)
-
-
-def _halves(value: Any) -> bool:
-    """Whether an escape left half of a pair anywhere; the depth is bounded already."""
-    if isinstance(value, str):
-        return _SURROGATE.search(value) is not None
-    if isinstance(value, dict):
-        return any(_halves(key) or _halves(item) for key, item in value.items())
-    return isinstance(value, list) and any(map(_halves, value))

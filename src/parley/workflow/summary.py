@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from unicodedata import normalize
 
+from parley.text import BadText, check
 from parley.workflow.grammar import LONGEST_SLUG
 from parley.workflow.strictly import MOST_FINDINGS
 from parley.workflow.terms import FOLDER, Finding
@@ -100,8 +101,10 @@ class _Reading:
         if len(self.text) > MOST_CHARACTERS:
             self.find(0, "too-long", f"the file has {len(self.text)} characters", f"keep it within {MOST_CHARACTERS}")
             return None
-        if re.search("[\ud800-\udfff]", self.text):
-            self.find(0, "not-text", "it has half of a surrogate pair", "write the character itself")
+        try:
+            check(self.text, MOST_CHARACTERS)
+        except BadText as wrong:
+            self.find(wrong.line, "not-text", str(wrong), wrong.remedy)
             return None
         self.split()
         if not self.headed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+from parley.quoting import below, quoted
 from parley.wording import joined
 from parley.workflow.flow import Asked
 from parley.workflow.remedies import MEANS
@@ -36,6 +37,7 @@ PHASES = {
     "stopped": "It was stopped, and does not go on: close it, then send to a new one, or go back. It left:",
 }
 CHANGED = 8000  # characters of a changed plan that its verifier is sent; all of it lies in its tree
+ANSWERED = "\n\n[ANSWERS] "  # before the answers that a verifier judges with
 SHOWN = 1500  # characters of a command's output
 
 
@@ -107,7 +109,8 @@ def pending(agent: str, session: Session | None) -> str:
     if session is None or not session.pending:
         return ""
     lines = [
-        f"- {one.pending_id}, written as {one.written[:SHOWN]}: {'; '.join(one.problems)}" for one in session.pending
+        f"- {one.pending_id}, written as {_beginning(one.written)}: {'; '.join(one.problems)}"
+        for one in session.pending
     ]
     return (
         "\n\nThese notes of yours were refused, and stay pending until you mend or withdraw each; nothing of yours is "
@@ -115,6 +118,10 @@ def pending(agent: str, session: Session | None) -> str:
         f'"mends": "pending_…" in {session_of(agent)}. Withdraw: Note with its note_id, status withdrawn and the '
         "reason as resolution.\n" + "\n".join(lines)
     )
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 def told(problems: Sequence[str]) -> str:
@@ -161,9 +168,8 @@ def verify(
         *([f"It wrote outside its paths, and that was put back:\n{outside(strays)}"] if strays else []),
         *(["What was found before:", *earlier] if earlier else []),
         f"{_JUDGE.format(_EACH if points else '')}{round_of(worker.name, len(rounds) + 1)}.",
-        *([noted] if noted else []),
     ]
-    return "\n\n".join(parts)
+    return below("\n\n".join(parts)) + (f"\n\n{noted}" if noted else "")
 
 
 def own_notes(verifier: str, session: Session, answered: Sequence[Note]) -> str:
@@ -174,16 +180,22 @@ def own_notes(verifier: str, session: Session, answered: Sequence[Note]) -> str:
     )
     if session.notes:
         told += f" Yours so far:\n{notes_of(session)}"
-    told += pending(verifier, session)
+    told = below(told + pending(verifier, session))
     if answered:
-        lines = "\n".join(map(line, answered))
-        told += f"\n\n[ANSWERS] {verifier}: judge with these, and give your verdict anew.\n{lines}"
+        lines = quoted("\n".join(map(line, answered)))
+        told += f"{ANSWERED}{verifier}: judge with these, and give your verdict anew.\n{lines}"
     return told
+
+
+def framed(body: str) -> str:
+    """A message of the executor's, in which only its own lines begin like a mark: of a verifier, the answers, too."""
+    at = body.rfind(ANSWERED) if body.startswith("[VERIFY]") else -1
+    return below(body) if at < 0 else f"{below(body[:at])}{ANSWERED[:2]}{below(body[at + 2 :])}"
 
 
 def unsettled_verifier(verifier: str, agent: str, session: Session, problems: Sequence[str]) -> str:
     """A verifier approves while a note of its own is not settled."""
-    return (
+    return below(
         f"[VERIFY] {agent}: your verdict does not count yet, because notes of your own are not settled. Resolve or "
         f"escalate each, then call Verdict again:\n{notes_of(session, NoteStatus.OPEN)}{pending(verifier, session)}"
         f"{told(problems)}"
@@ -214,7 +226,8 @@ def shown(proofs: Iterable[Proof]) -> str:
     parts = []
     for proof in proofs:
         end = ending(proof)
-        output = f"\n{proof.output[-SHOWN:].strip()}" if proof.output.strip() else ""
+        said = proof.output.strip()
+        output = f"\n{said if len(said) <= SHOWN else f'…{said[1 - SHOWN :]}'}" if said else ""
         parts.append(f"$ {proof.command}\n({end}){output}")
     return "\n".join(parts) or "(there are none)"
 
@@ -261,7 +274,7 @@ def refused_before(refusals: Sequence[tuple[PlanChange, Resting]]) -> str:
 def verify_change(difference: str) -> str:
     """What the design verifier is given when the plan was changed in mid-work."""
     cut = f"\n… ({len(difference)} characters in all)" if len(difference) > CHANGED else ""
-    return (
+    return below(
         f"[VERIFY] The architecture group has changed {PLAN} while the workflow is carried out. Read it as it is in "
         "your tree, with every agent_instructions.md below orchestration/agents/, against INTENT.md and PLAN.md. The "
         "design check by code found no gap: look for what code can't see. Nothing that you write here is kept; end "

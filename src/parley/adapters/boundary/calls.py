@@ -69,6 +69,7 @@ NUMBERS = {
     "sethostname": (170, 161),
     "setns": (308, 268),
     "settimeofday": (164, 170),
+    "shmget": (29, 194),
     "socket": (41, 198),
     "swapoff": (168, 225),
     "swapon": (167, 224),

@@ -13,6 +13,7 @@ import json
 import re
 import select
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,8 +32,10 @@ from parley.adapters.boundary.upstream import (
     pass_back,
     request,
 )
+from parley.text import BadText, lenient, read_json
 
 PING_SECONDS = 10.0
+DEEPEST_BODY = 128  # levels of a request's or an answer's JSON that are looked into
 STREAM = "text/event-stream"
 _BLANK = re.compile(rb"\r?\n\r?\n")
 _ERRORS = {"rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529}
@@ -119,8 +122,8 @@ class Delivery:
 
     def _asks_for_stream(self) -> bool:
         try:
-            document = json.loads(self._body)
-        except (ValueError, RecursionError):
+            document = read_json(self._body, sys.maxsize, deepest=DEEPEST_BODY, mend=True)
+        except BadText:
             return False
         return isinstance(document, dict) and document.get("stream") is True
 
@@ -286,15 +289,15 @@ def _kind(event: bytes) -> str:
     """An event's type, by its name or by what its data says."""
     for line in event.splitlines():
         if line.startswith(b"event:"):
-            return line[6:].strip().decode("utf-8", "replace")
+            return lenient(line[6:].strip())
     return str(_data(event).get("type", ""))
 
 
 def _data(event: bytes) -> Mapping[str, object]:
     text = b"\n".join(line[5:].strip() for line in event.splitlines() if line.startswith(b"data:"))
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = read_json(text, sys.maxsize, deepest=DEEPEST_BODY, mend=True)
+    except BadText:
         return {}
     return document if isinstance(document, dict) else {}
 
@@ -308,10 +311,10 @@ def _status(event: bytes) -> int:
 def _as_event(body: bytes) -> bytes:
     """An answer that refuses, for a client that waits for events."""
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
+        document = read_json(body, sys.maxsize, deepest=DEEPEST_BODY, mend=True)
+    except BadText:
         document = None
     if not isinstance(document, dict) or "error" not in document:
-        text = body[:500].decode("utf-8", "replace")
+        text = lenient(body[:500])
         document = {"type": "error", "error": {"type": "invalid_request_error", "message": text}}
     return f"event: error\ndata: {json.dumps(document)}\n\n".encode()

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 TIDY_SECONDS = 10.0  # a fork bomb on a busy machine takes a while to stop
@@ -18,10 +19,10 @@ def children(pid: int) -> list[int]:
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
     except FileNotFoundError:  # a kernel without that file, or no such process
-        return [child for child, parent in _parents().items() if parent == pid]
+        return [child for child, parent in parents().items() if parent == pid]
 
 
-def _parents() -> dict[int, int]:
+def parents() -> dict[int, int]:
     """Every living process and its parent; what only waits to be reaped does not live."""
     found = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, often
@@ -36,9 +37,13 @@ def _parents() -> dict[int, int]:
 
 def descendants(root: int) -> set[int]:
     """All that came of a process, without itself."""
-    parents = _parents()
+    return descendants_among(parents(), root)
+
+
+def descendants_among(known: Mapping[int, int], root: int) -> set[int]:
+    """The same, of processes and their parents that were looked up before."""
     below: dict[int, list[int]] = {}
-    for pid, parent in parents.items():
+    for pid, parent in known.items():
         below.setdefault(parent, []).append(pid)
     found: set[int] = set()
     todo = [root]
@@ -91,10 +96,15 @@ def _stands(pid: int) -> bool:
     return True
 
 
+def marked(pids: Iterable[int], mark: bytes) -> set[int]:
+    """Those of some processes that have a variable in their environment."""
+    return {pid for pid in pids if _has(pid, mark)}
+
+
 def end_marked(mark: bytes) -> bool:
     """End every process that has a variable in its environment, wherever it went. Whether it could be done in time."""
     deadline = time.monotonic() + TIDY_SECONDS
-    while found := {pid for pid in _parents() if _has(pid, mark)}:
+    while found := marked(parents(), mark):
         _signal(found, signal.SIGKILL)
         if time.monotonic() > deadline:
             return False

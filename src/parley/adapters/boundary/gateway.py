@@ -15,12 +15,18 @@ from typing import NamedTuple
 
 from parley.adapters.boundary.cage import Route
 from parley.adapters.boundary.delivery import Delivery, Means
-from parley.adapters.boundary.messages import Bad, Head, answer, body_length, read_head
+from parley.adapters.boundary.messages import Bad, CutShort, Head, answer, body_length, read_head
 from parley.adapters.boundary.patience import Room, Standing, Troubles
 from parley.adapters.boundary.upstream import body_of, forward, parse_upstream, path_allowed
+from parley.text import cut
 
 CONNECTIONS = 64
 REMEMBERED = 1000
+DENIALS = 100  # that are remembered, each once
+LONGEST = 300  # characters of one
+LONGEST_TARGET = 100  # characters of what was asked for
+TROUBLE = 500  # from this status on
+PROBE = "/.parley"  # asked for by the launcher
 HELD_BYTES = 64 << 20  # of requests and answers that one cage has held at a time; what is more is passed on as it comes
 HEAD_SECONDS = 60.0
 CONNECT_SECONDS = 15.0
@@ -61,7 +67,19 @@ class Gateway:
         self._open: set[socket.socket] = set()
         self._closed = False
         self._requests: deque[Request] = deque(maxlen=REMEMBERED)
+        self._denied: dict[str, None] = {}  # in words, since they were last told
         threading.Thread(target=self._accept, name="parley-gateway", daemon=True).start()
+
+    def forget(self) -> None:
+        """Forget the requests so far."""
+        self._requests.clear()
+        self._denied.clear()
+
+    def tell_denied(self) -> tuple[str, ...]:
+        """What was refused since this was last asked, each once, with the reason."""
+        with self._lock:
+            denied, self._denied = self._denied, {}
+        return tuple(denied)
 
     def requests(self) -> list[Request]:
         """The last requests, oldest first."""
@@ -107,6 +125,15 @@ class Gateway:
         with self._lock:
             self._requests.append(Request(method, target, status, retry_after[:100]))
 
+    def _deny(self, head: Head | None, bad: Bad) -> None:
+        """Remember a refusal; that upstream can't be reached, or is asked too much at once, is none."""
+        if isinstance(bad, CutShort) or bad.status >= TROUBLE or (head is not None and head.target == PROBE):
+            return
+        asked = f"{head.method} {head.target[:LONGEST_TARGET]}: " if head is not None else ""
+        with self._lock:
+            if len(self._denied) < DENIALS:
+                self._denied[cut(f"the way out: {asked}{bad}", LONGEST)] = None
+
     def _serve(self, client: socket.socket) -> None:
         head = None
         try:
@@ -119,6 +146,7 @@ class Gateway:
                 self._pass_on(client, head)
         except Bad as bad:
             self._note(head, bad.status)
+            self._deny(head, bad)
             with contextlib.suppress(OSError):
                 client.sendall(answer(bad.status, str(bad)))
         except OSError:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, cast
@@ -22,6 +23,7 @@ from parley.adapters.boundary import (
     family,
     launcher,
     links,
+    memory,
     places,
     profile,
     report,
@@ -34,6 +36,7 @@ from parley.adapters.boundary.canary import Canary
 from parley.adapters.boundary.gateway import Gateway
 from parley.adapters.boundary.patience import Standing
 from parley.adapters.boundary.spawner import Spawner, popen
+from parley.adapters.boundary.watch import Watch
 from parley.config import BoundarySettings
 from parley.ports import Bind, BoundaryError
 
@@ -41,6 +44,7 @@ MARK = "PARLEY_TURN"
 CAGE = "PARLEY_CAGE"  # where there is no boundary: no other process has this one's
 TRIED = "tried"
 TRIAL_SECONDS = 5.0
+MEMORY_BYTES, MEMORY_SHARE = 8 << 30, 2  # for a cage where no settings say it; of a small machine's memory a half
 UID = 64417  # an ordinary user that no machine has, where Parley itself is root
 INSIDE = ("calls", "landlock", "scene", "on_files", "on_processes", "on_network", "on_kernel", "attempts", "launcher")
 
@@ -51,19 +55,48 @@ _CHOSEN: dict[tuple[int, tuple[str, ...]], bubblewrap.Choice] = {}
 class Boundary:
     """Starts agents in cages. One for each engine; any thread may call it."""
 
-    def __init__(self, settings: BoundarySettings | None = None, given: tuple[Bind, ...] = ()) -> None:
-        """`given` is what everybody finds inside, whoever it is: read-only folders."""
+    def __init__(
+        self,
+        settings: BoundarySettings | None = None,
+        given: tuple[Bind, ...] = (),
+        groups: Path = memory.GROUPS,
+        private: Iterable[Path] = (),
+        personal: Iterable[Path] = (),
+    ) -> None:
+        """`given`: read-only folders that every cage shows. `groups`: where the kernel's cgroups are.
+
+        `private`: Parley's own folders, which no cage shows. `personal`: the user's, which a cage shows only where
+        the settings make them readable.
+        """
         self.settings = settings or BoundarySettings()
         self._given = given
+        self._groups = groups
+        self._private = [os.path.realpath(folder) for folder in private]
+        self._personal = [os.path.realpath(folder) for folder in (*map(str, personal), *_real_home())]
         self.uid = _free_uid() if os.geteuid() == 0 else os.geteuid()
         self._staged = os.geteuid() == 0
         self._lock = threading.Lock()
         self._canary: Canary | None = None
         self._spawner: Spawner | None = None
         self._known = links.Known()
+        self._watch = Watch(self.memory_bytes)
         self._standings: dict[str, Standing] = {}  # of the upstreams, by their URLs: what all cages know of them
 
     # ---- what callers need besides ---------------------------------------------------------------
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the processes of a cage may take of the memory, together."""
+        share = memory.machine_bytes() // MEMORY_SHARE
+        return (self.settings.memory_mb << 20) or min(MEMORY_BYTES, share)
+
+    def memory_kept_by(self) -> str:
+        """How that is seen to here: by the kernel, or by counting."""
+        group = memory.make_group(MEMORY_BYTES, self._groups)
+        if group is None:
+            return memory.SAMPLING
+        group.close()
+        return memory.KERNEL
 
     def hand_over(self, path: Path | str) -> None:
         """Give a tree to whoever the agents run as: quick where it is theirs already. Links are not followed."""
@@ -85,6 +118,7 @@ class Boundary:
 
     def close(self) -> None:
         """Clear the canaries away and let the spawner go: cages still open die with it."""
+        self._watch.close()
         with self._lock:
             if self._canary is not None:
                 self._canary.close()
@@ -101,17 +135,18 @@ class Boundary:
         if self.settings.accept == "none":
             places.copy(Bind(str(cage.home), HOME), self._given, os.geteuid())
             places.link(cage.site.workspace, cage.site.binds)
-            return self._plain(cage)
+            caged = self._plain(cage)
+            self._watch.add(caged, cage)
+            return caged
         cage = replace(cage, binds=(*cage.binds, *self._given))
         self._check_exemptions()
         program = self.choice().program
-        grounds = (Bind(cage.site.workspace, cage.site.workspace), Bind(str(cage.home), HOME))
+        drawn = self.draw(cage)
         try:
             unlinked, nested = links.part(self._known, cage.site.workspace, self.uid)
-            unlinked += places.make_ready(grounds, (*cage.site.binds, *cage.binds), self.uid)
+            unlinked += places.make_ready({cage.site.workspace, HOME}, drawn.binds, self.uid)
         except OSError as error:
             raise BoundaryError(f"{cage.site.workspace} can't be made ready for an agent: {error.strerror}") from error
-        drawn = self.draw(cage)
         token = secrets.token_hex(8)
         canary, spawner = self._company()
         ours, theirs = socket.socketpair()
@@ -139,8 +174,9 @@ class Boundary:
             )
             report.insist(verdict)
             caged = Caged(process, verdict, gateway)
-            caged.settle()
+            caged.settle(memory.make_group(self.memory_bytes, self._groups))
             ours.sendall(launcher.GO)
+            self._watch.add(caged, cage)
             return caged
         except (OSError, ValueError, EOFError) as error:
             raise BoundaryError(report.no_report(_abandon(process, gateway), error)) from error
@@ -168,7 +204,7 @@ class Boundary:
 
     def draw(self, cage: Cage) -> profile.Profile:
         """The profile of a cage."""
-        drawn = profile.draw(cage, self.uid, _readable(self.settings))
+        drawn = profile.draw(cage, self.uid, _readable(self.settings), self._private, self._personal)
         drawn.filter = seccomp.assemble(self.settings.exempt)
         drawn.wall = "landlock" not in self.settings.exempt
         drawn.environment = {MARK: cage.mark} if cage.mark else {}

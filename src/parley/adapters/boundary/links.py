@@ -21,7 +21,9 @@ from parley.adapters.boundary.calls import call
 
 FRESH_NS = 50_000_000  # a folder changed this lately may change again within the same tick of the kernel's clock
 _NO_LINKS, _STAY_BENEATH = 0x04, 0x08
+_LONGEST = 8192  # bytes of a file that names a folder
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_HOW = b"".join(word.to_bytes(8, "little") for word in (_FOLDER, 0, _NO_LINKS | _STAY_BENEATH))
 
 
 @dataclass(slots=True)
@@ -62,33 +64,45 @@ def _look(root: str, tree: _Tree) -> _Tree:
     """The tree as it is now: folders that did not change are not read again."""
     now = _Tree()
     horizon = time.time_ns() - FRESH_NS
+    try:
+        top = os.open(root, _FOLDER)
+    except OSError:
+        return now
     todo = [root]
-    while todo:
-        folder = todo.pop()
-        try:
-            changed = os.lstat(folder).st_ctime_ns
-            if tree.changed.get(folder) == changed:
-                now.below[folder], now.linked[folder] = tree.below[folder], tree.linked[folder]
-                now.nested |= {folder} & tree.nested
-            else:
-                _read(folder, root, now)
-        except OSError:
-            continue  # it has gone, or is nobody's to read
-        if changed < horizon:
-            now.changed[folder] = changed
-        todo += now.below[folder]
+    try:
+        while todo:
+            folder = todo.pop()
+            try:
+                place = _beneath(top, os.fsencode(folder[len(root) + 1 :]) or b".")
+                try:
+                    changed = os.fstat(place).st_ctime_ns
+                    if tree.changed.get(folder) == changed:
+                        now.below[folder], now.linked[folder] = tree.below[folder], tree.linked[folder]
+                        now.nested |= {folder} & tree.nested
+                    else:
+                        _read(place, folder, root, now)
+                finally:
+                    os.close(place)
+            except OSError:
+                continue  # it has gone, is no folder any more, or can't be read
+            if changed < horizon:
+                now.changed[folder] = changed
+            todo += now.below[folder]
+    finally:
+        os.close(top)
     return now
 
 
-def _read(folder: str, root: str, now: _Tree) -> None:
+def _read(place: int, folder: str, root: str, now: _Tree) -> None:
+    """What is in a folder that is open."""
     below: list[str] = []
     linked: list[tuple[str, int, int]] = []
-    with os.scandir(folder) as entries:
+    with os.scandir(place) as entries:
         for entry in entries:
             if entry.name == ".git" and folder != root:
                 now.nested.add(folder)
             if entry.is_dir(follow_symlinks=False):
-                below.append(entry.path)
+                below.append(f"{folder}/{entry.name}")
             elif entry.is_file(follow_symlinks=False):
                 status = entry.stat(follow_symlinks=False)
                 if status.st_nlink > 1:
@@ -164,9 +178,8 @@ def hand_over(path: str, uid: int) -> None:
 
 def _beneath(top: int, name: bytes) -> int:
     """A folder somewhere below another, by one call that follows no link: however deep it lies, one descriptor."""
-    how = b"".join(word.to_bytes(8, "little") for word in (_FOLDER, 0, _NO_LINKS | _STAY_BENEATH))
     try:
-        return call("openat2", top, name + b"\0", how, len(how))
+        return call("openat2", top, name + b"\0", _HOW, len(_HOW))
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:  # nothing made here lies so deep: it is the agent's own already
             raise FileNotFoundError(error.errno, error.strerror) from error
@@ -196,12 +209,19 @@ def _give(folder: int, uid: int) -> list[bytes]:
 
 def repositories(workspace: str) -> list[str]:
     """The repository that a worktree belongs to, as its `.git` file says."""
-    file = Path(workspace) / ".git"
     with contextlib.suppress(OSError, ValueError):
-        text = file.read_text("utf-8") if file.is_file() and not file.is_symlink() else ""
+        text = _text(Path(workspace) / ".git")
         if text.startswith("gitdir: "):
             private = (Path(workspace) / text[8:].strip()).resolve()
-            common = private / "commondir"
-            shared = (private / common.read_text("utf-8").strip()).resolve() if common.is_file() else private
-            return [str(shared)]
+            return [str((private / _text(private / "commondir").strip()).resolve())]
     return []
+
+
+def _text(path: Path) -> str:
+    """What a small ordinary file says; nothing where another thing lies there, at which a reader might wait."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        return file.read(_LONGEST).decode("utf-8") if stat.S_ISREG(os.fstat(handle).st_mode) else ""

@@ -29,6 +29,10 @@ class Bad(Exception):
         self.status = status
 
 
+class CutShort(Bad):
+    """A request whose sender went away: it was not refused for what it asked."""
+
+
 @dataclass(slots=True)
 class Head:
     """A request's beginning, and whatever came along with it."""
@@ -58,7 +62,7 @@ def read_head(client: socket.socket) -> Head:
             raise Bad(431, "the request's head is too long")
         part = client.recv(1 << 14)
         if not part:
-            raise Bad(400, "the request ended within its head")
+            raise CutShort(400, "the request ended within its head")
         data += part
     raw, _, rest = data.partition(b"\r\n\r\n")
     if len(raw) > HEAD_LIMIT:
@@ -103,7 +107,7 @@ class Reader:
     def _more(self) -> None:
         self._rest, self._at = self._client.recv(1 << 16), 0
         if not self._rest:
-            raise Bad(400, "the request ended within its body")
+            raise CutShort(400, "the request ended within its body")
 
     def _some(self, limit: int) -> bytes:
         if self._at == len(self._rest):

@@ -142,7 +142,8 @@ def personality(scene: Scene) -> str:
 
 def shared_memory(scene: Scene) -> str:
     """Look for memory that other programs share."""
-    if posix.listdir("/dev/shm"):  # noqa: S108 - the cage's own
+    shown = scene.visible.get("/dev/shm", [])  # noqa: S108 - the cage's own
+    if any(name not in shown for name in posix.listdir("/dev/shm")):  # noqa: S108 - the cage's own
         return "it is not empty"
     return "segments of others are there" if len(read("/proc/sysvipc/shm").splitlines()) > 1 else ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from parley.ports import Bind, BoundaryError
 
@@ -18,20 +18,23 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN = 0o700
 
 
-def make_ready(grounds: Iterable[Bind], binds: Iterable[Bind], uid: int) -> list[str]:
-    """See to it that each bind finds a place of its kind on the agent's ground; the links that were in the way."""
-    known = list(grounds)
-    for ground in known:
-        _usable(ground.source)
+def make_ready(own: Collection[str], binds: Iterable[Bind], uid: int) -> list[str]:
+    """See to it that each bind finds a place of its kind on the agent's ground; the links that were in the way.
+
+    The agent's ground is its `own` targets, and each folder besides that it may write to.
+    """
+    known: list[Bind] = []
     removed = []
-    for bind in binds:
+    for bind in sorted(binds, key=lambda one: one.target.count("/")):  # as they are mounted: outer ones first
         over = [ground for ground in known if bind.target.startswith(f"{ground.target}/")]
         if over:
             ground = max(over, key=lambda one: len(one.target))
             steps = bind.target[len(ground.target) + 1 :].split("/")
             if _place(ground.source, steps, folder=os.path.isdir(bind.source), uid=uid):  # noqa: PTH112 - texts, as binds are
                 removed.append(bind.target)
-        if bind.writable and os.path.isdir(bind.source):  # noqa: PTH112 - as above
+        if bind.target in own:
+            _usable(bind.source)
+        if bind.target in own or (bind.writable and os.path.isdir(bind.source)):  # noqa: PTH112 - as above
             known.append(bind)
     return removed
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,15 @@ PREFIX = os.path.realpath(sys.base_prefix)
 
 TMP_BYTES, RUN_BYTES, SHARED_BYTES = 2 << 30, 1 << 20, 512 << 20
 TMP, RUN, SHARED, VAR_TMP = "/tmp", "/run", "/dev/shm", "/var/tmp"  # noqa: S108 - the cage's own
+EMPTY = (TMP, RUN, SHARED)  # of the cage's own, with nothing in them but what leads to a bind
+OWN = (".git", ".parley")  # what is never shown of a repository whose other folders every cage needs
+# What holds programs of the machine's: shown to every cage, even where it is somebody's repository or home.
+_USR = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "share", "include", "games", "src", "etc", "man")
+_PUBLIC = (
+    "/", "/usr", "/usr/local", "/bin", "/sbin", "/dev", "/proc",
+    *(f"{above}/{name}" for above in ("/usr", "/usr/local") for name in _USR),
+)  # fmt: skip
+_NEEDED = (os.path.realpath(os.path.dirname(os.__file__)), INTERPRETER)  # noqa: PTH120 - texts, as binds are
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = (
     "alternatives", "ca-certificates", "crypto-policies", "fonts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
@@ -38,6 +48,7 @@ class Profile:
     binds: list[Bind]
     last: list[str]
     data: dict[str, bytes]  # files that are made up: target -> content
+    covers: list[str] = field(default_factory=list)  # empty folders over what is the host's own
     visible: dict[str, list[str]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)  # what is meant to be bound
     filter: bytes = b""
@@ -51,20 +62,38 @@ class Profile:
         words = [*self.walls, *self.system]
         for target, content in self.data.items():
             words += ["--ro-bind-data", str(data(content)), target]
-        for bind in self.binds:
-            words += ["--bind" if bind.writable else "--ro-bind", source(bind.source), bind.target]
+        # what lies in another comes after it, or the other would hide it
+        mounts: list[str | Bind] = [*self.covers, *self.binds]
+        for mount in sorted(mounts, key=_depth):
+            if isinstance(mount, str):
+                words += ["--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", mount]
+            else:
+                words += ["--bind" if mount.writable else "--ro-bind", source(mount.source), mount.target]
         return [*words, *self.last]
 
 
-def draw(cage: Cage, uid: int, readable: Iterable[str]) -> Profile:
-    """The profile of a cage."""
+def draw(
+    cage: Cage, uid: int, readable: Sequence[str], private: Sequence[str] = (), personal: Sequence[str] = ()
+) -> Profile:
+    """The profile of a cage.
+
+    `private`: folders that are shown to no cage, wherever they lie; `personal`: those that are shown only where the
+    user made them readable.
+    """
     system, targets = _system()
     workspace = cage.site.workspace
     own = [Bind(workspace, workspace, cage.site.writable), Bind(str(cage.home), HOME, writable=True)]
     given = [*own, *cage.site.binds, *cage.binds]
     shown = [bind.target for bind in given]
-    paths = [PREFIX, PACKAGE, *readable]
-    extra = [Bind(path, path) for path in dict.fromkeys(paths) if not _within(path, ["/usr", *shown])]
+    solid = [target for target, solid in targets.items() if solid]
+    paths = list(dict.fromkeys([PREFIX, PACKAGE, *readable]))
+    beside = os.path.dirname(workspace)  # noqa: PTH120 - a text, as binds are
+    hides = _hiding([*solid, *paths], private, [*personal, beside], readable)
+    hides = [folder for folder in hides if not _barred(folder, [*solid, *paths], uid)]  # nor can an agent enter those
+    hides += _barring([*solid, *paths], shown, uid)
+    # what is there already is not bound again, but where something lies over it
+    same = ["/usr", *(bind.target for bind in given if bind.source == bind.target)]
+    extra = [Bind(path, path) for path in paths if not _within(path, same) or _within(path, hides)]
     binds = [*extra, *given]
     data = {
         "/etc/passwd": f"root:x:0:0:root:/:/bin/sh\nagent:x:{uid}:{uid}:agent:{HOME}:/bin/sh\n".encode(),
@@ -72,23 +101,22 @@ def draw(cage: Cage, uid: int, readable: Iterable[str]) -> Profile:
         "/etc/hosts": b"127.0.0.1 localhost cage\n::1 localhost\n",
     }
     placed = [_without_link(bind.target) for bind in binds]
-    opaque = [target for target, solid in targets.items() if solid] + placed
-    visible = _around([*targets, *data, *placed], opaque)
-    for empty in (TMP, RUN):
+    # what leads to a bind below /tmp is no place to write to: a file left there would seem to lie beside the workspace
+    ways = {way for target in placed if (way := _way(target)) and way not in map(_without_link, shown)}
+    covers = sorted({*ways, *hides})
+    visible = _around([*targets, *data, *covers, *placed], [*solid, *placed], [*EMPTY, *covers])
+    for empty in (*EMPTY, *(cover for cover in covers if cover not in placed)):
         visible.setdefault(empty, [])
     visible |= {VAR_TMP + path[len(TMP) :]: names for path, names in visible.items() if _within(path, [TMP])}
-    # what leads to a bind below /tmp is no place to write to: a file left there would seem to lie beside the workspace
-    ways = sorted({way for target in placed if (way := _way(target)) and way not in map(_without_link, shown)})
-    for way in ways:
-        system += ["--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", way]
     # in /proc lies the memory of every process: one that writes there plants code in the agent's own program
-    sealed = [word for way in (*ways, "/proc", "/dev", "/") for word in ("--remount-ro", way)]
+    sealed = [word for cover in (*covers, "/proc", "/dev", "/") for word in ("--remount-ro", cover)]
     return Profile(
         list(_WALLS),
         system,
         binds,
         [*sealed, "--chdir", workspace],
         data,
+        covers,
         visible,
         [*shown, *(bind.target for bind in extra)],
     )
@@ -103,7 +131,7 @@ def empty() -> Profile:
 
 def hidden(profile: Profile, paths: Iterable[str]) -> list[str]:
     """Those of some paths that nothing of the cage lies over: they are the host's own, and not to be seen."""
-    return [path for path in paths if not _within(path, profile.targets)]
+    return [path for path in paths if path in profile.visible or not _within(path, [*profile.targets, *_PUBLIC])]
 
 
 def landlock_lists(profile: Profile) -> tuple[list[str], list[str], list[str]]:
@@ -148,24 +176,82 @@ def _without_link(target: str) -> str:
     return TMP + target[len(VAR_TMP) :] if _within(target, [VAR_TMP]) else target
 
 
+def _depth(mount: str | Bind) -> int:
+    return _without_link(mount if isinstance(mount, str) else mount.target).count("/")
+
+
 def _way(target: str) -> str:
-    """The first folder below /tmp or /run on the way to a target, if there is one between."""
-    parts = Path(target).parts
-    return str(Path(*parts[:3])) if f"/{parts[1]}" in {TMP, RUN} and len(parts) > 3 else ""  # noqa: PLR2004 - /, tmp, way, target
+    """The first folder on the way to a target below /tmp, /run or /dev/shm, if there is one between."""
+    for empty in EMPTY:
+        if _within(target, [empty]):
+            first, _, rest = target[len(empty) + 1 :].partition("/")
+            return f"{empty}/{first}" if rest else ""
+    return ""
+
+
+def _hiding(folders: list[str], private: Iterable[str], personal: Iterable[str], readable: Sequence[str]) -> list[str]:
+    """What has to be covered because one of the host's folders, which cages are shown, holds it."""
+    found = [folder for folder in private if _within(folder, folders)]
+    for folder in personal:
+        if _within(folder, folders):
+            whole = not (_is_public(folder) or _within(folder, readable))
+            found += [folder] if whole else [f"{folder}/{name}" for name in OWN]
+    there = [folder for folder in dict.fromkeys(found) if os.path.isdir(folder)]  # noqa: PTH112 - texts, as binds are
+    return list(map(_without_link, there))
+
+
+def _is_public(folder: str) -> bool:
+    """Whether a folder holds what every cage needs, so that it can't be covered as a whole."""
+    return any(_within(needed, [folder]) for needed in (*_PUBLIC, *_NEEDED))
+
+
+def _barring(folders: list[str], targets: Iterable[str], uid: int) -> list[str]:
+    """What lies on the way to a bind, below one of the host's folders, and can't be entered by the cage's user."""
+    return list(dict.fromkeys(barred for target in targets if (barred := _barred(target, folders, uid))))
+
+
+def _barred(target: str, folders: list[str], uid: int) -> str:
+    """The first folder on the way from one of the host's to a target that the cage's user can't enter, or none."""
+    above = [folder for folder in folders if _within(target, [folder]) and target != folder]
+    if not above:
+        return ""
+    here = max(above, key=len)
+    for part in target[len(here) + 1 :].split("/")[:-1]:
+        here = f"{here}/{part}"
+        if not _enterable(here, uid):
+            return here
+    return ""
+
+
+def _enterable(folder: str, uid: int) -> bool:
+    if os.geteuid() != 0:
+        return os.access(folder, os.X_OK)
+    try:
+        found = os.stat(folder)  # noqa: PTH116 - a text, as binds are
+    except OSError:
+        return False
+    return bool(found.st_mode & (stat.S_IXUSR if found.st_uid == uid else stat.S_IXOTH))
 
 
 def _within(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-def _around(targets: Iterable[str], opaque: list[str]) -> dict[str, list[str]]:
+def _around(targets: Iterable[str], opaque: list[str], emptied: list[str]) -> dict[str, list[str]]:
     """Every folder that is there only because something is bound below it, and the names that it may show."""
     visible: dict[str, set[str]] = {}
     for target in targets:
-        path = Path(target)
-        for folder in path.parents:
-            if _within(str(folder), opaque):
+        path = target
+        while path != "/":
+            folder, _, name = path.rpartition("/")
+            folder = folder or "/"
+            if 0 < _longest(folder, opaque) >= _longest(folder, emptied):
                 break
-            visible.setdefault(str(folder), set()).add(path.name)
+            visible.setdefault(folder, set()).add(name)
             path = folder
     return {folder: sorted(names) for folder, names in visible.items()}
+
+
+def _longest(path: str, folders: list[str]) -> int:
+    """How far a path leads into the innermost of some folders that holds it."""
+    return max((len(folder) for folder in folders if _within(path, [folder])), default=0)

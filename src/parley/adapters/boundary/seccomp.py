@@ -35,6 +35,7 @@ ABSENT = {
 }
 NEW_NAMESPACES = 0x7E020000  # the flags of clone(2) that make one
 INJECT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: typing for whoever sits at the terminal
+SEGMENT_BYTES = 64 << 10  # of System V shared memory in one piece; a cage has 4096 of them at most
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 PLAIN_PROTOCOLS = (0, 6, 17)  # whatever fits, TCP, UDP
 PLAIN_PERSONALITIES = (0, 8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
@@ -79,6 +80,10 @@ def _special(exempt: Collection[str], machine: str) -> list[bytes]:
     if "personality" not in exempt:
         kinds = _argument(0) + _only(PLAIN_PERSONALITIES, errno.EPERM)
         blocks.append(_when(number("personality", machine), kinds))
+    if "shared_memory" not in exempt:  # a segment outlives its processes, and none of them shows it
+        large = _one(_LOAD, _ARGUMENTS + 8 + 4) + _one(_EQUAL, 0, yes=1) + _refuse(errno.EINVAL)
+        large += _argument(1) + _one(_AT_LEAST, SEGMENT_BYTES + 1, no=1) + _refuse(errno.EINVAL)
+        blocks.append(_when(number("shmget", machine), large + _one(_RETURN, _ALLOW)))
     if "socket_families" not in exempt:
         internet = _argument(2) + _only(PLAIN_PROTOCOLS, errno.EPROTONOSUPPORT)
         families = (

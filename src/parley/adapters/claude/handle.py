@@ -9,6 +9,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from parley.ports import Order
+from parley.text import read_json
+
+HANDLE_LIMIT = 1 << 20  # characters
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -33,7 +36,7 @@ class Handle:
     def of(cls, order: Order) -> Handle:
         """What an order goes on from; nothing, where its handle is another thread's or not understood."""
         try:
-            given = json.loads(order.handle or "{}")
+            given = read_json(order.handle or "{}", HANDLE_LIMIT)
             values = {field.name: given[field.name] for field in fields(cls)}
             handle = cls(**values)
             fine = (
@@ -43,7 +46,7 @@ class Handle:
                 and int(handle.size) >= 0
                 and 0.0 <= float(handle.context) <= 1.0
             )
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             return cls()
         return handle if fine else cls()
 

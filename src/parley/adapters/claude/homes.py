@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from parley.text import lenient, read_json
+
 PROJECTS = (".claude", "projects")
 INTERRUPTED = "interrupted.json"
 INTERRUPTED_LIMIT = 4000  # characters of a message that are kept
@@ -85,7 +87,7 @@ class Home:
 
     def scratch(self, limit: int) -> str:
         """The beginning of the agent's scratch file."""
-        return self._read(SCRATCH, limit).decode("utf-8", "replace")
+        return lenient(self._read(SCRATCH, limit))
 
     def note_interrupted(self, handle: dict[str, Any], message: str) -> None:
         """Keep what an interrupted turn was about: its message is in no session that outlives its process."""
@@ -102,9 +104,10 @@ class Home:
     def interrupted(self, handle: dict[str, Any]) -> list[str]:
         """What was being worked on when turns were cut short since this handle was committed."""
         try:
-            document = json.loads(self._read(INTERRUPTED, 8 * INTERRUPTED_LIMIT * INTERRUPTED_MOST))
+            most = 8 * INTERRUPTED_LIMIT * INTERRUPTED_MOST
+            document = read_json(self._read(INTERRUPTED, most), most, mend=True)
             messages = document["messages"] if document["handle"] == handle else []
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             return []
         return [str(message)[:INTERRUPTED_LIMIT] for message in list(messages)[-INTERRUPTED_MOST:]]
 

@@ -110,18 +110,21 @@ class Instance:
         try:
             ended = await self._take(turn, handle, boundary)
         except Lost as lost:
-            fault = lost.fault
+            fault = self._exceeded() or lost.fault
         except BoundaryError as error:
             fault = Fault(str(error), hard=True, unconfined=True)
         except (ClaudeSDKError, OSError) as error:
-            fault = Fault(f"Claude Code could not go on: {self._why(str(error))}")
+            fault = self._exceeded() or Fault(f"Claude Code could not go on: {self._why(str(error))}")
         else:
             return ended
         finally:
             turn.finish()
             self._turn = None
             self.used = time.monotonic()
+        process = self._process
         await self.end()
+        if process is not None:
+            _tell_denied(process, turn)
         if not turn.stopped:
             return turn.ended(fault=fault, context=handle.context, boundary=boundary)
         last, size = await asyncio.to_thread(Home(order.home).end_of, self._handle.session)
@@ -140,7 +143,7 @@ class Instance:
         warm = self._fits(order, handle)
         self._interrupted = ""
         cut_short = await asyncio.to_thread(home.interrupted, handle.document())
-        interrupted = "\n\n".join(message for message in cut_short if not order.message.startswith(message))
+        interrupted = "\n\n".join(message for message in cut_short if not order.addressed.startswith(message))
         lost = False
         process = self._process
         if process is None or not warm:
@@ -151,7 +154,7 @@ class Instance:
         if handle.context >= COMPACT and not lost:
             compacted = await self._compact(process, turn, home)
         message = composed(
-            order.message,
+            order.addressed,
             self._seen(order),
             interrupted="" if warm else interrupted,
             context=0.0 if lost else handle.context,
@@ -162,7 +165,7 @@ class Instance:
         fault = self._fault(process, turn, result)
         if fault and fault.too_long and compacted is None and handle.turns:
             compacted = await self._compact(process, turn, home)
-            message = composed(order.message, self._seen(order), compacted=compacted)
+            message = composed(order.addressed, self._seen(order), compacted=compacted)
             result = await self._converse(process, turn, message)
             fault = self._fault(process, turn, result)
         failures = 0
@@ -173,7 +176,7 @@ class Instance:
             fault = self._fault(process, turn, result, failures)
         if turn.silent:
             turn.finish()
-            self._interrupted = order.message
+            self._interrupted = order.addressed
             await process.rest()
             return None
         if fault:
@@ -199,6 +202,7 @@ class Instance:
             await process.rest()
         except BoundaryError:
             await self.end()  # what would not end by itself ends with its cage
+        _tell_denied(process, turn)
         self._window = window_of(result, turn.model) or self._window
         context = self._context(turn, Handle())
         self._handle = self._base = self._handle.after(turn.last, size, context)
@@ -353,7 +357,7 @@ class Instance:
             and self._process.ready
             and self._shape == self._shape_of(order)
             and self._base == handle
-            and not (self._interrupted and order.message.startswith(self._interrupted))
+            and not (self._interrupted and order.addressed.startswith(self._interrupted))
         )
 
     def _shape_of(self, order: Order) -> tuple[object, ...]:
@@ -444,8 +448,19 @@ class Instance:
         if process is not None:
             await process.end()
 
+    def _exceeded(self) -> Fault | None:
+        """Which bound its process went beyond, where it was ended for that."""
+        exceeded = self._process.caged.exceeded if self._process is not None else ""
+        return Fault(exceeded) if exceeded else None
+
     def _why(self, said: str) -> str:
         return self._process.why(said) if self._process is not None else said[:300]
+
+
+def _tell_denied(process: Process, turn: Turn) -> None:
+    """What the way out refused belongs to the turn under way: what it ended has asked for nothing more."""
+    for text in process.caged.denied():
+        turn.refuse(text)
 
 
 def _tools(role: Mapping[str, Any], order: Order) -> Sequence[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from parley.ports import Order
+from parley.quoting import quoted
 
 NOTES = "CLAUDE.md"
 NOTES_LIMIT = 20_000  # bytes of the user's own notes
@@ -65,7 +66,9 @@ def composed(
     if interrupted:
         parts.append(f"(You were interrupted while you worked on this:)\n{interrupted}")
     if compacted is not None:
-        parts.append(f"(Your conversation was summed up. Your file {scratch} holds:)\n{compacted or '(nothing)'}")
+        parts.append(
+            f"(Your conversation was summed up. Your file {scratch} holds:)\n{quoted(compacted) or '(nothing)'}"
+        )
     elif context >= WARN:
         parts.append(
             f"(Your context is {context:.0%} full and will be summed up soon: put what must not be lost into {scratch})"

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from parley.text import cut
+
 LONGEST = 300  # characters of a fault
 PARK_SECONDS = 30.0  # where the API does not say how long; doubled each time
 PARK_LONGEST = 900.0
@@ -55,24 +57,26 @@ def fault_of(result: Mapping[str, Any], wait_seconds: float | None, parked_befor
     status = result.get("api_error_status")
     if result.get("terminal_reason") == "prompt_too_long" or said.startswith("Prompt is too long"):
         return Fault(
-            f"its context is longer than the model takes, also when it is summed up: {said}"[:LONGEST], too_long=True
+            cut(f"its context is longer than the model takes, also when it is summed up: {said}", LONGEST),
+            too_long=True,
         )
-    if status in _REFUSED:
+    if isinstance(status, int) and status in _REFUSED:
         return Fault(
-            f"the API refused the login ({status}): {said}; check ANTHROPIC_API_KEY, or log in again"[:LONGEST],
+            cut(f"the API refused the login ({status}): {said}; check ANTHROPIC_API_KEY, or log in again", LONGEST),
             hard=True,
         )
     if status == _UNPAID or "credit balance" in said.lower():
-        return Fault(f"the API wants to be paid first: {said}"[:LONGEST], hard=True)
+        return Fault(cut(f"the API wants to be paid first: {said}", LONGEST), hard=True)
     if status == _UNKNOWN:
         return Fault(
-            f"the API does not know the model: {said}; set another: [claude] model in parley.toml"[:LONGEST], hard=True
+            cut(f"the API does not know the model: {said}; set another: [claude] model in parley.toml", LONGEST),
+            hard=True,
         )
     if isinstance(status, int) and (status == _LIMITED or status >= _SERVER):
         what = "a rate limit is reached" if status == _LIMITED else "the API is overloaded or down"
         seconds = wait_seconds or min(PARK_LONGEST, PARK_SECONDS * 2 ** min(parked_before, 10))
-        return Fault(f"{what} ({status}): {said}"[:LONGEST], parked_seconds=seconds)
-    return Fault(f"Claude Code could not go on: {said}"[:LONGEST])
+        return Fault(cut(f"{what} ({status}): {said}", LONGEST), parked_seconds=seconds)
+    return Fault(cut(f"Claude Code could not go on: {said}", LONGEST))
 
 
 def _said(result: Mapping[str, Any]) -> str:
@@ -87,13 +91,13 @@ def usage_of(results: Iterable[Mapping[str, Any]], context: float) -> dict[str, 
     for result in results:
         for model in _documents(result.get("model_usage_since_last_result")):
             for name, key in _COUNTS.items():
-                used[name] += _number(model.get(key))
+                used[name] += number_of(model.get(key))
     return {"turns": 1.0, **used, "context_used": round(context, 4)}
 
 
-def tokens_of(usage: Mapping[str, Any] | None) -> float:
+def tokens_of(usage: object) -> float:
     """How many tokens the context held when a response came."""
-    return sum(_number((usage or {}).get(key)) for key in _CONTEXT)
+    return sum(number_of(usage.get(key)) for key in _CONTEXT) if isinstance(usage, dict) else 0.0
 
 
 def window_of(result: Mapping[str, Any], model: str) -> float:
@@ -102,17 +106,17 @@ def window_of(result: Mapping[str, Any], model: str) -> float:
     if not isinstance(models, dict):
         return 0.0
     found = models.get(model) or next(iter(models.values()), None)
-    return _number(found.get("contextWindow")) if isinstance(found, dict) else 0.0
+    return number_of(found.get("contextWindow")) if isinstance(found, dict) else 0.0
 
 
 def limit_of(message: Mapping[str, Any]) -> float | None:
     """How many seconds a limit lasts that the CLI tells of, by a retry or by a subscription's window."""
     if message.get("type") == "system" and message.get("subtype") == "api_retry":
-        return _number(message.get("retry_delay_ms")) / 1000 if message.get("error_status") == _LIMITED else None
+        return number_of(message.get("retry_delay_ms")) / 1000 if message.get("error_status") == _LIMITED else None
     if message.get("type") == "rate_limit_event":
         info = message.get("rate_limit_info")
         if isinstance(info, dict) and info.get("status") == "rejected" and info.get("resetsAt"):
-            return min(WAIT_LONGEST, max(1.0, _number(info["resetsAt"]) - time.time()))
+            return min(WAIT_LONGEST, max(1.0, number_of(info["resetsAt"]) - time.time()))
     return None
 
 
@@ -131,7 +135,7 @@ def written_of(message: Mapping[str, Any]) -> float | None:
     if not isinstance(event, dict) or event.get("type") != "message_delta":
         return None
     usage = event.get("usage")
-    return _number(usage.get("output_tokens")) if isinstance(usage, dict) else None
+    return number_of(usage.get("output_tokens")) if isinstance(usage, dict) else None
 
 
 def wait_of(retry_after: str) -> float | None:
@@ -147,7 +151,7 @@ def _documents(value: Any) -> Iterable[Mapping[str, Any]]:
     return [one for one in value.values() if isinstance(one, dict)] if isinstance(value, dict) else []
 
 
-def _number(value: Any) -> float:
+def number_of(value: Any) -> float:
     """What the CLI counted, and never what an agent made it say: nothing below zero, nothing without an end."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0

@@ -173,7 +173,7 @@ class ClaudeRunner:
         turn, instance, task = running.turn, running.instance, running.task
         turn.silence()
         order = turn.order
-        await asyncio.to_thread(Home(order.home).note_interrupted, Handle.of(order).document(), order.message)
+        await asyncio.to_thread(Home(order.home).note_interrupted, Handle.of(order).document(), order.addressed)
         if not await instance.interrupt(task):
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -19,12 +19,14 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from parley.adapters.claude.results import Fault, Lost, denials_of, limit_of, tokens_of, usage_of, written_of
+from parley.adapters.claude.results import Fault, Lost, denials_of, limit_of, number_of, tokens_of, usage_of, written_of
 from parley.adapters.claude.tools import SERVER
 from parley.ports import Called, Ended, Order, Progress, TurnEvent, Waiting
+from parley.text import cut
 
 PROGRESS_LIMIT = 500  # characters of a line that is told
 REFUSALS = 20
+USES = 1000  # of tools that are remembered
 SIGN_SECONDS = 15.0  # between two signs of life while a response is being written
 SYNTHETIC = "<synthetic>"  # the model of what the CLI says in its own name
 OVER = "your turn is over; nothing that you do now counts"
@@ -78,12 +80,12 @@ class Turn:
         """A sign of life, on one line; with a tool, that its use begins or is over."""
         line = " ".join(text.split())
         if line or tool:
-            self.tell(Progress(self.order.job, self.order.turn, line[:PROGRESS_LIMIT], tool, use, over))
+            self.tell(Progress(self.order.job, self.order.turn, cut(line, PROGRESS_LIMIT), tool, use, over))
 
     def waits(self, reason: str, until: float) -> None:
         """It waits for the API, and tries again at that time."""
         self._waits = True
-        self.tell(Waiting(self.order.job, self.order.turn, reason[:PROGRESS_LIMIT], until))
+        self.tell(Waiting(self.order.job, self.order.turn, cut(reason, PROGRESS_LIMIT), until))
 
     def goes_on(self) -> None:
         """The API answers again."""
@@ -134,43 +136,61 @@ class Turn:
 
     def refuse(self, text: str, use: str = "") -> None:
         """Remember what was refused: by the pre-tool check, or by the CLI itself."""
-        self._refused.add(use)
+        if len(self._refused) < USES:
+            self._refused.add(use)
         self.progress(f"refused: {text}")
         if len(self.refusals) < REFUSALS:
-            self.refusals.append(text[:PROGRESS_LIMIT])
+            self.refusals.append(cut(text, PROGRESS_LIMIT))
 
     # ---- what the CLI says -----------------------------------------------------------------------
 
     def take_in(self, message: Message) -> None:
-        """Make something of a message of the SDK's."""
+        """Make something of a message of the SDK's. It checks no field, and any process in the cage may say it."""
         match message:
             case AssistantMessage(parent_tool_use_id=None):
-                self.last = message.uuid or self.last
-                if message.model != SYNTHETIC:
-                    self.tokens, self.model = tokens_of(message.usage), message.model
-                for block in message.content:
-                    if isinstance(block, TextBlock):
-                        self.progress(block.text)
-                    elif isinstance(block, ToolUseBlock):
-                        self._uses[block.id] = name = block.name.rpartition("__")[2]
-                        self.progress(_doing(block), name, block.id)
+                self._take_response(message)
             case UserMessage(content=list(blocks), parent_tool_use_id=None):
                 if any(isinstance(block, ToolResultBlock) for block in blocks):
-                    self.last = message.uuid or self.last  # where the turn ends, if one of these calls ends it
+                    self._came_to(message.uuid)  # where the turn ends, if one of these calls ends it
                 for block in blocks:
-                    if isinstance(block, ToolResultBlock) and (name := self._uses.pop(block.tool_use_id, "")):
-                        self.progress("", name, block.tool_use_id, over=True)
+                    match block:
+                        case ToolResultBlock(tool_use_id=str(use)) if name := self._uses.pop(use, ""):
+                            self.progress("", name, use, over=True)
+                        case _:
+                            pass
             case StreamEvent():
                 self.sign()
             case SystemMessage(subtype="init", data=data):
-                servers = {server.get("name"): server.get("status") for server in data.get("mcp_servers") or ()}
-                if servers.get(SERVER) == "failed":
+                if {"name": SERVER, "status": "failed"} in _named(data.get("mcp_servers")):
                     raise Lost(Fault("Claude Code could not reach the protocol's tools"))
             case SystemMessage(subtype="api_retry", data=data):
-                seconds = float(data.get("retry_delay_ms") or 0) / 1000
+                seconds = number_of(data.get("retry_delay_ms")) / 1000
                 self.progress(f"Claude Code retries in {seconds:.1f} s: the API answered {data.get('error_status')}")
             case _:
                 pass
+
+    def _take_response(self, message: AssistantMessage) -> None:
+        self._came_to(message.uuid)
+        if message.model != SYNTHETIC and isinstance(message.model, str):
+            self.tokens, self.model = tokens_of(message.usage), message.model
+        for block in message.content:
+            match block:
+                case TextBlock(text=str(text)):
+                    self.progress(text)
+                case ToolUseBlock(id=str(use), name=str(), input=dict()):
+                    self.progress(_doing(block), self._begin_use(block), use)
+                case _:
+                    pass
+
+    def _came_to(self, entry: object) -> None:
+        if entry and isinstance(entry, str):
+            self.last = entry
+
+    def _begin_use(self, block: ToolUseBlock) -> str:
+        name = block.name.rpartition("__")[2]
+        if len(self._uses) < USES:
+            self._uses[block.id] = name
+        return name
 
     def overhear(self, message: dict[str, Any]) -> None:
         """What the SDK's own messages leave out."""
@@ -210,6 +230,12 @@ class Turn:
             unconfined=fault.unconfined if fault else False,
             overtime=self.stopped,
         )
+
+
+def _named(servers: object) -> list[dict[str, Any]]:
+    """The servers that the CLI names, each with its status alone."""
+    listed = servers if isinstance(servers, list) else []
+    return [{key: one.get(key) for key in ("name", "status")} for one in listed if isinstance(one, dict)]
 
 
 def _doing(block: ToolUseBlock) -> str:

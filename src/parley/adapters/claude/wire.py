@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from typing import IO, Any, cast
 
 from claude_agent_sdk import CLIConnectionError, Transport
 
+from parley.text import BadText, lenient, read_json
+
 LINE_LIMIT = 64 << 20  # bytes; what is longer is no message of the CLI's
+DEEPEST_MESSAGE = 64  # levels: a tool may be called with something deep
 STDERR_TAIL = 2000
 
 
@@ -72,9 +74,9 @@ class Wire(Transport):
                 if not line.lstrip().startswith(b"{"):
                     continue
                 try:
-                    message = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise CLIConnectionError(f"Claude Code said what is no JSON: {line[:80]!r}") from error
+                    message = read_json(line, 2 * LINE_LIMIT, deepest=DEEPEST_MESSAGE, mend=True)
+                except BadText as error:
+                    raise CLIConnectionError(f"Claude Code said what can't be read: {error}: {line[:80]!r}") from error
                 self._overhear(message)
                 yield message
         finally:
@@ -108,5 +110,5 @@ class Wire(Transport):
 
     def last_words(self) -> str:
         """The last line that it wrote to its standard error."""
-        said = self.stderr.decode("utf-8", "replace").strip().splitlines()
+        said = lenient(bytes(self.stderr)).strip().splitlines()
         return said[-1][:300] if said else ""

@@ -19,6 +19,7 @@ from hmac import compare_digest
 from typing import Any
 
 from parley.adapters.command.caller import LINE_LIMIT
+from parley.text import BadText, read_json
 
 CONNECTIONS = 16  # at once; more wait in the listener's queue, which is short too
 CALLS = 1000  # of one turn
@@ -145,12 +146,16 @@ class Hatch:
             self._refuse(connection, f"a call has {LINE_LIMIT} bytes at most; put the text into a file")
 
     def _line(self, connection: _Connection, line: bytes) -> None:
-        call = _read_call(line)
+        try:
+            call = _read_call(line)
+        except BadText as wrong:
+            self._refuse(connection, f"this is no call: {wrong}; {wrong.remedy}")
+            return
         if call is None:
             self._refuse(connection, "this is no call: one line of JSON with token, tool and arguments is expected")
             return
         token, tool, arguments = call
-        if not compare_digest(token.encode("utf-8", "surrogatepass"), self._token):
+        if not compare_digest(token.encode(), self._token):
             self._refuse(connection, "the token is not this turn's: whoever calls belongs to another turn, or to none")
         elif self._calls >= CALLS:
             self._refuse(connection, f"a turn has {CALLS} calls at most")
@@ -198,11 +203,8 @@ class Hatch:
 
 
 def _read_call(line: bytes) -> tuple[str, str, dict[str, Any]] | None:
-    """A call's token, tool and arguments; None if it is none."""
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+    """A call's token, tool and arguments; None if it is none. BadText says what is wrong with its JSON."""
+    said = read_json(line, LINE_LIMIT + _CHUNK)
     if not isinstance(said, dict):
         return None
     token, tool, arguments = said.get("token"), said.get("tool"), said.get("arguments")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from parley.adapters.command import codex
+from parley.text import BadText, last_of, lenient, read_json
 
 TEXT_LIMIT = 256 * 1024  # characters of a final text: the end of it is kept
 HEAD_LIMIT = 64 * 1024
 LINE_LIMIT = 4 << 20
+DEEPEST_EVENT = 64  # levels of one event: a tool may be called with something deep
 SHOWN = 2000
 LIMITED = re.compile(
     r"\b(429|529|503)\b|rate.?limit|usage limit|too many requests|overloaded|at capacity|high demand", re.IGNORECASE
@@ -55,12 +56,12 @@ class Text:
         for said in (self._head, self._said):
             if self._pattern is not None and (found := self._pattern.search(said)):
                 whole = found[1] if found.re.groups else found[0]
-                return (whole or b"").decode("utf-8", "replace")[:SHOWN]
+                return lenient(whole or b"")[:SHOWN]
         return ""
 
     def text(self) -> str:
         """The end of it, as far as there is room."""
-        return self._said.decode("utf-8", "replace").strip().replace("\0", "\ufffd")[-TEXT_LIMIT:]
+        return last_of(lenient(bytes(self._said)).strip(), TEXT_LIMIT)
 
     def usage(self, before: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
         """What the turn used, and what to remember of it."""
@@ -95,8 +96,8 @@ class CodexJson:
 
     def _line(self, line: bytes) -> None:
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
+            event = read_json(line, LINE_LIMIT + LINE_LIMIT, deepest=DEEPEST_EVENT, mend=True)
+        except BadText:
             return
         if not isinstance(event, dict):
             return
@@ -124,7 +125,7 @@ class CodexJson:
 
     def text(self) -> str:
         """The last message."""
-        return self._text.replace("\0", "\ufffd")[-TEXT_LIMIT:]
+        return last_of(self._text, TEXT_LIMIT)
 
     def usage(self, before: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
         """What the turn used: Codex counts from the session's beginning, so what was before is taken off."""

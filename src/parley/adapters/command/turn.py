@@ -20,6 +20,7 @@ from parley.adapters.command.agents import Agent, AgentError, filled, program
 from parley.adapters.command.hatch import Hatch
 from parley.adapters.command.output import SHOWN, CodexJson, Text, parked, seconds_of
 from parley.ports import BoundaryError, Called, Ended, Order, Progress, Waiting
+from parley.text import BadText, cut, lenient, read_json
 
 BIN = Path(__file__).resolve().parent / "bin"
 BRIDGE = "parley.adapters.command.bridge"
@@ -31,6 +32,10 @@ SIGN_SECONDS = 5.0  # between two signs of life of a program that tells nothing 
 STDERR_TAIL = 64 * 1024
 ARGUMENT_LIMIT = 100_000  # bytes; Linux takes no single argument above 128 KiB
 DRAIN_LIMIT = 64 << 20
+AMPLE_BYTES = 64 << 20  # of what it prints, taken as fast as it comes
+REST = 3  # beyond that, a chunk that took a second is followed by so many without one: other jobs want to be heard
+LONGEST_REST = 0.5  # seconds
+HANDLE_LIMIT = 1 << 20  # characters
 _CHUNK = 1 << 16
 
 
@@ -85,13 +90,13 @@ class Turn(Carrier):
     def _troubled(self, trouble: Trouble | None) -> None:
         order, setting = self.order, f"upstream of [agents.{self.agent.name}]"
         reason, until = (trouble.words(setting), trouble.until) if trouble else ("", 0.0)
-        self._tell(Waiting(order.job, order.turn, reason[:SHOWN], until))
+        self._tell(Waiting(order.job, order.turn, cut(reason, SHOWN), until))
 
     def _progress(self, text: str, tool: str = "", use: str = "", over: bool = False) -> None:
         self._lines += 1
         if self._lines <= LINES:
             more = "… (it says more than is kept)" if self._lines == LINES else ""
-            self._tell(Progress(self.order.job, self.order.turn, more or text[:SHOWN], tool, use, over))
+            self._tell(Progress(self.order.job, self.order.turn, more or cut(text, SHOWN), tool, use, over))
         elif tool and self._lines <= SIGNS:
             self._tell(Progress(self.order.job, self.order.turn, "", tool, use, over))
         else:
@@ -117,7 +122,7 @@ class Turn(Carrier):
         order = self.order
         with room.Room(order.home) as folder:
             cage = self._cage()
-            folder.write(room.MESSAGE, order.message)
+            folder.write(room.MESSAGE, order.addressed)
             folder.write(room.ROLE, self._instructions)
             hatch = Hatch(folder.descriptor, room.SOCKET, order.token, self._called)
             try:
@@ -125,7 +130,8 @@ class Turn(Carrier):
                     self._hatch = hatch
                 for path in (order.home, order.site.workspace):
                     self._boundary.hand_over(path)
-                return replace(self._live(cage, ended), refusals=tuple(hatch.refused))
+                ended = self._live(cage, ended)
+                return replace(ended, refusals=(*hatch.refused, *ended.refusals))
             finally:
                 with self._lock:
                     self._hatch = None
@@ -152,8 +158,11 @@ class Turn(Carrier):
             text=self._output.text(),
             usage=usage,
             boundary=caged.verdict.summary(),
+            refusals=caged.denied(),
             handle=_Handle(session, totals or self._before.used, size).text(self.agent.name),
         )
+        if caged.exceeded:
+            return replace(ended, fault=caged.exceeded)
         if self._stopped or (self._asked and status != 0):
             return replace(ended, fault=self.order.overran, overtime=True)
         last = caged.requests[-1:]
@@ -168,12 +177,11 @@ class Turn(Carrier):
         fault = self._output.fault or (f"{how}: {said}" if said else how)
         # words alone are believed of Codex, whose words are known; else it takes the exit code, or what the gateway saw
         later = parked(fault, limited=limited) if limited or self._output.fault else 0.0
-        return replace(ended, fault=fault[:SHOWN], parked_seconds=wait or later)
+        return replace(ended, fault=cut(fault, SHOWN), parked_seconds=wait or later)
 
     def _attend(self, stream: _Streams) -> None:
         """Listen until the program ends, or the turn is ended."""
-        # a program that reads nothing at all asks for a prompt, and fails
-        message = (self.order.message or "(an empty message)").encode("utf-8", "replace")
+        message = self.order.addressed.encode("utf-8", "replace")
         with selectors.DefaultSelector() as selector, _watched(stream.process.pid) as exit_handle:
             selector.register(self._woken, selectors.EVENT_READ)
             selector.register(exit_handle, selectors.EVENT_READ)
@@ -182,6 +190,7 @@ class Turn(Carrier):
             selector.register(stream.into, selectors.EVENT_WRITE)
             while not self._cancelled and not self._stopped:
                 ready = {key.fileobj for key, _ in selector.select()}
+                begun = time.monotonic()
                 if stream.into in ready and not (message := stream.feed(message)):
                     selector.unregister(stream.into)
                     stream.into.close()
@@ -191,6 +200,8 @@ class Turn(Carrier):
                     selector.unregister(stream.err)
                 if exit_handle in ready:
                     return
+                if stream.taken > AMPLE_BYTES:
+                    time.sleep(min(LONGEST_REST, REST * (time.monotonic() - begun)))
 
     # ---- what it is given ------------------------------------------------------------------------
 
@@ -287,6 +298,7 @@ class _Streams:
             os.set_blocking(pipe.fileno(), False)
         self._said = bytearray()
         self._last = b""
+        self.taken = 0  # bytes
 
     def feed(self, message: bytes) -> bytes:
         """Write some of the message; what is left of it."""
@@ -301,6 +313,7 @@ class _Streams:
         """Take some of standard output; False at its end."""
         with contextlib.suppress(BlockingIOError):
             data = os.read(self.out.fileno(), _CHUNK)
+            self.taken += len(data)
             take(data)
             return bool(data)
         return True
@@ -309,6 +322,7 @@ class _Streams:
         """Take some of standard error, line by line; False at its end."""
         with contextlib.suppress(BlockingIOError):
             data = os.read(self.err.fileno(), _CHUNK)
+            self.taken += len(data)
             *lines, rest = (self._said + data).split(b"\n")
             self._said = rest[-STDERR_TAIL:]
             for line in lines:
@@ -345,7 +359,7 @@ def _watched(pid: int) -> Iterator[int]:
 
 
 def _shown(line: bytes | bytearray) -> str:
-    return line.decode("utf-8", "replace").strip().replace("\0", "\ufffd")[:SHOWN]
+    return cut(lenient(bytes(line)).strip(), SHOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +374,8 @@ class _Handle:
     def read(cls, text: str, name: str) -> _Handle:
         """A handle, if it is this agent's own."""
         try:
-            told = json.loads(text or "{}")
-        except ValueError:
+            told = read_json(text or "{}", HANDLE_LIMIT)
+        except BadText:
             return cls()
         if not isinstance(told, dict) or told.get("agent") != name:
             return cls()

@@ -14,6 +14,7 @@ from parley.adapters.carrier import Carrier, Carriers, Tell
 from parley.adapters.proving.task import NoTask, read_task
 from parley.adapters.proving.trial import TAIL, Trial, Tried
 from parley.ports import BoundaryError, Ended, Order, Progress
+from parley.text import cut
 
 SPARE_SECONDS = 5.0  # of the turn's time, in which the last command is ended and all is told
 SHOWN = 2000  # characters of a command, or of the end of what it said
@@ -86,12 +87,12 @@ class _Turn(Carrier):
         return replace(ended, text=text, boundary=boundary)
 
     def _try(self, trial: Trial, command: str, seconds: float, use: str) -> Tried:
-        self._progress(f"$ {command[:SHOWN]}", use)
+        self._progress(f"$ {cut(command, SHOWN)}", use)
         left = self._deadline - time.monotonic()
         if left <= 0:
             tried = Tried(command, -1, fault="it was not run: the turn's time was used up by those before it")
         else:
             tried = trial.run(command, min(seconds, left))
         how = tried.fault or (f"exit {tried.code}" if tried.code >= 0 else f"killed by signal {-tried.code}")
-        self._progress(f"{how}\n{tried.output}".strip()[:SHOWN], use, over=True)
+        self._progress(cut(f"{how}\n{tried.output}".strip(), SHOWN), use, over=True)
         return tried

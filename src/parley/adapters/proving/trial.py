@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import selectors
-import shutil
 import socket
 import tempfile
 import time
@@ -20,7 +19,9 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from parley.adapters.boundary import UNCACHED, Boundary, Cage, Caged
+from parley.adapters.worktrees.removal import discard
 from parley.ports import Site
+from parley.text import last_of
 
 TAIL = 4000  # characters of what a command said that are kept: its last ones
 DRAIN_LIMIT = 16 << 20  # bytes that may still be in its pipes
@@ -63,7 +64,7 @@ class Trial:
             self._boundary.hand_over(home)
             return self._run(command, seconds, home)
         finally:
-            _remove(home)
+            discard(home)
 
     def _run(self, command: str, seconds: float, home: Path) -> Tried:
         environment = {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8", **UNCACHED}
@@ -78,8 +79,8 @@ class Trial:
             status = caged.kill()
             _drain(caged, tail)
         code = 128 - status if status in _SIGNALS else status
-        fault = "" if ended else f"it was ended: it took longer than {seconds:g} s"
-        code = code if ended else _KILLED
+        fault = caged.exceeded or ("" if ended else f"it was ended: it took longer than {seconds:g} s")
+        code = code if ended and not caged.exceeded else _KILLED
         return Tried(command, code, _text(tail), round(took, 3), fault, caged.verdict.summary())
 
     def _attend(self, caged: Caged, tail: bytearray, deadline: float) -> bool:
@@ -128,17 +129,7 @@ def _drain(caged: Caged, tail: bytearray) -> None:
         pipe.close()
 
 
-def _remove(home: Path) -> None:
-    """Take a home away; what a command has shut against itself is opened first, and nobody is left to shut it again."""
-    for folder, names, _ in os.walk(home):
-        for name in names:
-            path = Path(folder) / name
-            if not path.is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(home, ignore_errors=True)
-
-
-def _text(tail: bytes | bytearray) -> str:
+def _text(said: bytes | bytearray) -> str:
     """What a command said last, as text that can be shown and kept anywhere."""
-    plain = _ESCAPES.sub("", tail.decode("utf-8", "replace").replace("\r\n", "\n"))
-    return _CONTROLS.sub("\ufffd", plain.replace("\r", "\n"))[-TAIL:]
+    plain = _ESCAPES.sub("", said.decode("utf-8", "replace").replace("\r\n", "\n"))
+    return last_of(_CONTROLS.sub("\ufffd", plain.replace("\r", "\n")), TAIL)

@@ -11,7 +11,7 @@ from parley.adapters.roles.dress import (
     system_prompt,
 )
 from parley.adapters.roles.files import FOLDER, RoleError, RoleFile, not_given, parse, to_json
-from parley.adapters.roles.sources import gather, lacking_tools, read, shipped, skipped
+from parley.adapters.roles.sources import defined, gather, lacking_tools, read, shipped, skipped
 
 __all__ = [
     "CONTRACT",
@@ -19,6 +19,7 @@ __all__ = [
     "PROTOCOLS",
     "RoleError",
     "RoleFile",
+    "defined",
     "dress",
     "from_text",
     "gather",

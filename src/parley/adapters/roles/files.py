@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from parley.adapters.nodes import load
 from parley.core.states import PHASES
 from parley.core.terms import AGENT_NAME, EVERYDAY, PROXY, MessageKind
 from parley.wording import advice
@@ -149,8 +150,8 @@ class _Parsing:
 
     def yaml(self, lines: list[str]) -> dict[str, Any]:
         try:
-            matter = yaml.safe_load("\n".join(lines))
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            matter = load("\n".join(lines))
+        except (yaml.YAMLError, ValueError) as error:
             mended = _quoted_description(lines)
             if mended != lines:
                 return self.yaml(mended)

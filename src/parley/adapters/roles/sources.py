@@ -86,15 +86,19 @@ def _files(root: Path, bases: Mapping[str, RoleFile]) -> Iterator[tuple[Path, Ro
             yield path, error if isinstance(error, NoRole) else NoRole(str(error))
 
 
-def gather(root: Path, settings: Settings, also: Iterable[str] = ()) -> dict[str, RoleFile]:
-    """Every role, as it stands now. `also` are agents that a playbook knows: a team may name them too."""
+def defined(root: Path, settings: Settings) -> dict[str, RoleFile]:
+    """Every role as it is written, whether it fits the others or not."""
     roles = shipped()
     roles.update(read(root, roles))
-    teams_in_settings = set()
     for name, given in settings.roles.items():
         roles[name] = _settled(root, name, given, roles.get(name))
-        if "team" in given:
-            teams_in_settings.add(name)
+    return roles
+
+
+def gather(root: Path, settings: Settings, also: Iterable[str] = ()) -> dict[str, RoleFile]:
+    """Every role, as it stands now. `also` are agents that a playbook knows: a team may name them too."""
+    roles = defined(root, settings)
+    teams_in_settings = {name for name, given in settings.roles.items() if "team" in given}
     known = {*roles, *also} - {*OWN, *RESERVED}
     for name, role in roles.items():
         where = _place(root, role, name if name in teams_in_settings else "")

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from parley.adapters.git import LONG_SECONDS
 from parley.adapters.worktrees.history import History
 from parley.adapters.worktrees.marks import Marks
+from parley.adapters.worktrees.removal import delete_later
 
 FOLDER, KNOWN = "children", "children.known"  # what is shown, and what is known of it
 
@@ -70,4 +69,4 @@ def _remove(history: History, path: Path) -> None:
     while os.path.lexists(gone := away / f"shown-{path.name}-{number}"):
         number += 1
     path.rename(gone)
-    threading.Thread(target=shutil.rmtree, args=(gone,), kwargs={"ignore_errors": True}, daemon=True).start()
+    delete_later(gone)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from parley.adapters.git import LONG_SECONDS, GitError
+from parley.adapters.worktrees.differing import Place, spoilt
 from parley.adapters.worktrees.history import BEGIN, DRAFTS, History, unknown_tree
 from parley.adapters.worktrees.inside import Inside
+from parley.adapters.worktrees.known import Known
 from parley.adapters.worktrees.marks import read_marks
-from parley.adapters.worktrees.scan import PRIVATE
+from parley.adapters.worktrees.removal import delete, discard
+from parley.adapters.worktrees.scan import PRIVATE, survey
 from parley.ports import CHILDREN, Bind, Site
 
 FOLDER, KNOWN = "clones", "clones.known"  # the clones, and what is known of them
@@ -45,7 +48,7 @@ class Clones:
         below = [Bind(str(self._clone(there)), f"{folder}/{CHILDREN}/{n}") for n, (_, there) in children.items()]
         marks = read_marks(history.folder / "marks" / f"{name}.json")
         inside = Inside(history, slug, name, self._hand_over, self._index(tree), {START: history.ref(BEGIN)})
-        binds = inside.binds(folder, self._commit(slug, tree), marks, shutil.rmtree, commits)
+        binds = inside.binds(folder, self._commit(slug, tree), marks, delete, commits)
         return Site(str(folder), writable=False, binds=(*binds, *below))
 
     def drop(self, name: str) -> None:
@@ -53,7 +56,7 @@ class Clones:
         if self._used.pop(name, None) is None:
             return
         for suffix in ("git", "file", "turns"):
-            shutil.rmtree(self._history.folder / "gitdirs" / f"{name}.{suffix}", ignore_errors=True)
+            discard(self._history.folder / "gitdirs" / f"{name}.{suffix}")
         (self._history.folder / "marks" / f"{name}.json").unlink(missing_ok=True)
         for tree in self._free()[1:]:
             self._forget(tree)
@@ -94,7 +97,8 @@ class Clones:
             self._mark(free[0]).unlink()
             self._place(free[0]).rename(folder)
             self._index(free[0]).rename(index)
-            shutil.rmtree(folder / PRIVATE[0], ignore_errors=True)  # places for the last question's binds
+            self._index(free[0]).with_suffix(".known").unlink(missing_ok=True)
+            discard(folder / PRIVATE[0])  # places for the last question's binds
             with contextlib.suppress(GitError):
                 self._fill(folder, index, tree)
                 if not self._spoilt(folder, index):
@@ -112,22 +116,28 @@ class Clones:
         (folder / ".git").touch()  # where the proxy's own repository is bound; outside the folder is none
         if self._hand_over is not None:
             self._hand_over(folder)
+            # else git writes every file anew next time; what agents see of a clone they can't change
             self._history.git("update-index", "--refresh", work=folder, index=index, fine=(0, 1))
+        Known(index.with_suffix(".known")).take_for(folder, self._history.indexed(index))
 
     def _spoilt(self, folder: Path, index: Path) -> bool:
         """Whether something in a clone differs from its tree: a proxy that runs without a boundary may have written."""
-        left = [f":(top,exclude,literal){path}" for path in PRIVATE]
-        words = ("ls-files", "-z", "--modified", "--others", "--", ".", *left)
         if not index.is_file():
             return True
-        found = os.fsdecode(self._history.git(*words, work=folder, index=index)).split("\0")
-        return any(path and path.rstrip("/") not in self._history.beginning.gitlinks for path in found)
+        history, known = self._history, Known(index.with_suffix(".known"))
+        known.begin()
+        place = Place(history.git, folder, history.folder, history.beginning.object_format, known)
+        found = survey(folder, sys.maxsize, sys.maxsize)
+        differs = spoilt(place, found, history.indexed(index))
+        known.keep(found.held)
+        return differs
 
     def _forget(self, tree: str) -> None:
         self._mark(tree).unlink(missing_ok=True)
-        self._index(tree).unlink(missing_ok=True)
+        for path in (self._index(tree), self._index(tree).with_suffix(".known")):
+            path.unlink(missing_ok=True)
         if os.path.lexists(self._place(tree)):
-            shutil.rmtree(self._place(tree))
+            delete(self._place(tree))
 
     def _commit(self, slug: str, tree: str) -> str:
         """The commit of a workspace that holds a tree, so that its log is there; or one that holds it and no more."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from parley.adapters.worktrees.history import OWN, History
+from parley.text import lenient
 
 READ_AHEAD_BYTES = 4 << 20  # of the protocol's own files, read by one git
 LARGEST_READ_AHEAD = 256 << 10
@@ -44,7 +45,7 @@ class Committed:
         if not blob:
             return None
         data = self._data(blob, most)
-        return None if data is None else data.decode("utf-8", "replace")
+        return None if data is None else lenient(data)
 
     def listing(self, folder: str) -> tuple[str, ...]:
         """The ordinary files below a folder, by their paths from the tree's root, in order."""
@@ -70,7 +71,7 @@ class Committed:
         if known is None:
             with self._history.git.contents() as contents:
                 known, _ = contents.start(blob, 4 * length)
-        return known.decode("utf-8", "replace")[:length]
+        return lenient(known)[:length]
 
     def _digest(self, blob: str) -> str:
         known = self._texts.get(blob)

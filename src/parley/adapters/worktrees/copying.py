@@ -29,7 +29,7 @@ def bring(root: Path, paths: Iterable[str], folder: Path) -> list[str]:
     for path in paths:
         plain = str(PurePosixPath(path))
         source, target = root / plain, folder / plain
-        if not os.path.lexists(source) or _inside_link(root, source):
+        if not os.path.lexists(source) or _inside_link(root, source) or _inside_link(folder, target):
             continue
         empty = target.is_dir() and not target.is_symlink() and not any(target.iterdir())
         if os.path.lexists(target) and not empty:

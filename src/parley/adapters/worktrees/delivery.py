@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from parley.adapters.git import Git, GitError
 from parley.adapters.worktrees.excludes import excludes
-from parley.adapters.worktrees.history import BEGIN, GITLINK, ORCHESTRATION, START, History
-from parley.adapters.worktrees.scan import Unkept, changed, keep, opened
+from parley.adapters.worktrees.history import BEGIN, GITLINK, START, STAT, Entries, History
+from parley.adapters.worktrees.scan import Unkept, keep, opened, users_changes
 from parley.adapters.worktrees.source import Source, find_source
-from parley.ports import Change, WorkspaceError
+from parley.adapters.worktrees.users_settings import UsersSettings
+from parley.obeyed import obeyed
+from parley.ports import REPORTS, Change, WorkspaceError
+from parley.unportable import unportable
 
+Named = Callable[[Iterable[str]], Mapping[str, str]]
 DELIVERED = "refs/parley/delivered"
 HOME = "refs/parley/home"  # the result that was copied into a folder without a repository
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
@@ -32,40 +36,74 @@ class Delivered:
 def result(history: History, tree: str = "", *, whole: bool = False) -> str:
     """The tree that a job has come to, or the one given: without the protocol's own files, with the user's back.
 
-    `whole`: with the protocol's own. A design of the user's stays: the job's record of its workflow lies beside it.
+    `whole`: with the protocol's own. Files of the user's with these names stay: the job's lie beside them.
     """
     tree = tree or history.tree(history.tip("") or history.ref(BEGIN))
     start = history.tree(history.ref(START))
     if not whole:
         return history.without_own(tree, start)
-    if ORCHESTRATION not in history.beginning.aside:
-        return tree
-    made = history.entries(tree, (ORCHESTRATION,), deep=False)
-    moved = {beside(history): entry for entry in made.values()}
-    return history.changed_tree(tree, {**history.entries(start, (ORCHESTRATION,), deep=False), **moved})
+    moves = beside(history)
+    made = history.entries(tree, list(moves), deep=False) if moves else {}
+    moved: Entries = {moves[path]: entry for path, entry in made.items()}
+    return history.changed_tree(tree, {**history.entries(start, list(moves), deep=False), **moved} if moves else {})
 
 
-def beside(history: History) -> str:
-    """Where the job's own orchestration/ lies in a whole result, so that the user's own stays; empty: in its place."""
-    return f"{ORCHESTRATION}.{history.beginning.job}" if ORCHESTRATION in history.beginning.aside else ""
+def beside(history: History) -> dict[str, str]:
+    """What of a whole result lies beside files of the user's that have its names, and its name there."""
+    job = history.beginning.job
+    return {
+        path: path.replace(".md", f".{job}.md") if path.endswith(".md") else f"{path}.{job}"
+        for path in history.beginning.aside
+        if path != REPORTS
+    }
 
 
-def changes(history: History, tree: str = "", *, whole: bool = False) -> list[Change]:
-    """What a job changed, file by file."""
+def changes(history: History, tree: str = "", *, whole: bool = False, named: Named = lambda paths: {}) -> list[Change]:
+    """What a job changed, file by file. `named`: what is obeyed of it on this machine, besides what its name tells."""
     if not history.exists:
         return []
-    words = ("diff-tree", "-r", "-z", "--numstat", *_DIFF)
-    found = []
-    for line in os.fsdecode(history.git(*words, history.ref(START), result(history, tree, whole=whole))).split("\0"):
-        if line:
-            added, removed, path = line.split("\t", 2)
-            found.append(Change(path, *(int(count) if count != "-" else None for count in (added, removed))))
-    return found
+    words = ("diff-tree", "-r", "-z", "--raw", "--numstat", *_DIFF)
+    now = result(history, tree, whole=whole)
+    listed = os.fsdecode(history.git(*words, history.ref(START), now)).split("\0")
+    modes: dict[str, tuple[str, str]] = {}
+    counts: dict[str, tuple[str, str]] = {}
+    parts = iter(listed)
+    for part in parts:
+        if part.startswith(":"):
+            before, after, *_ = part[1:].split()
+            modes[next(parts)] = before, after
+        elif part:
+            added, removed, path = part.split("\t", 2)
+            counts[path] = added, removed
+    by = {one.path: one.by for one in obeyed(modes, named(modes))}
+    new = [path for path, (before, _) in modes.items() if not int(before)]
+    odd = unportable(new, history.git.paths(now)) if new else {}
+    return [
+        Change(path, _number(added), _number(removed), by.get(path, ""), odd.get(path, ""))
+        for path, (added, removed) in counts.items()
+    ]
+
+
+def _number(count: str) -> int | None:
+    return int(count) if count != "-" else None
+
+
+def named_here(root: Path | None) -> Named:
+    """What settings and hooks of the user's git name, where there is a repository; nothing where that can't be told."""
+
+    def named(paths: Iterable[str]) -> Mapping[str, str]:
+        try:
+            source = find_source(root) if root is not None else None
+            return UsersSettings(source).obeyed(paths) if source is not None else {}
+        except (WorkspaceError, OSError):
+            return {}
+
+    return named
 
 
 def diff(history: History, tree: str = "", *, whole: bool = False, stat: bool = False) -> bytes:
     """What a job changed, as `git diff` shows it."""
-    how = ("--stat=100",) if stat else ("--patch", "--binary")
+    how = STAT if stat else ("--patch", "--binary")
     return history.git("diff-tree", "-r", *how, *_DIFF, history.ref(START), result(history, tree, whole=whole))
 
 
@@ -142,16 +180,16 @@ def uncommitted(source: Source) -> list[str]:
 
 
 def _copy_index(source: Source, index: Path) -> None:
-    """The user's index, to look at; also where it lies in two files."""
+    """The user's index, to look at; also where it lies in two files. With its time: git asks what changed since."""
     for path in (source.git_dir / "index", *source.git_dir.glob("sharedindex.*")):
         if path.is_file():
-            shutil.copyfile(path, index if path.name == "index" else index.with_name(path.name))
+            shutil.copy2(path, index if path.name == "index" else index.with_name(path.name))
 
 
 def _differing(git: Git, root: Path, index: Path, head: str) -> list[str]:
     try:
         staged = git("diff-index", "-z", "--cached", "--name-only", head, index=index) if head else b""
-        paths = changed(git, root, index, ())
+        paths = users_changes(git, root, index)
     except GitError as error:
         raise WorkspaceError(f"what is not committed in {root} can't be told ({error}); commit or stash it") from error
     return sorted({*os.fsdecode(staged).split("\0"), *paths} - {""})

@@ -12,11 +12,13 @@ from pathlib import Path
 from parley.adapters.git import GitError
 from parley.adapters.worktrees.ground import FOLDER, down
 from parley.adapters.worktrees.history import ORCHESTRATION, History
-from parley.adapters.worktrees.scan import DEEPEST, LINK, PROGRAM, REGULAR
-from parley.ports import FOLDER_VIEW, TIP_VIEW
+from parley.adapters.worktrees.known import LINK, PROGRAM, REGULAR
+from parley.adapters.worktrees.scan import Unkept, leaves, refuse_name
+from parley.adapters.worktrees.walk import DEEPEST
+from parley.ports import FOLDER_VIEW, TIP_VIEW, UNKEPT
 
 MOST_BYTES = 64 << 20  # of one file
-OTHER = "other"  # what is neither a file nor a link
+OTHER = "other"  # what can't be read
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -70,37 +72,41 @@ class Filed:
         return {path: f"{mode} {name}" for path, (mode, name) in entries.items()}
 
     def _in_folder(self) -> dict[str, str] | None:
-        if not self._folder.is_dir():
-            return None
         found: dict[str, str] = {}
-        with suppress(OSError, ValueError), down(self._folder, ORCHESTRATION) as handle:
-            self._look(handle, ORCHESTRATION, found)
+        try:
+            with down(self._folder, "") as handle:
+                self._look(ORCHESTRATION, handle, ORCHESTRATION, found)
+        except OSError:
+            return None
         return found
 
-    def _look(self, handle: int, prefix: str, found: dict[str, str]) -> None:
-        with os.scandir(handle) as entries:
-            inside = sorted(entries, key=lambda entry: entry.name)
-        for entry in inside:
-            path = f"{prefix}/{entry.name}"
-            try:
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(mode) and path.count("/") < DEEPEST:
-                    inner = os.open(entry.name, FOLDER, dir_fd=handle)
-                    try:
-                        self._look(inner, path, found)
-                    finally:
-                        os.close(inner)
-                elif stat.S_ISREG(mode):
-                    kind = PROGRAM if mode & stat.S_IXUSR else REGULAR
-                    found[path] = f"{kind} {self._object(_read(entry.name, handle))}"
-                elif stat.S_ISLNK(mode):
-                    found[path] = f"{LINK} {self._object(os.fsencode(os.readlink(entry.name, dir_fd=handle)))}"
-                else:
-                    found[path] = OTHER
-            except FileNotFoundError:
-                continue  # it went meanwhile
-            except OSError:
-                found[path] = OTHER
+    def _look(self, name: str, handle: int, path: str, found: dict[str, str]) -> None:
+        """Add what lies at a name in an open folder, and all below it."""
+        try:
+            refuse_name(path)
+            mode = os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode) and path.count("/") < DEEPEST:
+                inner = os.open(name, FOLDER, dir_fd=handle)
+                try:
+                    for entry in sorted(os.listdir(inner)):  # noqa: PTH208 - of what is open
+                        self._look(entry, inner, f"{path}/{entry}", found)
+                finally:
+                    os.close(inner)
+            elif stat.S_ISREG(mode):
+                kind = PROGRAM if mode & stat.S_IXUSR else REGULAR
+                found[path] = f"{kind} {self._object(_read(name, handle))}"
+            elif stat.S_ISLNK(mode):
+                target = os.readlink(name, dir_fd=handle)
+                known = f"{LINK} {self._object(os.fsencode(target))}"
+                found[path] = UNKEPT if leaves(path, target) else known
+            else:
+                found[path] = UNKEPT
+        except FileNotFoundError:
+            return  # it went meanwhile
+        except Unkept:
+            found[path] = UNKEPT
+        except OSError:
+            found[path] = OTHER
 
 
 def _read(name: str, handle: int) -> bytes:

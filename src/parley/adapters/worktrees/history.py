@@ -19,6 +19,7 @@ from pathlib import Path
 from parley.adapters.git import Git, GitError, Locked, Objects, check_version, create
 from parley.adapters.worktrees.source import Source, freeze
 from parley.ports import REPORTS, WorkspaceError
+from parley.text import printable
 
 REPOSITORY = "snapshots.git"
 START, BEGIN = "refs/parley/start", "refs/parley/begin"
@@ -29,6 +30,8 @@ ORCHESTRATION = "orchestration"
 OWN = (*ARTIFACTS, ORCHESTRATION, REPORTS)  # what a job's tree has of its own at its root
 GITLINK, FOLDER = "160000", "040000"
 SLUG_LENGTH = 40
+# How much changed, so wide that git cuts no name: half of a secret in one would not be known as such.
+STAT = ("--stat=5000,4900", "--stat-graph-width=30")
 TITLE_LENGTH = 100
 
 
@@ -52,9 +55,10 @@ Entries = Mapping[str, tuple[str, str] | None]  # path -> (mode, object); None: 
 class History:
     """The repository of a job. One process writes to it: the job's owner."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, mark: Mapping[str, str] | None = None) -> None:
+        """`mark` is in the environment of every git that works here, so that it is known whose it is."""
         self.folder = folder
-        self.git = Git(folder / REPOSITORY)
+        self.git = Git(folder / REPOSITORY, mark=mark)
 
     @property
     def exists(self) -> bool:
@@ -141,6 +145,16 @@ class History:
             if line:
                 head, _, path = line.partition("\t")
                 mode, _, name = head.split()
+                found[path] = (mode, name)
+        return found
+
+    def indexed(self, index: Path) -> dict[str, tuple[str, str]]:
+        """What an index has."""
+        found = {}
+        for line in os.fsdecode(self.git("ls-files", "-z", "--stage", index=index)).split("\0"):
+            if line:
+                head, _, path = line.partition("\t")
+                mode, name, _ = head.split(" ")
                 found[path] = (mode, name)
         return found
 
@@ -281,7 +295,7 @@ def begin(
     made = Beginning(
         job,
         branch_of(job, title),
-        " ".join(title.split())[:TITLE_LENGTH],
+        printable(" ".join(title.split()))[:TITLE_LENGTH],
         object_format,
         source is not None,
         base,

@@ -1,20 +1,47 @@
-"""Merging a job's result into the user's checkout, as the user would: only where it goes in clean, or not at all."""
+"""Merging a job's result into the user's checkout: only where it goes in clean and nothing of the user's is lost.
+
+No hook runs, and no program that lies in the checkout: it may be an agent's, or call what an agent has changed. The
+merge is computed beside the checkout; the files are made ready, then moved into place, all or none.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.adapters.git import last_line
+from parley.adapters.git import Contents, GitError, last_line
 from parley.adapters.worktrees import delivery
+from parley.adapters.worktrees.checkout import Checkout, Difference, Index
 from parley.adapters.worktrees.history import FOLDER, GITLINK, History
-from parley.adapters.worktrees.scan import LINK, PROGRAM
+from parley.adapters.worktrees.known import LINK, PROGRAM
+from parley.adapters.worktrees.placement import PLAN, InTheWay, Placement, Plan, alone, discard, give, staged
+from parley.adapters.worktrees.scan import Unkept, refuse_name
 from parley.adapters.worktrees.source import Source
-from parley.adapters.worktrees.users_git import UsersGit
+from parley.adapters.worktrees.users_settings import UsersSettings
+from parley.obeyed import Obeyed, obeyed
 from parley.ports import WorkspaceError
+from parley.text import printable
+from parley.unportable import unportable
+from parley.unportable import words as unportable_words
 
 SHOWN = 5
+LOCKED = "locked"  # tells which lock of the index is ours
+RECORD = "parley-merge"  # beside the index: what is made ready, and the plan by which a merge is taken back
+_IDENT = re.compile(r"(?P<name>.*?) ?<(?P<email>[^<>]*)> \d+ [-+]\d+\s*")
+_UNDER_WAY = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "sequencer": "a cherry-pick or a revert",
+}
 
 
 class WontMerge(WorkspaceError):
@@ -23,18 +50,39 @@ class WontMerge(WorkspaceError):
 
 @dataclass(frozen=True, slots=True)
 class Homecoming:
-    """How a result came home: what it is called, what it changed there, and whether it had been there before."""
+    """How a result comes home: what it is called, what it changes there, and whether it has been there before."""
 
     branch: str  # empty in a folder without a repository
     commit: str
     paths: tuple[str, ...]
     before: bool = False
+    obeyed: tuple[Obeyed, ...] = ()  # what of it tools on this machine run or obey
+    hooks: tuple[str, ...] = ()  # the user's, which git would run for a merge and which do not run
+    unfiltered: tuple[str, ...] = ()  # the user's filters that do not run: they may lie in the checkout
+    remarks: tuple[str, ...] = ()  # what else the user has to know
 
 
-def bring_home(history: History, root: Path, *, whole: bool = False) -> Homecoming:
-    """Merge a job's result into what the user has checked out."""
+Tell = Callable[[Homecoming], None]
+
+
+def bring_home(history: History, root: Path, *, whole: bool = False, tell: Tell, dry: bool = False) -> Homecoming:
+    """Merge a job's result into what the user has checked out.
+
+    `tell` hears what will be done before anything is changed; `dry`: nothing is.
+    """
     source = delivery.source_of(history, root)
-    return _merge(history, source, whole=whole) if source else _copy(history, root, whole=whole)
+    try:
+        if source is None:
+            return _copy(history, root, whole=whole, tell=tell, dry=dry)
+        with alone(source.git_dir):
+            remarks = _recover(source)
+            found = delivery.deliver(history, source, whole=whole)
+            with staged(source.git_dir / RECORD, source.root) as place:
+                return _Merge(source, found, place, remarks).run(tell, dry=dry)
+    except InTheWay as error:
+        raise WontMerge(
+            f"{_some([str(error)])} came in its way; nothing was changed: see what it is, then merge again"
+        ) from error
 
 
 def is_home(history: History, root: Path) -> bool:
@@ -49,105 +97,363 @@ def is_home(history: History, root: Path) -> bool:
         return git.run("merge-base", "--is-ancestor", there, head, fine=(0, 1, 128)).returncode == 0
 
 
-def _merge(history: History, source: Source, *, whole: bool) -> Homecoming:
-    found = delivery.deliver(history, source, whole=whole)
-    head = source.head()
-    with source.beside() as git:
-        if head and git.run("merge-base", "--is-ancestor", found.commit, head, fine=(0, 1)).returncode == 0:
-            return Homecoming(found.branch, found.commit, (), before=True)
-        tree = found.commit
-        if head:
-            if git.run("merge-base", head, found.commit, fine=(0, 1)).returncode:
-                raise WontMerge(f"HEAD has nothing in common with {found.branch}; check out a branch that has")
-            done = git.run(
-                "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, found.commit, fine=(0, 1)
-            )
-            tree, *clashes = os.fsdecode(done.stdout).split("\0")
-            if done.returncode:
-                names = _some([name for name in clashes if name])
-                raise WontMerge(f"it conflicts with what is checked out in {names}; merge {found.branch} by hand")
-        before = head or git.text("hash-object", "-t", "tree", "-w", "--stdin")
-        listed = os.fsdecode(git("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, tree))
-        paths = tuple(path for path in listed.split("\0") if path)
-    user = _User(source)
-    in_the_way = sorted(set(paths) & user.dirty())
-    if in_the_way:
-        raise WontMerge(f"you have changes of your own in {_some(in_the_way)}; commit or stash them, then merge again")
-    user.merge(found, head)
-    return Homecoming(found.branch, found.commit, paths)
-
-
-def _some(paths: list[str]) -> str:
+def _some(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return ", ".join(paths[:SHOWN]) + more
+    return ", ".join(printable(path) for path in paths[:SHOWN]) + more
 
 
-class _User:
-    """The user's own git, with the user's own identity, hooks and settings: it is the user who merges."""
+def _refuse_names(paths: Iterable[str]) -> None:
+    """Refuse names that are git's own or Parley's, whatever has put them into the result."""
+    for path in paths:
+        try:
+            refuse_name(path, users_own=True)
+        except Unkept as why:
+            raise WontMerge(f"{printable(path)}: {why}; ask for another name in another job") from why
+        if path.split("/", maxsplit=1)[0].lower() == ".parley":
+            raise WontMerge(f"{printable(path)} is Parley's own place; ask for another name in another job")
 
-    def __init__(self, source: Source) -> None:
+
+# ---- a repository ------------------------------------------------------------------------------------
+
+
+class _Merge:
+    """One merge into a work tree, from a commit that is in the repository."""
+
+    def __init__(self, source: Source, found: delivery.Delivered, place: Path, remarks: list[str]) -> None:
         self._source = source
-        self._git = UsersGit(source.root, source.common)
+        self._found = found
+        self._record = source.git_dir / RECORD
+        self._remarks = remarks
+        self._settings = UsersSettings(source)
+        self._checkout = Checkout(source, self._settings, self._record)
+        self._place = place
+        self._files = Placement(source.root, place, self._checkout.owner)
+        self._checkout.own(place)
 
-    def dirty(self) -> set[str]:
-        """The paths that are not committed."""
-        done = self._git("--no-optional-locks", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
-        if done.returncode:
-            raise WontMerge(f"git can't tell what you have changed: {last_line(done)}")
-        return {line[3:] for line in os.fsdecode(done.stdout).split("\0") if line}
-
-    def merge(self, found: delivery.Delivered, head: str) -> None:
-        """Merge a commit; nothing is changed where that fails."""
+    def run(self, tell: Tell, *, dry: bool) -> Homecoming:
+        """Merge it, unless something speaks against it."""
+        self._refuse_state()
+        head = self._source.head()
+        if head and self._checkout.is_ancestor(self._found.commit, head):
+            return Homecoming(self._found.branch, self._found.commit, (), before=True, remarks=tuple(self._remarks))
+        tree = self._tree(head) if head else self._found.commit
+        changes = self._checkout.differences(head, tree)
+        _refuse_names(changes)
+        if links := [path for path, change in changes.items() if GITLINK in (change.old.mode, change.new.mode)]:
+            raise WontMerge(f"it changes the submodule {_some(links)}; merge {self._found.branch} by hand")
         named = self._named()
-        if head and not named and not self._leads_on(head, found.commit):
+        if head and not named and not self._checkout.is_ancestor(head, self._found.commit):
             raise WontMerge('git does not know who you are; tell it with `git config user.name "…"` and user.email')
-        how = ("--no-ff", "-m", f"Merge {found.branch}") if head and named else ()
-        done = self._git("merge", "--quiet", "--no-edit", *how, found.commit)
+        signs = bool(head and named) and self._settings.signs()
+        unfiltered = self._unfiltered(tree, changes)
+        if odd := unportable_words(self._checkout.unportable(tree, changes)):
+            self._remarks.append(odd)
+        with self._index_locked() as lock:
+            index = self._checkout.take_index()
+            plan = self._plan(tree, changes, index)
+            coming = Homecoming(
+                self._found.branch,
+                self._found.commit,
+                tuple(changes),
+                obeyed=self._obeyed(changes),
+                hooks=tuple(self._settings.hooks()),
+                unfiltered=tuple(unfiltered),
+                remarks=tuple(self._remarks),
+            )
+            tell(coming)
+            if not dry:
+                commit = self._commit(tree, head, named, signs=signs) if head and named else self._found.commit
+                self._carry_out(plan, commit, head, named, lock)
+        return coming
+
+    def _refuse_state(self) -> None:
+        """Refuse a checkout that is in the middle of something, or is not this folder."""
+        for name, what in _UNDER_WAY.items():
+            if (self._source.git_dir / name).exists():
+                raise WontMerge(f"{what} is under way in {self._source.root}; finish or abort it, then merge again")
+        elsewhere = self._settings.get("core.worktree")
+        if elsewhere and (self._source.git_dir / elsewhere).resolve() != self._source.root.resolve():
+            raise WontMerge(
+                f"core.worktree says that its files are in {printable(elsewhere)}; merge {self._found.branch} there"
+            )
+        if self._settings.has("merge.verifysignatures"):
+            raise WontMerge(
+                f"merge.verifySignatures is set, and the result is not signed; merge {self._found.branch} by hand"
+            )
+
+    def _tree(self, head: str) -> str:
+        """What the two come to. WontMerge where they do not go together."""
+        base = self._checkout.common(head, self._found.commit)
+        if not base:
+            raise WontMerge(f"HEAD has nothing in common with {self._found.branch}; check out a branch that has")
+        tree, clashes = self._checkout.merged(head, self._found.commit)
+        if clashes:
+            raise WontMerge(
+                f"it conflicts with what is checked out in {_some(clashes)}; merge {self._found.branch} by hand"
+            )
+        if driven := self._checkout.driven(base, head, self._found.commit):
+            raise WontMerge(
+                f"you and the job have both changed {_some(list(driven))}, which your attributes give to the merge "
+                f"driver {_some(sorted(set(driven.values())))}; none runs here: merge {self._found.branch} by hand"
+            )
+        return tree
+
+    def _unfiltered(self, tree: str, changes: dict[str, Difference]) -> list[str]:
+        """The filters that do not run here. WontMerge where files are nothing without one."""
+        found = self._checkout.unfiltered(tree, changes)
+        for name, paths in found.items():
+            if self._checkout.needs(name):
+                raise WontMerge(
+                    f"{_some(paths)} can't be written without your filter {printable(name)}, and its program may be an "
+                    f"agent's; look at it, then merge {self._found.branch} by hand"
+                )
+        return [f"{name} ({_some(paths)})" for name, paths in found.items()]
+
+    def _plan(self, tree: str, changes: dict[str, Difference], index: Index) -> Plan:
+        """What is to be moved. WontMerge where something of the user's would be lost."""
+        if index.unmerged:
+            raise WontMerge(f"{_some(index.unmerged)} is in conflict; settle and commit it, then merge again")
+        modified = self._checkout.modified(index)
+        root = self._source.root
+        absent = {path for path in index.skipped & changes.keys() if not os.path.lexists(root / path)}
+        mine = sorted(
+            path
+            for path, change in changes.items()
+            if (path in index.entries or change.old.mode)
+            and (index.entries.get(path) != change.old or (path in modified and path not in absent))
+        )
+        if mine:
+            raise WontMerge(f"you have changes of your own in {_some(mine)}; commit or stash them, then merge again")
+        try:
+            left_out = self._checkout.make(tree, changes, self._place / "new") | absent
+        except GitError as error:
+            raise WontMerge(f"its files could not be made ready ({error}); nothing was changed") from error
+        new = [path for path, change in changes.items() if change.new.mode and path not in left_out]
+        if missing := [path for path in new if not os.path.lexists(self._place / "new" / path)]:
+            raise WontMerge(f"git would not write {_some(missing)}; merge {self._found.branch} by hand")
+        old = [path for path, change in changes.items() if change.old.mode and path not in absent]
+        programs = self._settings.get("core.filemode") != "false"
+        plan, blocked = self._files.plan(new, old, programs=programs)
+        if blocked:
+            raise WontMerge(f"{_some(blocked)} of yours would be overwritten; move it away, then merge again")
+        self._checkout.next_index(changes, index, left_out)
+        return plan
+
+    def _obeyed(self, changes: dict[str, Difference]) -> tuple[Obeyed, ...]:
+        modes = {path: (change.old.mode, change.new.mode) for path, change in changes.items()}
+        return obeyed(modes, self._settings.obeyed(changes))
+
+    # ---- the commit ----------------------------------------------------------------------------
+
+    def _named(self) -> dict[str, str]:
+        """Who the user is, as git's environment says it; empty where git has no name for a commit of theirs."""
+        found: dict[str, str] = {}
+        for who in ("AUTHOR", "COMMITTER"):
+            done = self._settings.git("var", f"GIT_{who}_IDENT")
+            said = _IDENT.fullmatch(os.fsdecode(done.stdout)) if done.returncode == 0 else None
+            if said is None:
+                return {}
+            found |= {f"GIT_{who}_NAME": said["name"], f"GIT_{who}_EMAIL": said["email"]}
+        return found
+
+    def _commit(self, tree: str, head: str, named: dict[str, str], *, signs: bool) -> str:
+        """The merge, as a commit of the user's."""
+        with self._checkout.pack(tree, head, self._found.commit).open("rb") as pack:
+            self._source.take(pack)
+        words = ("commit-tree", tree, "-p", head, "-p", self._found.commit, "-m", f"Merge {self._found.branch}")
+        if not signs:
+            return self._source.git.text(*words, more=named)
+        done = self._settings.git(*words[:1], "-S", *words[1:])
         if done.returncode:
-            if (self._source.git_dir / "MERGE_HEAD").exists():
-                self._git("merge", "--abort")
-            raise WontMerge(f"git would not merge {found.branch}: {last_line(done)}; nothing was changed")
+            raise WontMerge(f"your git could not sign the merge: {last_line(done)}; nothing was changed")
+        return done.stdout.decode().strip()
 
-    def _named(self) -> bool:
-        """Whether git has a name to make a commit with; without one it can still move a branch on."""
-        return all(self._git("var", f"GIT_{who}_IDENT").returncode == 0 for who in ("AUTHOR", "COMMITTER"))
+    # ---- carrying it out -----------------------------------------------------------------------
 
-    def _leads_on(self, head: str, commit: str) -> bool:
-        return self._git("merge-base", "--is-ancestor", head, commit).returncode == 0
+    @contextmanager
+    def _index_locked(self) -> Iterator[Path]:
+        """Keep every other git from changing the index meanwhile, as git does."""
+        lock = self._source.git_dir / "index.lock"
+        try:
+            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        except FileExistsError as error:
+            raise WontMerge(f"another git is at work, or was killed at it: wait for it, or remove {lock}") from error
+        try:
+            (self._record / LOCKED).write_text(_identity(lock))
+            yield lock
+        finally:
+            lock.unlink(missing_ok=True)
+
+    def _carry_out(self, plan: Plan, commit: str, head: str, named: dict[str, str], lock: Path) -> None:
+        plan.more = {"place": str(self._place), "commit": commit}
+        by = named or {
+            f"GIT_COMMITTER_{key}": value for key, value in (("NAME", "parley"), ("EMAIL", "parley@localhost"))
+        }
+        text = f"merge {self._found.branch}: by parley"
+        logged = self._settings.get("core.logallrefupdates") != "false"
+        with ExitStack() as stack:
+            try:
+                move = stack.enter_context(self._source.moving(commit, head, text, by, logged=logged))
+                plan.write(self._record)
+            except GitError as error:
+                raise WontMerge(f"{error}; nothing was changed") from error
+            self._move(plan, move, lock)
+        self._files.clear_folders(plan)
+        (self._record / PLAN).unlink()
+
+    def _move(self, plan: Plan, move: Callable[[], None], lock: Path) -> None:
+        """Move the files, the index and the branch; all of them, or none."""
+        try:
+            self._files.carry_out(plan)
+            self._checkout.refresh()
+            _install(self._source, self._record / "after", lock)
+            move()
+        except BaseException as error:
+            if self._source.head() == plan.more["commit"]:  # interrupted after the last step
+                raise
+            kept = _take_back(self._source, plan, self._files, self._record)
+            if kept:  # the plan stays, for the next merge
+                raise WontMerge(f"{error}; these could not be put back: {_some(kept)}") from error
+            (self._record / PLAN).unlink()
+            if isinstance(error, (OSError, GitError)):
+                raise WontMerge(f"a file could not be put into place ({error}); nothing was changed") from error
+            raise
+
+
+def _install(source: Source, made: Path, lock: Path) -> None:
+    """Make an index the user's, by way of its lock: no other git sees half of one."""
+    index = source.git_dir / "index"
+    owner = source.common.stat()
+    with made.open("rb") as data, lock.open("wb") as file:
+        shutil.copyfileobj(data, file)
+        file.flush()
+        os.fsync(file.fileno())
+        if index.exists():
+            os.fchmod(file.fileno(), index.stat().st_mode & 0o777)
+        if os.geteuid() == 0:
+            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+    lock.rename(index)
+
+
+def _take_back(source: Source, plan: Plan, files: Placement, record: Path) -> list[str]:
+    """Undo a merge that did not come to its end; what could not be put back, and where it is."""
+    kept = files.take_back(plan)
+    index, before, after = source.git_dir / "index", record / "before", record / "after"
+    if index.is_file() and after.is_file() and index.read_bytes() == after.read_bytes():
+        if before.is_file():
+            before.replace(index)
+        else:
+            index.unlink()
+    return kept
+
+
+def _recover(source: Source) -> list[str]:
+    """Take back what a merge has left that was killed; what there is to say about it."""
+    record = source.git_dir / RECORD
+    if not record.is_dir():
+        return []
+    lock = source.git_dir / "index.lock"
+    if lock.exists() and (record / LOCKED).is_file() and (record / LOCKED).read_text() == _identity(lock):
+        lock.unlink()
+    plan = Plan.read(record)
+    place = Path(plan.more["place"]) if plan else record
+    if plan is None or source.head() == plan.more["commit"]:  # nothing was moved yet, or all was
+        discard(record, place)
+        return []
+    return _done_with(record, place, _take_back(source, plan, Placement(source.root, place), record))
+
+
+def _done_with(record: Path, place: Path, kept: list[str]) -> list[str]:
+    """Remove what a merge has left that is taken back, but for what could not be put back; what to say about it."""
+    if not kept:
+        discard(record, place)
+        return ["an earlier merge was cut short, and is taken back"]
+    (record / PLAN).unlink()
+    aside = record.with_name(f"{record.name}-{secrets.token_hex(4)}")
+    record.rename(aside)
+    lines = [one.replace(str(record), str(aside)) for one in kept]
+    return [
+        f"an earlier merge was cut short, and you have changed files since; what was there before it is kept: {one}"
+        for one in lines
+    ]
+
+
+def _identity(path: Path) -> str:
+    seen = path.stat()
+    return f"{seen.st_dev}:{seen.st_ino}"
 
 
 # ---- a folder without a repository -------------------------------------------------------------------
 
 
-def _copy(history: History, root: Path, *, whole: bool) -> Homecoming:
-    tree = delivery.result(history, whole=whole)
-    entries = history.entries(tree)
-    differing, new = [], []
-    for path, (mode, name) in entries.items():
-        if mode in (GITLINK, FOLDER):
-            continue
-        data, target = history.blob(name), root / path
-        if any(parent.is_symlink() for parent in target.parents if root in parent.parents):
-            differing.append(path)
-        elif not os.path.lexists(target):
-            new.append((target, mode, data))
-        elif target.is_symlink() or not target.is_file() or target.read_bytes() != data:
-            differing.append(path)
-    if differing:
-        raise WontMerge(f"{_some(differing)} in {root} differ; move them away, then merge again")
-    for target, mode, data in new:
-        _write(target, mode, data)
-    commit = delivery.committed(history, whole=whole)
-    history.set_ref(delivery.HOME, commit)
-    return Homecoming("", commit, tuple(str(target.relative_to(root)) for target, _, _ in new), before=not new)
+def _copy(history: History, root: Path, *, whole: bool, tell: Tell, dry: bool) -> Homecoming:
+    record = history.folder / RECORD
+    with alone(history.folder):
+        remarks = _recover_copy(root, record)
+        entries = {
+            path: entry
+            for path, entry in history.entries(delivery.result(history, whole=whole)).items()
+            if entry[0] not in (GITLINK, FOLDER)
+        }
+        _refuse_names(entries)
+        with staged(record, root) as place:
+            files = Placement(root, place, _owner(root))
+            with history.git.contents() as contents:
+                for path, (mode, name) in entries.items():
+                    _make(contents, place / "new" / path, mode, name)
+            give(place / "new", _owner(root))
+            plan, blocked = files.plan(entries, ())
+            if blocked:
+                raise WontMerge(f"{_some(blocked)} in {root} differ; move them away, then merge again")
+            commit = delivery.committed(history, whole=whole)
+            found = obeyed({path: ("", entries[path][0]) for path in plan.new})
+            if odd := unportable_words(unportable(plan.new, entries)):
+                remarks.append(odd)
+            coming = Homecoming("", commit, tuple(plan.new), before=not plan.new, obeyed=found, remarks=tuple(remarks))
+            tell(coming)
+            if not dry:
+                plan.more = {"place": str(place)}
+                plan.write(record)
+                try:
+                    files.carry_out(plan)
+                except BaseException as error:
+                    kept = files.take_back(plan)
+                    if kept:
+                        raise WontMerge(f"{error}; these could not be put back: {_some(kept)}") from error
+                    (record / PLAN).unlink()
+                    if isinstance(error, OSError):
+                        raise WontMerge(f"a file could not be put into place ({error}); nothing was changed") from error
+                    raise
+                (record / PLAN).unlink()
+                history.set_ref(delivery.HOME, commit)
+    return coming
 
 
-def _write(target: Path, mode: str, data: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+def _recover_copy(root: Path, record: Path) -> list[str]:
+    if not record.is_dir():
+        return []
+    plan = Plan.read(record)
+    if plan is None:
+        discard(record, record)
+        return []
+    place = Path(plan.more["place"])
+    return _done_with(record, place, Placement(root, place).take_back(plan))
+
+
+def _owner(root: Path) -> tuple[int, int] | None:
+    seen = root.stat()
+    return (seen.st_uid, seen.st_gid) if os.geteuid() == 0 and seen.st_uid != 0 else None
+
+
+def _make(contents: Contents, path: Path, mode: str, name: str) -> None:
+    """A file of the result, made ready."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     if mode == LINK:
-        target.symlink_to(os.fsdecode(data))
+        target = bytearray()
+        contents.copy(name, target.extend)
+        path.symlink_to(os.fsdecode(bytes(target)))
         return
-    with target.open("xb") as file:
-        file.write(data)
+    with path.open("xb") as file:
+        contents.copy(name, file.write)
     if mode == PROGRAM:
-        target.chmod(target.stat().st_mode | 0o111)
+        path.chmod(path.stat().st_mode | 0o111)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from parley.adapters.git import RAW_ATTRIBUTES
 from parley.adapters.worktrees.history import History
 from parley.adapters.worktrees.marks import Marks
+from parley.adapters.worktrees.removal import delete
 from parley.adapters.worktrees.scan import PRIVATE
 from parley.ports import Bind
 
@@ -87,7 +87,7 @@ class Inside:
         folder = self._turns / "objects" / "pack"
         wanted = [tip, *children.values()]
         if folder.is_dir() and sum(path.suffix == ".pack" for path in folder.iterdir()) >= PACKS:
-            shutil.rmtree(self._turns)
+            delete(self._turns)
         known = [marks.packed, *marks.shown.values()] if folder.is_dir() else []
         new = [name for name in wanted if name not in known]
         if not new:

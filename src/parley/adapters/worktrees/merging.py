@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from parley.adapters.worktrees.fence import outside
 from parley.adapters.worktrees.history import ARTIFACTS, FOLDER, ORCHESTRATION, OWN, Entries, History
+from parley.adapters.worktrees.known import REGULAR
 from parley.adapters.worktrees.lineage import Lineage, trace
 from parley.adapters.worktrees.marks import (
     BESIDE,
@@ -22,7 +23,6 @@ from parley.adapters.worktrees.marks import (
     sign_of,
     signs_in,
 )
-from parley.adapters.worktrees.scan import REGULAR
 from parley.ports import Clash, Conflict, Scope
 
 SHOWN = 4000  # characters of each side
@@ -292,7 +292,7 @@ def _shown(history: History, side: tuple[str, str] | None) -> str | None:
     if b"\0" in data[:_BINARY_PROBE]:
         return f"({size} bytes that are no text)"
     text = data.decode("utf-8", "replace")
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n… ({size} bytes in all)"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…\n({size} bytes in all)"
 
 
 def still_open(history: History, tree: str, signs: Mapping[str, str]) -> dict[str, str]:

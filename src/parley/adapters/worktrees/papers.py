@@ -10,9 +10,12 @@ from pathlib import Path
 
 from parley.adapters.worktrees.ground import FOLDER, down
 from parley.adapters.worktrees.history import DRAFTS
-from parley.adapters.worktrees.scan import DEEPEST, PRIVATE, REGULAR, Unkept, open_up, refuse_name
+from parley.adapters.worktrees.known import REGULAR
+from parley.adapters.worktrees.scan import PRIVATE, Unkept, open_up, refuse_name
+from parley.adapters.worktrees.walk import DEEPEST
 from parley.adapters.worktrees.worktree import Worktree
 from parley.ports import WorkspaceError
+from parley.text import lenient
 
 MOST_LISTED = 20_000
 WRITTEN = "what the protocol wrote"
@@ -24,7 +27,7 @@ def read(tree: Worktree, path: str, most: int) -> str | None:
     _open_up(tree.folder, path)
     with contextlib.suppress(WorkspaceError, ValueError), tree.ground() as ground:
         data = ground.read(path, most)
-        return None if data is None or len(data) > most else data.decode("utf-8", "replace")
+        return None if data is None or len(data) > most else lenient(data)
     return None
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from parley.adapters import disk
 from parley.adapters.worktrees.history import REPOSITORY
-from parley.adapters.worktrees.scan import size_of
+from parley.adapters.worktrees.removal import delete_later
+from parley.ports import Held, Weight
 
 ASIDE = "aside"
+GOING = ".going-"  # how the name of what is being deleted there begins; `parley gc` finds what a crash leaves of it
+WEIGHED = 10_000  # files of what was moved aside: one with more counts as a whole quota, and is looked at no further
+OVERGROWN = ".overgrown"  # how the name of a workspace ends that was moved aside because it held too much
 _KNOWN = {"work", "trees", ASIDE, REPOSITORY}  # what changes only when somebody here changes it, or looks through it
 _OURS = {"clones", "clones.known"}  # what the proxy reads: Parley's copies of what is counted in the repository
 
@@ -53,12 +60,91 @@ class Quota:
         with contextlib.suppress(OSError), os.scandir(self._folder / ASIDE) as entries:
             for entry in entries:
                 key = entry.name, entry.inode()
-                found[key] = self._aside[key] if key in self._aside else self._size(Path(entry.path))
+                if not entry.name.startswith(GOING):
+                    found[key] = self._aside[key] if key in self._aside else _weigh_aside(entry.path, self._limit)
         self._aside = found
         return sum(found.values()) - max(found.values(), default=0)
 
-    def _size(self, path: Path) -> int:
-        try:
-            return size_of(path, self._limit) if path.is_dir() and not path.is_symlink() else path.lstat().st_size
-        except OSError:
-            return 0
+    @staticmethod
+    def _size(path: Path) -> int:
+        return disk.weigh(path).bytes
+
+
+AGENTS = ("trees", "homes", "gitdirs")  # folders of a job with one below them for each agent
+
+
+class JobRoom:
+    """How much of the disk a job may take, for whoever looks after its running turns. Any thread may ask."""
+
+    def __init__(self, folder: Path, limit: int, files: int) -> None:
+        self.folder = folder
+        self.limit = limit
+        self.files = files
+        self._spoilt: dict[str, bool] = {}
+        self._aside: dict[tuple[str, int], int] = {}  # by path and inode: nothing changes there, and it may be large
+
+    def look(self, known: Mapping[str, Weight]) -> Held:
+        """Look through all of the job's folders but those that are known: each of an agent's as far as it may go."""
+        parts = {
+            path: known[path] if path in known else disk.weigh(path, self.files) for path in map(str, self._parts())
+        }
+        counted = {*AGENTS, *_OURS, "work", ASIDE}
+        rest = [Path(entry.path) for entry in _entries(self.folder) if entry.name not in counted]
+        aside = self._weigh_aside().values()
+        held = sum((disk.weigh(path) for path in rest), Weight()).bytes + sum(aside) - max(aside, default=0)
+        return Held(held + sum(weight.bytes for weight in parts.values()), parts)
+
+    def _parts(self) -> Iterator[Path]:
+        yield self.folder / "work"
+        for name in AGENTS:
+            yield from (Path(entry.path) for entry in _entries(self.folder / name))
+
+    def _weigh_aside(self) -> dict[str, int]:
+        found: dict[tuple[str, int], int] = {}
+        for entry in _entries(self.folder / ASIDE):
+            key = entry.path, entry.inode()
+            if not entry.name.startswith(GOING):
+                found[key] = self._aside[key] if key in self._aside else _weigh_aside(entry.path, self.limit)
+        self._aside = found
+        return {path: size for (path, _), size in found.items()}
+
+    def thin_out(self) -> None:
+        """Delete the oldest of the workspaces that were moved aside because they held too much.
+
+        So much of them is kept that what counts of it takes half of the quota at most: an agent that fills its
+        workspace turn after turn loses its turns, and does not end the job.
+        """
+        aside = self._weigh_aside()
+        overgrown = [path for path in aside if path.endswith(OVERGROWN)]
+        for path in sorted(overgrown, key=lambda path: os.lstat(path).st_ctime_ns)[:-1]:
+            if sum(aside.values()) - max(aside.values()) <= self.limit // 2:
+                return
+            gone = self.folder / ASIDE / f"{GOING}{secrets.token_hex(4)}"
+            with contextlib.suppress(OSError):
+                os.rename(path, gone)  # noqa: PTH104 - a text, as the keys are
+                delete_later(gone)
+            del aside[path]
+
+    def owns(self, folder: str) -> bool:
+        """Whether a folder is a workspace of the job's."""
+        path = Path(folder)
+        return path == self.folder / "work" or path.parent == self.folder / "trees"
+
+    def spoil(self, folder: str, *, delete: bool) -> None:
+        """A workspace was filled by a turn that is lost for it."""
+        self._spoilt[folder] = delete
+
+    def spoilt(self, folder: Path) -> bool | None:
+        """Whether what lies in a workspace is to be deleted; None: its turn did not fill it. It is told once."""
+        return self._spoilt.pop(str(folder), None)
+
+
+def _weigh_aside(path: str, limit: int) -> int:
+    found = disk.weigh(path, WEIGHED)
+    return found.bytes if found.files <= WEIGHED else max(found.bytes, limit)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return list(entries)
+    return []

@@ -8,38 +8,51 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parley.adapters.disk import BLOCK
 from parley.adapters.git import Git, Objects
+from parley.adapters.worktrees import odd_names
 from parley.adapters.worktrees.history import ARTIFACTS, ORCHESTRATION
+from parley.adapters.worktrees.history import OWN as PAPERS
+from parley.adapters.worktrees.ignored import RULES
+from parley.adapters.worktrees.known import LINK, key_of, mode_of
+from parley.adapters.worktrees.walk import DEEPEST, LONGEST, Folder, walk
 from parley.ports import REPORTS, OverQuota
+from parley.text import printable
 
 PRIVATE = (".parley", ".claude")  # at a workspace's root: never committed
-DEEPEST = 200  # folders in each other; what lies deeper is left out
-RULES = (".gitignore", ".gitattributes")  # what git reads wherever it looks
+OWN = (ORCHESTRATION, REPORTS)  # folders that are committed whatever is ignored
 LINES = 20  # told one by one; the rest is counted
-REGULAR, PROGRAM, LINK = "100644", "100755", "120000"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LINK_LIMIT = 4096
-TOO_DEEP = f"it lies more than {DEEPEST} folders deep"
-_GITS_OWN = (".git", "git~1")
+_DRIVE = re.compile(r"[A-Za-z]:")  # on Windows a link may name one
+TOO_DEEP = f"it lies more than {DEEPEST} folders deep, or its path has more than {LONGEST} bytes"
+_REPOSITORY = {"HEAD", "objects", "refs"}
 _ATTRIBUTES_BYTES, _ATTRIBUTES_LINE = 1 << 20, 2048
+PAPER_BYTES = 1_000_000  # of an artifact or another file of the protocol's: what is longer is never read
+HOLE_BYTES = 1 << 20  # a file with more of nothing in it is left out: keeping it would write what the agent did not
+_EXTENTS = 1000  # that are looked at in one file
 
 
 @dataclass(slots=True)
 class Survey:
-    """How much a folder holds, and what of it is neither file, folder nor link."""
+    """What a folder holds: how much, where its files are, and what of it is neither file, folder nor link."""
 
     files: int = 0
     bytes: int = 0
     special: list[str] = field(default_factory=list)
     shut: list[str] = field(default_factory=list)  # folders that nobody can look into
     deep: list[str] = field(default_factory=list)  # folders that lie deeper than is followed
-    traps: list[str] = field(default_factory=list)  # those that git would open, and wait at
+    held: dict[str, str] = field(default_factory=dict)  # ordinary files and links: by what each is known again
+    rules: set[str] = field(default_factory=set)  # the folders that have patterns of what is ignored
+    nested: set[str] = field(default_factory=set)  # the folders that have a repository of their own
+    empty: set[str] = field(default_factory=set)  # the folders that have nothing
 
 
 def survey(folder: Path, file_limit: int, byte_limit: int, *, mend: bool = False) -> Survey:
@@ -47,38 +60,50 @@ def survey(folder: Path, file_limit: int, byte_limit: int, *, mend: bool = False
 
     `mend`: folders that their owner has shut against itself are opened again.
     """
-    found, waiting = Survey(), [(str(folder), 0)]
-    while waiting:
-        here, depth = waiting.pop()
-        try:
-            if mend and os.lstat(here).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-                open_up(folder, os.path.relpath(here, folder))
-            inside = os.scandir(here)
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # it went meanwhile
-        except OSError:
-            if len(found.shut) <= LINES:
-                found.shut.append(os.path.relpath(here, folder))
-            continue
-        with inside:
-            for entry in inside:
-                found.files += 1
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, depth + 1))
-                    if depth + 1 == DEEPEST and len(found.deep) <= LINES:
-                        found.deep.append(os.path.relpath(entry.path, folder))
-                else:
-                    _weigh(entry, found, folder)
-                if found.files > file_limit:
-                    raise OverQuota(
-                        f"there are more than {file_limit} files in {folder}; remove some ([workspace] files)"
-                    )
-                if found.bytes > byte_limit:
-                    raise OverQuota(
-                        f"the job's files take more than its quota with {folder}; remove some, "
-                        "or what lies in the job's folders `aside` and `homes` ([workspace] quota_mb)"
-                    )
+    found = Survey()
+    repositories: dict[str, set[str]] = {}
+    for here in walk(folder, mend=mend):
+        if here.shut or here.deep:
+            named = found.shut if here.shut else found.deep
+            if len(named) <= LINES and here.path not in named:
+                named.append(here.path)
+        if here.path.endswith("/.git"):
+            repositories[here.path] = {name for name, _ in here.entries}
+        _count(here, found)
+        if found.files > file_limit:
+            raise OverQuota(f"there are more than {file_limit} files in {folder}; remove some ([workspace] files)")
+        if found.bytes > byte_limit:
+            raise OverQuota(
+                f"the job's files take more than its quota with {folder}; remove some, "
+                "or what lies in the job's folders `aside` and `homes` ([workspace] quota_mb)"
+            )
+    found.nested |= {path.removesuffix("/.git") for path, names in repositories.items() if names >= _REPOSITORY}
     return found
+
+
+def _count(here: Folder, found: Survey) -> None:
+    """Take up what one folder holds."""
+    inner = f"{here.path}/" if here.path else ""
+    gits_own = here.deep or f"/{inner}".find("/.git/") >= 0  # which git itself never looks at
+    found.files += len(here.entries)
+    if not here.entries and here.path and not gits_own and not here.shut:
+        found.empty.add(here.path)
+    for name, seen in here.entries:
+        mode = seen.st_mode
+        if stat.S_ISDIR(mode):
+            continue
+        found.bytes += seen.st_blocks * BLOCK
+        if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+            if gits_own:
+                continue
+            if name == RULES:
+                found.rules.add(here.path)
+            if name != ".git":
+                found.held[inner + name] = key_of(seen)
+            elif here.path and seen.st_size:  # a worktree or a submodule of somebody's
+                found.nested.add(here.path)
+        elif len(found.special) <= LINES:
+            found.special.append(inner + name)
 
 
 def open_up(root: Path, relative: str = ".") -> None:
@@ -98,40 +123,13 @@ def open_up(root: Path, relative: str = ".") -> None:
             os.close(here)
 
 
-def _weigh(entry: os.DirEntry[str], found: Survey, folder: Path) -> None:
-    try:
-        seen = entry.stat(follow_symlinks=False)
-    except OSError:
-        return
-    found.bytes += seen.st_size
-    if not (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
-        if entry.name in RULES:
-            found.traps.append(os.path.relpath(entry.path, folder))
-        if len(found.special) <= LINES:
-            found.special.append(os.path.relpath(entry.path, folder))
-
-
-def size_of(folder: Path, limit: int) -> int:
-    """The bytes in a folder; the limit where there are more."""
-    try:
-        return survey(folder, limit, limit).bytes
-    except OverQuota:
-        return limit
-
-
-def changed(git: Git, folder: Path, index: Path, hidden: Iterable[str]) -> list[str]:
-    """The paths that differ from an index: changed, gone and new ones. A folder with a repository in it ends in `/`."""
-    rules = [f"--exclude=/{_escaped(path)}" for path in (*PRIVATE, *hidden)]
-    own = (f"{folder}{below}" for folder in (ORCHESTRATION, REPORTS) for below in ("", "/**"))
-    kept = [f"--exclude=!/{name}" for name in (*ARTIFACTS, *own)]
+def users_changes(git: Git, folder: Path, index: Path) -> list[str]:
+    """The paths of the user's own checkout that differ from an index: git opens it, so no agent may work there."""
+    words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *(f"--exclude=/{at}" for at in PRIVATE))
+    kept = [f"--exclude=!/{name}" for name in (*ARTIFACTS, *(f"{at}{below}" for at in OWN for below in ("", "/**")))]
     left = [f":(top,exclude,literal){path}" for path in PRIVATE]
-    words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *rules, *kept)
-    found = os.fsdecode(git(*words, "--", ".", *left, work=folder, index=index)).split("\0")
+    found = os.fsdecode(git(*words, *kept, "--", ".", *left, work=folder, index=index)).split("\0")
     return list(dict.fromkeys(path for path in found if path))
-
-
-def _escaped(path: str) -> str:
-    return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)
 
 
 # ---- reading ---------------------------------------------------------------------------------------
@@ -145,6 +143,13 @@ class Unkept(Exception):
         self.is_link = is_link  # which a ref can hold, if nobody checks it out
 
 
+class TooLarge(Unkept):
+    """Something has more bytes than may be kept of it."""
+
+
+Note = Callable[[str, os.stat_result, str], None]  # the path, what it was when it was read, its object
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[int]:
     """A folder to read below."""
@@ -155,13 +160,62 @@ def opened(folder: Path) -> Iterator[int]:
         os.close(handle)
 
 
+@dataclass(slots=True)
+class Allowance:
+    """How many bytes may still be read to be kept: a file is as long as it says, whatever the disk holds of it."""
+
+    left: int = sys.maxsize
+
+    def take(self, path: str, handle: int, size: int) -> None:
+        """Let a file be read; Unkept where it is too long, or mostly nothing."""
+        if path.split("/", maxsplit=1)[0] in PAPERS and size > PAPER_BYTES:
+            raise Unkept(f"it has {size} bytes, and may have {PAPER_BYTES}; shorten it")
+        if (holes := _holes(handle, size)) > HOLE_BYTES:
+            raise Unkept(f"it is sparse: {holes} of its {size} bytes were never written")
+        if size > self.left:
+            raise TooLarge(f"it has {size} bytes, more than the job's quota leaves ([workspace] quota_mb)")
+        self.left -= size
+
+
+def _holes(handle: int, size: int) -> int:
+    """How many bytes of a file were never written, where the filesystem can tell."""
+    if size <= HOLE_BYTES:
+        return 0
+    at = written = 0
+    try:
+        for _ in range(_EXTENTS):
+            begin = os.lseek(handle, at, os.SEEK_DATA)
+            at = os.lseek(handle, begin, os.SEEK_HOLE)
+            written += at - begin
+            if at >= size:
+                break
+        else:
+            return 0 if written >= at // 2 else size - written  # torn to pieces: as its beginning is
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # no data behind this place
+            return 0
+    finally:
+        os.lseek(handle, 0, os.SEEK_SET)
+    return max(0, size - written)
+
+
 def keep(
-    objects: Objects, root: int, path: str, *, any_link: bool = False, users_own: bool = False
+    objects: Objects,
+    root: int,
+    path: str,
+    *,
+    any_link: bool = False,
+    users_own: bool = False,
+    allowance: Allowance | None = None,
+    note: Note | None = None,
 ) -> tuple[str, str] | None:
-    """Write what lies at a path; its mode and object, None if nothing is there. Unkept where it must not be kept."""
+    """Write what lies at a path; its mode and object, None if nothing is there. Unkept where it must not be kept.
+
+    `note` is told what was read.
+    """
     refuse_name(path, users_own=users_own)
     *folders, name = path.split("/")
-    if len(folders) >= DEEPEST:
+    if len(folders) >= DEEPEST or len(os.fsencode(path)) > LONGEST:
         raise Unkept(TOO_DEEP)
     held: list[int] = []
     here = root
@@ -169,7 +223,11 @@ def keep(
         for part in folders:
             here = os.open(part, _FOLDER, dir_fd=here)
             held.append(here)
-        return _keep_here(objects, here, name, path, any_link=any_link)
+        allowed = None if users_own else allowance or Allowance()
+        entry, seen = _keep_here(objects, here, name, path, allowed, any_link=any_link)
+        if entry is not None and note is not None:
+            note(path, seen, entry[1])
+        return entry
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -181,25 +239,29 @@ def keep(
             os.close(handle)
 
 
-def _keep_here(objects: Objects, here: int, name: str, path: str, *, any_link: bool) -> tuple[str, str] | None:
+def _keep_here(
+    objects: Objects, here: int, name: str, path: str, allowance: Allowance | None, *, any_link: bool
+) -> tuple[tuple[str, str] | None, os.stat_result]:
     seen = os.stat(name, dir_fd=here, follow_symlinks=False)
     if stat.S_ISLNK(seen.st_mode):
         target = os.readlink(name, dir_fd=here)
         if not any_link and (len(target) > _LINK_LIMIT or leaves(path, target)):
             raise Unkept(f"it is a link that leads outside the workspace ({target[:80]})", is_link=True)
-        if not any_link and name.lower().startswith(".git"):
+        if not any_link and odd_names.folded(name).startswith((".git", ".mailmap")):
             raise Unkept("git's own files must not be links", is_link=True)
-        return LINK, objects.write("blob", os.fsencode(target))
+        return (LINK, objects.write("blob", os.fsencode(target))), seen
     if stat.S_ISDIR(seen.st_mode):
-        return None
+        return None, seen
     handle = os.open(name, _FILE, dir_fd=here)
     with os.fdopen(handle, "rb", buffering=0) as file:
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode):
             raise Unkept("it is no ordinary file")
-        if name.lower() == ".gitattributes":
+        if odd_names.folded(name) == ".gitattributes":
             _check_attributes(handle, seen.st_size)
-        return PROGRAM if seen.st_mode & stat.S_IXUSR else REGULAR, objects.write_file(file, seen.st_size)
+        if allowance is not None:
+            allowance.take(path, handle, seen.st_size)
+        return (mode_of(seen), objects.write_file(file, seen.st_size)), seen
 
 
 def _check_attributes(handle: int, size: int) -> None:
@@ -213,33 +275,28 @@ def leaves(path: str, target: str) -> bool:
     """Whether a link may lead outside: it steps up too far, or in a way that depends on other links."""
     parts = [part for part in target.split("/") if part not in ("", ".")]
     ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
-    if any(_plain(part) in _GITS_OWN for part in re.split(r"[/\\]", target)):
+    if any(map(odd_names.is_git, odd_names.parts(target))):
         return True  # outside the workspace is also what is git's
+    if "\\" in target and leaves(path, target.replace("\\", "/")):
+        return True  # as Windows reads it
+    if _DRIVE.match(target):
+        return True
     return target.startswith("/") or ".." in parts[ups:] or ups > posixpath.dirname(path).count("/") + bool("/" in path)
-
-
-def _plain(part: str) -> str:
-    """A name as the least exact filesystem takes it."""
-    return part.partition(":")[0].rstrip(". ").lower()
 
 
 def refuse_name(path: str, *, users_own: bool = False) -> None:
     """Refuse a name that would be git's own, here or on another filesystem, and what says where submodules are from."""
-    for part in re.split(r"[/\\]", path):
-        plain = _plain(part)
-        if plain in _GITS_OWN:
-            raise Unkept("its name is git's own")
-        if not users_own and (plain == ".gitmodules" or plain.startswith("gitmod~")):
-            raise Unkept("submodules stay as they are")
+    if why := odd_names.refusal(path, users_own=users_own):
+        raise Unkept(why)
 
 
 def told(left: dict[str, str]) -> tuple[str, ...]:
     """What was left out, a line each; those beyond a number are counted."""
-    lines = [f"{printable(path)}: {why.removeprefix(f'{path} ')}" for path, why in sorted(left.items())]
+    lines = [f"{path_text(path)}: {why.removeprefix(f'{path} ')}" for path, why in sorted(left.items())]
     more = len(lines) - LINES
     return (*lines[:LINES], f"and {more} more") if more > 0 else tuple(lines)
 
 
-def printable(path: str) -> str:
+def path_text(path: str) -> str:
     """A path on one line, as text that can be written anywhere."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char) & 0xFF:02x}" for char in path)[:200]
+    return printable(path)[:200]

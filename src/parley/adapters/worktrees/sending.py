@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from parley.adapters.worktrees.history import GITLINK, History
+from parley.adapters.worktrees.known import LINK
 from parley.adapters.worktrees.marks import Marks
-from parley.adapters.worktrees.scan import LINK, PRIVATE, Unkept, keep, opened, refuse_name
+from parley.adapters.worktrees.scan import PRIVATE, Allowance, TooLarge, Unkept, keep, opened, refuse_name
 from parley.adapters.worktrees.worktree import Worktree
 from parley.ports import Sent, WorkspaceError
 
@@ -17,15 +17,16 @@ REF = "refs/parley/sent"  # keeps what was sent to each workspace
 
 def pick(tree: Worktree, to: str, paths: Sequence[str], most: int) -> tuple[Sent, ...]:
     """Keep files of a workspace as they are now. Nothing is followed, and nothing is changed."""
-    history, found, left = tree.history, [], most
+    history, found, allowance = tree.history, [], Allowance(most)
     with opened(tree.folder) as root:
         for path in paths:
             _refuse(path)
-            left -= _size(tree, path)
-            if left < 0:
-                raise WorkspaceError(f"the files have more than {most} bytes in all; send fewer, or smaller ones")
             try:
-                entry = keep(history.objects, root, path)
+                entry = keep(history.objects, root, path, allowance=allowance)
+            except TooLarge as why:
+                raise WorkspaceError(
+                    f"the files have more than {most} bytes in all; send fewer, or smaller ones"
+                ) from why
             except Unkept as why:
                 raise WorkspaceError(f"{path!r} can't be sent: {why}") from why
             except OSError as error:
@@ -33,8 +34,6 @@ def pick(tree: Worktree, to: str, paths: Sequence[str], most: int) -> tuple[Sent
             if entry is None or entry[0] in (LINK, GITLINK):
                 raise WorkspaceError(f"{path!r} can't be sent: it is no ordinary file that is there; name a file")
             found.append(Sent(path, entry[1], entry[0], history.git.size(entry[1])))
-    if sum(one.size for one in found) > most:  # one has grown while it was looked at
-        raise WorkspaceError(f"the files have more than {most} bytes in all; send fewer, or smaller ones")
     _hold(history, to, found)
     return tuple(found)
 
@@ -49,13 +48,6 @@ def _refuse(path: str) -> None:
         raise WorkspaceError(f"{path!r} can't be sent: {why}") from why
     if pure.parts[0] in PRIVATE:
         raise WorkspaceError(f"{path!r} can't be sent: {pure.parts[0]} is the protocol's own; copy the file elsewhere")
-
-
-def _size(tree: Worktree, path: str) -> int:
-    try:
-        return os.lstat(tree.folder / path).st_size
-    except OSError as error:
-        raise WorkspaceError(f"{path!r} can't be sent: {error.strerror}; name a file of your workspace") from error
 
 
 def _hold(history: History, to: str, files: Iterable[Sent]) -> None:
@@ -73,15 +65,7 @@ def put(tree: Worktree, marks: Marks, *, again: bool) -> None:
     if gone := [one.path for one in files if not tree.history.has(one.blob)]:
         raise WorkspaceError(f"{gone[0]!r}, which was sent with the task, is no longer kept in the job's repository")
     if again:
-        lost = _ignored(tree, [one.path for one in files])
+        lost = tree.ignored([one.path for one in files])
         files = [one for one in files if one.path in lost]
     tree.put_files({one.path: (one.mode, one.blob) for one in files})
     tree.handed_over()
-
-
-def _ignored(tree: Worktree, paths: Sequence[str]) -> set[str]:
-    """Those of the paths that git ignores there, and that no commit holds."""
-    names = os.fsencode("".join(f"{path}\0" for path in paths))
-    words = ("check-ignore", "-z", "--stdin")
-    found = tree.history.git(*words, work=tree.folder, index=tree.index, stdin=names, fine=(0, 1))
-    return set(os.fsdecode(found).split("\0")) - tree.history.entries(tree.tip, list(paths)).keys()

@@ -10,6 +10,7 @@ from pathlib import Path
 from parley.adapters.worktrees.ground import Ground, down
 from parley.adapters.worktrees.papers import below
 from parley.ports import WorkspaceError
+from parley.text import lenient
 
 ASIDE = ".parley-aside"  # where what stands in the way is moved to
 
@@ -24,7 +25,7 @@ class Shelf:
         """What an ordinary file holds; None for anything else."""
         with Ground(self.folder, self.folder / ASIDE) as ground:
             data = ground.read(path, most)
-        return None if data is None else data.decode("utf-8", "replace")
+        return None if data is None else lenient(data)
 
     def write(self, files: Mapping[str, str | None]) -> None:
         """Put files, None: take them away, in this order; each is on the disk before the next is touched."""

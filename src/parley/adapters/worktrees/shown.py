@@ -12,7 +12,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from parley.adapters.worktrees.history import ARTIFACTS, ORCHESTRATION, START, History
+from parley.adapters.worktrees.history import ARTIFACTS, ORCHESTRATION, START, STAT, History
 
 WORK = ARTIFACTS[-1]  # stands for the whole tree
 ASKED = "asked"  # the folder of a job with what was put forward
@@ -58,12 +58,12 @@ def since(history: History, artifact: str, before: str, after: str, *, stat: boo
         first = before or history.ref(START)
         if not (_is_object(history, first) and _is_object(history, after)):
             return None
-        how = ("--stat=76",) if stat else ("--patch",)
+        how = STAT if stat else ("--patch",)
         return _bounded(history, "diff-tree", "-r", *how, *_DIFF, first, after)
     old, new = (_blob(history, artifact, digest) for digest in (before, after))
     if not old or not new:
         return None
-    text = _bounded(history, "diff", *(("--stat=76",) if stat else ()), *_DIFF, old, new)
+    text = _bounded(history, "diff", *(STAT if stat else ()), *_DIFF, old, new)
     head, mark, rest = text.partition("\n@@ ")
     found = f"@@ {rest}" if mark else "" if not head else "it is no text"
     if before.partition("+")[2] != after.partition("+")[2]:
@@ -99,4 +99,4 @@ def _bounded(history: History, *words: str) -> str:
         size = os.fstat(file.fileno()).st_size
         file.seek(0)
         text = file.read(TEXT_BYTES).decode("utf-8", "replace")
-    return text if size <= TEXT_BYTES else f"{text}\n… ({size} bytes in all)"
+    return text if size <= TEXT_BYTES else f"{text}…\n({size} bytes in all)"

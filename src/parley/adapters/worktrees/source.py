@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import Popen
 from typing import IO
 
 from parley.adapters.git import ABSENT, Git, GitError, create, quoted
@@ -16,6 +17,20 @@ from parley.ports import WorkspaceError
 
 HISTORY = 50  # commits before the start of a job that its agents can look at
 LENGTHS = {40: "sha1", 64: "sha256"}
+_READ = (  # what git reads of a repository without being asked
+    "HEAD",
+    "commondir",
+    "config",
+    "config.worktree",
+    "index",
+    "info/attributes",
+    "info/exclude",
+    "info/grafts",
+    "info/sparse-checkout",
+    "objects/info/alternates",
+    "packed-refs",
+    "shallow",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +45,12 @@ class Source:
     @property
     def git(self) -> Git:
         """Git on the user's repository, run as its owner: only for what has to be read or written there."""
+        return Git(self.git_dir, self._owner)
+
+    @property
+    def _owner(self) -> tuple[int, int]:
         found = self.common.stat()
-        return Git(self.git_dir, (found.st_uid, found.st_gid))
+        return found.st_uid, found.st_gid
 
     def head(self) -> str:
         """The commit that is checked out; empty if there is none yet."""
@@ -47,6 +66,35 @@ class Source:
         """Set a ref of Parley's own. `before`: only if it names this commit (empty: only if there is none)."""
         old = () if before is None else (before or "0" * len(commit),)
         self.git("update-ref", "--no-deref", name, commit, *old)
+
+    @contextmanager
+    def moving(
+        self, commit: str, before: str, text: str, by: Mapping[str, str], *, logged: bool
+    ) -> Iterator[Callable[[], None]]:
+        """Lock what is checked out so that it can be moved on to a commit; what is given does it.
+
+        Git has read its configuration, and looked for all that could keep it from it, when this begins.
+        """
+        git = Git(self.git_dir, self._owner, {"core.logAllRefUpdates": "true" if logged else "false"})
+        zero = "0" * len(commit)
+        with git.talk("update-ref", "--stdin", "-m", text, more=by) as process:
+            kept = (f"update ORIG_HEAD {before}",) if before else ()
+            self._say(process, "start", *kept, f"update HEAD {commit} {before or zero}", "prepare")
+            yield lambda: self._say(process, "commit")
+
+    def _say(self, process: Popen[bytes], *lines: str) -> None:
+        """Tell git what to do, and hear that it can."""
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise ValueError("git was started without pipes")
+        try:
+            process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass  # why, is told below
+        for word in (line.split()[0] for line in lines):
+            if word != "update" and process.stdout.readline() != f"{word}: ok\n".encode():
+                said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+                raise GitError(f"git update-ref failed in {self.git_dir}: {(said or ['it stopped'])[-1]}")
 
     def drop_ref(self, name: str) -> None:
         """Remove a ref of Parley's own."""
@@ -94,9 +142,12 @@ def find_source(root: Path) -> Source | None:
             raise WorkspaceError(f"{root} is a repository without a work tree; make one with `git worktree add`")
         return None
     git_dir = marker if marker.is_dir() else _named(marker)
+    _refuse_pipes(git_dir)
+    _refuse_pipes(root, (".gitignore", ".gitattributes", ".gitmodules"))
     common = git_dir
     if (git_dir / "commondir").is_file():
         common = (git_dir / os.fsdecode((git_dir / "commondir").read_bytes()).rstrip("\n")).resolve()
+        _refuse_pipes(common)
     if not ((git_dir / "HEAD").exists() and (common / "objects").is_dir()):
         raise WorkspaceError(f"{marker} is no repository that can be used; see what `git status` says there")
     if common == git_dir and _setting(common, "core.bare") == "true" and not _setting(common, "core.worktree"):
@@ -104,8 +155,18 @@ def find_source(root: Path) -> Source | None:
     return Source(root, git_dir, common, _setting(common, "extensions.objectformat") or "sha1")
 
 
+def _refuse_pipes(folder: Path, names: Sequence[str] = _READ) -> None:
+    """Refuse a repository, out of an archive perhaps, in which git would wait at a pipe, or read a device."""
+    for name in names:
+        path = folder / name
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise WorkspaceError(f"{path} is no ordinary file, and git would wait there; remove it")
+
+
 def _named(marker: Path) -> Path:
     """The git folder that a `.git` file names."""
+    if not marker.is_file():
+        raise WorkspaceError(f"{marker} is neither a folder nor an ordinary file; remove it")
     text = os.fsdecode(marker.read_bytes())
     if not text.startswith("gitdir:"):
         raise WorkspaceError(f"{marker} names no repository; see what `git status` says there")

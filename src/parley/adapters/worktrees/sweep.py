@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from parley.adapters.worktrees import delivery, homecoming
 from parley.adapters.worktrees.history import REPOSITORY, START, History
+from parley.adapters.worktrees.removal import delete
+from parley.adapters.worktrees.walk import walk
 from parley.ports import WorkspaceError
 
-FOLDERS = ("work", "trees", "gitdirs", "sealed", "marks", "clones", "clones.known", "asked", "aside")
+FOLDERS = ("work", "trees", "gitdirs", "sealed", "marks", "clones", "clones.known", "asked", "aside", "homes")
 LEFT = ("left", "lost", "retired")  # refs with what workspaces held that are gone
 DRAFT_SECONDS = 86400  # a draft that is older was left by a crash
 
@@ -42,7 +43,12 @@ def find_waste(history: History, root: Path, job: str, *, unmerged: bool, merges
 
 def _waste(history: History, job: str, name: str, kept: str = "") -> Waste:
     path = history.folder / name
-    what = {"work": "the job's worktree", "trees": "its dispatches' worktrees", "aside": "what was moved aside"}
+    what = {
+        "work": "the job's worktree",
+        "trees": "its dispatches' worktrees",
+        "aside": "what was moved aside",
+        "homes": "its agents' homes",
+    }
     return Waste(job, path, size_of(path), what.get(name, "its repository and records of worktrees"), kept)
 
 
@@ -92,16 +98,15 @@ def remove(history: History, root: Path, waste: Waste) -> None:
         if source is not None:
             for kind in ("base", "whole"):
                 source.drop_ref(f"refs/parley/{kind}/{history.beginning.job}")
-    shutil.rmtree(waste.path)
+    try:
+        delete(waste.path)
+    except OSError as error:
+        raise WorkspaceError(f"{waste.path} can't be deleted: {error.strerror}; see to its permissions") from error
 
 
 def size_of(path: Path) -> int:
     """The bytes that a folder's files have."""
-    total = 0
-    for here, _, names in os.walk(path):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(here, name)).st_size  # noqa: PTH118 - there may be very many
-            except OSError:
-                continue
-    return total
+    if not path.is_dir() or path.is_symlink():
+        return path.lstat().st_size
+    found = (entry for folder in walk(path) for _, entry in folder.entries)
+    return sum(entry.st_size for entry in found if not stat.S_ISDIR(entry.st_mode))

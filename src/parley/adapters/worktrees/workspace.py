@@ -7,15 +7,16 @@ import functools
 import inspect
 import json
 import os
-import shutil
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from parley.adapters import disk
 from parley.adapters import outcome as outcomes
 from parley.adapters.git import GitError
+from parley.adapters.reserve import Reserve
 from parley.adapters.worktrees import children as shown_children
 from parley.adapters.worktrees import delivery, papers, sending, shown
 from parley.adapters.worktrees.clones import Clones
@@ -28,8 +29,9 @@ from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.lineage import record
 from parley.adapters.worktrees.marks import Marks
 from parley.adapters.worktrees.merging import Combined, bring_down, carried, combine, still_open
-from parley.adapters.worktrees.quota import Quota
-from parley.adapters.worktrees.scan import open_up, printable, told
+from parley.adapters.worktrees.quota import OVERGROWN, JobRoom, Quota
+from parley.adapters.worktrees.removal import await_deletions, delete_later
+from parley.adapters.worktrees.scan import open_up, path_text, told
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.worktree import HandOver, Worktree
 from parley.config import WorkspaceSettings
@@ -38,6 +40,7 @@ from parley.ports import (
     Change,
     Kept,
     Merge,
+    NoRoom,
     Outcome,
     OverQuota,
     Scope,
@@ -50,6 +53,7 @@ from parley.ports import (
 
 UNCOMMITTED = "its last turn did not commit it"
 QUESTION = "escalation:"  # how the names of the clones begin
+DELETION_SECONDS = 10.0
 TREES_READ = 8  # committed trees of which something is remembered
 
 
@@ -84,7 +88,8 @@ class Worktrees:
     """One worktree for a job, and one for each dispatch of it.
 
     `root` is the user's folder, `title` tells what a job was asked for, `hand_over` gives files that were made here
-    to whoever agents run as, and `set_up` runs the user's set-up command in a site.
+    to whoever agents run as, `set_up` runs the user's set-up command in a site, and `mark` is in the environment of
+    git while it works for a job.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class Worktrees:
         title: Callable[[str], str] = lambda job: "",
         hand_over: HandOver | None = None,
         set_up: Callable[[Site, str], None] | None = None,
+        mark: Callable[[str], Mapping[str, str]] = lambda job: {},
     ) -> None:
         self.home = home.resolve()
         self.root = root
@@ -103,9 +109,11 @@ class Worktrees:
         self._title = title
         self._hand_over = hand_over
         self._set_up = set_up
+        self._mark = mark
         self._histories: dict[str, History] = {}
         self._trees: dict[tuple[str, str], Worktree] = {}
         self._quotas: dict[str, Quota] = {}
+        self._rooms: dict[str, JobRoom] = {}
         self._clones: dict[str, Clones] = {}
         self._read = OrderedDict[tuple[str, str], Committed]()  # trees that were read lately
 
@@ -119,7 +127,7 @@ class Worktrees:
     def history(self, job: str) -> History:
         """The job's repository."""
         if job not in self._histories:
-            self._histories[job] = History(self.home / "jobs" / job)
+            self._histories[job] = History(self.home / "jobs" / job, self._mark(job))
         return self._histories[job]
 
     def source(self) -> Source | None:
@@ -154,6 +162,10 @@ class Worktrees:
         `children` are the workspaces whose last commits are shown in it, read-only; None for an agent that dispatches
         no one.
         """
+        if Reserve(self.home).is_short():
+            await_deletions(DELETION_SECONDS)
+        if Reserve(self.home).is_short():  # or turn after turn would be lost for it
+            raise NoRoom(f"the disk of {self.home} is full; free some space, then go on with `parley resume`")
         here = self.tree(job, name)
         if not here.history.exists:
             self._begin(here.history, job)
@@ -168,7 +180,7 @@ class Worktrees:
             here.check_out(here.tip)
             self._bring(here, marks)
         below = None if children is None else [self.tree(job, child) for child in children]
-        return Site(str(here.folder), binds=tuple(here.binds(here.tip, marks, below)))
+        return Site(str(here.folder), binds=tuple(here.binds(here.tip, marks, below)), room=self._room(here.history))
 
     def clone(self, job: str, name: str, of: str, tree: str, children: Mapping[str, str]) -> Site:
         """A read-only clone of what a workspace had committed, for the question of that name; no tree: as it began."""
@@ -176,7 +188,7 @@ class Worktrees:
         if not history.exists:
             self._begin(history, job)
         below = {slug_of(child): (slug_of(child), held) for child, held in children.items()}
-        return self._clones_of(job).show(_question(name), slug_of(of), tree, below)
+        return replace(self._clones_of(job).show(_question(name), slug_of(of), tree, below), room=self._room(history))
 
     def _clones_of(self, job: str) -> Clones:
         if job not in self._clones:
@@ -199,7 +211,8 @@ class Worktrees:
         here.check_out(above)
         self._bring(here, marks, again=False)
         if self.settings.setup and self._set_up is not None:
-            self._set_up(Site(str(here.folder), binds=tuple(here.binds(above, marks))), self.settings.setup)
+            site = Site(str(here.folder), binds=tuple(here.binds(above, marks)), room=self._room(history))
+            self._set_up(site, self.settings.setup)
             marks.hidden = sorted({*marks.hidden, *here.new_paths()})
         marks.write()
         history.set_ref(f"{SEED}/{here.name}", above)
@@ -291,13 +304,16 @@ class Worktrees:
             return Kept("")
         found, left = here.look(*self._limits(here))
         self._quota(here).keep(here.name, found.bytes)
-        paths, ref = here.keep_out(scope, left) if scope is not None else ((), "")
-        tree = here.take(left, scope=scope)
+        paths: tuple[str, ...] = ()
+        ref = ""
+        if scope is not None:
+            paths, ref, found = here.keep_out(found, scope, left)
+        tree = here.take(found, left, scope=scope)
         if any(path in left for path in here.sealed):
             here.seal(tip)
         here.history.set_tip(here.slug, here.history.commit(tree, (tip,), text))
         here.marks.remember(tree, here.folder)
-        return Kept(tree, told(left), tuple(printable(path) for path in paths), ref)
+        return Kept(tree, told(left), tuple(path_text(path) for path in paths), ref)
 
     def _limits(self, here: Worktree) -> tuple[int, int]:
         """How many files a workspace may have, and how many bytes the job leaves to it."""
@@ -307,6 +323,12 @@ class Worktrees:
         if here.job not in self._quotas:
             self._quotas[here.job] = Quota(here.history.folder, self.settings.quota_mb << 20)
         return self._quotas[here.job]
+
+    def _room(self, history: History) -> JobRoom:
+        job = history.folder.name
+        if job not in self._rooms:
+            self._rooms[job] = JobRoom(history.folder, self.settings.quota_mb << 20, self.settings.files)
+        return self._rooms[job]
 
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
         """Put back what a tree holds; what was there instead stays under a ref, or aside where no ref can hold it.
@@ -320,7 +342,9 @@ class Worktrees:
         tree = tree or history.tree(history.ref(f"{SEED}/{here.name}"))
         if not history.has(f"{tree}^{{tree}}"):
             raise unknown_tree(tree, job)
+        self._clear_spoilt(here)
         now = here.lose(lost, self._limits(here)) if here.folder.is_dir() else ""
+        self._room(history).thin_out()
         back = next((commit for commit, held in history.log(tip) if held == tree), "")
         if back != tip:
             history.set_ref(here.free(f"refs/parley/lost/{job}/{here.name}/{lost}-branch"), tip)
@@ -331,6 +355,15 @@ class Worktrees:
         elif now != tree:
             here.go_to(tree)
         here.marks.go_back(tree)
+
+    def _clear_spoilt(self, here: Worktree) -> None:
+        """Take away what a turn has filled the disk with: nothing of it is kept under a ref, which needs room too."""
+        delete = self._room(here.history).spoilt(here.folder)
+        if delete is None or not here.folder.is_dir():
+            return
+        gone = here.aside(here.folder, OVERGROWN)
+        if delete:
+            disk.remove(gone)
 
     def abandon(self, job: str, name: str, lost: str) -> None:
         """Keep what a turn that was cut short has left under a ref, and leave it there."""
@@ -350,11 +383,12 @@ class Worktrees:
         if not tip or not here.folder.is_dir():
             return
         try:
-            _, left = here.look(*self._limits(here))
-            tree = here.take(left, here.index)
-        except (OverQuota, GitError):
+            found, left = here.look(*self._limits(here))
+            tree = here.take(found, left, here.index)
+        except (OverQuota, GitError) as error:
             if here.slug:
-                here.aside(here.folder)
+                here.aside(here.folder, OVERGROWN if isinstance(error, OverQuota) else "")
+                self._room(history).thin_out()
             return
         kept = tip if tree == history.tree(tip) else history.commit(tree, (tip,), "retired")
         history.set_ref(retired_ref(job, name), kept)
@@ -364,7 +398,7 @@ class Worktrees:
         gone = here.aside(here.folder)
         self._quota(here).forget(here.name)
         if not left:  # all of it is under the ref: it may go, in its own time
-            threading.Thread(target=shutil.rmtree, args=(gone,), kwargs={"ignore_errors": True}, daemon=True).start()
+            delete_later(gone)
 
     # ---- merging -------------------------------------------------------------------------------
 
@@ -432,7 +466,7 @@ class Worktrees:
 
     def changes(self, job: str, tree: str = "", *, whole: bool = False) -> list[Change]:
         """What the job's tree, or the one given, has changed of what it started from, the protocol's own left out."""
-        return delivery.changes(self.history(job), tree, whole=whole)
+        return delivery.changes(self.history(job), tree, whole=whole, named=delivery.named_here(self.root))
 
     def diff(self, job: str, tree: str = "", *, whole: bool = False, stat: bool = False) -> bytes:
         """The same, as git shows it."""
@@ -456,11 +490,18 @@ class Worktrees:
         source = delivery.source_of(history, self.root) if history.exists else None
         return delivery.deliver(history, source) if source else None
 
-    def bring_home(self, job: str, *, whole: bool = False) -> Homecoming:
-        """Merge the result into what the user has checked out."""
+    def bring_home(
+        self,
+        job: str,
+        *,
+        whole: bool = False,
+        tell: Callable[[Homecoming], None] = lambda coming: None,
+        dry: bool = False,
+    ) -> Homecoming:
+        """Merge the result into what the user has checked out. `tell` hears what will be done; `dry`: it is not."""
         if self.root is None or not self.history(job).exists:
             raise WorkspaceError(f"{job} has no files to bring home: `parley gc` has freed them; run another job")
-        return bring_home(self.history(job), self.root, whole=whole)
+        return bring_home(self.history(job), self.root, whole=whole, tell=tell, dry=dry)
 
     def uncommitted(self) -> list[str]:
         """The paths of the user's checkout that are not committed, and so not part of a job unless settings say so."""

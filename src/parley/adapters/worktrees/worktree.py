@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 import shutil
 import stat
 import sys
@@ -13,23 +14,17 @@ from pathlib import Path
 
 from parley.adapters.git import LONG_SECONDS, Contents, GitError
 from parley.adapters.worktrees.children import show
+from parley.adapters.worktrees.differing import Place, Tracked, differing, new
 from parley.adapters.worktrees.fence import outside
 from parley.adapters.worktrees.ground import Ground
 from parley.adapters.worktrees.history import GITLINK, SEED, Entries, History
+from parley.adapters.worktrees.ignored import ignoring, within
 from parley.adapters.worktrees.inside import Inside
+from parley.adapters.worktrees.known import LINK, PROGRAM, Known
 from parley.adapters.worktrees.marks import Marks, read_marks
-from parley.adapters.worktrees.scan import (
-    LINK,
-    PROGRAM,
-    TOO_DEEP,
-    Survey,
-    Unkept,
-    changed,
-    keep,
-    open_up,
-    opened,
-    survey,
-)
+from parley.adapters.worktrees.quota import OVERGROWN
+from parley.adapters.worktrees.removal import delete
+from parley.adapters.worktrees.scan import TOO_DEEP, Allowance, Survey, Unkept, keep, open_up, opened, survey
 from parley.ports import CHILDREN, Bind, OverQuota, Scope, WorkspaceError
 
 SEALED = "it is approved, and was put back as it was"
@@ -50,6 +45,9 @@ class Worktree:
         self.folder = folder
         self.sealed: tuple[str, ...] = ()
         self._hand_over = hand_over
+        self._most = sys.maxsize  # bytes that are read to be kept, by the last look
+        self._known = Known(history.git.folder / f"known-{self.name}")
+        self._listed: tuple[tuple[int, int, int], Tracked] | None = None  # what an index had when it was last read
 
     @property
     def index(self) -> Path:
@@ -77,7 +75,7 @@ class Worktree:
         fresh = Worktree(self.history, self.slug, self.history.folder / "fresh" / self.name, self._hand_over)
         fresh.folder.parent.mkdir(mode=0o700, exist_ok=True)
         if fresh.folder.is_dir():  # a crash left it
-            shutil.rmtree(fresh.folder)
+            delete(fresh.folder)
         fresh.fill(commit)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(self.folder):
@@ -88,10 +86,12 @@ class Worktree:
         """Fill a new folder, which nobody else knows of, with a commit's files."""
         self.folder.mkdir()
         self.index.unlink(missing_ok=True)
+        self._known.forget()
         words = ("read-tree", "--reset", "-u", commit)
         self.history.git(*words, work=self.folder, index=self.index, seconds=LONG_SECONDS)
         self.shut()
         self.handed_over()
+        self._known.take_for(self.folder, self.tracked(self.index))
 
     def shut(self) -> None:
         """Where git looks for a repository put an empty file: outside the boundary the folder is none."""
@@ -105,20 +105,16 @@ class Worktree:
             ground.put(".git", lambda handle: None)
 
     def handed_over(self) -> None:
-        """Give what was written here to whoever agents run as; the index knows the files again afterwards."""
+        """Give what was written here to whoever agents run as."""
         if self._hand_over is not None:
             self._hand_over(self.folder)
-            self._refresh(self.index)
 
-    def _refresh(self, index: Path) -> None:
-        self.history.git("update-index", "--refresh", work=self.folder, index=index, fine=(0, 1))
-
-    def aside(self, path: Path) -> Path:
+    def aside(self, path: Path, ending: str = "") -> Path:
         """Move something away: it is in the way, and may be somebody's work."""
         folder = self.history.folder / "aside"
         folder.mkdir(exist_ok=True)
         number = sum(1 for _ in folder.iterdir())
-        while os.path.lexists(place := folder / f"{path.name}-{number}"):
+        while os.path.lexists(place := folder / f"{path.name}-{number}{ending}"):
             number += 1
         open_up(path)  # a folder takes being written to when it gets another parent
         path.rename(place)
@@ -238,7 +234,7 @@ class Worktree:
     def _differing(self, *words: str, wanted: int) -> Entries:
         """What git says has to be put or removed; `wanted`: which of the two sides it compares is the one to be."""
         how = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
-        found = os.fsdecode(self.history.git(words[0], *how, *words[1:], work=self.folder, index=self.index))
+        found = os.fsdecode(self.history.git(words[0], *how, *words[1:], index=self.index))
         parts = found.split("\0")
         entries: dict[str, tuple[str, str] | None] = {}
         for head, path in zip(parts[::2], parts[1::2], strict=False):
@@ -249,58 +245,81 @@ class Worktree:
 
     # ---- looking and keeping -------------------------------------------------------------------
 
-    def changed(self, index: Path | None = None) -> list[str]:
-        """The paths that differ from the last commit. Submodules never do."""
-        if index is None:  # nobody has looked through it just now
-            self._disarm(survey(self.folder, sys.maxsize, sys.maxsize))
-        found = changed(self.history.git, self.folder, index or self.index, self.marks.hidden)
+    def tracked(self, index: Path) -> Tracked:
+        """What an index has."""
+        found = index.stat()
+        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if self._listed is None or self._listed[0] != mark:
+            self._listed = (mark, self.history.indexed(index))
+        return self._listed[1]
+
+    @property
+    def place(self) -> Place:
+        """The folder, to be compared with what is committed."""
+        history = self.history
+        return Place(history.git, self.folder, history.folder, history.beginning.object_format, self._known)
+
+    def survey(self, file_limit: int = sys.maxsize, byte_limit: int = sys.maxsize, *, mend: bool = False) -> Survey:
+        """Look through the folder."""
+        self._known.begin()
+        return survey(self.folder, file_limit, byte_limit, mend=mend)
+
+    def changed(self, found: Survey | None = None, index: Path | None = None) -> list[str]:
+        """The paths that differ from the last commit, or from an index. Submodules never do."""
+        found = found or self.survey()
+        paths = differing(self.place, found, self.tracked(index or self.index), self.marks.hidden)
         links = self.history.beginning.gitlinks
-        return [path for path in found if path.rstrip("/") not in links]
+        return [path for path in paths if path.rstrip("/") not in links]
+
+    def ignored(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that git ignores here, and that no commit holds."""
+        rules = self.survey().rules
+        with ignoring(self.history.git, self.folder, self.history.folder, rules.__contains__) as asked:
+            found = asked.of(paths)
+        return found - self.tracked(self.index).keys() - self.history.entries(self.tip, list(paths)).keys()
 
     def look(self, file_limit: int, byte_limit: int) -> tuple[Survey, dict[str, str]]:
-        """How much it holds, and what of it can't be kept. OverQuota where it is too much."""
-        found = survey(self.folder, file_limit, byte_limit, mend=True)
-        self._disarm(found)
+        """What it holds, and what of it can't be kept. OverQuota where it is too much."""
+        found = self.survey(file_limit, byte_limit, mend=True)
+        self._most = byte_limit
         left = dict.fromkeys(found.special, "it is no ordinary file")
         left |= dict.fromkeys(found.shut, "nobody can look into it")
         left |= dict.fromkeys(found.deep, TOO_DEEP)
-        hidden = self.marks.hidden if self.history.beginning.gitlinks else []
-        for link in self.history.beginning.gitlinks:
-            with contextlib.suppress(OSError):
-                if link not in hidden and any((self.folder / link).iterdir()):
-                    left[link] = "it is a submodule, and stays at its commit"
+        links = {link for link in self.history.beginning.gitlinks if link not in self.marks.hidden}
+        if links:
+            inside = {link for link in links if any(path.startswith(f"{link}/") for path in found.held)}
+            left |= dict.fromkeys(sorted(inside), "it is a submodule, and stays at its commit")
         return found, left
 
-    def _disarm(self, found: Survey) -> None:
-        """Move away what git would wait at for ever."""
-        if found.traps:
-            with self.ground() as ground:
-                for path in found.traps:
-                    ground.clear(path)
+    def keep_out(self, found: Survey, scope: Scope, left: dict[str, str]) -> tuple[tuple[str, ...], str, Survey]:
+        """Put back what was changed and is another agent's; all of it is kept under a ref first.
 
-    def keep_out(self, scope: Scope, left: dict[str, str]) -> tuple[tuple[str, ...], str]:
-        """Put back what was changed and is another agent's; all of it is kept under a ref first. The paths, and it."""
+        The paths, the ref, and what the folder holds then.
+        """
         paths: dict[str, None] = {}
         for _ in range(ROUNDS):
-            found = outside(self.changed(self.index), scope)
-            if not found:
+            refused = outside(self.changed(found), scope)
+            if not refused:
                 break
-            paths |= dict.fromkeys(sorted(found))
-            self._keep_besides()
-            names = [path.rstrip("/") for path in found]
+            paths |= dict.fromkeys(sorted(refused))
+            self._keep_besides(found)
+            names = [path.rstrip("/") for path in refused]
             before = self.history.entries(self.tip, names)
             with self.ground() as ground:
-                for path in found:
+                for path in refused:
                     if path.endswith("/"):
                         ground.clear(path.rstrip("/"))
             self._put({path: before.get(path) for path in names})
             told = PUT_BACK.format(ref=self._left_ref)
-            left |= {path: f"{why}; {told}" for path, why in found.items()}
+            left |= {path: f"{why}; {told}" for path, why in refused.items()}
+            found = self.survey(mend=True)
         ref = f"{self._left_ref} ({self.history.ref(self._left_ref)[:SHORT]})" if paths else ""
-        return tuple(paths), ref
+        return tuple(paths), ref, found
 
-    def take(self, left: dict[str, str], everything: Path | None = None, scope: Scope | None = None) -> str:
-        """Write what is there; its tree. What can't be kept, or is not allowed, is left out, and added to `left`.
+    def take(
+        self, found: Survey, left: dict[str, str], everything: Path | None = None, scope: Scope | None = None
+    ) -> str:
+        """Write what was found; its tree. What can't be kept, or is not allowed, is left out, and added to `left`.
 
         `everything`: the index for a tree that is only looked at, so that links that lead outside are taken as well.
         """
@@ -308,7 +327,8 @@ class Worktree:
         index = everything or self.index
         entries: dict[str, tuple[str, str] | None] = {}
         besides = False
-        changed_paths = self.changed(index)
+        allowance = Allowance(self._most)
+        changed_paths = self.changed(found, index)
         refused = outside(changed_paths, scope) if scope is not None else {}
         with opened(self.folder) as root:
             for path in changed_paths:
@@ -322,28 +342,28 @@ class Worktree:
                     besides = True
                 else:
                     try:
-                        entries[path] = keep(self.history.objects, root, path, any_link=everything is not None)
+                        any_link, note, objects = everything is not None, self._known.note, self.history.objects
+                        entries[path] = keep(objects, root, path, any_link=any_link, allowance=allowance, note=note)
                     except Unkept as why:
                         left[path] = str(why)
                         besides = besides or why.is_link
         if besides:
-            self._keep_besides()
+            self._keep_besides(found)
         left.update(dict.fromkeys(self.history.put_entries(index, entries), "git can't keep this name"))
-        if entries:
-            self._refresh(index)
+        self._known.keep(found.held)
         return self.history.git.text("write-tree", index=index)
 
     @property
     def _left_ref(self) -> str:
         return f"refs/parley/left/{self.job}/{self.name}"
 
-    def _keep_besides(self) -> None:
+    def _keep_besides(self, found: Survey) -> None:
         """Keep under a ref what a commit leaves out and a ref can hold."""
         ref = self._left_ref
         before = self.history.ref(ref)
         draft = self.index.with_suffix(".everything")
         shutil.copyfile(self.index, draft)
-        tree = self.take({}, draft)
+        tree = self.take(found, {}, draft)
         draft.unlink()
         if not before or self.history.tree(before) != tree:
             self.history.set_ref(ref, self.history.commit(tree, (before or self.tip,), "what was left out"))
@@ -352,9 +372,12 @@ class Worktree:
         """Keep under a ref what is there; its tree, or nothing where the folder had to be moved away as a whole."""
         tip = self.tip
         try:
-            _, left = self.look(*limits)
-            now = self.take(left, self.index)
-        except (OverQuota, GitError):
+            found, left = self.look(*limits)
+            now = self.take(found, left, self.index)
+        except OverQuota:
+            self.aside(self.folder, OVERGROWN)
+            return ""
+        except GitError:
             self.aside(self.folder)
             return ""
         if now != self.history.tree(tip):
@@ -369,9 +392,9 @@ class Worktree:
         """Keep under a ref what is there, as far as a ref can hold it; nothing that is there is changed."""
         draft = self.index.with_suffix(".abandoned")
         try:
-            _, left = self.look(*limits)
+            found, left = self.look(*limits)
             shutil.copyfile(self.index, draft)
-            now = self.take(left, draft)
+            now = self.take(found, left, draft)
         except (OverQuota, GitError):
             return  # all of it is still there
         finally:
@@ -391,37 +414,53 @@ class Worktree:
     def go_to(self, tree: str) -> None:
         """Bring the folder, all of which is kept under some ref, to a tree."""
         try:
-            self._put(self._differing("diff-index", tree, wanted=0))
+            entries = dict(self._differing("diff-index", "--cached", tree, wanted=0))
+            if changed := [path for path in self.changed() if path in self.tracked(self.index)]:
+                wanted = self.history.entries(tree, changed)
+                entries |= {path: wanted.get(path) for path in changed}
+            self._put(entries)
         except WorkspaceError:  # somebody keeps putting things in the way: a new folder is out of their reach
             self.aside(self.folder)
             self.check_out(tree)
             return
         self.history.git("read-tree", "-i", "-m", tree, index=self.index)
         self.shut()
-        self._refresh(self.index)
 
     def update(self, tree: str, limits: tuple[int, int]) -> None:
         """Bring a folder whose files are committed to another tree."""
         tip = self.tip
-        try:  # nothing is done, only looked at
-            words = ("read-tree", "--dry-run", "-m", "-u", tip, tree)
-            self.history.git(*words, work=self.folder, index=self.index)
-        except GitError:  # something that no commit holds is in the way
+        entries = self._differing("diff-tree", tip, tree, wanted=1)
+        if self._is_in_the_way(entries):  # of something that no commit holds
             self.lose("merge", limits)
             if self.folder.is_dir():
                 self.go_to(tree)
             else:
                 self.check_out(tree)
         else:
-            self._put(self._differing("diff-tree", tip, tree, wanted=1))
+            self._put(entries)
             self.history.git("read-tree", "-i", "-m", tip, tree, index=self.index)
-            self._refresh(self.index)
+
+    def _is_in_the_way(self, entries: Entries) -> bool:
+        """Whether something that no commit holds lies where entries are to be put or removed."""
+        found = self.survey()
+        tracked, changed = self.tracked(self.index), {path.rstrip("/") for path in self.changed(found)}
+        loose = {path for path in (*found.held, *found.special, *found.nested) if path not in tracked} | changed
+        if not loose:
+            return False
+        put = {path for path, entry in entries.items() if entry is not None}
+        over = {above for path in loose for above in _above(path)}  # the folders that hold it
+        return any(path in loose or path in over or within(path, loose) for path in put) or any(
+            path in changed for path in entries
+        )
 
     def new_paths(self) -> Iterable[str]:
         """What is there and in no commit, folders as a whole."""
-        words = ("ls-files", "-z", "--others", "--directory", "--exclude-standard")
-        found = os.fsdecode(self.history.git(*words, work=self.folder, index=self.index))
-        return (path.rstrip("/") for path in found.split("\0") if path)
+        return new(self.place, self.survey(), self.tracked(self.index), whole=True)
+
+
+def _above(path: str) -> Iterator[str]:
+    while path := posixpath.dirname(path):
+        yield path
 
 
 def _copy(contents: Contents, name: str, handle: int) -> None:

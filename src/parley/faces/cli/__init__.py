@@ -14,7 +14,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
-from parley import __version__
+from parley import __version__, output
 from parley.faces import interrupt
 from parley.wording import advice, near
 
@@ -35,10 +35,11 @@ MODULES = {
     "intervene": "steer",
     "pause": "steer",
     "resume": "resume",
-    "withdraw": "steer",
+    "withdraw": "urgent",
     "memory": "memory",
     "audit": "audit",
     "export": "audit",
+    "bus": "adopt",
     "diff": "diff",
     "merge": "merge",
     "gc": "gc",
@@ -171,6 +172,7 @@ def parser(only: str | None = None) -> _Parser:
     add("memory", "see, search, correct and forget what is remembered of your decisions", _add_memory)
     add("audit", "prove a job's record, or an exported file, from nothing", _add_audit)
     add("export", "write a job's whole record into one file", _add_export, json=False)
+    add("bus", "take in a bus of yours that was moved, copied or restored", _add_bus)
     add("diff", "show what a job changed", _add_diff)
     add("merge", "bring a job's result into what you have checked out", _add_merge)
     add("gc", "free the disk of what finished jobs have left", _add_gc)
@@ -221,13 +223,23 @@ def _add_export(export: argparse.ArgumentParser) -> None:
     export.add_argument("-o", "--output", metavar="FILE", help="where to (default: standard output)")
 
 
+def _add_bus(bus: argparse.ArgumentParser) -> None:
+    bus.add_argument("action", metavar="ACTION", help="adopt: check it, show it, and make it yours here")
+    bus.add_argument("--yes", action="store_true", help="it is yours: adopt it without being asked")
+
+
 def _add_merge(merge: argparse.ArgumentParser) -> None:
+    _add_whole(merge)
+    merge.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+
+
+def _add_whole(merge: argparse.ArgumentParser) -> None:
     _add_job(merge)
     merge.add_argument("--all", action="store_true", help="with INTENT.md, PLAN.md, WORK_SUMMARY.md and orchestration/")
 
 
 def _add_diff(diff: argparse.ArgumentParser) -> None:
-    _add_merge(diff)
+    _add_whole(diff)
     diff.add_argument("--stat", action="store_true", help="only which files, and how much")
 
 
@@ -391,7 +403,9 @@ def _add_doctor(doctor: argparse.ArgumentParser) -> None:
 
 
 def _add_trust(trust: argparse.ArgumentParser) -> None:
-    trust.add_argument("--yes", action="store_true", help="allow it without being asked")
+    either = trust.add_mutually_exclusive_group()
+    either.add_argument("--yes", action="store_true", help="allow it without being asked")
+    either.add_argument("--revoke", action="store_true", help="take back all that you have allowed here")
 
 
 def _add_tool(tool: argparse.ArgumentParser) -> None:
@@ -419,18 +433,23 @@ def _add_tool(tool: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Whatever happens, the user reads a line and no traceback."""
-    try:
-        interrupt.command_begins()
-        return _main(sys.argv[1:] if argv is None else argv)
-    except KeyboardInterrupt as stop:
-        _say(interrupt.told())
-        return int(getattr(stop, "code", interrupt.CODE))
-    finally:
-        interrupt.command_ended()
+    searched = os.environ.get("PATH")  # a command may leave a checkout out of it
+    with output.cleaned():
+        try:
+            interrupt.command_begins()
+            return _main(sys.argv[1:] if argv is None else argv)
+        except KeyboardInterrupt as stop:
+            # It names a job at most. The net is passed by: Ctrl-C may have left modules half imported that it needs.
+            print(f"parley: {interrupt.told()}", file=output.beneath(sys.stderr))
+            return int(getattr(stop, "code", interrupt.CODE))
+        finally:
+            interrupt.command_ended()
+            if searched is not None:
+                os.environ["PATH"] = searched
 
 
 def _main(argv: Sequence[str]) -> int:
-    for stream in (sys.stdout, sys.stderr):
+    for stream in map(output.beneath, (sys.stdout, sys.stderr)):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows fewer characters shows a question mark
     try:
@@ -463,6 +482,7 @@ def _run(argv: Sequence[str]) -> int:
     if words.command is None:
         parser().print_help()
         return BAD_USE
+    output.NET.look(lambda: import_module("parley.faces.cli.desk").known_here(getattr(words, "repo", None)))
     module = import_module(f"parley.faces.cli.{MODULES[words.command]}")
     return int(module.run(words))
 

@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from parley import config
+from parley.adapters import bus_gate
+from parley.adapters.reserve import Reserve
 from parley.adapters.sqlite import SqliteStore
 from parley.engine import discretion
 from parley.engine.redaction import Secrets
 from parley.engine.vault import secrets_of
 from parley.faces import interrupt
-from parley.faces.cli import BAD_USE, Trouble
+from parley.faces.cli import BAD_USE, FAILED, Trouble
 from parley.faces.cli.desk import Place, shield
+from parley.output import NET
 from parley.ports import InputRow, JobRow, Loaded, MessageRow, StepRow
 from parley.wording import near
 
@@ -27,6 +30,7 @@ class ShownStore(SqliteStore):
     def __init__(self, place: Place, durability: str = "full") -> None:
         super().__init__(place.home, durability=durability)
         self.secrets = known_secrets(place)
+        NET.look(lambda: self.secrets.sparing(str(place.root), str(place.home)))
 
     def load(self, job: str) -> Loaded:
         """The job, with its request and the reasons in its records redacted."""
@@ -57,6 +61,11 @@ class ShownStore(SqliteStore):
         """The job's inputs, in order."""
         return [discretion.input_row(row, self.secrets) for row in super().inputs(job, waiting=waiting)]
 
+    def authentic(self, row: InputRow) -> bool | None:
+        """What was signed is the row with its secrets."""
+        true = next((each for each in super().inputs(row.job, waiting=False) if each.number == row.number), row)
+        return super().authentic(true)
+
 
 def known_secrets(place: Place) -> Secrets:
     """What must not be shown of this machine and this repository."""
@@ -72,9 +81,14 @@ def bus(place: Place, durability: str = "full", *, true: bool = False) -> Iterat
     """The bus of an existing home, as it may be shown; the true one for whoever proves it."""
     if not SqliteStore.exists(place.home):
         raise Trouble(f"there is no job in {place.home} yet; start one with `parley run`")
-    shield(place.home)
+    try:
+        bus_gate.admit(place.home)  # before anything there is touched
+    except bus_gate.Refused as refused:
+        raise Trouble(str(refused), FAILED) from refused
+    Reserve(place.home).ease()
     store = SqliteStore(place.home, durability=durability) if true else ShownStore(place, durability)
     try:
+        shield(place.home)
         yield store
     finally:
         store.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from parley import unportable
 from parley.engine.delivery import delivery
 from parley.faces.cli import MODULES
 from parley.faces.cli.desk import Place, one_line
@@ -41,6 +42,8 @@ def lines(document: dict[str, Any], place: Place) -> list[str]:
         found.append(
             f"  {count(len(changes), 'file')}, {count(document['added'], 'line')} added, {document['removed']} removed"
         )
+    found += obeyed_lines(document["obeyed"])
+    found += unportable_lines(document["unportable"])
     found += ["what it cost", f"  {cost_words(document['cost'])}"]
     if document["assumptions"]:
         found.append("what was assumed")
@@ -48,6 +51,21 @@ def lines(document: dict[str, Any], place: Place) -> list[str]:
     words = list(COMMANDS.values())
     found += [f"{words[at]}: {typed(command, place)}" for at, command in enumerate(document["commands"])]
     return found
+
+
+def obeyed_lines(found: list[dict[str, str]], *, whole: bool = False) -> list[str]:
+    """The files of a change that tools run or obey, with what does: nothing where there are none."""
+    if not found:
+        return []
+    told = [f"  {one_line(one['path'], 100)}: {one_line(one['by'], 100)}" for one in found]
+    more = [f"  … and {len(told) - SHOWN} more"] if len(told) > SHOWN and not whole else []
+    return ["what tools on this machine run or obey", *(told if whole else told[:SHOWN]), *more]
+
+
+def unportable_lines(found: list[dict[str, str]]) -> list[str]:
+    """The names of a change that trouble other systems, on one line: nothing where there are none."""
+    said = unportable.words({one["path"]: one["why"] for one in found})
+    return [said] if said else []
 
 
 def _count(change: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ from parley.engine.session import Closed, give_answer, leave
 from parley.faces.cli import FAILED, OK, Trouble, workflow
 from parley.faces.cli.audit import audited
 from parley.faces.cli.desk import Place, one_line
+from parley.faces.cli.in_force import of_notices, tell
 from parley.faces.cli.start import new_row, snapshot_of
 from parley.faces.cli.trial import preflight
 from parley.faces.cli.typed import typed
@@ -86,6 +87,7 @@ def run(words: argparse.Namespace) -> int:
     place = Place(folder, folder / ".parley")
     snapshot = paced(snapshot_of(folder, settings, playbook), pace)
     words.json, words.command = False, "run"
+    tell(of_notices(place, settings))
     with engine_of(place, settings) as engine:
         row = new_row(engine.world.ids.new(), play.request, "scripted", snapshot)
         if words.play:

@@ -8,9 +8,11 @@ import sys
 from parley.adapters.worktrees import Worktrees
 from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import bus, find_job
-from parley.faces.cli.desk import place_of, print_json, safe
+from parley.faces.cli.delivered import obeyed_lines, unportable_lines
+from parley.faces.cli.desk import place_of, print_json
 from parley.faces.cli.listing import FINISHED
 from parley.faces.cli.need import work_at_gate
+from parley.text import safe_lines
 
 
 def run(words: argparse.Namespace) -> int:
@@ -26,17 +28,20 @@ def run(words: argparse.Namespace) -> int:
     tree = gate.digest if gate else ""
     if gate is not None:
         print(f"parley: this is the work as question {gate.id} puts it forward", file=sys.stderr)
+    found = trees.changes(row.job, tree, whole=words.all)
+    obeyed = [{"path": change.path, "by": change.obeyed} for change in found if change.obeyed]
+    odd = [{"path": change.path, "why": change.unportable} for change in found if change.unportable]
     if words.json:
-        changes = [
-            {"path": change.path, "added": change.added, "removed": change.removed}
-            for change in trees.changes(row.job, tree, whole=words.all)
-        ]
+        changes = [{"path": change.path, "added": change.added, "removed": change.removed} for change in found]
         branch = trees.history(row.job).beginning.branch
-        print_json({"id": row.job, "state": row.state, "branch": branch, "changes": changes})
+        more = {"changes": changes, "obeyed": obeyed, "unportable": odd}
+        print_json({"id": row.job, "state": row.state, "branch": branch, **more})
         return OK
+    for line in (*obeyed_lines(obeyed), *unportable_lines(odd)):
+        print(f"parley: {line.strip()}", file=sys.stderr)
     shown = trees.diff(row.job, tree, whole=words.all, stat=words.stat)
-    if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
-        print(safe(shown.decode("utf-8", "replace")), end="")  # a file may hold what a terminal would obey
+    if words.stat or sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
+        print(safe_lines(shown.decode("utf-8", "replace")), end="")  # a file may hold what a terminal would obey
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(shown)

@@ -40,7 +40,8 @@ def glimpses(place: Place) -> list[Glimpse]:
 
 def _glimpse(store: Store, present: Present) -> Glimpse:
     row = present.row
-    answered = sum(given.kind == "answer" for given in store.inputs(row.job)) if row.needs_human else 0
+    given = [each for each in store.inputs(row.job) if each.kind == "answer"] if row.needs_human else []
+    answered = sum(store.authentic(each) is not False for each in given)
     waiting = row.needs_human - answered
     held = (len(stalls(present.soup)), alarms(present.soup), tuple(wait.cause for _, wait in waits(present.soup)))
     return Glimpse(row.job, row.request, row.updated, row.state, row.backtracks, waiting, row.held, *held)
@@ -107,6 +108,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "messages": transaction.messages if transaction else 0,
         "history": records.state_document(record)["history"] if record else [],
         "questions": [asked.document() for asked in present.questions()],
+        "widenings": settings.get("widenings", []),
         "policies": dict(zip(("intent", "plan", "execute"), settings["policies"], strict=True)),
         "result": str(files.home(present.job) / "work"),
         "folder": str(files.home(present.job)),

@@ -6,18 +6,19 @@ A plain list in the user's own state folder. It is a convenience: where it can't
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from parley.adapters.sqlite import SqliteStore
-from parley.faces.cli.desk import Place, users_folder
+from parley.adapters.bus_gate import FILE
+from parley.faces.cli.desk import Place, homes_file
 
 
 def remember(place: Place) -> None:
     """Add a home to the list, once."""
     line = json.dumps({"root": str(place.root), "home": str(place.home)})
-    path = _list()
+    path = homes_file()
     with suppress(OSError):
         if path is not None and line not in _lines(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -28,11 +29,11 @@ def remember(place: Place) -> None:
 def known() -> list[Place]:
     """The homes that still are where they were, in the order in which they were made."""
     found = dict.fromkeys(_places())
-    return [place for place in found if place.root.is_dir() and SqliteStore.exists(place.home)]
+    return [place for place in found if place.root.is_dir() and os.path.lexists(place.home / FILE)]
 
 
 def _places() -> Iterator[Place]:
-    for line in _lines(_list()):
+    for line in _lines(homes_file()):
         with suppress(ValueError, TypeError, KeyError):  # it is only a list
             entry = json.loads(line)
             yield Place(Path(entry["root"]), Path(entry["home"]))
@@ -43,8 +44,3 @@ def _lines(path: Path | None) -> list[str]:
         return path.read_text(encoding="ascii", errors="replace").splitlines() if path is not None else []
     except OSError:
         return []
-
-
-def _list() -> Path | None:
-    base = users_folder("XDG_STATE_HOME", "~/.local/state")
-    return base / "parley" / "homes" if base is not None else None

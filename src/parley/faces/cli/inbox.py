@@ -69,9 +69,9 @@ def run(words: argparse.Namespace) -> int:
 
 def _tray(stack: ExitStack, place: Place, *, far: bool) -> Tray:
     """Look into a home. One that is elsewhere and can't be read is no reason not to show the others."""
-    if not SqliteStore.exists(place.home):
-        return Tray(place)
     try:
+        if not SqliteStore.exists(place.home):
+            return Tray(place)
         store = stack.enter_context(bus(place))
         rows = store.jobs()
         found = needs(store, JobFiles(place.home), rows)

@@ -8,9 +8,10 @@ import sqlite3
 import time
 from importlib import import_module
 
+from parley.adapters import bus_gate
 from parley.adapters.glance import Glimpse, glance, is_owned
 from parley.engine.vault import secrets_of
-from parley.faces.cli import OK
+from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.desk import Place, columns, lasting, one_line, place_of, print_json
 
 GROUPS = ("needs you", "working", "paused", "interrupted", "finished")
@@ -21,7 +22,10 @@ REMEDIES = {"needs you": "parley inbox", "paused": "parley resume JOB", "interru
 def run(words: argparse.Namespace) -> int:
     """List the jobs."""
     place = place_of(words.repo)
-    there = (place.home / "bus.db").is_file()
+    try:
+        there = bus_gate.exists(place.home)
+    except bus_gate.Refused as refused:
+        raise Trouble(str(refused), FAILED) from refused
     if words.json:
         jobs = import_module("parley.faces.cli.documents").listing(place) if there else []
         print_json({"home": str(place.home), "jobs": jobs})

@@ -15,6 +15,7 @@ from parley.faces.cli import OK
 from parley.faces.cli.bus import bus, find_job, pick_thread
 from parley.faces.cli.desk import clock, place_of, print_json, safe
 from parley.faces.cli.documents import lost_refs
+from parley.text import safe_lines
 
 POLL_SECONDS = 0.2
 
@@ -80,10 +81,10 @@ def _print(event: Event) -> None:
     if event.kind == "message":
         by = f", in the {event.about['author']}'s name" if "author" in event.about else ""
         print(f"{clock(event.time)}  {event.by or event.who} -> {event.to}  [{event.thread}]{by}")
-        for line in safe(event.text).splitlines():
+        for line in safe_lines(event.text).splitlines():
             print(f"    {line}")
         if by and "weighed" in event.about:
-            print(f"    (not asked: {safe(str(event.about['weighed']['why']))})")
+            print(f"  (not asked: {safe(str(event.about['weighed']['why']))})")
     else:
         mark = "==" if event.kind == "transition" else "--"
         print(f"{clock(event.time)}  {mark} {safe(event.text)}")

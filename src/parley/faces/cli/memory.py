@@ -20,6 +20,7 @@ from parley.engine.reasons import Reason, reasons
 from parley.faces.cli import OK, Trouble
 from parley.faces.cli.bus import bus, pick
 from parley.faces.cli.desk import check_text, clock, one_line, place_of, print_json, safe
+from parley.text import safe_lines
 from parley.wording import advice, count
 
 STATES = ("INTENT", "PLAN", "EXECUTE")
@@ -290,7 +291,7 @@ def _guess(guess: Guess | None) -> str:
 
 def _paragraph(head: str, text: str) -> None:
     print(f"  {head}:")
-    for line in safe(text).splitlines() or ["(nothing)"]:
+    for line in safe_lines(text).splitlines() or ["(nothing)"]:
         print(f"    {line}")
 
 

@@ -15,9 +15,10 @@ from parley.engine.attention import GATE, Need
 from parley.engine.merging import WORK
 from parley.engine.projections import Asked, Present
 from parley.engine.seen import Seen, last_seen
-from parley.faces.cli.desk import clock, columns, lasting, safe
+from parley.faces.cli.desk import clock, columns, lasting
 from parley.faces.cli.orchestra import shown
 from parley.ports import Store, WorkspaceError
+from parley.text import safe_lines
 from parley.wording import count
 
 BEGINNING = 8  # lines of an artifact in the list
@@ -135,6 +136,7 @@ def _shown(need: Need, found: Exhibit, trees: Worktrees, *, whole: bool) -> Iter
     if need.asked.stat:
         yield ""
         yield f"    {need.asked.stat.short} since the job began: parley diff {need.job}"
+        yield from (f"    {line}" for line in need.asked.stat.warning_lines())
     if found.changed is not None:
         yield ""
         yield f"    {_heading(need, found)}"
@@ -153,13 +155,13 @@ def _heading(need: Need, found: Exhibit) -> str:
 
 
 def _quoted(text: str) -> list[str]:
-    return [f"    | {line}".rstrip() for line in safe(text).expandtabs(4).splitlines()]
+    return [f"    | {line}".rstrip() for line in safe_lines(text).expandtabs(4).splitlines()]
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
     width = max(columns(), 40)
     found: list[str] = []
-    for line in safe(text).expandtabs(4).splitlines():
+    for line in safe_lines(text).expandtabs(4).splitlines():
         found += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) or [indent.rstrip()]
     return found
 

@@ -18,7 +18,7 @@ from parley.config import NotifySettings, Settings
 from parley.engine.world import Silence
 from parley.faces.cli import BAD_USE, FAILED, OK, Trouble
 from parley.faces.cli.desk import Place, own_settings, place_of, print_json, safe
-from parley.faces.cli.trust import settings_of
+from parley.faces.cli.trust import own_notify, settings_of
 from parley.notices import Notices
 
 VARIABLE = "PARLEY_NOTIFY"
@@ -27,7 +27,7 @@ NOWHERE = 'nobody is notified; say where to in {path}: [notify] to = ["ntfy://â€
 
 def addresses(place: Place, settings: Settings) -> tuple[NotifySettings, str]:
     """Where notices go, and who says so: the variable, else the user's own settings, else the repository's."""
-    own = config.read_personal(own_settings()).notify
+    own = own_notify()
     named = os.environ.get(VARIABLE)
     if named is not None:
         occasions = (own or settings.notify or NotifySettings()).on

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from parley.faces.cli import FAILED, Trouble
+from parley.text import printable
 from parley.workflow.beginning import Beginning
 from parley.workflow.binding import is_covered
 from parley.workflow.instructions import is_helper
@@ -82,11 +83,7 @@ def covered_in(root: Path) -> tuple[dict[str, str], list[Finding]]:
 
 
 def _unread(path: str, text: str, remedy: str) -> Finding:
-    return Finding(_shown(path), 0, "", "unreadable", text, remedy)
-
-
-def _shown(path: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in path)
+    return Finding(printable(path), 0, "", "unreadable", text, remedy)
 
 
 def _below(root: Path, folder: str, depth: int) -> Iterator[tuple[str, int]]:

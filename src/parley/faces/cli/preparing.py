@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -12,6 +11,7 @@ from typing import IO
 
 from parley.adapters.boundary import UNCACHED, Boundary, Cage, Route
 from parley.adapters.boundary.cage import GATEWAY, HOME
+from parley.adapters.worktrees.removal import discard
 from parley.config import Settings
 from parley.ports import BoundaryError, SetUpFailed, SetUpUnconfined, Site
 
@@ -54,7 +54,12 @@ class Preparing:
         try:
             self._run(site, command, folder)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            discard(folder)
+
+    def _job(self, site: Site) -> str:
+        """Whose workspace it is: its processes end with the job."""
+        place, jobs = Path(site.workspace), self._home.resolve() / "jobs"
+        return place.relative_to(jobs).parts[0] if place.is_relative_to(jobs) else place.name
 
     def _run(self, site: Site, command: str, folder: Path) -> None:
         hosts = self._settings.boundary.hosts
@@ -67,7 +72,7 @@ class Preparing:
             ("/bin/sh", "-c", command),
             {"PATH": self._boundary.search_path(), "LANG": "C.UTF-8", "HOME": HOME, **UNCACHED, **proxy},
             route=Route(hosts=hosts) if hosts else None,
-            mark=f"set-up/{Path(site.workspace).name}",
+            mark=f"{self._job(site)}/set-up",
         )
         try:
             caged = self._boundary.launch(cage)
@@ -84,6 +89,8 @@ class Preparing:
         finally:
             code = caged.kill()
             said = b"".join(tail.end() for tail in tails)
+        if caged.exceeded:
+            raise SetUpFailed(f"the set-up command `{command}` failed: {caged.exceeded}")
         if code:
             lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
             last = lines[-1].strip()[:300] if lines else f"it ended with {code}"

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from parley.adapters.bus_gate import Refused, admit
+from parley.adapters.discovery import NoWorkTree
 from parley.adapters.mounts import filesystem, network_filesystem
 from parley.adapters.worktrees.source import find_source
 from parley.faces.cli import BAD_USE, FAILED, Trouble
-from parley.faces.cli.desk import Place
+from parley.faces.cli.desk import Place, work_tree
 from parley.ports import WorkspaceError
 from parley.wording import count
 
 DISK = "disk"
+GIT_SECONDS = 20.0  # to answer a question
 OLDEST_GIT = (2, 38)  # it can merge without a work tree
 LEAST_BYTES = 16 << 20  # what a small job writes: the bus, its history, a few workspaces
 LEAST_FILES = 1000
@@ -37,7 +40,7 @@ class Check(NamedTuple):
     @property
     def words(self) -> str:
         """What is wrong, and what to do."""
-        return f"{self.name}: {self.found}; {self.remedy}"
+        return f"{self.name}: {self.found}{f'; {self.remedy}' if self.remedy else ''}"
 
 
 def require(place: Place) -> None:
@@ -62,9 +65,13 @@ def git() -> Check:
     if found is None:
         return Check("git", ok=False, found="not found", remedy="install git")
     try:
-        said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+        said = subprocess.run(
+            [found, "--version"], capture_output=True, text=True, errors="replace", check=False, timeout=GIT_SECONDS
+        )
     except OSError as error:
         return Check("git", ok=False, found=f"{found}: {error.strerror}", remedy="repair the git on the PATH")
+    except subprocess.TimeoutExpired:
+        return Check("git", ok=False, found=f"{found} does not answer", remedy="repair the git on the PATH")
     version = tuple(map(int, re.findall(r"\d+", said.stdout)[:2]))
     remedy = (
         f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
@@ -77,8 +84,9 @@ def git() -> Check:
 def repository(place: Place) -> Check:
     """What a job starts from: a repository that can be used, or a folder that is none."""
     try:
+        work_tree(place.root)
         source = find_source(place.root)
-    except (WorkspaceError, OSError) as error:
+    except (NoWorkTree, WorkspaceError, OSError) as error:
         return Check("repository", ok=False, found=str(error), remedy="or name another folder with --repo")
     if source is None:
         return Check("repository", ok=True, found=f"{place.root} is none: a job starts with no files")
@@ -87,6 +95,12 @@ def repository(place: Place) -> Check:
 
 def home(place: Place) -> Check:
     """A home that can be written to."""
+    try:
+        admit(place.home)
+    except Refused as refused:
+        return Check("home", ok=False, found=str(refused), remedy="")
+    except OSError as error:
+        return Check("home", ok=False, found=f"{place.home}: {error.strerror}", remedy=ANOTHER_HOME)
     there = _existing(place.home)
     writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
     words = "writable" if writable else "not writable" if there.is_dir() else f"{there} is no folder"
@@ -117,7 +131,7 @@ def disk(place: Place, statvfs: Callable[[Path], os.statvfs_result] = os.statvfs
     if told.f_files and told.f_favail < LEAST_FILES:
         found = f"{there} has room for {count(told.f_favail, 'file')}, and a job needs {LEAST_FILES} at least"
         return Check(DISK, ok=False, found=found, remedy=f"delete some files, or {ANOTHER_HOME}")
-    if place.home.is_dir():
+    if place.home.is_dir() and not place.home.is_symlink():
         try:
             _write(place.home)
         except OSError as error:

@@ -19,11 +19,12 @@ from parley.engine.session import leave
 from parley.faces.cli import FAILED, OK, WAITING, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.desk import Place, me, place_of, print_json
+from parley.faces.cli.in_force import of_settings, tell
 from parley.faces.cli.inputs import put_and_wait
 from parley.faces.cli.ready import require
 from parley.faces.cli.runners import check
 from parley.faces.cli.trial import preflight
-from parley.faces.cli.trust import settings_of
+from parley.faces.cli.trust import Layers, layers_of
 from parley.faces.cli.workshop import STATE_CODES, conduct, engine_of, put_as_branch, spent_words
 from parley.ports import JobRow
 
@@ -39,7 +40,7 @@ def run(words: argparse.Namespace) -> int:
             jobs = [row.job for row in rows if can_go_on(store, row)]
             if not jobs:
                 return _nothing(words, [row.job for row in rows if row.held and row.state not in TERMINAL])
-            ready(place, [row for row in rows if row.job in jobs])
+            layers = ready(place, [row for row in rows if row.job in jobs])
         else:
             row = find_job(rows, words.job)
             if row.state in TERMINAL:
@@ -52,26 +53,28 @@ def run(words: argparse.Namespace) -> int:
             elif spent := present.spent():
                 raise Trouble(spent_words(row.job, spent, place), WAITING)
             lives = store.owner_lives(row.job)
-            if not lives:  # before a pause ends or a budget is raised
-                ready(place, [row])
+            settled = None if lives else ready(place, [row])  # before a pause ends or a budget is raised
             if (present.paused or raised) and (note := _release(store, row, raised)):
                 _say(words, row, f"{row.job} goes on" if note == "resumed" else f"{row.job}: {note}")
                 return OK
-            if lives:
-                ready(place, [row])
-                if not words.json:
-                    print(f"another process works on {row.job}; it is taken over should that process end")
-    with engine_of(place, settings_of(place)) as engine:
-        return conduct(engine, place, jobs, words, stay=words.background)
+            layers = settled or ready(place, [row])
+            if lives and not words.json:
+                print(f"another process works on {row.job}; it is taken over should that process end")
+    widened = of_settings(place, layers)
+    if not words.json:  # else the document has it
+        tell(widened)
+    with engine_of(place, layers.given) as engine:  # what was looked at is what is used, whatever the file says now
+        return conduct(engine, place, jobs, words, stay=words.background, widened=widened)
 
 
-def ready(place: Place, rows: Iterable[JobRow]) -> None:
-    """Refuse in one line what the jobs lack here, before anything of them changes."""
+def ready(place: Place, rows: Iterable[JobRow]) -> Layers:
+    """Refuse in one line what the jobs lack here, before anything of them changes; else the settings to go on with."""
     require(place)
-    settings = settings_of(place)
+    layers = layers_of(place)
     for row in rows:
-        check(cast_of(row), settings, place)
-    preflight(settings.boundary)
+        check(cast_of(row), layers.given, place)
+    preflight(layers.given.boundary, place)
+    return layers
 
 
 def make_good(store: SqliteStore, place: Place, rows: Iterable[JobRow]) -> None:

@@ -15,7 +15,8 @@ from parley.engine.roster import BUS, TOOLS, messages_of
 from parley.engine.roster import roles as listed
 from parley.faces.cli import OK
 from parley.faces.cli.bus import pick
-from parley.faces.cli.desk import columns, one_line, place_of, print_json, safe
+from parley.faces.cli.desk import columns, one_line, place_of, print_json
+from parley.text import safe_lines
 
 LONGEST_LINE = 500  # characters of a warning
 
@@ -43,7 +44,7 @@ def run(words: argparse.Namespace) -> int:
     else:
         _print(entry)
         print()
-        print(safe(entry["prompt"]))
+        print(safe_lines(entry["prompt"]))
     return OK
 
 

@@ -15,6 +15,7 @@ from parley.faces.cli.desk import agrees, ask, can_ask, own_settings, place_of
 from parley.faces.cli.doctor import line_of, of_agent, of_boundary, of_claude
 from parley.faces.cli.own_file import Lines, current, toml_text, value_in, write
 from parley.faces.cli.ready import Check, needs
+from parley.faces.cli.trust import own_is_trusted, record_own
 
 TRIES = 3
 POLICY = "When do jobs ask you? always, when_unsure or never"
@@ -48,7 +49,10 @@ def run(words: argparse.Namespace) -> int:
         if toml_text(value_in(document, table, key)) != value
     }
     if changes:
+        trusted = own_is_trusted()  # else what a job has put there would be allowed along with what is written
         write(path, changes)
+        if trusted:
+            record_own()
         print(f"written to {path}:")
         for (table, key), value in changes.items():
             print(f"  [{table}] {key} = {value}")

@@ -34,17 +34,20 @@ from parley.faces.cli.bus import ShownStore
 from parley.faces.cli.cast import refuse_unknown
 from parley.faces.cli.desk import Place, check_text, make_home, me, one_line, place_of, print_json, safe
 from parley.faces.cli.documents import listed
+from parley.faces.cli.in_force import of_command, of_roles, of_settings, tell
 from parley.faces.cli.ready import require
 from parley.faces.cli.runners import SCRIPTED, announced, assign, check, choose, reports_cost, usual_model
 from parley.faces.cli.trial import preflight
-from parley.faces.cli.trust import settings_of
+from parley.faces.cli.trust import layers_of, refuse_roles
 from parley.faces.cli.typed import typed
 from parley.faces.cli.workshop import again, conduct, engine_of, under_way
 from parley.ports import JobRow
+from parley.text import mended
 from parley.workflow.activation import Activation
 from parley.workflow.terms import FOLDER
 
 NOTES, NOTES_LIMIT = "CLAUDE.md", 20_000
+ALSO_NOTES = ("AGENTS.md",)  # what notes may be a link to: other programs call theirs so
 DETACH_SECONDS = 20.0
 LONGEST_LINE = 500  # characters of a warning
 POLL_SECONDS = 0.02
@@ -60,7 +63,8 @@ def begin(words: argparse.Namespace, place: Place, request: str, given: Activati
     """Start a job on a request, with what the user has activated, if they have."""
     check_request(request)
     require(place)
-    settings = settings_of(place)
+    layers = layers_of(place)
+    settings = layers.given
     agent = choose(words.agent, settings, place, playbook=words.playbook is not None)
     for policy in words.policy:
         settings = config.with_policy(settings, policy)
@@ -70,8 +74,13 @@ def begin(words: argparse.Namespace, place: Place, request: str, given: Activati
     snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes, given=given)
     snapshot["model"] = check_model(words.model, agent)
     check(snapshot["roles"], settings, place)
-    preflight(settings.boundary)
+    preflight(settings.boundary, place)
+    gathered = role_files.gather(place.root, settings, playbook.agents)
+    widened = [*of_settings(place, layers, settings), *of_roles(place.root, gathered, settings), *of_command(words)]
+    snapshot["widenings"] = [one._asdict() for one in widened]
     announce(words, agent, announced(agent, settings, snapshot))
+    if not words.json or words.detach:  # else the document has it
+        tell(widened)
     tell_of_design(place, given)
     warn_of_uncommitted(place, settings)
     warn_of_notes(place)
@@ -83,7 +92,7 @@ def begin(words: argparse.Namespace, place: Place, request: str, given: Activati
         row = new_row(engine.world.ids.new(), request, agent, snapshot)
         interrupt.tell(lambda: under_way(place, [row.job]))
         engine.start(row, charter_of(row.job, snapshot))
-        return conduct(engine, place, [row.job], words)
+        return conduct(engine, place, [row.job], words, widened=widened)
 
 
 def announce(words: argparse.Namespace, agent: str, said: str) -> None:
@@ -138,10 +147,17 @@ def warn_of_uncommitted(place: Place, settings: config.Settings) -> None:
 
 
 def warn_of_notes(place: Place) -> None:
-    """Say that notes are not taken along, where they are a link to what is not this folder's."""
+    """Say that notes are not taken along, where they are a link to what is not written for agents."""
     path = place.root / NOTES
-    if path.is_file() and not lies_in(path, place.root):
-        print(f"parley: {NOTES} leads outside this folder, so no agent is told of it; put a copy here", file=sys.stderr)
+    if path.is_file() and not _is_for_agents(path, place.root):
+        where = "to another file" if lies_in(path, place.root) else "outside this folder"
+        print(f"parley: {NOTES} leads {where}, so no agent is told of it; put a copy here", file=sys.stderr)
+
+
+def _is_for_agents(path: Path, root: Path) -> bool:
+    """Whether notes are what they are called: a link must not show agents a file that is not committed, as `.env`."""
+    real = Path(os.path.realpath(path))
+    return real.name in (NOTES, *ALSO_NOTES) and lies_in(path, root)
 
 
 def warn_of_roles(place: Place, settings: config.Settings, playbook: Playbook) -> None:
@@ -175,6 +191,7 @@ def snapshot_of(
 ) -> dict[str, Any]:
     """All that a job is to know of its settings, as they are now."""
     gathered = role_files.gather(root, settings, playbook.agents)
+    refuse_roles(root, gathered, settings)
     refuse_unknown(playbook, gathered, root, given.files.values() if given else ())
     defined = {name: role_files.to_json(role) for name, role in gathered.items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}
@@ -206,7 +223,7 @@ def snapshot_of(
             "false_approval": settings.proxy.false_approval,
             "checked": settings.proxy.checked,
             "fresh_days": settings.proxy.fresh_days,
-            "repository": root.name,
+            "repository": mended(root.name),
         },
         "workflow": asdict(settings.workflow),
         "activation": given.document() if given is not None else None,
@@ -217,7 +234,7 @@ def own_notes(root: Path) -> str:
     """The user's CLAUDE.md as it is when a job begins: agents can write one, and are not to instruct each other so."""
     path = root / NOTES
     try:
-        if not path.is_file() or not lies_in(path, root):
+        if not path.is_file() or not _is_for_agents(path, root):
             return ""
         with path.open(encoding="utf-8", errors="replace") as notes:
             return notes.read(NOTES_LIMIT)

@@ -15,13 +15,19 @@ from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job, pick_thread
 from parley.faces.cli.desk import Place, check_text, me, place_of, print_json
 from parley.faces.cli.inputs import put_and_wait
-from parley.faces.cli.withdrawal import done, unanswered, withdraw
+from parley.faces.cli.withdrawal import done, on_any_disk, unanswered, withdraw
 from parley.ports import JobRow
 
 
 def run(words: argparse.Namespace) -> int:
     """Do what was asked."""
     place = place_of(words.repo)
+    if words.command == "withdraw":
+        return on_any_disk(place, words, lambda: _step(place, words))
+    return _step(place, words)
+
+
+def _step(place: Place, words: argparse.Namespace) -> int:
     with bus(place) as store:
         row = find_job(store.jobs(), words.job)
         steps = {"intervene": _intervene, "pause": _pause, "withdraw": withdraw}

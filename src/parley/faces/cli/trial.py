@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import stat
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +20,13 @@ from parley.adapters.boundary.bubblewrap import ACCEPT
 from parley.adapters.boundary.launcher import CONTROLS
 from parley.config import BoundarySettings
 from parley.faces.cli import Trouble
+from parley.faces.cli.desk import Place
+from parley.faces.cli.homes import known
+from parley.faces.cli.runners import at_home
 from parley.ports import BoundaryError, Site
 from parley.wording import count
 
+PREFIX = "parley-trial-"
 NOTHING = ("/bin/sh", "-c", ":")
 SENTENCES = {step.__name__: step.__doc__ or "" for step in (*ATTEMPTS, *CONTROLS.values())}
 SENTENCES["landlock"] = "Draw a second wall with Landlock."
@@ -68,13 +76,13 @@ def _told(name: str, result: str, detail: str) -> dict[str, str]:
     return {"name": name, "result": result, "what": SENTENCES[name], "detail": detail}
 
 
-def preflight(settings: BoundarySettings) -> None:
+def preflight(settings: BoundarySettings, place: Place | None = None) -> None:
     """Refuse to begin where no agent could be confined: before a job is made, in one line with what to do."""
     if settings.accept:
         return
-    boundary = Boundary(settings)
+    boundary = boundary_at(place, settings) if place is not None else Boundary(settings)
     try:
-        _tried(boundary)
+        _tried(boundary, place)
     except BoundaryError as error:
         raise Trouble(f"no job can run here: {error}") from error
     except OSError as error:
@@ -83,11 +91,11 @@ def preflight(settings: BoundarySettings) -> None:
         boundary.close()
 
 
-def hold(settings: BoundarySettings) -> Trial:
+def hold(settings: BoundarySettings, place: Place) -> Trial:
     """Start a cage and have it tried."""
-    boundary = Boundary(settings)
+    boundary = boundary_at(place, settings)
     try:
-        verdict = _tried(boundary)
+        verdict = _tried(boundary, place)
         if verdict.accepted:
             found = f"accepted: {verdict.accepted}: agents run without any boundary"
             return Trial(ok=True, found=found, verdict=verdict)
@@ -116,19 +124,62 @@ def _why(error: OSError) -> str:
     return f"{where}: {error.strerror}; make room there and see to the permissions, or name another folder with TMPDIR"
 
 
-def _tried(boundary: Boundary) -> Verdict:
+def boundary_at(place: Place, settings: BoundarySettings) -> Boundary:
+    """The boundary of jobs at a place: below /usr, say, each cage would show the user's repositories, all of them."""
+    others = known()
+    return Boundary(
+        settings,
+        at_home(),
+        private=(place.home, *(other.home for other in others)),
+        personal=(place.root, *(other.root for other in others)),
+    )
+
+
+def _tried(boundary: Boundary, place: Place | None) -> Verdict:
     """What was found in a cage of its own; a BoundaryError where there can be none."""
-    with tempfile.TemporaryDirectory(prefix="parley-trial-") as folder:
-        places = [Path(folder) / name for name in ("workspace", "home")]
-        for place in places:
-            place.mkdir()
-            boundary.hand_over(place)
-        caged = boundary.launch(Cage(Site(str(places[0])), places[1], NOTHING, {"PATH": os.defpath}, route=Route()))
+    with _trial_folder(place) as folder:
+        workspace, home = folder / "workspace", folder / "home"
+        for made in (workspace, home):
+            made.mkdir()
+            boundary.hand_over(made)
+        caged = boundary.launch(Cage(Site(str(workspace)), home, NOTHING, {"PATH": os.defpath}, route=Route()))
         caged.kill()
         for stream in (caged.process.stdin, caged.process.stdout, caged.process.stderr):
             if stream is not None:
                 stream.close()
         return caged.verdict
+
+
+@contextmanager
+def _trial_folder(place: Place | None) -> Iterator[Path]:
+    """A folder in the home, where the work will be: a cage may hold in one place and not in another.
+
+    A home that is not there yet is made for it, and deleted again. Where that can't be, the trial is made among the
+    temporary files, and what uses the home says what is wrong with it.
+    """
+    with ExitStack() as held:
+        folder = ""
+        if place is not None:
+            with contextlib.suppress(OSError):
+                _make(place.home, held)
+                folder = held.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX, dir=place.home))
+        yield Path(folder or held.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX)))
+
+
+def _make(home: Path, held: ExitStack) -> None:
+    """Make a home with the folders above it, until the trial is over."""
+    missing = [folder for folder in (home, *home.parents) if not os.path.lexists(folder)]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700)
+        held.callback(_remove_empty, folder)
+    found = home.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(home))
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # another Parley has just begun to use it
+        folder.rmdir()
 
 
 def _plain_milliseconds() -> float:

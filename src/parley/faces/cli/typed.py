@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from parley.adapters.programs import SHELLS
 from parley.faces.cli import Trouble
 from parley.faces.cli.desk import HOME, HOME_VARIABLE, Place, place_of
 
@@ -34,7 +35,7 @@ def program() -> str:
     own = Path(sys.executable).with_name(NAME)
     if not own.exists():
         return f"{shlex.quote(sys.executable)} -m {NAME}"
-    found = shutil.which(NAME)
+    found = shutil.which(NAME, path=SHELLS)
     if found is not None and Path(found).resolve() == own.resolve():
         return NAME
     try:

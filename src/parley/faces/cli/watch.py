@@ -27,9 +27,9 @@ def run(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     if not SqliteStore.exists(place.home):
         raise Trouble(f"there is no job in {place.home} yet; start one with `parley run`")
-    shield(place.home)
     store = ShownStore(place)
     try:
+        shield(place.home)
         sight = sight_of(place, store)
         if on_terminal():
             watch_all(sight)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 
-from parley.adapters.marks import end_marked
+from parley.adapters.marks import end_marked, gits_mark
+from parley.adapters.reserve import Reserve
 from parley.adapters.sqlite import SqliteStore
 from parley.config import Settings
 from parley.core.terms import EXECUTOR, Surface, job_thread, thread_kind
@@ -19,16 +21,48 @@ from parley.faces.cli.bus import pick_thread
 from parley.faces.cli.desk import Place, agrees, can_ask, check_text
 from parley.faces.cli.inputs import POLL_SECONDS, WAIT_SECONDS, put_and_wait
 from parley.faces.cli.resume import make_good
+from parley.faces.cli.troubles import explain
+from parley.faces.cli.urgent import OWNERS_SECONDS
 from parley.faces.cli.workshop import engine_of
-from parley.ports import InputRow, JobRow, Owned
+from parley.ports import BusError, InputRow, JobRow, Owned, WorkspaceError
 from parley.wording import count
 
+ROUND_SECONDS = 0.5  # between two looks whether the owner has taken it
 QUARANTINE_SECONDS = 300.0  # a large workspace takes its time to be kept
+
+
+def on_any_disk(place: Place, words: argparse.Namespace, step: Callable[[], int]) -> int:
+    """Withdraw also where the disk is full or can't be written: agents are ended first, the reserve is let go of."""
+    reserve = Reserve(place.home)
+    try:
+        if reserve.is_needed():
+            _end_agents(place, words)
+            reserve.spend()
+        return step()
+    except (BusError, WorkspaceError, OSError) as first:
+        _end_agents(place, words)
+        error: Exception = first
+        if reserve.spend():
+            try:
+                return step()
+            except (BusError, WorkspaceError, OSError) as again:
+                error = again
+        whose = "its agents are ended" if words.thread is None else "its agents go on"
+        raise Trouble(f"{words.job} is not withdrawn: {explain(error)[0]}; {whose}", FAILED) from error
+
+
+def _end_agents(place: Place, words: argparse.Namespace) -> None:
+    """End the agents of a whole job, as its folder names it: the bus may be out of reach."""
+    if words.thread is None:
+        given = words.job.removeprefix("job:")
+        found = [path.name for path in (place.home / "jobs").glob("*") if given and path.name.startswith(given)]
+        for job in [given] if given in found else found if len(found) == 1 else []:
+            end_marked(f"{job}/")
 
 
 def withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
     """Give a job up, or a part of it; what came of it, and the exit code."""
-    if row.state in TERMINAL:
+    if row.state in TERMINAL and not words.left:
         _finish(store, place, row.job)
         return f"{row.job} has ended: {row.state}", OK if row.state == "WITHDRAWN" else FAILED
     reason = check_text(words.text)
@@ -46,17 +80,29 @@ def withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Name
         return f"{thread} is left as it is", OK
     whole = thread_kind(thread) == "job"
     key = f"withdraw:{job_thread(row.job) if whole else thread}"
-    taken = done(store, place, row.job, "withdraw", key, {"thread": thread, "reason": reason})
+    body: dict[str, str | None] = {"thread": thread, "reason": reason}
+    asked = time.monotonic()
+
+    def kill() -> None:
+        if time.monotonic() - asked > OWNERS_SECONDS or store.owner_stopped(row.job):
+            _kill(store, row.job, "" if whole else thread)
+
+    taken = done(store, place, row.job, "withdraw", key, body, kill)
     if taken is None:
         raise unanswered(store, row.job, "it is withdrawn as soon as that goes on", end=True)
     ended = store.load(row.job).row.state in TERMINAL
     if taken.note.startswith(NOT_DONE) and not ended:
         return f"{row.job}: {taken.note}", FAILED
-    _await(store, place, row.job, taken.taken)
-    if ended:
-        _finish(store, place, row.job)
+    what = row.job if whole else thread
+    try:
+        _await(store, place, row.job, taken.taken)
+        if ended:
+            _finish(store, place, row.job)
+    except (WorkspaceError, OSError) as error:
+        _bury(store, row.job, "" if whole else thread)
+        return f"{what} is withdrawn; its files could not be put in order: {explain(error)[0]}", OK
     _bury(store, row.job, "" if whole else thread)
-    return f"{row.job if whole else thread} is withdrawn", OK
+    return f"{what} is withdrawn", OK
 
 
 def agreed(present: Present, thread: str) -> bool:
@@ -82,10 +128,19 @@ def _known_thread(store: SqliteStore, row: JobRow, given: str | None) -> str | N
 
 
 def done(
-    store: SqliteStore, place: Place, job: str, kind: str, key: str, body: dict[str, str | None]
+    store: SqliteStore,
+    place: Place,
+    job: str,
+    kind: str,
+    key: str,
+    body: dict[str, str | None],
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> InputRow | None:
-    """Have an input carried out: by the job's owner, or here if it has none. None: its owner does not answer."""
-    taken = put_and_wait(store, job, kind, key, body)
+    """Have an input carried out: by the job's owner, or here if it has none. None: its owner does not answer.
+
+    `meanwhile` is done again and again until then.
+    """
+    taken = put_and_wait(store, job, kind, key, body, meanwhile)
     if taken is None and not store.owner_lives(job):
         try:
             _carry_out(place, job)
@@ -109,8 +164,10 @@ def carried_out(store: SqliteStore, place: Place, job: str, key: str) -> InputRo
 def _carry_out(place: Place, job: str) -> None:
     """Take the job, do what is asked of it, and let it go: with no owner, or after the death of the one it had."""
     with engine_of(place, Settings()) as engine:  # whatever parley.toml says now: giving up must always work
-        engine.adopt(job, asleep=True)
+        engine.adopt(job, asleep=True, untouched=Reserve(place.home).is_needed())
         engine.crank(0.0)
+        if why := engine.put_aside().get(job):
+            raise Trouble(why)
         engine.release(job)
 
 
@@ -160,17 +217,30 @@ def _anchored(place: Place, job: str) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _bury(store: SqliteStore, job: str, thread: str) -> None:
-    """See with our own eyes that no process of what was withdrawn is left."""
+def _kill(store: SqliteStore, job: str, thread: str) -> None:
+    """End the agents of what is withdrawn at once: the job's owner may be at something else, or stopped.
+
+    Its git is left to it while it lives: it is what keeps the files, and no agent can hold it up.
+    """
+    spared = "" if store.owner_stopped(job) or not store.owner_lives(job) else gits_mark(job)
+    for mark in _marks(store, job, thread):
+        end_marked(mark, spared=spared, seconds=ROUND_SECONDS)
+
+
+def _marks(store: SqliteStore, job: str, thread: str) -> list[str]:
+    """How the processes of a thread and of all below it are marked; without one, those of the whole job."""
     if not thread:
-        end_marked(f"{job}/")
-        return
+        return [f"{job}/"]
     below = {thread}
     present = Present(store, job)
     for _, each in tree(present.threads(), past(store, job).ended):
         if each.parent in below:
             below.add(each.id)
-    marks = {f"{job}/{turn.turn}" for turn in store.turns(job) if turn.thread in below}
-    marks |= {f"{job}/{turn.agent}@{turn.thread}" for turn in store.turns(job) if turn.thread in below}
-    for mark in sorted(marks):
+    turns = [turn for turn in store.turns(job) if turn.thread in below]
+    return sorted({mark for turn in turns for mark in (f"{job}/{turn.turn}", f"{job}/{turn.agent}@{turn.thread}")})
+
+
+def _bury(store: SqliteStore, job: str, thread: str) -> None:
+    """See with our own eyes that no process of what was withdrawn is left."""
+    for mark in _marks(store, job, thread):
         end_marked(mark)

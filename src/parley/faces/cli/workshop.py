@@ -13,11 +13,13 @@ from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
-from parley.adapters.boundary import Boundary
 from parley.adapters.decisions import SqliteDecisions
 from parley.adapters.decisions import place as memory_of
+from parley.adapters.faults import FaultLog
 from parley.adapters.files import JobFiles
 from parley.adapters.glance import glance
+from parley.adapters.marks import MARK, gits_mark
+from parley.adapters.reserve import Reserve
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds, SystemClock
 from parley.adapters.turns import LocalTurns
@@ -37,17 +39,21 @@ from parley.faces.cli.delivered import lines
 from parley.faces.cli.desk import Place, clock, make_home, me, print_json, safe
 from parley.faces.cli.documents import deliver, job_document
 from parley.faces.cli.homes import remember
+from parley.faces.cli.in_force import Widening
 from parley.faces.cli.need import diff_text, file_of, put_forward
 from parley.faces.cli.notices import notices_of
 from parley.faces.cli.preparing import Preparing
-from parley.faces.cli.runners import at_home, runners
+from parley.faces.cli.runners import runners
+from parley.faces.cli.trial import boundary_at
 from parley.faces.cli.typed import typed
 from parley.faces.plain import PlainView, SilentView
 from parley.ports import WorkspaceError
+from parley.text import safe_lines
 
 GOING_TRIES, GOING_SECONDS = 10, 0.05
 SHOWN = 4  # jobs that are named
 LEFT_BEHIND = 12  # pieces of work that an ended job left out, the newest, and as many interventions
+_CUT_SHORT = (Pause.UNCONFINED, Pause.BROKEN)  # the job is interrupted, and its record does not say why
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
 
@@ -67,7 +73,10 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 @contextmanager
 def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     """An engine at a place. When it is let go of, no process of a turn is left."""
+    reserve = Reserve(place.home)
+    reserve.ease()
     make_home(place)
+    reserve.keep()
     remember(place)
     with ExitStack() as held:  # what was opened is closed, also where the next can't be
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -75,22 +84,26 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
             held.callback(signal.signal, number, before)
             if before == signal.SIG_DFL:  # nohup and the like are left as they are
                 signal.signal(number, _stop)
-        store = held.enter_context(closing(SqliteStore(place.home, durability=settings.durability)))
+        bus = SqliteStore(place.home, durability=settings.durability, relieve=reserve.relieve)
+        store = held.enter_context(closing(bus))
         memory = held.enter_context(closing(SqliteDecisions(memory_of(os.environ))))
-        boundary = held.enter_context(closing(Boundary(settings.boundary, at_home())))
+        boundary = held.enter_context(closing(boundary_at(place, settings.boundary)))
         turns = held.enter_context(closing(LocalTurns(runners(place, settings, boundary), settings.parallel)))
+        files, secrets = JobFiles(place.home, reserve.relieve), known_secrets(place)
         trees = Worktrees(
             place.home,
             place.root,
             settings.workspace,
-            title=lambda job: store.load(job).row.request,
+            title=lambda job: secrets.redact(store.load(job).row.request),  # it becomes a branch of the user's
             hand_over=boundary.hand_over,
             set_up=Preparing(boundary, settings, place.home),
+            mark=lambda job: {MARK: gits_mark(job)},
         )
-        files, secrets = JobFiles(place.home), known_secrets(place)
         notices = notices_of(place, settings)
         try:
-            yield Engine(World(store, turns, trees, files, SystemClock(), RandomIds(), secrets, memory, notices))
+            faults = FaultLog(files.home(""))
+            world = World(store, turns, trees, files, SystemClock(), RandomIds(), secrets, memory, notices, faults)
+            yield Engine(world)
         except Exception as error:
             _refuse_gone(store, patient=isinstance(error, OSError | WorkspaceError))
             raise
@@ -111,6 +124,7 @@ def conduct(
     *,
     stay: bool = False,
     beside: View | None = None,
+    widened: Sequence[Widening] = (),
 ) -> int:
     """See jobs through, with the view that fits; the exit code. `beside` is called along with the view."""
     interrupt.tell(lambda: under_way(place, jobs))
@@ -135,9 +149,9 @@ def conduct(
         else:
             quiet = SilentView() if words.json else PlainView(looking, jobs, afresh=words.command == "run")
             ends = drive(engine, jobs, Both(quiet, beside), stay=stay or beside is not None)
-        if any(rest.how is Pause.UNCONFINED for rest in ends.values()):
+        if any(rest.how in _CUT_SHORT for rest in ends.values()):
             _refuse_gone(looking, patient=True)
-        return report(looking, place, ends, words)
+        return report(looking, place, ends, words, widened)
     except KeyboardInterrupt as stop:
         print(f"parley: {interrupt.told()}", file=sys.stderr)
         return stop.code if isinstance(stop, Stopped) else interrupt.CODE
@@ -183,7 +197,13 @@ def on_terminal() -> bool:
 # ---- how it ended --------------------------------------------------------------------------------
 
 
-def report(store: SqliteStore, place: Place, ends: dict[str, Rest], words: argparse.Namespace) -> int:
+def report(
+    store: SqliteStore,
+    place: Place,
+    ends: dict[str, Rest],
+    words: argparse.Namespace,
+    widened: Sequence[Widening] = (),
+) -> int:
     """Say how the jobs stand; the exit code of the worst."""
     presents = [Present(store, job) for job in ends]
     files = JobFiles(place.home)
@@ -191,27 +211,28 @@ def report(store: SqliteStore, place: Place, ends: dict[str, Rest], words: argpa
         if present.row.state == "DONE":
             put_as_branch(place, present.job)
     if words.json:
-        documents = [job_document(store, present, files) for present in presents]
+        in_force = {"widenings": [one._asdict() for one in widened]}
+        documents = [job_document(store, present, files) | in_force for present in presents]
         print_json(documents[0] if len(documents) == 1 else {"jobs": documents})
     else:
         for present in presents:
             _tell(store, present, ends[present.job].how, place)
     for job, rest in ends.items():
-        if rest.how is Pause.UNCONFINED:
+        if rest.how in _CUT_SHORT:
             print(f"parley: {job} is interrupted: {rest.why}; then go on with: {again(job, place)}", file=sys.stderr)
     codes = [_code(present.row.state, ends[present.job].how) for present in presents]
     return max(codes, key=(OK, WITHDRAWN, WAITING, FAILED).index)
 
 
 def _code(state: str, how: Pause) -> int:
-    return FAILED if how is Pause.UNCONFINED else STATE_CODES.get(state, WAITING)
+    return FAILED if how in _CUT_SHORT else STATE_CODES.get(state, WAITING)
 
 
 def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> None:
     job, row = present.job, present.row
     if how is Pause.PAUSED:
         print(f"{job} is paused; go on with: {again(job, place)}")
-    elif how is Pause.UNCONFINED:
+    elif how in _CUT_SHORT:
         return  # it is told as an error
     elif how is Pause.WAITING:
         for asked in present.questions():
@@ -269,12 +290,14 @@ def result_of(place: Place, job: str) -> str:
 def print_question(asked: Asked, place: Place) -> None:
     """A question, and how to answer it."""
     print(f"{asked.asker} asks you ({asked.state}, question {asked.id}):")
-    for line in safe(asked.body).splitlines():
+    for line in safe_lines(asked.body).splitlines():
         print(f"  > {line}".rstrip())  # what agents say can't pass for a command
     if asked.artifact:
         print(f"  file: {file_of(Worktrees(place.home), asked)}")
     if asked.stat:
         print(f"  {asked.stat.words()}")
+        for line in asked.stat.warning_lines():
+            print(f"  {line}")
         print(f"  see the change: parley diff {asked.job}")
     for way in exits_of(asked):
         print(f"  {typed(way.command, place)}")

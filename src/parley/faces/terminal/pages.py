@@ -15,6 +15,7 @@ from parley.engine.projections import Asked
 from parley.faces.terminal.screen import clean, rule, wrapped
 from parley.faces.terminal.sight import Exhibit
 from parley.ports import Store
+from parley.text import printable
 
 LINES = 10_000  # that are kept of a text
 MESSAGES, STEPS = 5_000, 50_000  # of a job's last that a conversation goes back to
@@ -90,8 +91,8 @@ class Page:
 
 def fitted(text: str, width: int) -> list[str]:
     """A text in lines that fit. Most do as they are."""
-    if text.isprintable() and cell_len(text) <= width:
-        return [text]
+    if (shown := printable(text)) == text and cell_len(text) <= width:
+        return [shown]
     bare = text.lstrip(" ")
     indent = " " * min(len(text) - len(bare), width // 2)
     return [f"{indent}{part}" for part in wrapped(bare, width - len(indent))]
@@ -205,6 +206,9 @@ def question_page(asked: Asked, found: Exhibit) -> Page:
 def question_lines(asked: Asked, found: Exhibit, file: str) -> Iterable[Line]:
     """The question in full, what has changed in the file that it is about, and the file."""
     yield from ((line, "bold") for line in asked.body.splitlines())
+    if asked.stat and asked.stat.warning_lines():
+        yield "", ""
+        yield from ((line, "") for line in asked.stat.warning_lines())
     if found.since:
         yield "", ""
         yield from _since(asked, found)
@@ -220,6 +224,8 @@ def diff_page(job: str, text: str, asked: Asked | None = None, found: Exhibit | 
     lines: list[Line] = [(line, _diff_style(line)) for line in text.splitlines()]
     if asked is not None and found is not None and found.since:
         lines = [*_since(asked, found), ("", ""), ("all that the job has changed:", "dim"), ("", ""), *lines]
+    if asked is not None and asked.stat and asked.stat.warning_lines():
+        lines = [*((line, "") for line in asked.stat.warning_lines()), ("", ""), *lines]
     return Page(f"what {job} changed", lines)
 
 

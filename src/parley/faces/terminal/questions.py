@@ -61,4 +61,6 @@ def about(asked: Asked) -> str:
 def words_of(asked: Asked) -> str:
     """What is asked, without what its head says; at the work gate, before it, what was changed."""
     words = asked.body.partition(": " if asked.artifact else "\n")[2] or asked.body
-    return f"{asked.stat.words()} (d shows it)\n{words}" if asked.stat else words
+    if asked.stat is None:
+        return words
+    return "\n".join(line for line in (f"{asked.stat.words()} (d shows it)", asked.stat.warning_words(), words) if line)

@@ -15,6 +15,7 @@ from parley.core.terms import HUMAN, ORCHESTRATOR
 from parley.engine.chronicle import Event, headline
 from parley.engine.projections import Present, Thread
 from parley.engine.texts import excerpt
+from parley.text import printable
 from parley.wording import count
 
 PANEL_LINES = 7
@@ -63,7 +64,7 @@ def draw(scene: Scene, width: int, height: int) -> list[Text]:
     room = max(0, height - len(head) - len(foot))
     middle = _page(scene, width, room) if scene.page is not None else _middle(scene, width, room)
     middle += [Text()] * (room - len(middle))
-    lines = [*head, *middle[:room], *foot][:height]
+    lines = [cleaned(line) for line in (*head, *middle[:room], *foot)][:height]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     return lines
@@ -71,7 +72,13 @@ def draw(scene: Scene, width: int, height: int) -> list[Text]:
 
 def clean(text: str) -> str:
     """A text on one line, with nothing that a terminal would obey."""
-    return "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
+    return printable(" ".join(text.split()))
+
+
+def cleaned(line: Text) -> Text:
+    """A line that is about to be drawn: the net below what was put into it. One that needs it loses its style."""
+    shown = printable(line.plain)
+    return line if shown == line.plain else Text(shown)
 
 
 def minutes(seconds: float) -> str:
@@ -169,7 +176,7 @@ def _page(scene: Scene, width: int, room: int) -> list[Text]:
 
 def wrapped(text: str, width: int) -> list[str]:
     """A text in lines that fit."""
-    shown = "".join(char if char.isprintable() else " " for char in text.expandtabs(4))
+    shown = printable(text.expandtabs(4))
     return [line.plain.rstrip() for line in Text(shown).wrap(_CONSOLE, max(10, width))] or [""]
 
 

@@ -30,6 +30,7 @@ from parley.faces.terminal.prompt import Prompt, confirm
 from parley.faces.terminal.questions import Choice, about, choices, words_of
 from parley.faces.terminal.screen import Scene, draw, stamp, style_of, team, told, wrapped
 from parley.faces.terminal.sight import Exhibit
+from parley.output import beneath
 from parley.ports import Files, Store, WorkspaceError
 
 DRAW_SECONDS = 0.25
@@ -71,7 +72,7 @@ class TerminalView:
         self._drawn = 0.0
         self._stale = True
         self._inputs = 0
-        self._console = Console(highlight=False)
+        self._console = Console(file=beneath(sys.stdout), highlight=False)
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
         self._keys = Keys(sys.stdin.fileno())
 

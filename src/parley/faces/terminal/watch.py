@@ -14,7 +14,7 @@ from parley.faces.terminal.deeds import Deeds
 from parley.faces.terminal.keys import Pasted
 from parley.faces.terminal.pages import Reading, help_page
 from parley.faces.terminal.prompt import Prompt
-from parley.faces.terminal.screen import foot
+from parley.faces.terminal.screen import cleaned, foot
 from parley.faces.terminal.sight import Sight
 from parley.faces.terminal.tty import Tty
 from parley.ports import WorkspaceError
@@ -112,6 +112,7 @@ class Watch:
         room = height - len(below)
         lines = screen.draw(width, room)[:room]
         lines += [Text()] * (room - len(lines)) + below
+        lines = [cleaned(line) for line in lines]
         for line in lines:
             line.truncate(width, overflow="ellipsis")
         return lines

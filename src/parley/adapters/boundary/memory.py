@@ -1,0 +1,281 @@
+"""How much memory the processes of a cage take together: kept below a bound by the kernel, or counted from outside.
+
+The kernel keeps it where a group of processes (cgroup) with its own bound may be made. Elsewhere it is counted a few
+times a second: what the processes hold, what lies in the cage's own memory filesystems, and memory files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+GROUPS = Path("/sys/fs/cgroup")
+KERNEL, SAMPLING = "cgroup", "sampling"
+MEMORIES = ("tmp", "dev/shm", "run")  # the memory filesystems of a cage, from its root
+_HELD = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
+REMOVALS = 50
+UNSEEN = 1 << 30  # bytes: other programs may take so much meanwhile
+SOCKET_BYTES = 416 << 10  # that one socket can hold at most for a program that does not read them
+_PREFIX = "parley-"
+_NAMELESS = b" (deleted)"
+_MEMORY_FILE = "/memfd:"
+
+
+def machine_bytes() -> int:
+    """The memory that this machine has, or that the container leaves to it."""
+    found = os.sysconf("SC_PHYS_PAGES") * PAGE
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            found = min(found, int((GROUPS / name).read_text("ascii")))
+    return found
+
+
+def told(bound: int) -> str:
+    """Why a cage was ended that took more than it may."""
+    return f"it was ended: its processes took more than {bound >> 20} MB of memory ([boundary] memory_mb)"
+
+
+# ---- counted from outside --------------------------------------------------------------------------
+
+
+def used(pids: Iterable[int], root: int, bound: int) -> int:
+    """What processes take, and what lies in the memory filesystems of the one whose root is the cage's.
+
+    Where even a count that takes shared pages several times stays below the bound, that is the answer.
+    """
+    listed = list(pids)
+    shared = _filesystems(root)
+    rough = sum(map(_resident, listed)) + shared
+    return rough if rough <= bound else sum(map(_own, listed)) + shared
+
+
+def _resident(pid: int) -> int:
+    """What a process has in memory and in the swap, shared pages as if they were its own."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return 0
+    return sum(_kilobytes(line) for line in status.splitlines() if line.startswith((b"VmRSS:", b"VmSwap:")))
+
+
+def _own(pid: int) -> int:
+    """The same with each shared page divided among its users, and without the files that the kernel can read again."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
+    except OSError:
+        return _resident(pid) if os.path.exists(f"/proc/{pid}") else 0  # noqa: PTH110 - as the paths above
+    found = [_kilobytes(line) for line in lines if line.startswith(_HELD)]
+    return sum(found) if found else _resident(pid)
+
+
+def _kilobytes(line: bytes) -> int:
+    words = line.split()
+    return int(words[1]) << 10 if len(words) > 1 and words[1].isdigit() else 0
+
+
+def _filesystems(root: int) -> int:
+    total = 0
+    if root:
+        for name in MEMORIES:
+            with contextlib.suppress(OSError):
+                found = os.statvfs(Path("/proc", str(root), "root", name))
+                total += (found.f_blocks - found.f_bfree) * found.f_frsize
+    return total
+
+
+class Opened(NamedTuple):
+    """What processes hold of files that no folder has."""
+
+    memory: int = 0  # bytes of memory files
+    nameless: int = 0  # bytes of files on the disk that have no name any more
+    hides: bool = False  # whether they also hold some whose size can't be seen: by a mapping, or in a socket
+    sockets: int = 0
+
+
+def held_open(pids: Iterable[int]) -> Opened:
+    """What processes hold open, and whether they hold files in another way."""
+    memory: dict[tuple[int, int], int] = {}
+    nameless: dict[tuple[int, int], int] = {}
+    sockets: set[int] = set()
+    mapped: set[int] = set()
+    in_flight = False
+    for pid in pids:
+        mapped |= _mapped(pid)
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    found = entry.stat()
+                    if stat.S_ISSOCK(found.st_mode):
+                        sockets.add(found.st_ino)
+                        in_flight = in_flight or _carries(pid, entry.name)
+                    if found.st_nlink or not found.st_blocks:
+                        continue
+                    is_memory = os.readlink(entry.path).startswith(_MEMORY_FILE)  # noqa: PTH115 - no file has this name
+                    (memory if is_memory else nameless)[found.st_dev, found.st_ino] = found.st_blocks * 512
+    shown = {inode for _, inode in (*memory, *nameless)}
+    return Opened(sum(memory.values()), sum(nameless.values()), in_flight or bool(mapped - shown), len(sockets))
+
+
+def _carries(pid: int, descriptor: str) -> bool:
+    """Whether descriptors wait in a socket for a program that takes them: no process has those open."""
+    told = Path(f"/proc/{pid}/fdinfo/{descriptor}").read_bytes()
+    return any(line.startswith(b"scm_fds:") and line.split()[1:] != [b"0"] for line in told.splitlines())
+
+
+def _mapped(pid: int) -> set[int]:
+    """The inodes of files without a name that a process has mapped."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+            if line.endswith(_NAMELESS):
+                found.add(int(line.split(None, 5)[4]))
+    return found
+
+
+class Machine(NamedTuple):
+    """How the memory of the whole machine stands."""
+
+    shared: int = 0  # bytes of memory files, of memory filesystems and of what processes share
+    taken: int = 0  # bytes that no program can have
+
+    def least(self, other: Machine) -> Machine:
+        """The lower of both figures: what another program gives back must hide nothing."""
+        return Machine(min(self.shared, other.shared), min(self.taken, other.taken))
+
+
+def machine() -> Machine:
+    """How the machine's memory stands now."""
+    told: dict[bytes, int] = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/meminfo").read_bytes().splitlines():
+            told[line.partition(b":")[0]] = _kilobytes(line)
+    return Machine(told.get(b"Shmem", 0), told.get(b"MemTotal", 0) - told.get(b"MemAvailable", 0))
+
+
+def is_hidden(opened: Opened, before: Machine, bound: int) -> bool:
+    """Whether a cage that holds what can't be seen must have so much of it: the machine has that much less.
+
+    Other programs take memory too: so it takes more than the bound, and a gigabyte besides, to tell it from those.
+    """
+    if not opened.hides and opened.sockets * SOCKET_BYTES <= bound:
+        return False
+    now = machine()
+    grown = now.shared - before.shared if opened.hides else now.taken - before.taken
+    return grown > bound + UNSEEN
+
+
+# ---- kept by the kernel ----------------------------------------------------------------------------
+
+
+class Group:
+    """A group of processes that has so much memory together. Whoever goes beyond it is ended by the kernel."""
+
+    def __init__(self, folder: Path, bound: int, *, unified: bool) -> None:
+        self._folder = folder
+        self.told = told(bound)
+        self._events = folder / ("memory.events" if unified else "memory.oom_control")
+        try:
+            if unified:
+                self._write("memory.max", bound)
+                self._write("memory.swap.max", 0, needed=False)
+                self._write("memory.oom.group", 1, needed=False)
+            else:
+                self._write("memory.limit_in_bytes", bound)
+                self._write("memory.memsw.limit_in_bytes", bound, needed=False)
+        except OSError:
+            self.close()
+            raise
+
+    def _write(self, name: str, value: int, *, needed: bool = True) -> None:
+        try:
+            (self._folder / name).write_text(str(value), "ascii")
+        except OSError:
+            if needed:
+                raise
+
+    def take(self, pids: Iterable[int]) -> None:
+        """Put processes into it; what they start is in it too."""
+        for pid in pids:
+            self._write("cgroup.procs", pid)
+
+    def exceeded(self) -> bool:
+        """Whether the kernel has ended a process for want of memory."""
+        with contextlib.suppress(OSError):
+            for line in self._events.read_text("ascii").splitlines():
+                if line.startswith("oom_kill "):
+                    return line.split()[1] != "0"
+        return False
+
+    def close(self) -> None:
+        """Remove it, once its processes are gone; what can't be removed now is swept later."""
+        for _ in range(REMOVALS):
+            try:
+                self._folder.rmdir()
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    return
+                time.sleep(0.002)  # its last process is not reaped yet
+            else:
+                return
+
+
+def make_group(bound: int, groups: Path = GROUPS, own: Path = Path("/proc/self/cgroup")) -> Group | None:
+    """A new group with a bound, as far up as one may be made beside ours; None where none may."""
+    for parent, unified in _parents(groups, own):
+        folder = parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+        _sweep(parent)
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        try:
+            return Group(folder, bound, unified=unified)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY, errno.EROFS, errno.EINVAL):
+                raise
+    return None
+
+
+def _sweep(parent: Path) -> None:
+    """Remove groups that were left by a Parley which is gone."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if not Path(f"/proc/{pid}").exists() and not _words(folder / "cgroup.procs"):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _parents(groups: Path, own: Path) -> Iterable[tuple[Path, bool]]:
+    """Where a group could be made: below our own or one above it, as the kernel has them in two versions."""
+    try:
+        lines = own.read_text("utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, path = (*line.split(":", 2), "", "")[:3]
+        unified = number == "0"
+        if not unified and "memory" not in controllers.split(","):
+            continue
+        base = groups if unified else groups / "memory"
+        here = base / path.lstrip("/")
+        for parent in (here, *here.parents):
+            if not parent.is_relative_to(base):
+                break
+            # a group with processes in it gives nothing on; one that gives memory on says so
+            if not unified or "memory" in _words(parent / "cgroup.subtree_control"):
+                yield parent, unified
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text("ascii").split()
+    except OSError:
+        return []

@@ -1,0 +1,332 @@
+"""Files put into a folder of the user's: all of them, or none.
+
+What is new was made ready beside it, on the same filesystem. Then files are only moved: what they replace into `old/`,
+the new ones from `new/` into place, by descriptors and through no link; never over anything. So every step can be taken
+back, and a plan that is written first lets the next process do so if this one is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from parley.adapters.worktrees.ground import FOLDER, down, reached
+
+PLAN = "plan.json"
+_UNLINKABLE = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_COMPARED = 1 << 20
+
+
+class InTheWay(Exception):
+    """Something of the user's lies where a file should go, or changed meanwhile: its path."""
+
+
+Identity = tuple[int, int, int, int]  # device, inode, size, when it was written
+
+
+def identity(seen: os.stat_result) -> Identity:
+    """What tells a file from another, and from itself after a change."""
+    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+
+@dataclass
+class Plan:
+    """What is moved: the files that give way and the new ones, each with what tells it."""
+
+    old: dict[str, Identity] = field(default_factory=dict)
+    new: dict[str, Identity] = field(default_factory=dict)
+    folders: dict[str, int] = field(default_factory=dict)  # that become files, with their modes
+    made: list[str] = field(default_factory=list)  # folders that are not there yet, the outer ones first
+    more: dict[str, str] = field(default_factory=dict)  # what else has to be known to take it back
+
+    def write(self, record: Path) -> None:
+        """Keep it, before anything is moved."""
+        with (record / PLAN).open("x", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(asdict(self), file)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @classmethod
+    def read(cls, record: Path) -> Plan | None:
+        """The plan of a process that was killed; None where it had moved nothing yet."""
+        try:
+            said = json.loads((record / PLAN).read_text(encoding="utf-8", errors="surrogateescape"))
+        except (OSError, ValueError):
+            return None
+        for name in ("old", "new"):
+            said[name] = {path: tuple(seen) for path, seen in said[name].items()}
+        return cls(**said)
+
+
+class Placement:
+    """Files on their way into a folder, from a place beside it. `owner` is whom new folders are given to."""
+
+    def __init__(self, root: Path, place: Path, owner: tuple[int, int] | None = None) -> None:
+        self._root = root
+        self._place = place
+        self._owner = owner
+        for name in ("new", "old"):
+            (place / name).mkdir(exist_ok=True)
+
+    # ---- looking -------------------------------------------------------------------------------
+
+    def plan(self, new: Iterable[str], giving_way: Iterable[str], *, programs: bool = True) -> tuple[Plan, list[str]]:
+        """What would be moved, and what of the user's lies in the way.
+
+        `giving_way`: the files that go, or are replaced. `programs`: whether the mode of a file counts. A new
+        file that lies there already, byte for byte, is left alone.
+        """
+        made = Plan()
+        for path in giving_way:
+            seen = self._seen(path)
+            if seen is not None:
+                made.old[path] = identity(seen)
+        gone = {entry[:2] for entry in made.old.values()}
+        blocked: list[str] = []
+        for path in new:
+            above = self._above(path, made, gone)
+            if above:
+                blocked.append(above)
+                continue
+            seen = self._seen(path)
+            if seen is not None and (seen.st_dev, seen.st_ino) not in gone:
+                if stat.S_ISDIR(seen.st_mode):
+                    inside = list(self._inside(path, gone))
+                    blocked += inside
+                    if not inside:
+                        made.folders |= self._folders(path)
+                elif self._same(path, seen, programs=programs):
+                    continue
+                else:
+                    blocked.append(path)
+                    continue
+            made.new[path] = identity((self._place / "new" / path).lstat())
+        return made, list(dict.fromkeys(blocked))
+
+    def _seen(self, path: str) -> os.stat_result | None:
+        try:
+            with reached(self._root, path) as (here, name):
+                return os.stat(name, dir_fd=here, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a folder on the way is a link: nothing of the path's own is there
+                return None
+            raise
+
+    def _above(self, path: str, made: Plan, gone: set[tuple[int, int]]) -> str:
+        """What keeps a path from having its folders; empty where nothing does. Those that have to be made are noted."""
+        parts = path.split("/")[:-1]
+        for number in range(len(parts)):
+            above = "/".join(parts[: number + 1])
+            seen = self._seen(above)
+            if seen is None or (seen.st_dev, seen.st_ino) in gone:
+                made.made += [
+                    one for n in range(number, len(parts)) if (one := "/".join(parts[: n + 1])) not in made.made
+                ]
+                return ""
+            if not stat.S_ISDIR(seen.st_mode):
+                return above
+            if self._seen(f"{above}/.git") is not None:
+                return f"{above}/.git"  # a repository of its own
+        return ""
+
+    def _inside(self, path: str, gone: set[tuple[int, int]]) -> Iterator[str]:
+        """What lies in a folder and stays."""
+        with down(self._root, path) as handle:
+            for name in sorted(os.listdir(handle)):  # noqa: PTH208 - by descriptor
+                seen = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                if stat.S_ISDIR(seen.st_mode):
+                    yield from self._inside(f"{path}/{name}", gone)
+                elif (seen.st_dev, seen.st_ino) not in gone:
+                    yield f"{path}/{name}"
+
+    def _folders(self, path: str) -> dict[str, int]:
+        """A folder with those in it, the inner ones first, and their modes."""
+        found: dict[str, int] = {}
+        with down(self._root, path) as handle:
+            for name in os.listdir(handle):  # noqa: PTH208 - by descriptor
+                if stat.S_ISDIR(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
+                    found |= self._folders(f"{path}/{name}")
+            return {**found, path: stat.S_IMODE(os.fstat(handle).st_mode)}
+
+    def _same(self, path: str, seen: os.stat_result, *, programs: bool) -> bool:
+        """Whether what lies at a path is what would be put there."""
+        mine = self._place / "new" / path
+        made = mine.lstat()
+        if stat.S_IFMT(made.st_mode) != stat.S_IFMT(seen.st_mode) or made.st_size != seen.st_size:
+            return False
+        with reached(self._root, path) as (here, name):
+            if stat.S_ISLNK(seen.st_mode):
+                return os.readlink(name, dir_fd=here) == str(mine.readlink())
+            if not stat.S_ISREG(seen.st_mode) or (programs and (made.st_mode ^ seen.st_mode) & stat.S_IXUSR):
+                return False
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=here)
+            with os.fdopen(handle, "rb") as there, mine.open("rb") as ours:
+                while data := ours.read(_COMPARED):
+                    if there.read(len(data)) != data:
+                        return False
+                return not there.read(1)
+
+    # ---- moving --------------------------------------------------------------------------------
+
+    def carry_out(self, plan: Plan) -> None:
+        """Move all of it. Where that fails, the reason is raised, and `take_back` undoes what was moved."""
+        for number, (path, seen) in enumerate(plan.old.items()):
+            self._move_away(path, seen, f"{number}")
+        for path in plan.folders:
+            self._remove_folder(path, needed=True)
+        for path in plan.made:
+            self._make_folder(path)
+        for path in plan.new:
+            self._put(self._place / "new" / path, path)
+
+    def clear_folders(self, plan: Plan) -> None:
+        """Remove the folders that are empty now, as git does."""
+        above = {"/".join(path.split("/")[:number]) for path in plan.old for number in range(1, path.count("/") + 1)}
+        for path in sorted(above, key=lambda path: -path.count("/")):
+            self._remove_folder(path)
+
+    def take_back(self, plan: Plan) -> list[str]:
+        """Undo what was moved, as far as it was. What has changed since is kept; where, is told."""
+        kept: list[str] = []
+        for path, seen in plan.new.items():
+            now = self._seen(path)
+            if now is None or (now.st_dev, now.st_ino) != seen[:2]:
+                continue
+            draft = self._place / "new" / path
+            with reached(self._root, path) as (here, name):
+                if identity(now) == seen:
+                    os.unlink(name, dir_fd=here) if draft.exists() else os.rename(name, draft, src_dir_fd=here)
+                else:  # it was written to meanwhile
+                    aside = self._place / f"changed-{secrets.token_hex(4)}"
+                    os.rename(name, aside, src_dir_fd=here)
+                    kept.append(f"{path} is {aside}")
+        for path in reversed(plan.made):
+            self._remove_folder(path)
+        for path, mode in reversed(plan.folders.items()):
+            self._make_folder(path, mode)
+        for number, path in enumerate(plan.old):
+            old = self._place / "old" / f"{number}"
+            if os.path.lexists(old):
+                try:
+                    for above in _above(path):
+                        self._make_folder(above)
+                    self._put(old, path)
+                except (OSError, InTheWay):
+                    kept.append(f"{path} is {old}")
+        return kept
+
+    def _move_away(self, path: str, expected: Identity, name: str) -> None:
+        with reached(self._root, path) as (here, last):
+            if identity(os.stat(last, dir_fd=here, follow_symlinks=False)) != expected:
+                raise InTheWay(path)
+            os.rename(last, self._place / "old" / name, src_dir_fd=here)
+        if identity((self._place / "old" / name).lstat()) != expected:
+            raise InTheWay(path)
+
+    def _put(self, made: Path, path: str) -> None:
+        """Move a file into place, over nothing."""
+        with reached(self._root, path) as (here, name):
+            try:
+                os.link(made, name, dst_dir_fd=here, follow_symlinks=False)
+            except FileExistsError as error:
+                raise InTheWay(path) from error
+            except OSError as error:
+                if error.errno not in _UNLINKABLE:
+                    raise
+                with contextlib.suppress(FileNotFoundError):  # no hard links here
+                    os.stat(name, dir_fd=here, follow_symlinks=False)
+                    raise InTheWay(path) from error
+                os.rename(made, name, dst_dir_fd=here)
+                return
+        made.unlink()
+
+    def _make_folder(self, path: str, mode: int | None = None) -> None:
+        with reached(self._root, path) as (here, name):
+            try:
+                os.mkdir(name, dir_fd=here)
+            except FileExistsError:
+                return
+            handle = os.open(name, FOLDER, dir_fd=here)
+            try:
+                if mode is not None:
+                    os.fchmod(handle, mode)
+                if self._owner:
+                    os.fchown(handle, *self._owner)
+            finally:
+                os.close(handle)
+
+    def _remove_folder(self, path: str, *, needed: bool = False) -> None:
+        try:
+            with reached(self._root, path) as (here, name):
+                os.rmdir(name, dir_fd=here)
+        except OSError as error:
+            if needed:
+                raise InTheWay(path) from error
+
+
+def _above(path: str) -> Iterator[str]:
+    parts = path.split("/")[:-1]
+    return ("/".join(parts[: number + 1]) for number in range(len(parts)))
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other merges into the same checkout off meanwhile. InTheWay where one is at work."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InTheWay("another `parley merge`") from error
+        except OSError:  # a filesystem without such locks: the lock of git's index is there all the same
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def staged(record: Path, root: Path) -> Iterator[Path]:
+    """A folder on the filesystem of `root`, for what is made ready: the record's own, or a new one in `root`.
+
+    Both are gone at the end, unless a plan in the record was neither carried out nor taken back.
+    """
+    record.mkdir(mode=0o700)
+    place = record
+    try:
+        if record.stat().st_dev != root.stat().st_dev:
+            place = root / f".parley-merge-{secrets.token_hex(8)}"
+            place.mkdir(mode=0o700)
+        yield place
+    finally:
+        if not (record / PLAN).exists():
+            discard(record, place)
+
+
+def give(folder: Path, owner: tuple[int, int] | None) -> None:
+    """Give a folder of ours, and all in it, to whom a checkout belongs; None: it is ours."""
+    if owner is None:
+        return
+    os.chown(folder, *owner)
+    for here, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            os.chown(Path(here) / name, *owner, follow_symlinks=False)
+
+
+def discard(record: Path, place: Path) -> None:
+    """Remove what a merge needed. The plan goes last: where it stands, there is something to take back."""
+    if place != record:
+        shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(record, ignore_errors=True)

@@ -1,0 +1,269 @@
+"""What the user's git is set to, read as text with the file that says it. Nothing of it is run here.
+
+Which hooks it would run, which filters may run, who signs, and which files of the checkout it obeys.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.adapters.worktrees.source import Source
+from parley.adapters.worktrees.users_git import UsersGit
+from parley.ports import WorkspaceError
+
+# What git runs in the course of a merge.
+MERGE_HOOKS = (
+    "pre-merge-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-merge",
+    "post-index-change",
+    "post-checkout",
+    "reference-transaction",
+)
+# How files are written into a checkout and compared with what is committed. None of these makes git run anything.
+CHECKOUT = (
+    "core.autocrlf",
+    "core.eol",
+    "core.filemode",
+    "core.symlinks",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.trustctime",
+    "core.checkstat",
+    "core.checkroundtripencoding",
+    "core.bigfilethreshold",
+    "core.protecthfs",
+    "core.protectntfs",
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+)
+# Programs that run what they find, by its name or in the folder that they are started in.
+_INTERPRETERS = re.compile(
+    r"(ba|da|z|k|fi|c|tc|a)?sh|busybox|env|sudo|doas|nice|nohup|timeout|time|xargs|exec|eval|command|python[\d.]*|pypy[\d.]*"
+    r"|node|nodejs|deno|bun|perl[\d.]*|ruby[\d.]*|php[\d.]*|lua[\d.]*|tclsh[\d.]*|java|make|npm|npx|pnpm|yarn|uv|uvx|poetry|pipx"
+    r"|cargo|go|git|ssh|docker|podman|nix|nix-shell|direnv|mise|asdf"
+)
+_OPERATORS = frozenset(";&|<>()")
+_HOOK_BYTES = 64 * 1024
+_FILTER = re.compile(r"filter\.(.+)\.(clean|smudge|process|required)")
+_INCLUDE = re.compile(r"include(if\..+)?\.path", re.DOTALL)
+_TRUE = ("true", "yes", "on", "1", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter of the user's: its commands, as far as they may run, and whether a file is nothing without them."""
+
+    commands: Mapping[str, str]
+    refused: Mapping[str, str]  # commands that may lie in the checkout
+    required: bool = False
+
+
+class UsersSettings:
+    """The settings of the user's git for one work tree."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._root = source.root.resolve()
+        self.git = UsersGit(source.root, source.common)
+        self._values = list(self._read())
+
+    def _read(self) -> Iterator[tuple[str, str, Path | None]]:
+        """Each setting with its value and the file that it stands in, in the order in which they count."""
+        done = self.git("config", "--list", "-z", "--show-origin", "--includes", plain=True)
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise WorkspaceError(
+                f"your git's settings can't be read: {(said or ['git config failed'])[-1]}; repair them"
+            )
+        parts = os.fsdecode(done.stdout).split("\0")
+        for origin, entry in zip(parts[::2], parts[1::2], strict=False):
+            name, _, value = entry.partition("\n")
+            kind, _, place = origin.partition(":")
+            yield name, value, (self._source.root / place).resolve() if kind == "file" else None
+
+    def get(self, name: str) -> str:
+        """A setting's value; empty where it has none."""
+        return next((value for key, value, _ in reversed(self._values) if key == name), "")
+
+    def has(self, name: str) -> bool:
+        """Whether a setting is switched on."""
+        found = [value for key, value, _ in self._values if key == name]
+        return bool(found) and found[-1].lower() in _TRUE
+
+    def checkout(self) -> dict[str, str]:
+        """How files are written into the checkout."""
+        return {name: value for name, value, _ in self._values if name in CHECKOUT}
+
+    # ---- hooks ---------------------------------------------------------------------------------
+
+    @property
+    def hooks_folder(self) -> Path:
+        """Where git looks for hooks."""
+        named = self.get("core.hookspath")
+        return self._place(named) if named else self._source.common / "hooks"
+
+    def hooks(self) -> list[str]:
+        """The hooks of the user's that git would run for a merge."""
+        here = [name for name in MERGE_HOOKS if os.access(self.hooks_folder / name, os.X_OK)]
+        events = {value for key, value, _ in self._values if key.startswith("hook.") and key.endswith(".event")}
+        return [*here, *(name for name in MERGE_HOOKS if name in events and name not in here)]
+
+    # ---- commands ------------------------------------------------------------------------------
+
+    def filters(self) -> dict[str, Filter]:
+        """The filters of the user's: what may run of them, and what may not."""
+        found: dict[str, dict[str, tuple[str, Path | None]]] = {}
+        for key, value, origin in self._values:
+            if matched := _FILTER.fullmatch(key):
+                found.setdefault(matched[1], {})[matched[2]] = (value, origin)
+        made = {}
+        for name, said in found.items():
+            required = said.pop("required", ("false", None))[0].lower() in _TRUE
+            given = {kind: entry for kind, entry in said.items() if entry[0]}
+            fine = {kind: text for kind, (text, origin) in given.items() if self._may_run(text, origin)}
+            refused = {kind: text for kind, (text, _) in given.items() if kind not in fine}
+            # one of several commands alone would make something else of the files
+            made[name] = Filter({} if refused else fine, refused, required)
+        return made
+
+    def signs(self) -> bool:
+        """Whether the user's commits are signed. WorkspaceError where the program that signs may be an agent's."""
+        if not self.has("commit.gpgsign"):
+            return False
+        form = self.get("gpg.format") or "openpgp"
+        for key, value, origin in self._values:
+            command = key == "gpg.ssh.defaultkeycommand" and form == "ssh"
+            if not (command or key in (f"gpg.{form}.program", *(("gpg.program",) if form == "openpgp" else ()))):
+                continue
+            if not (self._may_run(value, origin) if command else self._outside(value) and not self._inside(origin)):
+                raise WorkspaceError(
+                    f"your commits are signed by {value!r} ({key}), which may lie in what an agent has changed; "
+                    "name a program outside the repository by its whole path"
+                )
+        return True
+
+    def _may_run(self, command: str, origin: Path | None) -> bool:
+        """Whether a command runs a program that lies elsewhere, and nothing of the checkout."""
+        if self._inside(origin) or set("$`\n\\!*?[{") & set(command):
+            return False
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        try:
+            words = list(lexer)
+        except ValueError:
+            return False
+        if not words or any(set(word) <= _OPERATORS for word in words):
+            return False
+        first, *rest = words
+        lfs = first == "git" and rest[:1] == ["lfs"]
+        if not lfs and (_INTERPRETERS.fullmatch(Path(first).name.lower()) or not self._outside(first)):
+            return False
+        return not any(self._names_a_file(word) for word in rest)
+
+    def _outside(self, name: str) -> bool:
+        """Whether a program lies outside the checkout, wherever links lead."""
+        if "/" in name and not name.startswith(("/", "~")):
+            return False
+        found = shutil.which(str(self._place(name)) if "/" in name else name, path=self.git.path)
+        return found is not None and not self._inside(Path(found)) and not self._inside(Path(found).resolve())
+
+    def _inside(self, path: Path | None) -> bool:
+        """Whether a file lies in the checkout, but not in its git folder."""
+        if path is None:
+            return False
+        own = (self._source.git_dir.resolve(), self._source.common.resolve())
+        return path.is_relative_to(self._root) and not any(path.is_relative_to(folder) for folder in own)
+
+    def _names_a_file(self, word: str) -> bool:
+        """Whether a word of a command is a file of the checkout, or a whole path in it: the result may bring that."""
+        whole = (f"{start}{word.partition(start)[2]}" for start in ("/", "~/") if start in word)  # also `-f/path`
+        return any(self._inside(self._place(part).resolve()) for part in whole) or any(
+            os.path.lexists(self._place(part)) for part in _path_parts(word)
+        )
+
+    def _place(self, path: str) -> Path:
+        if path.startswith("~/"):
+            return self.git.home / path[2:]
+        return self._root / (path.removeprefix("%(prefix)/"))
+
+    # ---- attributes ----------------------------------------------------------------------------
+
+    def attributes(self) -> str:
+        """The user's attributes for all repositories: they go before those of this one."""
+        named = self.get("core.attributesfile")
+        base = os.environ.get("XDG_CONFIG_HOME", "") if self.git.owner is None else ""
+        own = self._place(named) if named else (Path(base) if base else self.git.home / ".config") / "git/attributes"
+        return "".join(f"{_text(place).rstrip()}\n" for place in (Path("/etc/gitattributes"), own) if place.is_file())
+
+    def own_attributes(self) -> str:
+        """This repository's attributes that are in no commit: they go after all others."""
+        return _text(self._source.common / "info" / "attributes")
+
+    # ---- what git obeys of the checkout --------------------------------------------------------
+
+    def obeyed(self, paths: Iterable[str]) -> dict[str, str]:
+        """Those of these paths that git runs or reads on this machine because a setting or a hook says so."""
+        found: dict[str, str] = {}
+        named = self._named()
+        folder = self._relative(self.hooks_folder)
+        texts = self._hook_texts()
+        for path in paths:
+            if path in named:
+                found[path] = f"git: {named[path]} names it"
+            elif folder is not None and ("/" not in path if folder == "." else path.startswith(f"{folder}/")):
+                found[path] = "git: a hook (core.hooksPath)"
+            elif hook := next((name for name, text in texts.items() if path in text), ""):
+                found[path] = f"git: your hook {hook} names it"
+        return found
+
+    def _named(self) -> dict[str, str]:
+        """The files of the checkout that settings name, or stand in."""
+        found = {}
+        for key, value, origin in self._values:
+            for word in re.split(r"[\s'\"=;&|<>()]+", value):
+                for part in _path_parts(word):
+                    if (inside := self._relative(self._place(part))) and inside != ".":
+                        found[inside] = key
+            if origin is not None and _INCLUDE.fullmatch(key):  # also one that is not there yet
+                place = self.git.home / value[2:] if value.startswith("~/") else origin.parent / value
+                if inside := self._relative(place):
+                    found[inside] = "include.path"
+            if origin is not None and self._inside(origin) and (inside := self._relative(origin)):
+                found[inside] = "include.path"
+        return found
+
+    def _relative(self, path: Path) -> str | None:
+        """A path of the checkout, from its root."""
+        plain = Path(os.path.normpath(path))
+        return plain.relative_to(self._root).as_posix() if self._inside(plain) else None
+
+    def _hook_texts(self) -> dict[str, str]:
+        folder = self.hooks_folder
+        if not folder.is_dir():
+            return {}
+        found = sorted(path for path in folder.iterdir() if path.suffix != ".sample" and path.is_file())
+        return {path.name: _text(path, _HOOK_BYTES) for path in found[:100]}
+
+
+def _path_parts(word: str) -> Iterator[str]:
+    """What in a word of a command may be a path: all of it, or what follows a `=`."""
+    for part in (word.lstrip("!-"), word.partition("=")[2]):
+        if part and part not in (".", "/"):
+            yield part
+
+
+def _text(path: Path, most: int = 1 << 20) -> str:
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(most).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""

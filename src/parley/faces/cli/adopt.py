@@ -1,0 +1,119 @@
+"""`parley bus adopt`: take in a home of the user's own that was moved, copied or restored."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from parley.adapters import bus_gate
+from parley.adapters.glance import is_owned
+from parley.adapters.sqlite import SqliteStore
+from parley.adapters.worktrees.strange import check
+from parley.engine.audit import Report
+from parley.faces.cli import BAD_USE, FAILED, OK, Trouble
+from parley.faces.cli.audit import audited
+from parley.faces.cli.desk import Place, agrees, can_ask, clock, one_line, place_of, print_json, shield
+from parley.faces.cli.homes import remember
+from parley.ports import BusError, JobRow
+from parley.wording import advice, count
+
+_SHOWN = 8  # jobs that are named
+
+
+def run(words: argparse.Namespace) -> int:
+    """Check what is there, show it, ask, and make it this user's here."""
+    if words.action != "adopt":
+        raise Trouble(f"there is no action {words.action!a:.40}; {advice(words.action, ('adopt',))}")
+    place = place_of(words.repo)
+    if not SqliteStore.exists(place.home):
+        raise Trouble(f"there is no bus in {place.home} to take in; start a job with `parley run`")
+    if _is_ours(place):
+        return _told(words, place, [], "it is yours already, and nothing was changed")
+    with closing(SqliteStore(place.home, stranger=True)) as store:
+        rows = store.jobs()
+        _refuse_busy(store, place, rows)
+        check(place.home)
+        reports = [audited(store, place, row.job) for row in rows]
+        _refuse_unsound(reports)
+        dropped = sum(len(store.inputs(row.job)) for row in rows)
+        told = _told_of(store, rows, reports, dropped)
+        if not words.json:
+            print(f"{place.home}")
+            for line in told:
+                print(f"  {one_line(line, 200)}")
+        if not words.yes and not (not words.json and can_ask()):
+            raise Trouble("say that it is yours with `parley bus adopt --yes`; nothing was changed", BAD_USE)
+        if not words.yes and not agrees("Is this yours, and shall its jobs go on here?"):
+            raise Trouble("nothing was changed", FAILED)
+        store.adopt()
+    shield(place.home)
+    remember(place)
+    return _told(words, place, rows, "it is yours now, with a key of its own")
+
+
+def _is_ours(place: Place) -> bool:
+    try:
+        if bus_gate.admit(place.home) is None:
+            return False
+        SqliteStore(place.home).close()
+    except (bus_gate.Refused, BusError):
+        return False
+    return True
+
+
+def _refuse_busy(store: SqliteStore, place: Place, rows: Sequence[JobRow]) -> None:
+    """A process that still has the bus open would go on with the old key; so would the original of a copy."""
+    homes = {place.home}
+    if store.key is not None and os.path.lexists(Path(store.key.home) / store.path.name):
+        homes.add(Path(store.key.home))
+    for home in homes:
+        for row in rows:
+            if is_owned(home, row.job):
+                remedy = "pause it there and end that process, then try again"
+                raise Trouble(f"job {row.job} is at work in {home}; {remedy}", FAILED)
+
+
+def _refuse_unsound(reports: Sequence[Report]) -> None:
+    unsound = [report for report in reports if report.findings]
+    if unsound:
+        first = unsound[0]
+        more = f", and {count(len(unsound) - 1, 'other job')}" if len(unsound) > 1 else ""
+        raise Trouble(
+            f"the record of job {first.job}{more} does not hold ({one_line(str(first.findings[0]), 200)}); "
+            "take in a copy that is sound, or name another home with PARLEY_HOME",
+            FAILED,
+        )
+
+
+def _told_of(store: SqliteStore, rows: Sequence[JobRow], reports: Sequence[Report], dropped: int) -> list[str]:
+    """What it is, for the user to recognise."""
+    some = ", ".join(row.job for row in rows[:_SHOWN]) + (", …" if len(rows) > _SHOWN else "")
+    lines = [f"{count(len(rows), 'job')}{f': {some}' if some else ''}; each record is sound"]
+    if rows:
+        people = sorted({row.decider for row in rows})
+        lines.append(f"started by {', '.join(people[:_SHOWN])}, last changed {clock(max(row.updated for row in rows))}")
+        lines.append(f"only {' and '.join(people[:_SHOWN])} can answer for them, here as there")
+    if store.key is not None:
+        lines.append(f"this machine made it, in {store.key.home}: its inputs are signed with the key that is here")
+    else:
+        unknown = sum(report.unknown for report in reports)
+        lines.append(f"this machine does not have its key: who left its {count(unknown, 'input')} can't be told")
+    if dropped:
+        lines.append(f"{count(dropped, 'input')} that no job took yet will be deleted; ask for it again")
+    odd = [report.job for report in reports if report.files is not None and report.files.odd]
+    if odd:
+        lines.append(f"files below orchestration/ are not what the record says: {', '.join(odd[:_SHOWN])}")
+    return lines
+
+
+def _told(words: argparse.Namespace, place: Place, rows: Sequence[JobRow], what: str) -> int:
+    if words.json:
+        document: dict[str, Any] = {"home": str(place.home), "jobs": [row.job for row in rows], "what": what}
+        print_json(document)
+    else:
+        print(f"{place.home}: {what}")
+    return OK

@@ -1,0 +1,98 @@
+"""Names that other systems can't hold, or take for one: delivered as they are, and told to the user.
+
+Windows has names that are devices, characters that no name may have, and drops dots and blanks at a name's end; a Mac
+and Windows take two names for one that differ only in case, or in how an accented letter is written. There one file of
+such a pair overwrites the other. What another system takes for git's own, or for settings, is not delivered at all:
+`adapters/worktrees/odd_names.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from parley.text import printable
+
+NAMED = 4  # names that one line has
+LONGEST_NAME = 100  # characters of one
+ALIKE = "a Mac and Windows take it for"
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$) *(?:[.:].*)?", re.DOTALL)
+_NEVER = re.compile(r'[\x00-\x1f<>:"|?*\\]')
+_LONGEST = 255  # UTF-16 units of a name
+
+
+def unportable(new: Collection[str], all_names: Iterable[str]) -> dict[str, str]:
+    """Which of the new paths trouble another system, each with the reason. `all_names`: every path that is there."""
+    alike = {path: f"{ALIKE} {_short(other)}" for path, other in _alike(new, all_names)}
+    return {path: why for path in sorted(new) if (why := alike.get(path) or _on_windows(path))}
+
+
+def words(found: Mapping[str, str]) -> str:
+    """The first of them with their reasons, on one line, and how many more there are; empty where there are none.
+
+    What may overwrite another file comes first: no number of other names pushes it out of the line.
+    """
+    first = sorted(found.items(), key=lambda one: not one[1].startswith(ALIKE))[:NAMED]
+    named = [f"{_short(path)} ({why})" for path, why in first]
+    more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    return f"names that trouble other systems: {', '.join(named)}{more}" if named else ""
+
+
+def _on_windows(path: str) -> str:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "it is not UTF-8, and a Mac can't hold it"
+    for part in path.split("/"):
+        if _DEVICE.fullmatch(part.lower()):
+            return "a device on Windows"
+        if _NEVER.search(part):
+            return "Windows allows no such character"
+        if part[-1:] in (".", " "):
+            return "Windows drops the dot or blank at its end"
+        if len(part.encode("utf-16-le")) > 2 * _LONGEST:
+            return "too long for Windows"
+    return ""
+
+
+def _alike(new: Collection[str], all_names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The new paths that are, or lie in a folder that is, another one but for case or form; each with the other."""
+    if not new:
+        return
+    wanted: dict[str, set[str]] = {}
+    for path in new:
+        for part in _prefixes(path):
+            wanted.setdefault(folded(part), set())
+    for path in (*all_names, *new):
+        for part in _prefixes(path):
+            spellings = wanted.get(folded(part))
+            if spellings is not None:
+                spellings.add(part)
+    for path in new:
+        for part in _prefixes(path):
+            others = wanted[folded(part)] - {part}
+            if others:
+                yield path, min(others)
+                break
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    """The folders on the way to a path, and the path."""
+    at = path.find("/")
+    while at >= 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
+    yield path
+
+
+def folded(path: str) -> str:
+    """A path as a filesystem knows it that takes upper and lower case, and each form of a letter, for the same."""
+    if path.isascii():
+        return path.lower()
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
+
+
+def _short(path: str) -> str:
+    shown = printable(path)
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 1]}…"

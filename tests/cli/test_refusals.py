@@ -1,0 +1,109 @@
+"""`parley audit` says what was refused: to whom, what, and why; and so does the audit of an export."""
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from parley.adapters.sqlite import SqliteStore
+from parley.engine.refusals import ANOTHER_PROGRAM, LISTED, Refusals
+from parley.faces.cli.desk import me
+from parley.ports import InputRow, StepRow
+from tests.cli.home import APPROVES, LEADS, Home
+
+HOSTILE = LEADS.replace(
+    "do: [{write: {path: INTENT.md",
+    'do: [{write: {path: ".g\\u200cit/config", text: "x"}}, {write: {path: "PARLEY.TOML", text: "x"}}, '
+    '{assert: {artifact: GONE.md, text: "right?"}}, {write: {path: INTENT.md',
+    1,
+)
+
+
+def test_the_audit_says_what_was_refused_to_whom_and_why(home: Home, tmp_path: Path) -> None:
+    job = home.start(HOSTILE + APPROVES)
+
+    told = home.run("audit", job, "--json").document["refusals"]
+    whys = [one["why"] for one in told["listed"]]
+    assert told["by"]["intent-lead"] == {"left_out": 4, "refused": 1}  # the files are there in its second turn, too
+    assert (told["count"], told["more"]) == (len(whys), 0)
+    assert all(one["time"] > 0 and one["table"] == "steps" for one in told["listed"])
+    assert any("git's own on another filesystem" in why for why in whys)
+    assert any("its name is parley.toml on another filesystem" in why for why in whys)
+    assert any("GONE.md" in why for why in whys)
+
+    text = home.run("audit", job)
+    assert text.code == 0
+    assert f"{len(whys)} refusals are recorded: 5 of intent-lead" in text.out
+    assert "\u200c" not in text.out
+    assert home.run("export", job, "-o", str(tmp_path / "x.jsonl")).code == 0
+    assert home.run("audit", str(tmp_path / "x.jsonl"), "--json").document["refusals"] == told
+
+
+def test_refusals_are_counted_where_there_are_too_many_to_list() -> None:
+    found = Refusals()
+    row = StepRow(1, 1, "complete", "coder", 1.0, "coder dispatch:1 x", "", "", "")
+    for _ in range(LISTED):
+        found.step(row, {"refused": ["a" * 1000, "b"], "boundary": {"faults": ["udp: a datagram arrived"]}})
+
+    document = found.document()
+    assert (document["count"], len(document["listed"]), document["more"]) == (3 * LISTED, LISTED, 2 * LISTED)
+    assert document["by"] == {"coder": {"boundary": LISTED, "refused": 2 * LISTED}}
+    assert len(found.lines()) == 12
+    assert max(map(len, found.lines())) < 500
+
+
+def test_the_audit_says_which_inputs_were_not_followed_whose_they_were_and_why(home: Home, tmp_path: Path) -> None:
+    job, now = home.start(), time.time()
+    gone = {"question": "gone", "framing": "", "ruling": "approve", "text": "", "rule": None}
+    with closing(SqliteStore(home.folder / ".parley")) as store:
+        store.put(job, "answer", "a1", now, "mallory", json.dumps(gone))
+        store.put(job, "answer", "a2", now, me(), json.dumps(gone))
+        store.put(job, "intervene", "a3", now, me(), json.dumps({"thread": "dispatch:none", "text": "x"}))
+    with closing(sqlite3.connect(home.folder / ".parley/bus.db", isolation_level=None)) as bus:
+        forged = [job, "withdraw", "a4", now, f"{me()}\nhead 0", "{}", "0" * 64]
+        bus.execute(
+            "INSERT INTO inputs (job, kind, key, time, by, body, signature) VALUES (?, ?, ?, ?, ?, ?, ?)", forged
+        )
+    home.run("resume", job)
+
+    told = home.here("audit", job, "--json").document["refusals"]
+    assert told["by"] == {"mallory": {"input": 1}, me(): {"input": 2}, ANOTHER_PROGRAM: {"input": 1}}
+    assert {one["table"] for one in told["listed"]} == {"inputs"}
+    assert all(one["time"] == now for one in told["listed"])
+    for why in ("only they can answer; not mallory", "has no open question gone", "no dispatch:none", "is not signed"):
+        assert any(why in one["why"] for one in told["listed"]), why
+    text = home.here("audit", job)
+    assert text.code == 0
+    assert "\nhead 0" not in text.out, "a name can't pass for a line of the report"
+    home.here("export", job, "-o", str(tmp_path / "x.jsonl"))
+    assert home.here("audit", str(tmp_path / "x.jsonl"), "--json").document["refusals"] == told
+
+
+def test_the_audit_says_which_merges_were_refused_and_for_which_files(home: Home, tmp_path: Path) -> None:
+    also = 'do: [{write: {path: "a.txt", text: "a"}}, {write: {path: WORK'
+    job = home.start(LEADS.replace("do: [{write: {path: WORK", also) + APPROVES)
+    home.write("a.txt", "the user's own")
+    assert home.run("merge", job, "--dry-run").code == 1
+    assert home.here("audit", job, "--json").document["refusals"]["count"] == 0, "a rehearsal is no merge"
+
+    assert "a.txt" in home.refuses("merge", job, code=1)
+    told = home.here("audit", job, "--json").document["refusals"]
+    (one,) = told["listed"]
+    assert (one["kind"], one["who"], one["table"]) == ("merge", me(), "inputs")
+    assert "a.txt" in one["why"]
+    assert one["time"] > 0
+    assert f"{me()} was refused a merge: a.txt" in home.here("audit", job).out
+    home.here("export", job, "-o", str(tmp_path / "x.jsonl"))
+    assert home.here("audit", str(tmp_path / "x.jsonl"), "--json").document["refusals"] == told
+    assert home.here("show", job).code == 0
+
+
+def test_a_refusal_is_one_line_whatever_was_said() -> None:
+    found = Refusals()
+    found.step(StepRow(1, 1, "complete", "coder", 1.0, "coder dispatch:1 x", "", "", ""), {"refused": ["a\nb\x1b[2J"]})
+    found.input(InputRow(1, "j", "x\ny", "k", 1.0, "m\nn", "[", 1, "refused: o\np", ""), signed=True, ended=True)
+    found.input(InputRow(2, "j", "merge", "k", 1.0, "m", "[" * 5000, 0, "", ""), signed=True, ended=True)
+
+    assert not any(char in line for line in found.lines() for char in "\n\x1b")
+    assert found.document()["count"] == 3

@@ -1,0 +1,88 @@
+"""What goes wrong in Parley itself while it deals with one job is that job's: the run and the other job go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parley.engine import endings, engine, inputs
+from parley.engine.live import LiveJob
+from parley.engine.world import World
+from parley.ports import Ended
+from tests.fuzz.arena import HOSTILE, INNOCENT, arena
+
+BUG = "a bug that was planted"
+
+
+def test_a_fault_at_the_end_of_a_turn_costs_that_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, times = endings.end_turn, list[str]()
+
+    def faulty(live: LiveJob, world: World, event: Ended) -> Any:
+        turn = real(live, world, event)  # all of it is applied, and nothing of it is committed
+        if live.job == HOSTILE and not times:
+            times.append(event.turn)
+            raise RecursionError(BUG)
+        return turn
+
+    monkeypatch.setattr(engine, "end_turn", faulty)
+    with arena([]) as made:
+        made.play()
+
+        assert made.state(INNOCENT) == "DONE"
+        assert made.state(HOSTILE) == "DONE"
+        assert BUG in made.faults
+        assert "Traceback" in made.faults
+        made.close()
+        code, said = made.run("log", HOSTILE)
+        assert (code, "Traceback" in said) == (0, False)
+        assert "Parley itself failed here" in said
+        assert made.run("audit", HOSTILE)[0] == 0
+
+
+def test_a_fault_that_comes_again_and_again_ends_in_the_failure_dialog(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = endings.end_turn
+
+    def faulty(live: LiveJob, world: World, event: Ended) -> Any:
+        if live.job == HOSTILE:
+            raise KeyError(BUG)
+        return real(live, world, event)
+
+    monkeypatch.setattr(engine, "end_turn", faulty)
+    with arena([]) as made:
+        made.play()
+
+        assert made.state(INNOCENT) == "DONE"
+        made.close()
+        assert "give-up" in {step.rule for step in made.later(lambda store: list(store.steps(HOSTILE)))}
+        assert made.run("audit", HOSTILE)[0] == 0
+
+
+def test_a_fault_that_no_turn_is_to_blame_for_puts_the_job_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = inputs.take
+
+    def faulty(live: LiveJob, world: World, row: Any) -> None:
+        if live.job == HOSTILE:
+            raise ValueError(BUG)
+        real(live, world, row)
+
+    monkeypatch.setattr(inputs, "take", faulty)
+    with arena([]) as made:
+        made.play()
+
+        assert made.state(INNOCENT) == "DONE"
+        assert list(made.engine.put_aside()) == [HOSTILE]
+        assert not made.store.owner_lives(HOSTILE)
+        made.close()
+        assert made.run("audit", HOSTILE)[0] == 0
+
+
+def test_without_a_log_of_faults_they_are_loud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the simulator: a bug of Parley's own must not be hidden from its tests."""
+
+    def faulty(live: LiveJob, world: World, event: Ended) -> Any:
+        raise ValueError(BUG)
+
+    monkeypatch.setattr(engine, "end_turn", faulty)
+    with arena([], contained=False) as made, pytest.raises(ValueError, match=BUG):
+        made.play()
