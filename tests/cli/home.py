@@ -191,6 +191,18 @@ def wait_for(what: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
     raise AssertionError("it did not come about")
 
 
+def owner_of(job: str) -> int:
+    """The process that plays a job in the background."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"resume" in words and job.encode() in words:
+            return int(entry.name)
+    return 0
+
+
 def turn_processes(job: str, turn: str = "") -> list[int]:
     """The processes of a job's turns, or of one of them, that are alive."""
     needle = f"PARLEY_TURN={job}/{turn}".encode() + (b"\0" if turn else b"")

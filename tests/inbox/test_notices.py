@@ -21,7 +21,7 @@ from parley.engine.herald import WORDS, Herald
 from parley.engine.redaction import Secrets
 from parley.notices import Notice
 from parley_cfa import installation
-from tests.cli.home import LEADS, Home, wait_for
+from tests.cli.home import LEADS, Home, owner_of, wait_for
 from tests.engine.stage import JOB, Stage, always, asserts, book, on, write
 from tests.inbox.receiver import http, smtp
 
@@ -165,18 +165,6 @@ def test_a_real_job_tells_a_real_service_over_a_killed_owner(home: Home, tmp_pat
         "intent-lead: INTENT.md: right?",
         f"parley inbox {question['id']}",
     ]
-
-
-def owner_of(job: str) -> int:
-    """The process that plays a job in the background."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"resume" in words and job.encode() in words:
-            return int(entry.name)
-    return 0
 
 
 def test_a_service_that_hangs_holds_up_neither_the_job_nor_its_end(home: Home) -> None:

@@ -1,8 +1,10 @@
 """Jobs are answered, told, paused and withdrawn by keys, and what became of it is on the screen."""
 
+import os
+import signal
 from pathlib import Path
 
-from tests.cli.home import BUSY, LEADS, Home, turn_processes, wait_for
+from tests.cli.home import BUSY, LEADS, Home, owner_of, turn_processes, wait_for
 from tests.watch.stage import detach, state_of, watching
 
 
@@ -161,6 +163,27 @@ def test_what_is_pasted_gives_no_orders_and_what_nobody_works_on_is_withdrawn_al
         screen.type("z")
         screen.wait_for(f"{job} has ended (WITHDRAWN)")
     assert home.here("audit", job).code == 0
+
+
+def test_what_a_key_was_answered_stays_when_news_of_an_earlier_one_comes(home: Home) -> None:
+    job = detach(home, LEADS)
+    owner = owner_of(job)
+
+    with watching(home) as screen:
+        screen.wait_for("a answer")
+        screen.type("a")
+        screen.wait_for("intent-lead asks (INTENT, INTENT.md)")
+        os.kill(owner, signal.SIGSTOP)
+        try:
+            screen.type("a\r")
+            screen.wait_for(f"{job}: answering")
+            screen.type("b")
+            screen.wait_for(f"no budget of {job} is spent")
+        finally:
+            os.kill(owner, signal.SIGCONT)
+        seen = screen.wait_for(f"{job}: answered, approve")
+        assert f"no budget of {job} is spent" in seen
+        assert f"{job}: answering" not in seen
 
 
 def test_a_budget_that_is_spent_is_raised(home: Home) -> None:

@@ -109,7 +109,7 @@ def test_a_diff_has_its_lines_marked() -> None:
 def test_what_is_typed_fits_and_its_end_is_seen(keys: list[str]) -> None:
     prompt = Prompt("say", lambda text, way: text)
     assert not any(prompt.press(key) for key in keys)
-    (*_, line) = foot(prompt.keys, prompt.shown, prompt.typed, "", 60)
+    (*_, line) = foot(prompt.keys, prompt.shown, prompt.typed, [], 60)
     assert line.cell_len <= 60
     assert line.plain.endswith(f"{prompt.typed[-10:]}_")
 

@@ -30,6 +30,7 @@ class Left:
     since: float
     asked: Asked | None = None  # the question, where it is an answer
     told: bool = False
+    note: str = ""  # what is said of it until it was taken
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class Running:
 
     job: str
     process: subprocess.Popen[str]
+    note: str
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class Starting:
 
     job: str
     process: subprocess.Popen[bytes]
+    note: str
 
 
 class Deeds:
@@ -57,9 +60,9 @@ class Deeds:
         self._count = 0
 
     @property
-    def pending(self) -> bool:
-        """Whether something has not come to its end."""
-        return bool(self._open)
+    def pending(self) -> list[str]:
+        """What is said of each that has not come to its end."""
+        return [deed.note for deed in self._open]
 
     # ---- what can be asked -------------------------------------------------------------------
 
@@ -75,8 +78,9 @@ class Deeds:
             return self._became(asked, closed.earlier)
         chosen = choice.ruling or choice.option or asked.menu.words
         said = f"{asked.job}: answered{f', {chosen}' if chosen else ''}"
-        self._open.append(Left(asked.job, key, said, time.monotonic(), asked))
-        return f"{asked.job}: answering"
+        note = f"{asked.job}: answering"
+        self._open.append(Left(asked.job, key, said, time.monotonic(), asked, note=note))
+        return note
 
     def _became(self, asked: Asked, earlier: InputRow | None = None) -> str:
         """Why a question that was open a moment ago is not any more."""
@@ -119,25 +123,27 @@ class Deeds:
         self._count += 1
         key = f"{kind}:{self._sight.by}:{time.time_ns()}:{self._count}"
         leave(self._sight.store, job, kind, key, body=body, by=self._sight.by)
-        self._open.append(Left(job, key, done, time.monotonic()))
+        self._open.append(Left(job, key, done, time.monotonic(), note=note))
         return note
 
     def _run(self, job: str, words: list[str], note: str) -> str:
-        self._open.append(Running(job, self._sight.command(words)))
+        self._open.append(Running(job, self._sight.command(words), note))
         return note
 
     def _start(self, job: str, *more: str) -> str:
-        self._open.append(Starting(job, self._sight.go_on(job, more)))
-        return f"{job}: starting somebody who works on it"
+        note = f"{job}: starting a process that works on it"
+        self._open.append(Starting(job, self._sight.go_on(job, more), note))
+        return note
 
     # ---- what has become of it ---------------------------------------------------------------
 
     def news(self) -> list[str]:
-        """What has come to its end since the last call."""
+        """What has come to its end since the last call, or is said of it from now on."""
         found, still = list[str](), list[Left | Running | Starting]()
         for deed in self._open:
             note, over = self._look(deed)
             found += [note] if note else []
+            deed.note = note or deed.note
             still += [] if over else [deed]
         self._open = still
         return found

@@ -196,10 +196,10 @@ def _panel(scene: Scene, width: int, room: int) -> list[Text]:
         lines.append(rule("", width))
     if scene.footless:
         return lines
-    return [*lines, *foot(scene.keys, scene.prompt, scene.typed, scene.note, width)]
+    return [*lines, *foot(scene.keys, scene.prompt, scene.typed, [scene.note], width)]
 
 
-def foot(keys: Sequence[str], prompt: str | None, typed: str, note: str, width: int) -> list[Text]:
+def foot(keys: Sequence[str], prompt: str | None, typed: str, notes: Sequence[str], width: int) -> list[Text]:
     """The keys that do something now, and what is being typed, or what has become of it."""
     lines = key_lines(keys, width)
     if prompt is not None:
@@ -208,7 +208,7 @@ def foot(keys: Sequence[str], prompt: str | None, typed: str, note: str, width: 
         line.append(tail(typed, max(10, width - line.cell_len - 2)))
         line.append("_", "blink")
         return [*lines, line]
-    return [*lines, Text(f" {clean(note)}", "italic")]
+    return [*lines, *(Text(f" {clean(note)}", "italic") for note in notes or [""])]
 
 
 def tail(text: str, width: int) -> str:

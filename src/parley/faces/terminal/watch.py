@@ -22,6 +22,7 @@ from parley.ports import WorkspaceError
 POLL_SECONDS = 0.25
 TICK_SECONDS = 1.0  # what is not on the bus, an owner's death or an agent's progress, is looked for as often
 SHARE = 10  # reading takes no more than one part in so many of the time
+NOTES = 3  # lines of notes at most
 LEAST = (40, 10)  # columns and lines below which nothing can be read
 
 
@@ -42,15 +43,14 @@ class Screen(Protocol):
 
 
 class Watch:
-    """The program: a stack of screens, a line that is being typed, and a note on what has become of it."""
+    """The program: a stack of screens, a line that is being typed, and notes on what has become of it."""
 
     def __init__(self, sight: Sight) -> None:
         self.sight = sight
         self.deeds = Deeds(sight)
         self._screens: list[Screen] = []
         self._prompt: Prompt | None = None
-        self._note = ""
-        self._fresh = False
+        self._notes: list[str] = []
         self._stale = True
         self._next = self._read_at = 0.0
 
@@ -84,7 +84,7 @@ class Watch:
 
     def say(self, note: str) -> None:
         """Tell the human something."""
-        self._note, self._fresh = note, True
+        self._notes = [*(other for other in self._notes if other != note), note][-NOTES:]
         self._stale, self._next = True, 0.0  # a note is often about something that was just written
 
     # ---- the loop ----------------------------------------------------------------------------
@@ -93,8 +93,14 @@ class Watch:
         now = time.monotonic()
         self.sight.check()
         self._stale |= self.sight.store.changed()
-        if self.deeds.pending:
-            for note in self.deeds.news():
+        under_way = self.deeds.pending
+        if under_way:
+            news = self.deeds.news()
+            over = set(under_way).difference(self.deeds.pending)
+            self._notes = [
+                note for note in self._notes if note not in over
+            ]  # what a key was answered stays beside the news
+            for note in news:
                 self.say(note)
         if now >= self._next and (self._stale or now - self._read_at >= TICK_SECONDS):
             self._stale = False
@@ -108,7 +114,7 @@ class Watch:
             return [Text(small[start : start + width]) for start in range(0, len(small), width)][:height]
         screen, prompt = self._screens[-1], self._prompt
         keys = prompt.keys if prompt else screen.keys()
-        below = foot(keys, prompt.shown if prompt else None, prompt.typed if prompt else "", self._note, width)
+        below = foot(keys, prompt.shown if prompt else None, prompt.typed if prompt else "", self._notes, width)
         room = height - len(below)
         lines = screen.draw(width, room)[:room]
         lines += [Text()] * (room - len(lines)) + below
@@ -120,8 +126,8 @@ class Watch:
     def _press(self, key: str) -> None:
         if not self._screens:
             return  # typed after the one that leaves
-        if not self.deeds.pending:
-            self._note = ""
+        under_way = self.deeds.pending
+        self._notes = [note for note in self._notes if note in under_way]
         if self._prompt is not None:
             self._type(self._prompt, key)
         elif isinstance(key, Pasted):
