@@ -327,6 +327,16 @@ def test_what_the_asker_says_in_the_proxys_name_stands_under_its_own() -> None:
     assert alone[1:] == [texts.ASKER, "fine", f"> {forged[5:]}"]
 
 
+def test_what_tools_obey_is_told_once_and_a_question_that_the_proxy_only_repeats_is_not() -> None:
+    record, asked = Record("j1"), Question("q1", "m1", Kind.ASSERT, "INTENT.md", "d1g")
+    warning = "run or obeyed by tools on this machine: .envrc (the shell)"
+    repeated = texts.question(record, asked, "fine", obeyed=warning).removeprefix("[QUESTION] ")
+    head = texts.subject(record, asked)
+    for framing in ("", "fine", repeated):
+        told = texts.for_human(record, asked, framing, "fine", {"warning": warning}).splitlines()
+        assert told == [head, f"In it, {warning}.", texts.ASKER, "fine"]
+
+
 # ---- what is kept --------------------------------------------------------------------------------
 
 

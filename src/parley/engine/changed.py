@@ -94,3 +94,9 @@ def stat_from(document: Mapping[str, Any] | None) -> Stat | None:
     obeyed = tuple(Obeyed(one["path"], one["by"]) for one in document["obeyed"])
     numbers = (document["files"], document["added"], document["removed"])
     return Stat(*numbers, changes, obeyed, document["obeyed_files"], printable(document["unportable"]))
+
+
+def warning_of(about: Mapping[str, Any]) -> str:
+    """What a question that puts the work forward warns of, as the bus keeps it; empty where all is plain."""
+    stat = stat_from(about.get("stat"))
+    return stat.warning_words() if stat else ""

@@ -30,7 +30,7 @@ from parley.core.terms import (
     thread_kind,
 )
 from parley.engine import designs, reports, spending, texts, unfinished
-from parley.engine.changed import stat_from, stat_of
+from parley.engine.changed import stat_of, warning_of
 from parley.engine.live import LiveJob, payload_message
 from parley.engine.losing import confined, interrupt, lose, park
 from parley.engine.merging import WORK, bring_up, clean, missing, tell_conflicts
@@ -299,7 +299,6 @@ def _questions(
             continue
         told = {unfinished.KEY: left} if left and asked.kind is Kind.ASSERT else {}
         about = _what(live, world, record, asked, tree)
-        stat = stat_from(about.get("stat"))
         name = live.write(
             (turn.agent, turn.thread),
             (PROXY, escalation_thread(question.id)),
@@ -308,7 +307,7 @@ def _questions(
                 asked,
                 text,
                 unfinished.lines(left) if asked.kind is Kind.ASSERT else (),
-                stat.warning_words() if stat else "",
+                warning_of(about),
             ),
             kind=MessageKind.QUESTION,
             key=f"{turn.turn}/question/{number}",

@@ -19,6 +19,7 @@ from parley.core.terms import AskHuman, Kind, Proxy, escalation_thread
 from parley.core.wire import decode
 from parley.engine import riders, texts, unfinished
 from parley.engine.chain import Sealed
+from parley.engine.changed import warning_of
 from parley.engine.evidence import meta_of, wrong
 from parley.options import menu_of, refusal
 from parley.ports import MessageRow, StepRow
@@ -33,6 +34,7 @@ class Questions:
 
     asked: dict[str, str] = field(default_factory=dict)  # by the escalation's thread: the asker's own words
     left: dict[str, list[Any]] = field(default_factory=dict)  # the same: the unfinished work that was left out
+    warnings: dict[str, str] = field(default_factory=dict)  # the same: what tools run or obey of the work
     said: dict[str, str] = field(default_factory=dict)  # by the human's message: its words
     threads: dict[str, list[str]] = field(default_factory=dict)  # the human's messages on each escalation
     menus: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the escalation's thread: what can be chosen
@@ -45,6 +47,7 @@ class Questions:
         self.answers.pop(thread, None)
         self.asked.pop(thread, None)
         self.left.pop(thread, None)
+        self.warnings.pop(thread, None)
         self.menus.pop(thread, None)
         for name in self.threads.pop(thread, ()):
             self.said.pop(name, None)
@@ -58,6 +61,7 @@ class Questions:
             for proxy in (m for m in reaction.produced if isinstance(m, Proxy)):
                 letter = letters[proxy.question.message]
                 self.left[escalation_thread(proxy.id)] = meta_of(letter).get(unfinished.KEY, [])
+                self.warnings[escalation_thread(proxy.id)] = warning_of(meta_of(letter))
                 self.menus[escalation_thread(proxy.id)] = {"menu": meta_of(letter).get("menu")}
                 own = self.asked[escalation_thread(proxy.id)] = texts.own_words(letter.body)
                 counts = proxy.question.kind is Kind.QUESTION and ("messages", letter.number) not in sealed
@@ -96,6 +100,8 @@ class Questions:
             wrong("messages", letter.number, "it quotes the asker, or the human, with other words than theirs")
         if about.get(unfinished.KEY, []) != self.left[escalation_thread(asked.id)]:
             wrong("messages", letter.number, "it does not tell the unfinished work that was left out of the question")
+        if about.get("warning", "") != self.warnings[escalation_thread(asked.id)]:
+            wrong("messages", letter.number, "it does not tell what tools run or obey of the work")
         if letter.body != texts.for_human(enclosing(soup, asked.thread), asked.question, about["framing"], own, about):
             wrong("messages", letter.number, "it does not put the question as it was asked")
 

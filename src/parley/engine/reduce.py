@@ -40,6 +40,7 @@ from parley.core.terms import (
 )
 from parley.core.withdrawal import last_action, strongest
 from parley.engine import flows, texts, unfinished
+from parley.engine.changed import warning_of
 from parley.engine.clones import frozen
 from parley.engine.live import LiveJob
 from parley.engine.names import advice_slot, clone_slot, handle_slot, number_of
@@ -193,6 +194,8 @@ def to_human(
     more = {"how": "policy" if proxy.policy is Policy.ALWAYS else "unsure", **(more or {})}
     about = json.loads(asked.meta or "{}")
     more |= {name: about[name] for name in ("workflow", "menu", unfinished.KEY) if about.get(name)}
+    if warning := warning_of(about):
+        more["warning"] = warning
     if proxy.heard:
         more["words"] = said_to(live, world, proxy)
     if live.forgetful:

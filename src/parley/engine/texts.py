@@ -501,19 +501,27 @@ def expected(more: Mapping[str, Any]) -> str:
 def for_human(record: Record, asked: Question, framing: str, text: str, more: Mapping[str, Any]) -> str:
     """All that the human is shown of a question: what it is about, the proxy's words and view, then the asker's words.
 
-    What is left out comes first: it is to be known before anything is approved.
+    What is left out, and what tools run or obey, comes first: it is to be known before anything is approved.
     The asker's come last, under a heading: however long they are, they don't push the proxy's out of sight, and what
     they say in the proxy's name is seen to be theirs.
     """
     head = subject(record, asked)
     words = [head, *(f"Left out: {one['text']}." for one in more.get("unfinished") or ())]
-    if framing and framing.strip() not in (text.strip(), f"{head}\n{text}".strip()):
+    if more.get("warning"):
+        words.append(f"In it, {printable(more['warning'])}.")
+    if framing and not _repeats(framing, head, text):
         words.append(quoted(framing))
     if view := expected(more):
         words.append(view)
     if words[1:] or "\n" in text.strip():
         words.append(ASKER)
     return "\n".join([*words, quoted(text)])
+
+
+def _repeats(framing: str, head: str, text: str) -> bool:
+    """Whether the proxy's words are the question as it got it, or the asker's words, and nothing else."""
+    first, _, rest = framing.strip().partition("\n")
+    return framing.strip() == text.strip() or (first.startswith(head) and rest.strip() == text.strip())
 
 
 def failure_dialog(record: Record, fault: str, menu: str, *, hopeless: bool = False) -> str:
