@@ -7,6 +7,7 @@ import string
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -280,6 +281,26 @@ def test_any_env_file_can_be_read(text: str) -> None:
 
 
 # ---- rows ----------------------------------------------------------------------------------------
+
+
+VALUE = "Zq7Xw2Lm9Tn4Rk8Vb5Yc1Hd6"
+
+
+@given(
+    st.recursive(
+        st.just(f"x {VALUE}") | st.integers(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(("task", "command", "does", "any", "text")), inner, max_size=3)
+        ),
+        max_leaves=12,
+    )
+)
+def test_a_member_that_nobody_has_thought_of_is_redacted_too(document: Any) -> None:
+    secrets = Secrets([("A_KEY", VALUE)])
+
+    assert VALUE not in words(json.dumps({"new": document}), secrets)
+    assert VALUE not in words(json.dumps({"usage": {VALUE: 1}, "notes": [{VALUE: document}]}), secrets)
 
 
 def test_what_the_protocol_reads_is_never_touched() -> None:

@@ -52,6 +52,7 @@ _CLASSES: dict[str, type[Any]] = {
         states.Entry,
     )
 }
+TERM_NAMES = frozenset(_CLASSES)
 _NAMES: dict[type[Any], tuple[str, tuple[str, ...]]] = {
     cls: (name, tuple(field.name for field in fields(cls))) for name, cls in _CLASSES.items()
 }

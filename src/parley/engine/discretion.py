@@ -10,63 +10,27 @@ import json
 import re
 from typing import Any
 
+from parley.core.wire import TERM_NAMES
 from parley.engine.names import HANDLE
 from parley.engine.records import dumps
 from parley.engine.redaction import Secrets
 from parley.ports import InputRow, JobRow, MessageRow, StepRow
 
-# Members of JSON objects that hold words of a person or an agent.
-WORDS = frozenset(
-    {
-        "text",
-        "reason",
-        "fault",
-        "problem",
-        "framing",
-        "failure",
-        "prompt",
-        "description",
-        "match",
-        "shell",
-        "say",
-        "notes",
-        "refused",
-        "left_out",
-        "found",
-        "remarks",
-        "words",
-        "excerpt",
-        "context",
-        "resolution",
-        "escalation_reason",
-        "findings",
-        "output",
-        "objective",
-        "boundaries",
-        "deliverable",
-        "problems",
-        "written",
-        "mended",
-        "gaps",
-        "plan",
-        "draft",
-        "instructions",
-        "diff",
-        "more",
-        "judged",
-        "answer",
-        "said",
-        "workflow",
-        "path",
-        "unportable",
-        "paths",
-        "outside",
-        "do",
-        "assumption",
-        "model",
-    }
-)
-# Terms that hold such words, and at which place.
+# Members of JSON objects that the protocol, or a view of it, goes by: names, threads, states, digests and the like. All
+# others hold words of a person or an agent, or may come to: what is not listed here is redacted.
+NAMES = frozenset({
+    "about", "action", "actor", "agent", "agents", "architect", "artifact", "asked", "asker", "author", "base",
+    "bus", "by", "category", "choice", "commit", "commits", "contents", "day", "dead", "decider", "decision",
+    "digest", "doing", "end", "event", "failed", "host", "how", "id", "kept", "kind", "message", "name", "note_id",
+    "of", "origin", "phase", "policies", "policy", "question", "read", "record", "resolved_by", "role", "route",
+    "ruling", "runner", "settings", "sides", "stalled", "state", "status", "step", "task_id", "team",
+    "thread", "threads", "to", "tools", "tree", "turn", "verdict", "verified", "verifier", "workspace",
+})  # fmt: skip
+# Of these, the ones whose members have names as well, whatever they are called.
+MAPS = frozenset({"contents", "policies"})
+# Members in which an agent, or a playbook, has named members of its own: those may hold words, too.
+FREE = frozenset({"arguments", "do", "more", "note", "notes", "said", "usage"})
+# Of the protocol's own terms, all is names; but for words at these places.
 TERMS = {"Passage": 3, "Entry": 4}
 # What the protocol itself puts before a message's words.
 _MARK = re.compile(
@@ -75,7 +39,7 @@ _MARK = re.compile(
     r"|(?:ANSWER|HUMAN)(?: (?:approve|revise|withdraw|backtrack (?:intent|plan)|chose [a-z]+))?)\]"
 )
 # Slots of the derived table that hold words as they are.
-KEPT = (f"{HANDLE} retry ",)
+KEPT = (f"{HANDLE} ",)
 
 
 def job_row(row: JobRow, secrets: Secrets) -> JobRow:
@@ -92,7 +56,7 @@ def message_row(row: MessageRow, secrets: Secrets) -> MessageRow:
 
 def step_row(row: StepRow, secrets: Secrets) -> StepRow:
     """A step: the words in what was chosen and in what its turn left behind."""
-    return row._replace(choice=words(row.choice, secrets), extra=words(row.extra, secrets))
+    return row._replace(choice=words(row.choice, secrets, "choice"), extra=words(row.extra, secrets))
 
 
 def input_row(row: InputRow, secrets: Secrets) -> InputRow:
@@ -112,30 +76,31 @@ def file(name: str, data: bytes, secrets: Secrets) -> bytes:
     return data if redacted == text else redacted.encode("utf-8", "surrogateescape")
 
 
-def words(text: str, secrets: Secrets) -> str:
-    """A JSON text with the words in it redacted; to the letter the same where there is nothing to redact."""
+def words(text: str, secrets: Secrets, member: str = "") -> str:
+    """A JSON text with the words in it redacted; to the letter the same where there is nothing to redact.
+
+    `member`: what it is a member of, where it is not a whole document.
+    """
     if secrets.redact(text) == text:
         return text
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return secrets.redact(text)
-    redacted = _walk(value, secrets)
+    redacted = _walk(value, secrets, member)
     return text if redacted == value else dumps(redacted)
 
 
-def _walk(value: Any, secrets: Secrets) -> Any:
+def _walk(value: Any, secrets: Secrets, member: str) -> Any:
+    """A value redacted. `member`: which member it is, or is in the list of."""
+    if member in FREE:
+        return secrets.document(value)
+    if isinstance(value, str):
+        return value if member in NAMES or member in TERM_NAMES else secrets.redact(value)
     if isinstance(value, list):
-        return [_walk(item, secrets) for item in value]
-    if not isinstance(value, dict):
-        return value
-    found: dict[str, Any] = {}
-    for key, item in value.items():
-        if key in WORDS:
-            found[key] = secrets.document(item)
-        elif key in TERMS and isinstance(item, list) and len(item) > TERMS[key]:
-            at = TERMS[key]
-            found[key] = [*_walk(item[:at], secrets), secrets.document(item[at]), *_walk(item[at + 1 :], secrets)]
-        else:
-            found[key] = _walk(item, secrets)
-    return found
+        said = TERMS.get(member, -1)
+        return [_walk(item, secrets, "" if place == said else member) for place, item in enumerate(value)]
+    if isinstance(value, dict):
+        inner = member if member in MAPS else ""
+        return {key: _walk(item, secrets, inner or key) for key, item in value.items()}
+    return value
