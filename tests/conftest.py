@@ -22,6 +22,12 @@ _OWN = tempfile.TemporaryDirectory(prefix="parley-own-")
 for _name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR"):
     os.environ[_name] = f"{_OWN.name}/{_name.lower()}"
 
+# Programs that the tests start are compiled once for all, by the first that needs it, and leave nothing in the tree.
+# The workers have this from the process that started them.
+_COMPILED = tempfile.TemporaryDirectory(prefix="parley-pycache-")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("PYTHONPYCACHEPREFIX", _COMPILED.name)
+
 # As users have it: the shell finds the Parley that is tested.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 

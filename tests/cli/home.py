@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -18,8 +17,6 @@ from parley.faces.cli import main
 
 PARLEY = Path(sys.executable).with_name("parley")
 PATIENCE_SECONDS = 30.0
-_CACHE = tempfile.TemporaryDirectory(prefix="parley-pycache-")  # goes with the process
-CACHE = _CACHE.name
 
 # Leads that need one approval for each phase and do nothing else.
 LEADS = r"""
@@ -95,10 +92,13 @@ class Home:
         assert done.code == 0, done
 
     def env(self) -> dict[str, str]:
-        # As users have it: nothing of the session that runs the tests, and modules compiled once for all.
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PARLEY_", "PY"))}
-        own = {"PYTHONPYCACHEPREFIX": CACHE, "PARLEY_MEMORY": f"{self.folder}.memory.db"}
-        return {**kept, **own, **self.environment}
+        # As users have it: nothing of the session that runs the tests, but modules that are compiled already.
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name == "PYTHONPYCACHEPREFIX" or not name.startswith(("PARLEY_", "PY"))
+        }
+        return {**kept, "PARLEY_MEMORY": f"{self.folder}.memory.db", **self.environment}
 
     def run(self, *words: str, **options: Any) -> Done:
         done = subprocess.run(

@@ -135,13 +135,15 @@ def looks(done: str, waiting: str, question: str) -> dict[str, list[list[str]]]:
     }
 
 
-def test_no_command_prints_what_a_terminal_obeys_or_a_secret(home: Home) -> None:
+def test_no_command_prints_what_a_terminal_obeys_or_a_secret(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in home.env().items():
+        monkeypatch.setenv(name, value)
     waiting, done = sorted(home.jobs(), key=lambda job: str(job["state"]) == "DONE")
     table = looks(done["id"], waiting["id"], home.question())
     assert set(table) == set(MODULES)
     for calls in table.values():
         for words in calls:
-            said = home.run(*words)
+            said = home.here(*words)
             check(said.out + said.err, " ".join(words))
             if "--json" in words and said.out:
                 json.loads(said.out)
