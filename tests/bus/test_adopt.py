@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from parley.adapters.reserve import Reserve
 from parley.adapters.sqlite import SqliteStore
 from parley.engine.projections import Present
 from parley.faces.cli.desk import me
@@ -126,6 +127,7 @@ def test_a_copy_is_taken_in_and_the_original_goes_on_as_before(home: Home, tmp_p
     assert told.code == 0, told
     assert "this machine made it" in told.out
     assert "1 input that no job took yet will be deleted" in told.out
+    assert f"answer of {me()} for {job}: {waiting} approve" in told.out
     assert copy.question() == waiting  # the word that was left is not taken along
     assert copy.here("answer", waiting, "--approve").code == 0
     for each in (copy, home):
@@ -142,12 +144,15 @@ def test_a_home_from_another_machine_is_marked_as_not_authenticated(
     job = home.environment["JOB"]
     home.here("answer", home.question(), "--approve")
     home.run("resume", job)
+    with closing(SqliteStore(home.folder / ".parley")) as store:
+        store.put(job, "pause", "pause:1", 1.0, me(), "{}")  # no one takes it
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another machine"))
     assert "it came with a clone" in home.refuses("ls", code=1)
 
     told = home.here("bus", "adopt", "--yes", "--json")
 
     assert json.loads(told.out)["jobs"] == [job]
+    assert [(one["kind"], one["by"]) for one in json.loads(told.out)["deleted_inputs"]] == [("pause", me())]
     report = home.here("audit", job)
     assert report.code == 0
     assert "1 input can't be authenticated here" in report.out
@@ -178,6 +183,16 @@ def _put(path: Path, text: str) -> None:
     path.write_text(text)
 
 
+def _link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 STRANGE: dict[str, Callable[[Path], object]] = {
     "a hook": lambda git: _put(git / "hooks" / "post-commit", "#!/bin/sh\n"),
     "an include": lambda git: _add(git / "config", "[include]\n\tpath = ../../../evil\n"),
@@ -187,6 +202,9 @@ STRANGE: dict[str, Callable[[Path], object]] = {
     "a link": lambda git: (git / "refs" / "heads" / "x").symlink_to("/etc/passwd"),
     "attributes": lambda git: _put(git / "info" / "attributes", "* filter=x\n"),
     "a common folder": lambda git: _put(git / "commondir", "/elsewhere\n"),
+    "a stream that is a link": lambda git: _link(next((git.parent / "streams").iterdir())),
+    "a record that is a pipe": lambda git: _pipe(git.parent / "state.json"),
+    "settings of the home's own": lambda git: _put(git.parents[2] / ".git" / "config", "[core]\n\tfsmonitor = x\n"),
     "a job's folder that is a link": lambda git: (git.parent / "more").symlink_to("/etc"),
 }
 
@@ -208,3 +226,30 @@ def test_a_home_that_is_at_work_is_not_taken_in(home: Home, tmp_path: Path) -> N
         store.own(job)
         said = Home(tmp_path / "copy").refuses("bus", "adopt", "--yes", code=1)
     assert f"job {job} is at work in {os.path.realpath(home.folder)}/.parley" in said
+
+
+def test_a_link_of_a_clone_has_nothing_written_or_deleted_where_it_leads(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for number in range(8):
+        (mine / str(number)).write_text("mine")
+    clone = Home(tmp_path / "clone")
+    (clone.folder / "sub").mkdir(parents=True)
+    (clone.folder / "sub" / "reserve").symlink_to(mine)
+    (clone.folder / ".parley").symlink_to("sub")
+    assert "can't be a link" in clone.refuses("withdraw", "x", code=1)
+
+    (clone.folder / ".parley").unlink()
+    (clone.folder / "sub").rename(clone.folder / ".parley")
+    assert "has to be a folder" in clone.refuses("run", "x", "--playbook", clone.write("p.yaml", "agents: {}"))
+    reserve = Reserve(clone.folder / ".parley")
+    reserve.keep()
+    assert not reserve.spend()
+    assert sorted(path.read_text() for path in mine.iterdir()) == ["mine"] * 8
+
+
+def test_an_audit_waits_for_no_pipe(home: Home) -> None:
+    _pipe(home.job_file(home.environment["JOB"], "state.json"))
+    told = home.here("audit", home.environment["JOB"])
+    assert told.code == 1
+    assert "state.json head: it can't be read" in told.out

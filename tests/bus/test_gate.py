@@ -127,7 +127,8 @@ def test_a_link_named_like_the_home_is_refused(home: Path, tmp_path: Path, whole
     assert not (tmp_path / "nowhere").exists()
 
 
-@pytest.mark.parametrize("name", ["bus.db", "bus.db-wal", "bus.db-shm", "bus.db-journal", "bus.id", "locks", "jobs"])
+@pytest.mark.parametrize("name", ["bus.db", "bus.db-wal", "bus.db-shm", "bus.db-journal", "bus.id", "locks", "jobs",
+                                  "reserve", ".gitignore", "anything"])  # fmt: skip
 def test_nothing_of_a_bus_is_reached_through_a_link(home: Path, tmp_path: Path, name: str) -> None:
     away = tmp_path / "away"
     path = home / name
@@ -144,6 +145,26 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(home: Path, name: str) ->
     (home / name).unlink(missing_ok=True)
     os.mkfifo(home / name)
     assert "no ordinary file" in refused(home)
+
+
+def test_a_link_or_a_pipe_that_came_along_is_refused_before_a_bus_is_made(tmp_path: Path) -> None:
+    (tmp_path / "later").symlink_to("/")
+    with pytest.raises(BusError, match="this is a link, and a home has none"):
+        SqliteStore(tmp_path)
+    (tmp_path / "later").unlink()
+    os.mkfifo(tmp_path / "later")
+    with pytest.raises(BusError, match="neither a file nor a folder"):
+        SqliteStore(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["later"]
+
+
+def test_a_bus_that_was_cut_off_is_not_begun_anew(home: Path) -> None:
+    (home / "jobs" / "j1").mkdir(parents=True)
+    os.truncate(home / "bus.db", 0)
+    for path in (home / "bus.db-wal", home / "bus.db-shm"):
+        path.unlink(missing_ok=True)
+    assert "it is empty, and jobs/ is not" in refused(home)
+    assert (home / "bus.db").stat().st_size == 0
 
 
 def test_a_bus_that_has_another_name_elsewhere_is_refused(home: Path, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from parley.adapters.bus_keys import Key, Refused, sync, user
 
 __all__ = [
     "APPLICATION", "FILE", "IDENTITY", "MARKER", "META", "SCHEMA", "Key", "Refused", "admit", "admit_any",
-    "check_identity", "check_schema", "connect", "exists", "identify", "is_marker", "make", "statements", "version_of",
+    "check_identity", "check_schema", "connect", "exists", "identify", "is_marker", "make", "refuse_emptied",
+    "statements", "version_of",
 ]  # fmt: skip
 
 FILE = "bus.db"
@@ -35,7 +36,8 @@ META = "identity"  # under this name the bus itself says which key is its
 
 _BESIDE = ("-wal", "-shm", "-journal")
 _FILES = (FILE, *(f"{FILE}{end}" for end in _BESIDE), IDENTITY)
-_FOLDERS = ("locks", "jobs", "bases")
+_READ = ("locks", "jobs", "bases")  # folders with what jobs go by
+_FOLDERS = (*_READ, "reserve")
 _DEFENSIVE, _ENABLE_VIEW = 1010, 1015  # as sqlite3.h has them: Python names them since 3.12
 _PRIVATE = 0o077  # the rights of the group and of other users
 _ADOPT = "take it in with `parley bus adopt`"
@@ -85,6 +87,7 @@ def _admit(home: Path) -> Key | None:
     names = [name for name in _FILES if _check_file(home / name)]
     for name in _FOLDERS:
         _check_folder(home / name)
+    _check_rest(home)
     identity = _read_identity(home) if IDENTITY in names else ""
     key = bus_keys.read(identity) if identity else None
     place = os.path.realpath(home)
@@ -111,6 +114,7 @@ def admit_any(home: Path) -> None:
         _check_file(home / name)
     for name in _FOLDERS:
         _check_folder(home / name)
+    _check_rest(home)
 
 
 def make(home: Path) -> Key:
@@ -210,6 +214,15 @@ def _check_folder(path: Path) -> bool:
     return True
 
 
+def _check_rest(home: Path) -> None:
+    """Refuse a link or a pipe of whatever name: what Parley comes to keep in a home lies nowhere else."""
+    with os.scandir(home) as entries:
+        for entry in entries:
+            if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
+                what = "a link" if entry.is_symlink() else "neither a file nor a folder"
+                raise Refused(f"{home / entry.name}: this is {what}, and a home has none; delete it if it is not yours")
+
+
 def _read_identity(home: Path) -> str:
     handle = os.open(home / IDENTITY, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
@@ -224,7 +237,7 @@ def _is_unmade(home: Path, names: list[str]) -> bool:
 
 def _refuse_leftovers(home: Path, names: list[str]) -> None:
     """A new bus is made where nothing lies that its jobs would read: what is there came from elsewhere."""
-    there = [name for name in (*names, *_FOLDERS) if name != FILE and os.path.lexists(home / name)]
+    there = [name for name in (*names, *_READ) if name != FILE and os.path.lexists(home / name)]
     if os.path.lexists(home / ".git") and not is_marker(home / ".git"):
         there.append(".git")
     if there:
@@ -320,6 +333,16 @@ def version_of(connection: sqlite3.Connection, path: Path) -> int:
             "finish its jobs with that one, then delete the folder, or name another home"
         )
     return version
+
+
+def refuse_emptied(home: Path) -> None:
+    """No schema is made where jobs were: the file has lost them, and a new bus in it would not know of any."""
+    jobs = home / "jobs"
+    if jobs.is_dir() and any(jobs.iterdir()):
+        raise Refused(
+            f"{home / FILE}: it is empty, and jobs/ is not: this bus was cut off; put back a copy and {_ADOPT}, "
+            "or delete that folder"
+        )
 
 
 def check_schema(connection: sqlite3.Connection, path: Path, script: str) -> None:

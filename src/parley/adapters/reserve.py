@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from parley.adapters.disk import Standing, standing
@@ -19,6 +21,7 @@ SHARE = 16  # of a small disk it takes this part at most
 STEP = 4  # files that one command takes, where it only reads
 LOW_FILES = 16  # with fewer left, or fewer bytes than a step has, a command might not get through
 RELIEF_SECONDS = 1.0  # in which an agent that has filled the disk is ended
+_OWN = re.compile(r"\d+(?:\.draft)?")  # what its files are called
 AMPLE = 4  # it is made where the disk has so many times as much left
 
 
@@ -42,12 +45,11 @@ class Reserve:
             if found.free < AMPLE * FILES * _bytes(found) or found.files_free < AMPLE * FILES:
                 return
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            for number in range(FILES):
-                path = self._folder / str(number)
-                if not path.exists():
-                    draft = path.with_suffix(".draft")
-                    draft.write_bytes(os.urandom(_bytes(found)))
-                    draft.rename(path)
+            with self._opened() as folder:
+                there = os.listdir(folder)  # noqa: PTH208 - by its descriptor
+                for name in map(str, range(FILES)):
+                    if name not in there:
+                        _fill(folder, name, _bytes(found))
 
     def ease(self) -> None:
         """Let go of a part of it where the disk is full: for a command that only needs a little."""
@@ -66,8 +68,8 @@ class Reserve:
                 self.keep()
             return
         self._relieved = True
-        with contextlib.suppress(OSError):
-            if len(os.listdir(self._folder)) <= FILES // 2:  # noqa: PTH208 - their number
+        with contextlib.suppress(OSError), self._opened() as folder:
+            if len(os.listdir(folder)) <= FILES // 2:  # noqa: PTH208 - by its descriptor
                 return
         deadline = time.monotonic() + RELIEF_SECONDS
         while self.is_needed() and time.monotonic() < deadline:
@@ -94,8 +96,37 @@ class Reserve:
 
     def _spend(self, files: int) -> bool:
         spent = False
-        with contextlib.suppress(OSError):
-            for path in sorted(self._folder.iterdir())[:files]:
-                path.unlink()
+        with contextlib.suppress(OSError), self._opened() as folder:
+            there = sorted(os.listdir(folder))  # noqa: PTH208 - by its descriptor
+            for name in [name for name in there if _OWN.fullmatch(name)][:files]:
+                os.unlink(name, dir_fd=folder)
                 spent = True
         return spent
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        """Its folder, by which all is done. It is needed before a home is looked over, and that may be anybody's.
+
+        So no link leads to it, also not the home's own name: a clone could have files of the user's deleted by one.
+        """
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        home = os.open(self._home, flags)
+        try:
+            folder = os.open(FOLDER, flags, dir_fd=home)
+        finally:
+            os.close(home)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _fill(folder: int, name: str, size: int) -> None:
+    """Make one of its files, whole or not at all."""
+    draft = f"{name}.draft"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(draft, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
+        file.write(os.urandom(size))
+    os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)

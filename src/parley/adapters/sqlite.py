@@ -120,15 +120,18 @@ class SqliteStore:
         self._charters: dict[str, tuple[str, str]] = {}
         with _explained(self.path):
             self.key: Key | None = None
+            there = True
             if stranger:
                 bus_gate.admit_any(home)
             else:
-                self.key = bus_gate.admit(home) or bus_gate.make(home)
+                self.key = bus_gate.admit(home)
+                there = self.key is not None
+                self.key = self.key or bus_gate.make(home)
             self._locks.folder.mkdir(mode=0o700, exist_ok=True)
             self._connection = bus_gate.connect(home, busy_seconds, shared=True)
         try:
             with _explained(self.path):
-                self._prepare(durability, protocol)
+                self._prepare(durability, protocol, there=there)
             self._version = self._data_version()
         except BaseException:
             self._connection.close()
@@ -144,12 +147,14 @@ class SqliteStore:
 
     # ---- opening
 
-    def _prepare(self, durability: str, protocol: str) -> None:
+    def _prepare(self, durability: str, protocol: str, *, there: bool) -> None:
         if not bus_gate.version_of(self._connection, self.path):
             if self.key is None:
                 raise Refused(
                     f"{self.path}: there is nothing in this bus; delete it, and start a job with `parley run`"
                 )
+            if there:
+                bus_gate.refuse_emptied(self.home)
             with self._locks.alone():  # going over to WAL waits for nobody
                 self._make(self.key, protocol)
         bus_gate.check_schema(self._connection, self.path, _SQL["schema"])

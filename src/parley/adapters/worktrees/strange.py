@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from parley.adapters.bus_gate import is_marker
 from parley.adapters.git import RAW_ATTRIBUTES
 from parley.adapters.worktrees.history import REPOSITORY
 from parley.ports import JOB_ID, WorkspaceError
@@ -29,10 +30,15 @@ _SETTING = re.compile(
     re.IGNORECASE,
 )
 _LARGEST = 1 << 16
+# The folders of a job in which no agent writes: what lies there is read by its path, and shown as what it was.
+_OWN = ("asked", "records", "outcomes", "streams", "marks", "dress")
 
 
 def check(home: Path) -> None:
     """Refuse a home in which something lies that Parley would not have put there, and that git or Parley would obey."""
+    if os.path.lexists(home / ".git") and not is_marker(home / ".git"):
+        raise _strange(home / ".git", "it is a repository, and git and editors obey what is set in it")
+    _check_plain(home / "locks")
     for folder in _folders(home / "bases"):
         if _BASE.fullmatch(folder.name):
             _check_repository(folder)
@@ -42,10 +48,23 @@ def check(home: Path) -> None:
         if not JOB_ID.fullmatch(folder.name):
             raise _strange(folder, "no job is called so")
         for path in folder.iterdir():
-            if path.is_symlink():
-                raise _strange(path, "it is a link")
+            _refuse_odd(path)
+        for name in _OWN:
+            _check_plain(folder / name)
         if (folder / REPOSITORY).is_dir():
             _check_repository(folder / REPOSITORY)
+
+
+def _check_plain(folder: Path) -> None:
+    """Refuse a link, a pipe or the like anywhere below a folder: it would be opened by its path, and wait for ever."""
+    for here, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            _refuse_odd(Path(here) / name)
+
+
+def _refuse_odd(path: Path) -> None:
+    if path.is_symlink() or not (path.is_dir() or path.is_file()):
+        raise _strange(path, "it is a link" if path.is_symlink() else "it is neither a file nor a folder")
 
 
 def _folders(place: Path) -> Iterator[Path]:
@@ -61,11 +80,7 @@ def _check_repository(folder: Path) -> None:
     for path in folder.iterdir():
         if not _NAMES.fullmatch(path.name):
             raise _strange(path, "a job's repository holds nothing of this name")
-    for here, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = Path(here) / name
-            if path.is_symlink() or not (path.is_dir() or path.is_file()):
-                raise _strange(path, "it is a link, or no file")
+    _check_plain(folder)
     for name in os.listdir(folder / "info") if (folder / "info").is_dir() else ():  # noqa: PTH208 - their names alone
         if name not in _INFO:
             raise _strange(folder / "info" / name, "a job's repository holds nothing of this name")

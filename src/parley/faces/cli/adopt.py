@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Sequence
 from contextlib import closing
@@ -18,7 +19,7 @@ from parley.faces.cli import BAD_USE, FAILED, OK, Trouble
 from parley.faces.cli.audit import audited
 from parley.faces.cli.desk import Place, agrees, can_ask, clock, one_line, place_of, print_json, shield
 from parley.faces.cli.homes import remember
-from parley.ports import BusError, JobRow
+from parley.ports import BusError, InputRow, JobRow
 from parley.wording import advice, count
 
 _SHOWN = 8  # jobs that are named
@@ -32,14 +33,14 @@ def run(words: argparse.Namespace) -> int:
     if not SqliteStore.exists(place.home):
         raise Trouble(f"there is no bus in {place.home} to take in; start a job with `parley run`")
     if _is_ours(place):
-        return _told(words, place, [], "it is yours already, and nothing was changed")
+        return _told(words, place, [], [], "it is yours already, and nothing was changed")
     with closing(SqliteStore(place.home, stranger=True)) as store:
         rows = store.jobs()
         _refuse_busy(store, place, rows)
         check(place.home)
         reports = [audited(store, place, row.job) for row in rows]
         _refuse_unsound(reports)
-        dropped = sum(len(store.inputs(row.job)) for row in rows)
+        dropped = [each for row in rows for each in store.inputs(row.job)]
         told = _told_of(store, rows, reports, dropped)
         if not words.json:
             print(f"{place.home}")
@@ -52,7 +53,7 @@ def run(words: argparse.Namespace) -> int:
         store.adopt()
     shield(place.home)
     remember(place)
-    return _told(words, place, rows, "it is yours now, with a key of its own")
+    return _told(words, place, rows, dropped, "it is yours now, with a key of its own")
 
 
 def _is_ours(place: Place) -> bool:
@@ -89,7 +90,9 @@ def _refuse_unsound(reports: Sequence[Report]) -> None:
         )
 
 
-def _told_of(store: SqliteStore, rows: Sequence[JobRow], reports: Sequence[Report], dropped: int) -> list[str]:
+def _told_of(
+    store: SqliteStore, rows: Sequence[JobRow], reports: Sequence[Report], dropped: Sequence[InputRow]
+) -> list[str]:
     """What it is, for the user to recognise."""
     some = ", ".join(row.job for row in rows[:_SHOWN]) + (", …" if len(rows) > _SHOWN else "")
     lines = [f"{count(len(rows), 'job')}{f': {some}' if some else ''}; each record is sound"]
@@ -103,16 +106,37 @@ def _told_of(store: SqliteStore, rows: Sequence[JobRow], reports: Sequence[Repor
         unknown = sum(report.unknown for report in reports)
         lines.append(f"this machine does not have its key: who left its {count(unknown, 'input')} can't be told")
     if dropped:
-        lines.append(f"{count(dropped, 'input')} that no job took yet will be deleted; ask for it again")
+        lines.append(f"{count(len(dropped), 'input')} that no job took yet will be deleted; ask for it again")
+        lines += [f"  {_input(each)}" for each in dropped[:_SHOWN]]
+        lines += [f"  and {len(dropped) - _SHOWN} more"] if len(dropped) > _SHOWN else []
     odd = [report.job for report in reports if report.files is not None and report.files.odd]
     if odd:
         lines.append(f"files below orchestration/ are not what the record says: {', '.join(odd[:_SHOWN])}")
     return lines
 
 
-def _told(words: argparse.Namespace, place: Place, rows: Sequence[JobRow], what: str) -> int:
+def _input(row: InputRow) -> str:
+    """An input that is to be deleted, in a few words, so that whoever left it can leave it again."""
+    try:
+        body = json.loads(row.body)
+    except (ValueError, RecursionError):
+        body = None
+    body = body if isinstance(body, dict) else {}
+    said = " ".join(str(body[name]) for name in ("question", "ruling", "choice", "text", "reason") if body.get(name))
+    return f"{row.kind} of {row.by} for {row.job}{f': {said}' if said else ''}"
+
+
+def _told(
+    words: argparse.Namespace, place: Place, rows: Sequence[JobRow], dropped: Sequence[InputRow], what: str
+) -> int:
     if words.json:
-        document: dict[str, Any] = {"home": str(place.home), "jobs": [row.job for row in rows], "what": what}
+        gone = [{"job": each.job, "kind": each.kind, "by": each.by, "time": each.time} for each in dropped]
+        document: dict[str, Any] = {
+            "home": str(place.home),
+            "jobs": [row.job for row in rows],
+            "what": what,
+            "deleted_inputs": gone,
+        }
         print_json(document)
     else:
         print(f"{place.home}: {what}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job, known_secrets, pick
 from parley.faces.cli.desk import Place, place_of, print_json
 from parley.ports import BusError, Store
+from parley.text import lenient
 
 LOOKS = 5  # at a job that goes on while its files are read
 
@@ -70,10 +72,15 @@ def _last(store: Store, job: str) -> int:
 
 
 def _text(path: Path) -> str | None:
+    """The text of a file; none of what is no file, which is not waited for, and says nothing that can be believed."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        return lenient(file.read()) if stat.S_ISREG(os.fstat(handle).st_mode) else ""
 
 
 def _export(words: argparse.Namespace) -> int:

@@ -76,15 +76,20 @@ def known_secrets(place: Place) -> Secrets:
     return secrets_of(place.root, os.environ, copied)
 
 
+def admitted(place: Place) -> None:
+    """Refuse a home that is not this user's own."""
+    try:
+        bus_gate.admit(place.home)
+    except bus_gate.Refused as refused:
+        raise Trouble(str(refused), FAILED) from refused
+
+
 @contextmanager
 def bus(place: Place, durability: str = "full", *, true: bool = False) -> Iterator[SqliteStore]:
     """The bus of an existing home, as it may be shown; the true one for whoever proves it."""
     if not SqliteStore.exists(place.home):
         raise Trouble(f"there is no job in {place.home} yet; start one with `parley run`")
-    try:
-        bus_gate.admit(place.home)  # before anything there is touched
-    except bus_gate.Refused as refused:
-        raise Trouble(str(refused), FAILED) from refused
+    admitted(place)  # before anything there is touched
     Reserve(place.home).ease()
     store = SqliteStore(place.home, durability=durability) if true else ShownStore(place, durability)
     try:

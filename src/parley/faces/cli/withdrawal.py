@@ -17,7 +17,7 @@ from parley.engine.projections import TERMINAL, Present, past, tree
 from parley.engine.records import NOT_DONE
 from parley.engine.session import find_input
 from parley.faces.cli import FAILED, OK, Trouble
-from parley.faces.cli.bus import pick_thread
+from parley.faces.cli.bus import admitted, pick_thread
 from parley.faces.cli.desk import Place, agrees, can_ask, check_text
 from parley.faces.cli.inputs import POLL_SECONDS, WAIT_SECONDS, put_and_wait
 from parley.faces.cli.resume import make_good
@@ -33,6 +33,7 @@ QUARANTINE_SECONDS = 300.0  # a large workspace takes its time to be kept
 
 def on_any_disk(place: Place, words: argparse.Namespace, step: Callable[[], int]) -> int:
     """Withdraw also where the disk is full or can't be written: agents are ended first, the reserve is let go of."""
+    admitted(place)  # before anything there is let go of: it may have come with a clone
     reserve = Reserve(place.home)
     try:
         if reserve.is_needed():
