@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from parley.unportable import folded
+
 LINK, PROGRAM = "120000", "100755"
 EVERYWHERE = "**/"
 
@@ -264,7 +266,7 @@ def _by_mode(before: str, after: str) -> str:
 
 def _plain(part: str) -> str:
     """A name as the least exact filesystem takes it."""
-    return part.partition(":")[0].rstrip(". ").casefold() or part
+    return folded(part).partition(":")[0].rstrip(". ") or part
 
 
 @functools.cache

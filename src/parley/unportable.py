@@ -20,6 +20,12 @@ ALIKE = "a Mac and Windows take it for"
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$) *(?:[.:].*)?", re.DOTALL)
 _NEVER = re.compile(r'[\x00-\x1f<>:"|?*\\]')
 _LONGEST = 255  # UTF-16 units of a name
+# Code points that a filesystem leaves out of a name: HFS+ those that git has, ext4 all that are ignorable by default.
+IGNORED = dict.fromkeys((
+    0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0x200B, 0x2010),
+    *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0,
+    *range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B), *range(0xE0000, 0xE1000),
+))  # fmt: skip
 
 
 def unportable(new: Collection[str], all_names: Iterable[str]) -> dict[str, str]:
@@ -87,10 +93,14 @@ def _prefixes(path: str) -> Iterator[str]:
 
 
 def folded(path: str) -> str:
-    """A path as a filesystem knows it that takes upper and lower case, and each form of a letter, for the same."""
+    """A path as a filesystem knows it that takes upper and lower case, and each form of a letter, for the same.
+
+    What such a one leaves out of a name is left out.
+    """
     if path.isascii():
         return path.lower()
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
+    plain = unicodedata.normalize("NFD", path.translate(IGNORED)).casefold()
+    return unicodedata.normalize("NFD", plain)
 
 
 def _short(path: str) -> str:

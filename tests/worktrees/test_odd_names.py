@@ -19,7 +19,8 @@ EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 GITS = (
     ".git", ".GIT", ".Git", "git~1", "GIT~1", "git~2", ".git ", ".git.", ".git. .", ".git::$INDEX_ALLOCATION", ".git:x",
     ".git\\config", "a\\.git\\config", "\uff0egit", ".\uff47it", ".\u24d6it", ".g\u0131t".replace("\u0131", "i"),
-    "GIT~1::$DATA", ".git\u200b", ".g\u00adit",
+    "GIT~1::$DATA", ".git\u200b", ".g\u00adit", ".git\ufe0f", ".g\u3164it", ".\u17b4git",
+    ".git\U000e0041", ".\U000e01efgit", "C:.git\\config", ".git\uff3cconfig",
 )  # fmt: skip
 OTHERS = (
     ".gitmodules", ".GITMODULES", "gitmod~1", "GITMOD~4", "gi7eba~1", "GI7EBA~9", ".gitmodules ", ".gitmod\u200cules",
@@ -27,6 +28,7 @@ OTHERS = (
     ".CLAUDE/settings.json", ".claude./settings.json", ".\uff43laude/x", ".Parley/outcome.json", ".MCP.json",
     ".GITATTRIBUTES", "a/.gitAttributes", "gitatt~1", "GI7D29~2", "gi7d2~10", "gi7eb~99", "gi~12345",
     ".git\u200cignore", ".gitignore.", "gitign~1", ".MAILMAP", "maba30~1", "sub/.gitattributes::$DATA",
+    "c:parley.toml", "parley\ufe0f.toml", ".c\u3164laude/settings.json", ".git\u115fmodules",
 )  # fmt: skip
 FINE = (".github/workflows/ci.yml", ".gitignore", ".gitkeep", ".gitattributes", "git", "gitx", "a.git", "x~1",
         "a/.gitignore", ".mailmap", "gi~1", "report~12", "gitatt~123456",

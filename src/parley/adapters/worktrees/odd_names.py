@@ -1,7 +1,8 @@
 """Names that another filesystem takes for something else: what looks harmless here is `.git` on a Mac or on Windows.
 
-HFS+ ignores some code points; NTFS has short names and streams, and drops dots and blanks at the end; both take upper
-and lower case for the same, as others do with letters of full width. A name is judged as the least exact one reads it.
+HFS+ ignores some code points, and ext4 more of them where it does not tell upper from lower case; NTFS has short names
+and streams, and drops dots and blanks at the end; all take upper and lower case for the same, as others do with letters
+of full width. A name is judged as the least exact one reads it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Code points that HFS+ leaves out of a name, as git has them, and other ones that are drawn as nothing.
-_IGNORED = dict.fromkeys(
-    (0xAD, 0x34F, 0x61C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070))
-)
+from parley.unportable import IGNORED
+
 _GIT = re.compile(r"\.git|git~\d+")
 # The short names that NTFS gives: six letters, or two of them and a hash.
 _SHORT = {"gitmod": ".gitmodules", "gi7eba": ".gitmodules", "gitatt": ".gitattributes", "gi7d29": ".gitattributes",
@@ -28,7 +27,7 @@ OBEYED = (".parley", ".claude", "parley.toml", ".mcp.json")
 
 def folded(part: str) -> str:
     """A component of a path as the least exact filesystem takes it."""
-    plain = unicodedata.normalize("NFKC", part.translate(_IGNORED)).casefold().translate(_IGNORED)
+    plain = unicodedata.normalize("NFKC", part.translate(IGNORED)).casefold().translate(IGNORED)
     plain = plain.partition(":")[0].rstrip(". ")
     short = _SHORTENED.fullmatch(plain)
     return _long_name(short[1], short[2]) or plain if short else plain
@@ -43,8 +42,8 @@ def _long_name(letters: str, number: str) -> str:
 
 
 def parts(path: str) -> list[str]:
-    """The components of a path, also where a backslash parts them."""
-    return re.split(r"[/\\]", path)
+    """The components of a path, also where a backslash parts them; without a drive, which a folder may follow."""
+    return re.split(r"[/\\／＼]", re.sub(r"^[A-Za-z]:", "", path))  # noqa: RUF001 - of full width
 
 
 def is_git(part: str) -> bool:
@@ -65,6 +64,6 @@ def refusal(path: str, *, users_own: bool = False) -> str:
         if part not in GITS and folded(part) in GITS:
             return f"its name is {folded(part)} on another filesystem"
     first = components[0]
-    if first not in OBEYED and folded(first) in OBEYED:
+    if path.partition("/")[0] not in OBEYED and folded(first) in OBEYED:
         return f"its name is {folded(first)} on another filesystem"
     return ""
