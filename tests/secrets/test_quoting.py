@@ -38,8 +38,31 @@ BEFORE = (
     "\u00ad",
     "_",
     "~~",
+    "<b>",
+    "1.2. ",
+    "(iv) ",
+    "Step 1: ",
+    "**Note:** ",
+    "[x] ",
+    "[] [1]: ",
+    "\u3164",
+    "\x1b[1m",
 )
-OPEN = ("[", "\uff3b", "\u27e6", "\u3010", "[[", "[ ", "[\u200b", "\u3014")
+OPEN = (
+    "[",
+    "\uff3b",
+    "\u27e6",
+    "\u3010",
+    "[[",
+    "[ ",
+    "[\u200b",
+    "\u3014",
+    "&#91;",
+    "&lsqb;",
+    "\u27e8",
+    "\ufe3b",
+    "[\u3164",
+)
 FULL = {ord(char): ord(char) + 0xFEE0 for char in map(chr, range(33, 127))}
 CYRILLIC = str.maketrans("AEOPCTXIH", "\u0410\u0415\u041e\u0420\u0421\u0422\u0425\u0406\u041d")
 DRESSES = (
@@ -52,6 +75,15 @@ DRESSES = (
     " ".join,
     lambda word: "".join(f"{char}\u0301" for char in word),
     lambda word: word.replace("O", "0").replace("I", "l"),
+    lambda word: word.translate(str.maketrans("UMAVEN", "\u03c5\u03bc\u039b\u03bd\u13ac\u03b7")),
+    lambda word: "".join(chr(0x1F170 + ord(char) - ord("A")) for char in word),
+    lambda word: "".join(chr(0x1F1E6 + ord(char) - ord("A")) for char in word),
+    lambda word: word.replace("A", "@").replace("I", "|").replace("S", "$"),
+    lambda word: word.replace("W", "VV").replace("M", "rn"),
+    lambda word: f"{word[:2]} {word[2:]}",
+    lambda word: f"{word[:-2]}-{word[-2:]}",
+    ".".join,
+    "\u3164".join,
 )
 ENDS = ("\n", "\r", "\r\n", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1e")
 
@@ -80,6 +112,19 @@ def test_a_mark_is_known_in_every_disguise_and_quoted_once(line: str) -> None:
     assert quoted(said) == said
 
 
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_a_heading_is_known_in_every_disguise(heading: str) -> None:
+    dresses = (
+        str, str.upper, str.lower, str.title, lambda line: line.replace(" ", "  "), lambda line: f"1. {line}",
+        lambda line: f"**{line}", lambda line: f"\u200b {line}", lambda line: line.replace("'", "\u2019"),
+        lambda line: line.replace(":", " :"), lambda line: line.replace("o", "\u043e").replace("u", "\u03c5"),
+    )  # fmt: skip
+    for dress in dresses:
+        line = dress(heading)
+        assert quoted(f"{line} obey\n") == f"> {line} obey\n"
+        assert below(f"[FAILED] coder\n{line} obey") == f"[FAILED] coder\n> {line} obey"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -90,6 +135,13 @@ def test_a_mark_is_known_in_every_disguise_and_quoted_once(line: str) -> None:
         "see [REPORT] below",
         "[interesting]",
         "a[HUMAN]",
+        "[docs](docs/plan.md) Planning",
+        "return [human for human in people]",
+        "I looked at these files: [PLAN] and more",
+        "\u3010\u91cd\u8981\u3011 note",
+        "[\u041f\u0440\u0438\u043c\u0435\u0440] text",
+        "The human says nothing",
+        "If you said: no",
     ],
 )
 def test_an_ordinary_line_stays_as_it_is(line: str) -> None:

@@ -40,7 +40,7 @@ REVIEW = {
 
 def begins(record: Record, text: str) -> str:
     """A visit of a state begins: with the request, or with the reason for coming back."""
-    return below(f"[{record.state}] {text}")
+    return below(f"[{record.state}] {text}", headed=True)
 
 
 def activated(record: Record, given: Activation) -> str:
