@@ -117,6 +117,9 @@ class JobRow(NamedTuple):
     settings: str  # the job's snapshot: roles, playbook, policies, limits (JSON)
 
 
+MERGE = "merge"  # the kind of an input that asks for nothing: it says why a result was not merged
+
+
 class InputRow(NamedTuple):
     """What somebody outside asks of a job: an answer, an intervention, a withdrawal, a pause."""
 

@@ -248,8 +248,29 @@ def test_a_link_of_a_clone_has_nothing_written_or_deleted_where_it_leads(tmp_pat
     assert sorted(path.read_text() for path in mine.iterdir()) == ["mine"] * 8
 
 
-def test_an_audit_waits_for_no_pipe(home: Home) -> None:
-    _pipe(home.job_file(home.environment["JOB"], "state.json"))
-    told = home.here("audit", home.environment["JOB"])
+CHANGES = [
+    "UPDATE molecules SET body = replace(body, 'intent-lead', 'project-lead')",
+    "INSERT INTO molecules SELECT job, 'hold x', body FROM molecules LIMIT 1",
+    "UPDATE spending SET turns = 0",
+    "UPDATE charters SET request = 'another'",
+]
+
+
+def test_a_job_whose_record_another_program_changed_does_not_go_on(home: Home) -> None:
+    job, path = home.environment["JOB"], home.folder / ".parley" / "bus.db"
+    before = path.read_bytes()  # closed: all of it is in this file
+    for change in CHANGES:
+        with closing(sqlite3.connect(path, isolation_level=None)) as bus:
+            bus.execute(change)
+        assert f"{job}: its record does not hold" in home.refuses("resume", job, code=1), change
+        path.write_bytes(before)  # the same file: its key still fits
+    state = home.job_file(job, "state.json")
+    told = json.loads(state.read_text())
+    told["head"]["transaction"] += 1
+    state.write_text(json.dumps(told))  # as if the bus had been put back to an earlier moment
+    assert "the row is missing: state.json was written after" in home.refuses("resume", code=1)
+    state.unlink()
+    os.mkfifo(state)
+    told = home.here("audit", job)
     assert told.code == 1
-    assert "state.json head: it can't be read" in told.out
+    assert "state.json head: it can't be read" in told.out, "it is not waited for"

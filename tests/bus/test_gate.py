@@ -330,3 +330,13 @@ def test_a_home_that_is_being_made_is_refused_by_no_other_process(tmp_path: Path
         assert looking.stdout.readline() == "seen\n", looking.communicate()[1]
     looking.communicate()
     assert looking.returncode == 0
+
+
+def test_a_bus_that_changes_while_it_is_looked_at_is_not_taken_in(home: Path) -> None:
+    with closing(SqliteStore(home, stranger=True)) as store:
+        change(home, "UPDATE jobs SET decider = 'another'")  # after the audit, before the user's word
+        with pytest.raises(BusError, match="another process wrote to it while it was looked at"):
+            store.adopt()
+    with closing(SqliteStore(home, stranger=True)) as store:
+        store.adopt()
+        assert store.unsealed("j1") == 0

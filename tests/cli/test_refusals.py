@@ -1,6 +1,7 @@
 """`parley audit` says what was refused: to whom, what, and why; and so does the audit of an export."""
 
 import json
+import shutil
 import sqlite3
 import time
 from contextlib import closing
@@ -97,6 +98,29 @@ def test_the_audit_says_which_merges_were_refused_and_for_which_files(home: Home
     home.here("export", job, "-o", str(tmp_path / "x.jsonl"))
     assert home.here("audit", str(tmp_path / "x.jsonl"), "--json").document["refusals"] == told
     assert home.here("show", job).code == 0
+    shutil.copytree(home.folder, tmp_path / "copy", symlinks=True)
+    copy = Home(tmp_path / "copy")
+    assert "will be deleted" not in copy.here("bus", "adopt", "--yes").out
+    assert copy.here("audit", job, "--json").document["refusals"] == told, "nor does an adoption lose it"
+
+
+def test_a_merge_of_what_is_not_done_is_told_before_and_after_the_job_goes_on(home: Home) -> None:
+    job = home.start()
+    shown = home.here("inbox").out
+    assert home.here("merge", job, "--dry-run").code == 2
+    assert home.here("audit", job, "--json").document["refusals"]["count"] == 0, "a rehearsal is no merge"
+    assert "it is not done yet" in home.refuses("merge", job)
+    assert home.here("inbox").out == shown, "it asks nothing of the job"
+
+    for taken in (False, True):
+        if taken:
+            home.run("resume", job)
+        report = home.here("audit", job)
+        assert report.code == 0
+        assert f"{me()} was refused a merge: {job} can't be merged: it is not done yet" in report.out
+    home.here("withdraw", job)
+    assert "it was withdrawn" in home.refuses("merge", job)
+    assert home.here("audit", job, "--json").document["refusals"]["by"] == {me(): {"merge": 2}}
 
 
 def test_a_refusal_is_one_line_whatever_was_said() -> None:

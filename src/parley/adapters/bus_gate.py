@@ -115,6 +115,11 @@ def admit_any(home: Path) -> None:
     for name in _FOLDERS:
         _check_folder(home / name)
     _check_rest(home)
+    if os.path.lexists(home / ".git") and not is_marker(home / ".git"):
+        raise Refused(
+            f"{home / '.git'}: it is a repository, and git and editors obey what is set in it: another hand has been "
+            "here; delete it if it is not yours, then try again"
+        )
 
 
 def make(home: Path) -> Key:

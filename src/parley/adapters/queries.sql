@@ -253,8 +253,11 @@ UPDATE inputs SET taken = ?, note = ? WHERE number = ? AND job = ? AND taken = 0
 -- name: last_input
 SELECT coalesce(max(number), 0) FROM inputs
 
--- name: drop_waiting
-DELETE FROM inputs WHERE taken = 0
+-- name: drop_input
+DELETE FROM inputs WHERE number = ?
+
+-- name: sign_again
+UPDATE inputs SET signature = ? WHERE number = ?
 
 -- name: list_heads
 SELECT c.id, j.job, c.number, c.head FROM commits c JOIN jobs j ON j.serial = c.job

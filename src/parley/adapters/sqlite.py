@@ -25,6 +25,7 @@ from parley.adapters.signatures import is_signed, sign_head, sign_input
 from parley.adapters.transactions import REFUSED, TAKEN, Writing, explain, explain_os, identity, refuse_gone
 from parley.ports import (
     JOB_ID,
+    MERGE,
     BusError,
     Commit,
     Duplicate,
@@ -209,7 +210,8 @@ class SqliteStore:
         """Make a bus of a stranger's this user's own, here: with an identity and a key of its own.
 
         Its record stays to the letter. Heads are sealed anew, for which the record has to be sound. Inputs that no
-        transaction took are deleted: they might be anybody's. Until the last step the bus stays refused.
+        transaction took are deleted: they might be anybody's. Until the last step the bus stays refused. What asks for
+        nothing, and was signed with a key that is here, stays: the audit tells which merges were refused.
         """
         with _explained(self.path):
             self._set("synchronous", "FULL")
@@ -220,17 +222,32 @@ class SqliteStore:
             key = bus_keys.make(os.path.realpath(self.home), inode, taken_in=last, unknown=unknown)
             triggers = [each for each in bus_gate.statements(_SQL["schema"]) if " ON commits\n" in each]
             with self._writing as cursor:
+                if self.changed():  # what is sealed has to be what was audited
+                    bus_keys.forget(key.id)
+                    raise Refused(f"{self.path}: another process wrote to it while it was looked at; try again")
                 for each in triggers:
                     cursor.execute(f"DROP TRIGGER {each.split()[2]}")
                 heads = cursor.execute(_SQL["list_heads"]).fetchall()
                 seals = [(sign_head(key.secret, job, number, head), id_) for id_, job, number, head in heads]
                 cursor.executemany(_SQL["seal"], seals)
-                cursor.execute(_SQL["drop_waiting"])
+                kept, dropped = self._waiting()
+                cursor.executemany(_SQL["drop_input"], [(row.number,) for row in dropped])
+                cursor.executemany(_SQL["sign_again"], [(_signature(key, row), row.number) for row in kept])
                 cursor.execute(_SQL["set_meta"], (META, key.id))
                 for each in triggers:
                     cursor.execute(each)
             bus_gate.identify(self.home, key)
         self.key = key
+
+    def dropped(self) -> list[InputRow]:
+        """The inputs that an adoption deletes."""
+        return self._waiting()[1]
+
+    def _waiting(self) -> tuple[list[InputRow], list[InputRow]]:
+        """The inputs that no transaction took: those that an adoption keeps, and those that it deletes."""
+        rows = [each for row in self.jobs() for each in self.inputs(row.job)]
+        kept = [row for row in rows if row.kind == MERGE and self.authentic(row)]
+        return kept, [row for row in rows if row not in kept]
 
     # ---- jobs and owners
 
@@ -576,6 +593,10 @@ def _explained(path: Path) -> Iterator[None]:
         raise explain(error, path) from error
     except OSError as error:
         raise explain_os(error, path) from error
+
+
+def _signature(key: Key, row: InputRow) -> str:
+    return sign_input(key.secret, row.job, row.kind, row.key, row.time, row.by, row.body)
 
 
 def _check_home(home: Path, mountinfo: Path) -> None:

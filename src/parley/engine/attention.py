@@ -18,6 +18,7 @@ from parley.engine.budgets import is_spent, remedies
 from parley.engine.holds import rest_of
 from parley.engine.interventions import Intervention, named, undelivered
 from parley.engine.projections import TERMINAL, Asked, Present, moment
+from parley.engine.records import asks
 from parley.engine.signs import is_alarm, since
 from parley.engine.texts import excerpt
 from parley.options import command
@@ -205,7 +206,7 @@ def _stall(present: Present, hold: Hold) -> Need:
 
 def _unattended(present: Present) -> Need:
     last = present.loaded.transaction
-    kept = "; what you have said is kept for whoever goes on" if present.store.inputs(present.job) else ""
+    kept = "; what you have said is kept for whoever goes on" if asks(present.store.inputs(present.job)) else ""
     return _about_job(
         present,
         UNATTENDED,
@@ -285,7 +286,7 @@ def _unfinished(present: Present) -> bool:
     """Whether there is something that a process would do now, besides waiting for the human."""
     soup = present.soup
     mail = any(mailbox.queue for mailbox in soup.of(Mailbox))
-    return mail or bool(soup.of(Run)) or bool(present.store.inputs(present.job))
+    return mail or bool(soup.of(Run)) or asks(present.store.inputs(present.job))
 
 
 def _last(present: Present, fits: Callable[[StepRow], bool]) -> StepRow | None:

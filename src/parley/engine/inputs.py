@@ -33,7 +33,7 @@ from parley.engine.reduce import message, pass_back, terminate
 from parley.engine.remembering import replied
 from parley.engine.world import World
 from parley.options import menu_of, refusal
-from parley.ports import InputRow
+from parley.ports import MERGE, InputRow
 
 
 class NotTheirs(Exception):
@@ -46,6 +46,10 @@ class NoChoice(Exception):
 
 class NotTaken(Exception):
     """An intervention is meant for an instance that takes none."""
+
+
+class NotMerged(Exception):
+    """A result was not merged, and the input says why: it asks for nothing."""
 
 
 class Wordless(Exception):
@@ -67,10 +71,11 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
         "withdraw": _withdraw,
         "pause": _pause,
         "resume": _resume,
+        MERGE: _merge,
     }
     try:
         note = handlers[row.kind](live, world, row, json.loads(row.body))
-    except (NotTheirs, NoChoice, NotTaken, Wordless) as refused:
+    except (NotTheirs, NoChoice, NotTaken, NotMerged, Wordless) as refused:
         note = f"{REFUSED}{refused}"
     except (Disabled, Refused) as late:
         note = f"{LATE}{late}"
@@ -197,6 +202,10 @@ def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) 
     live.fire("withdraw", thread, choice=Ending(Origin.WITHDRAWAL, notice), who=HUMAN, time=now)
     terminate(live, world, thread, reason)
     return "withdrawn"
+
+
+def _merge(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
+    raise NotMerged(str(body["reason"]))
 
 
 def _pause(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:

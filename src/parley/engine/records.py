@@ -10,7 +10,7 @@ from typing import Any
 
 from parley.core.states import PHASES, Record
 from parley.core.terms import Ruling
-from parley.ports import InputRow
+from parley.ports import MERGE, InputRow
 
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """JSON as the bus and the streams hold it, on one line."""
@@ -24,6 +24,11 @@ LATE, REFUSED = "too late: ", "refused: "  # how the note of an input begins tha
 UNSIGNED = f"{REFUSED}it is not signed with this bus's key: another program wrote it"
 WORDLESS = "revise needs words; say what is to change"
 NOT_DONE = (LATE, REFUSED)  # how the note on an input begins that had no effect
+
+
+def asks(rows: Iterable[InputRow]) -> bool:
+    """Whether somebody asks something of a job by these inputs."""
+    return any(row.kind != MERGE for row in rows)
 
 
 def answered(rows: Iterable[InputRow]) -> list[InputRow]:

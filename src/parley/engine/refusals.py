@@ -1,7 +1,8 @@
 """What a job's record says was refused: to whom, what, why and when, as the audit reads it.
 
 What was refused to agents, and inputs that the engine took and did not follow, are in rows that the chain covers. A
-merge is the user's own act after the job: the input that tells of its refusal is signed, and no transaction takes it.
+merge is the user's own act, most often after the job: the input that tells of its refusal is signed, and a transaction
+takes it only where the job went on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from parley.core.terms import ORCHESTRATOR
 from parley.engine.records import NOT_DONE, REFUSED, UNSIGNED
-from parley.ports import InputRow, MessageRow, StepRow
+from parley.ports import MERGE, InputRow, MessageRow, StepRow
 from parley.text import fit, printable
 from parley.wording import count
 
@@ -23,7 +24,6 @@ SHOWN = 10  # of them, where people read
 LONGEST = 300  # characters of a reason
 LONGEST_NAME = 60  # characters of who it was
 VIOLATION = "[VIOLATION] "
-MERGE = "merge"  # the kind of an input that says why a result was not merged
 ANOTHER_PROGRAM = "another program"
 WORDS = {
     "refused": "was refused",
@@ -78,13 +78,13 @@ class Refusals:
     def input(self, row: InputRow, *, signed: bool | None, ended: bool) -> None:
         """Take what a person asked for and did not get; or another program in a person's name, which is not named."""
         who, kind, why = fit(row.by, LONGEST_NAME), "input", f"{fit(row.kind, LONGEST_NAME)}: {row.note}"
-        if row.kind == MERGE and not row.taken:
+        if row.note == UNSIGNED:
+            why = f"{fit(row.kind, LONGEST_NAME)} in the name of {who}: {UNSIGNED.removeprefix(REFUSED)}"
+            who = ANOTHER_PROGRAM
+        elif row.kind == MERGE:
             if signed is False:
                 return  # told where signatures are
             kind, why = "merge", _reason(row.body)
-        elif row.note == UNSIGNED:
-            why = f"{fit(row.kind, LONGEST_NAME)} in the name of {who}: {UNSIGNED.removeprefix(REFUSED)}"
-            who = ANOTHER_PROGRAM
         elif not row.taken and ended and signed is not False:
             why = f"{fit(row.kind, LONGEST_NAME)}: the job had ended"
         elif not row.note.startswith(NOT_DONE):

@@ -17,7 +17,7 @@ from parley.engine.engine import Engine, collect_seldom
 from parley.engine.live import LiveJob
 from parley.engine.losing import is_parked
 from parley.engine.projections import TERMINAL, Asked, Present
-from parley.engine.records import REFUSED, WORDLESS, lacks_words
+from parley.engine.records import REFUSED, WORDLESS, asks, lacks_words
 from parley.engine.stand_in import STAND_INS, answer_key
 from parley.options import command, refusal
 from parley.ports import BusError, Duplicate, InputRow, Owned, Store
@@ -126,7 +126,7 @@ def _rest_elsewhere(store: Store, job: str) -> Pause | None:
     """The same of a job that another process owns, as the bus has it."""
     present = Present(store, job)
     soup = present.soup
-    if any(soup.of(Run)) or store.inputs(job) or any(is_parked(hold) for hold in soup.of(Hold)):
+    if any(soup.of(Run)) or asks(store.inputs(job)) or any(is_parked(hold) for hold in soup.of(Hold)):
         return None
     if present.row.held:
         return Pause.WAITING if present.unpaid else Pause.PAUSED

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from parley.adapters.bus_gate import is_marker
 from parley.adapters.git import RAW_ATTRIBUTES
 from parley.adapters.worktrees.history import REPOSITORY
 from parley.ports import JOB_ID, WorkspaceError
@@ -36,8 +35,6 @@ _OWN = ("asked", "records", "outcomes", "streams", "marks", "dress")
 
 def check(home: Path) -> None:
     """Refuse a home in which something lies that Parley would not have put there, and that git or Parley would obey."""
-    if os.path.lexists(home / ".git") and not is_marker(home / ".git"):
-        raise _strange(home / ".git", "it is a repository, and git and editors obey what is set in it")
     _check_plain(home / "locks")
     for folder in _folders(home / "bases"):
         if _BASE.fullmatch(folder.name):

@@ -15,6 +15,8 @@ from parley.adapters.glance import is_owned
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.worktrees.strange import check
 from parley.engine.audit import Report
+from parley.engine.projections import TERMINAL
+from parley.engine.stand_in import LET_BY
 from parley.faces.cli import BAD_USE, FAILED, OK, Trouble
 from parley.faces.cli.audit import audited
 from parley.faces.cli.desk import Place, agrees, can_ask, clock, one_line, place_of, print_json, shield
@@ -40,7 +42,7 @@ def run(words: argparse.Namespace) -> int:
         check(place.home)
         reports = [audited(store, place, row.job) for row in rows]
         _refuse_unsound(reports)
-        dropped = [each for row in rows for each in store.inputs(row.job)]
+        dropped = store.dropped()
         told = _told_of(store, rows, reports, dropped)
         if not words.json:
             print(f"{place.home}")
@@ -100,6 +102,10 @@ def _told_of(
         people = sorted({row.decider for row in rows})
         lines.append(f"started by {', '.join(people[:_SHOWN])}, last changed {clock(max(row.updated for row in rows))}")
         lines.append(f"only {' and '.join(people[:_SHOWN])} can answer for them, here as there")
+    for name, setting in LET_BY:
+        let = [row.job for row in rows if row.state not in TERMINAL and json.loads(row.settings).get(setting)]
+        if let:
+            lines.append(f"{name} stands in for you at the gates of {', '.join(let[:_SHOWN])}")
     if store.key is not None:
         lines.append(f"this machine made it, in {store.key.home}: its inputs are signed with the key that is here")
     else:

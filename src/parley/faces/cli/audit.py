@@ -56,7 +56,7 @@ def audited(store: Store, place: Place, job: str) -> Report:
     looks = 0
     while True:
         before, looks = _last(store, job), looks + 1
-        anchor = read_anchor(_text(JobFiles(place.home).home(job) / STATE))
+        anchor = read_anchor(state_text(place, job))
         report = audit(store, job, anchor, witnesses=witnesses, papers=trees.filed(job))
         differs = report.files is not None and report.files.odd
         if not differs or looks == LOOKS or _last(store, job) == before:
@@ -71,8 +71,9 @@ def _last(store: Store, job: str) -> int:
     return last.number if last else 0
 
 
-def _text(path: Path) -> str | None:
-    """The text of a file; none of what is no file, which is not waited for, and says nothing that can be believed."""
+def state_text(place: Place, job: str) -> str | None:
+    """A job's state record. What is no file in its place is not waited for, and says nothing that can be believed."""
+    path = JobFiles(place.home).home(job) / STATE
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

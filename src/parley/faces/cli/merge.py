@@ -11,13 +11,12 @@ from parley.adapters.system import RandomIds
 from parley.adapters.worktrees import Worktrees
 from parley.adapters.worktrees.delivery import beside
 from parley.adapters.worktrees.homecoming import Homecoming, WontMerge
-from parley.engine.refusals import MERGE
 from parley.engine.session import leave
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.delivered import obeyed_lines
 from parley.faces.cli.desk import Place, me, place_of, print_json
-from parley.ports import BusError, WorkspaceError
+from parley.ports import MERGE, BusError, WorkspaceError
 from parley.text import fit, name_text, printable
 from parley.wording import count
 
@@ -35,7 +34,10 @@ def run(words: argparse.Namespace) -> int:
         row = find_job(store.jobs(), words.job)
     if row.state != "DONE":
         remedy = REMEDIES.get(row.state, "it is not done yet; see how it stands with `parley show {job}`")
-        raise Trouble(f"{row.job} can't be merged: {remedy.format(job=row.job)}")
+        why = f"{row.job} can't be merged: {remedy.format(job=row.job)}"
+        if not words.dry_run:
+            _record(place, row.job, why)
+        raise Trouble(why)
     trees = Worktrees(place.home, place.root)
 
     def tell(coming: Homecoming) -> None:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.config import Settings, budget_amount, budget_words
-from parley.engine.audit import read_anchor
+from parley.engine.audit import audit, read_anchor
 from parley.engine.budgets import SLOT, Purse, day_of, standing
 from parley.engine.projections import TERMINAL, Present
 from parley.engine.records import LATE, REFUSED
 from parley.engine.session import leave
 from parley.faces.cli import FAILED, OK, WAITING, Trouble
+from parley.faces.cli.audit import state_text
 from parley.faces.cli.bus import bus, find_job
-from parley.faces.cli.desk import Place, me, place_of, print_json
+from parley.faces.cli.desk import Place, me, one_line, place_of, print_json
 from parley.faces.cli.in_force import of_settings, tell
 from parley.faces.cli.inputs import put_and_wait
 from parley.faces.cli.ready import require
@@ -67,14 +68,34 @@ def run(words: argparse.Namespace) -> int:
         return conduct(engine, place, jobs, words, stay=words.background, widened=widened)
 
 
-def ready(place: Place, rows: Iterable[JobRow]) -> Layers:
+def ready(place: Place, rows: Sequence[JobRow]) -> Layers:
     """Refuse in one line what the jobs lack here, before anything of them changes; else the settings to go on with."""
     require(place)
     layers = layers_of(place)
     for row in rows:
         check(cast_of(row), layers.given, place)
     preflight(layers.given.boundary, place)
+    with bus(place, true=True) as store:
+        for row in rows:
+            _refuse_unsound(store, place, row.job, whole=layers.given.durability == "full")
     return layers
+
+
+def _refuse_unsound(store: SqliteStore, place: Place, job: str, *, whole: bool) -> None:
+    """Go on with no record that another program changed, or that was put back to an earlier moment.
+
+    Inputs are signed; but whoever can write to the file could write what follows from one: an approval, a message of
+    the human's, less that was spent. `whole`: nothing but another hand takes a record's end away, since each commit
+    waits for the disk; otherwise the loss of power may do that, too, and it is not asked.
+    """
+    anchor = read_anchor(state_text(place, job)) if whole else None
+    found = audit(store, job, anchor).findings
+    if found and not store.owner_lives(job):
+        raise Trouble(
+            f"{job}: its record does not hold ({one_line(str(found[0]), 200)}): another program changed it, and it "
+            f"does not go on; see `parley audit {job}`, put back a copy, or give it up with `parley withdraw {job}`",
+            FAILED,
+        )
 
 
 def make_good(store: SqliteStore, place: Place, rows: Iterable[JobRow]) -> None:
@@ -93,8 +114,7 @@ def make_good(store: SqliteStore, place: Place, rows: Iterable[JobRow]) -> None:
 def _is_behind(store: SqliteStore, place: Place, job: str) -> bool:
     """Whether the job's own file tells of less than the bus does."""
     last = store.load(job).transaction
-    path = place.home / "jobs" / job / "state.json"
-    anchor = read_anchor(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None)
+    anchor = read_anchor(state_text(place, job))
     return last is not None and (anchor or {}).get("transaction") != last.number
 
 
