@@ -148,10 +148,7 @@ def test_a_workspace_below_the_folder_that_becomes_the_agents_home_is_not_hidden
     try:
         with laid_out(HOME, boundary) as yard:
             (yard.home / yard.root.name).symlink_to("/oldroot/tmp")  # left by the agent, on the way to its workspace
-            with pytest.raises(BoundaryError, match="is no folder"):
-                boundary.launch(yard.cage())
-            (yard.home / yard.root.name).unlink()
-            done = run(boundary, yard.cage("sh", "-c", "touch made ~/at-home; ls -A ~"))
+            done = run(boundary, yard.cage("sh", "-c", "touch made ~/at-home; rm ~/.aside-*; ls -A ~"))
 
             assert (yard.workspace / "made").exists()
             assert (yard.home / "at-home").exists()

@@ -81,6 +81,37 @@ def test_an_agent_that_shuts_itself_out_is_let_in_again(boundary: Boundary, yard
     assert run(boundary, yard.cage("sh", "-c", "touch x ~/y && echo in")).out == "in\n"
 
 
+SHUT = (
+    "chmod 0 ~/.claude",
+    "chmod 0 ~/.claude ~/.claude/skills",
+    "rm -r ~/.claude; ln -s /etc ~/.claude",
+    "rm -r ~/.claude; echo mine > ~/.claude",
+    "rm -r ~/.claude; mkfifo ~/.claude",
+    "rm -r ~/.claude; mkdir -p ~/.claude/skills; echo mine > ~/.claude/skills/lead",
+    "mkdir .parley; chmod 0 .parley",
+    "mkdir -p .parley/children; chmod 0 .parley/children .parley",
+)
+
+
+@pytest.mark.parametrize("deed", SHUT)
+def test_what_an_agent_made_of_the_way_to_a_bind_does_not_keep_its_next_turn_from_starting(
+    boundary: Boundary, yard: Yard, deed: str
+) -> None:
+    shown = yard.root / "shown"
+    shown.mkdir()
+    (shown / "read").write_text("shown", encoding="utf-8")
+    site = Site(str(yard.workspace), binds=(Bind(str(shown), str(yard.workspace / ".parley/children")),))
+    binds = (Bind(str(shown), "/home/agent/.claude/skills/lead"),)
+    (yard.home / ".claude/skills").mkdir(parents=True)
+    boundary.hand_over(yard.home)
+    run(boundary, yard.cage("sh", "-c", deed))
+
+    look = "cat ~/.claude/skills/lead/read .parley/children/read; cat $(find ~ -name '.aside-*' -type f)"
+    done = run(boundary, yard.cage("sh", "-c", look, site=site, binds=binds))
+
+    assert done.out == ("shownshownmine\n" if "mine" in deed else "shownshown"), done
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands anything over")
 def test_deep_folders_are_handed_over(boundary: Boundary, yard: Yard) -> None:
     deepest = yard.workspace / "/".join("d" * 600)

@@ -62,7 +62,7 @@ class Verdict:
     resident_kb: int = 0
     milliseconds: float = 0.0
     nested: tuple[str, ...] = ()  # repositories inside the workspace: whoever runs git over it beware
-    unlinked: tuple[str, ...] = ()  # links that led outside: hard ones, now copies, and such in a seal's place, gone
+    unlinked: tuple[str, ...] = ()  # links that led outside, now copies; and what gave way to a seal
 
     @property
     def ok(self) -> bool:

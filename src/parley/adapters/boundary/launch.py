@@ -144,7 +144,7 @@ class Boundary:
         drawn = self.draw(cage)
         try:
             unlinked, nested = links.part(self._known, cage.site.workspace, self.uid)
-            unlinked += places.make_ready({cage.site.workspace, HOME}, drawn.binds, self.uid)
+            unlinked += places.make_ready({cage.site.workspace, HOME}, HOME, drawn.binds, self.uid)
         except OSError as error:
             raise BoundaryError(f"{cage.site.workspace} can't be made ready for an agent: {error.strerror}") from error
         token = secrets.token_hex(8)

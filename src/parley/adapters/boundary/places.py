@@ -1,27 +1,31 @@
 """Where binds are to lie over an agent's own folders: made ready here, because the agent may have been there before.
 
 Bubblewrap makes a place for a bind where there is none, and follows whatever link it finds on the way, before anything
-confines it. So no link is left for it to find, and nothing to make.
+confines it. So no link is left for it to find, and nothing to make. Whatever an agent made of the way to a bind, its next
+turn begins: folders that it shut are opened again, and what it left in its home in the place of one is moved aside.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 from collections.abc import Collection, Iterable, Iterator
 
 from parley.ports import Bind, BoundaryError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SEEN = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN = 0o700
 
 
-def make_ready(own: Collection[str], binds: Iterable[Bind], uid: int) -> list[str]:
-    """See to it that each bind finds a place of its kind on the agent's ground; the links that were in the way.
+def make_ready(own: Collection[str], home: str, binds: Iterable[Bind], uid: int) -> list[str]:
+    """See to it that each bind finds a place of its kind on the agent's ground; what was in the way of one, and gave it.
 
-    The agent's ground is its `own` targets, and each folder besides that it may write to.
+    The agent's ground is its `own` targets, and each folder besides that it may write to. In its `home` all is its own,
+    and gives way; in a workspace only links do, since a file there may be the user's.
     """
     known: list[Bind] = []
     removed = []
@@ -30,7 +34,8 @@ def make_ready(own: Collection[str], binds: Iterable[Bind], uid: int) -> list[st
         if over:
             ground = max(over, key=lambda one: len(one.target))
             steps = bind.target[len(ground.target) + 1 :].split("/")
-            if _place(ground.source, steps, folder=os.path.isdir(bind.source), uid=uid):  # noqa: PTH112 - texts, as binds are
+            folder = os.path.isdir(bind.source)  # noqa: PTH112 - texts, as binds are
+            if _place(ground.source, steps, folder=folder, uid=uid, yields=ground.target == home):
                 removed.append(bind.target)
         if bind.target in own:
             _usable(bind.source)
@@ -44,12 +49,15 @@ def copy(ground: Bind, binds: Iterable[Bind], uid: int) -> None:
     os.makedirs(ground.source, exist_ok=True)  # noqa: PTH103 - a text, as binds are
     for bind in binds:
         steps = bind.target[len(ground.target) + 1 :].split("/")
-        with _inside(ground.source, steps, uid) as folder:
+        with _inside(ground.source, steps, uid, []) as folder:
             for name in os.listdir(bind.source):  # noqa: PTH208 - as above
                 with open(f"{bind.source}/{name}", "rb") as file:  # noqa: PTH123 - as above
                     data = file.read()
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=folder)
+                    if _is_in_the_way(name, folder):
+                        os.unlink(name, dir_fd=folder)
+                    else:
+                        _move(name, folder)
                 made = os.open(name, _NEW, 0o444, dir_fd=folder)
                 with os.fdopen(made, "wb") as copied:
                     copied.write(data)
@@ -72,41 +80,48 @@ def _usable(path: str) -> None:
             os.chmod(path, mode | _OWN)  # noqa: PTH101 - as above
 
 
-def _place(root: str, steps: list[str], *, folder: bool, uid: int) -> bool:
-    """Make one place ready; whether a link had to go for it."""
+def _place(root: str, steps: list[str], *, folder: bool, uid: int, yields: bool) -> bool:
+    """Make one place ready; whether something had to go for it."""
     if not all(step and step not in {".", ".."} for step in steps):
         raise BoundaryError(f"{root}/{'/'.join(steps)}: this is no place for a bind; name it plainly")
-    with _inside(root, steps[:-1], uid) as parent:
+    moved: list[str] = []
+    with _inside(root, steps[:-1], uid, moved if yields else None) as parent:
         name = steps[-1]
-        removed = False
         with contextlib.suppress(FileNotFoundError):
             mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-            if not stat.S_ISLNK(mode):
-                if stat.S_ISDIR(mode) != folder:
-                    wanted = "a folder" if folder else "a file"
-                    raise BoundaryError(f"{root}/{'/'.join(steps)} must be {wanted} to be sealed; remove what is there")
-                return False
-            os.unlink(name, dir_fd=parent)
-            removed = True
+            if stat.S_ISLNK(mode):
+                os.unlink(name, dir_fd=parent)
+                moved.append(name)
+            elif stat.S_ISDIR(mode) == folder:
+                return bool(moved)
+            elif yields:
+                _move(name, parent)
+                moved.append(name)
+            else:
+                wanted = "a folder" if folder else "a file"
+                raise BoundaryError(f"{root}/{'/'.join(steps)} must be {wanted} to be sealed; remove what is there")
         if folder:
             os.mkdir(name, 0o755, dir_fd=parent)
         else:
             os.close(os.open(name, _NEW, 0o644, dir_fd=parent))
         _own(name, parent, uid)
-        return removed
+        return bool(moved)
 
 
 @contextlib.contextmanager
-def _inside(root: str, steps: list[str], uid: int) -> Iterator[int]:
-    """A folder below a root, made where it is missing; a link on the way is refused."""
+def _inside(root: str, steps: list[str], uid: int, moved: list[str] | None = None) -> Iterator[int]:
+    """A folder below a root, made where it is missing. What is no folder on the way is refused, or moved and noted."""
     place = os.open(root, _FOLDER)
     try:
         for step in steps:
+            if moved is not None and _is_in_the_way(step, place):
+                _move(step, place)
+                moved.append(step)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(step, 0o755, dir_fd=place)
                 _own(step, place, uid)
             try:
-                below = os.open(step, _FOLDER, dir_fd=place)
+                below = _enter(step, place)
             except OSError as error:
                 raise BoundaryError(
                     f"{root}/{'/'.join(steps)}: {step} is no folder, so nothing can be sealed in it; remove it"
@@ -116,6 +131,31 @@ def _inside(root: str, steps: list[str], uid: int) -> Iterator[int]:
         yield place
     finally:
         os.close(place)
+
+
+def _enter(name: str, parent: int) -> int:
+    """Open a folder. Its owner may have taken all rights to it: then no one in the cage would find what lies in it."""
+    seen = os.open(name, _SEEN, dir_fd=parent)
+    try:
+        mode = stat.S_IMODE(os.fstat(seen).st_mode)
+        if mode & _OWN != _OWN:
+            os.chmod(f"/proc/self/fd/{seen}", mode | _OWN)  # noqa: PTH101 - what is open, and nothing else
+        return os.open(".", _FOLDER, dir_fd=seen)
+    finally:
+        os.close(seen)
+
+
+def _is_in_the_way(name: str, parent: int) -> bool:
+    """Whether there is something of the name that is no folder."""
+    try:
+        return not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _move(name: str, parent: int) -> None:
+    """Give something another name in its own folder: it may be what an agent wants to keep."""
+    os.rename(name, f".aside-{secrets.token_hex(8)}", src_dir_fd=parent, dst_dir_fd=parent)
 
 
 def _own(name: str, parent: int, uid: int) -> None:
