@@ -25,8 +25,11 @@ from parley.adapters.claude.wire import Wire
 from parley.adapters.command import rollout
 from parley.adapters.command.hatch import Hatch
 from parley.adapters.command.output import TEXT_LIMIT, CodexJson, Text, parked
+from parley.adapters.files import JobFiles
 from parley.engine.intake import heard
+from parley.engine.records import line, quote, read_line
 from parley.ports import Called, Ended, Order, Progress, Site, TurnEvent, Waiting
+from parley.text import printable
 from tests.fuzz import hostile
 from tests.fuzz.hostile import places, spoilt
 
@@ -102,6 +105,23 @@ def test_an_event_with_anything_in_place_of_its_texts_is_one_that_the_engine_can
             Ended("j1", "t1", 1, one, two, usage, three, (four,), model=four, parked_seconds=one, remembered=two),
         ]
     )
+
+
+LINE_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # besides the line feed: what Python takes for one
+broken = st.lists(st.sampled_from([*LINE_ENDS, "7", "[" * 5000, "{}", '"', "\u202e\x7f", "x"]), max_size=6).map("".join)
+
+
+@given(st.lists(hostile.words | broken, min_size=1, max_size=4))
+def test_a_stream_is_read_line_by_line_as_it_was_written_and_commands_no_terminal(said: list[str]) -> None:
+    texts = [event.text for text in said if isinstance(event := heard(Progress("j1", "t1", text)), Progress)]
+    with hostile.folder() as home:
+        files = JobFiles(home)
+        (home / "jobs").mkdir()
+        files.append("j1", "s.jsonl", [line(1.0, "t1", "call", f'"call":{quote(text)}') for text in texts])
+        read = files.tail("j1", "s.jsonl")
+
+    assert [read_line(one).get("call") for one in read] == texts
+    assert [printable(one) for one in read] == read
 
 
 # ---- Claude Code ---------------------------------------------------------------------------------

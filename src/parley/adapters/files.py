@@ -81,7 +81,7 @@ class JobFiles:
             return []
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
-            return lenient(file.read()).splitlines()
+            return lenient(file.read()).removesuffix("\n").split("\n")  # a line may hold what others take for its end
 
     def last_write(self, job: str) -> float:
         """When something of the job was last written, or its last owner left it; 0: never."""

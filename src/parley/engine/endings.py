@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -36,7 +35,7 @@ from parley.engine.losing import confined, interrupt, lose, park
 from parley.engine.merging import WORK, bring_up, clean, missing, tell_conflicts
 from parley.engine.names import advice_slot, handle_after, tree_slot
 from parley.engine.proxying import settle
-from parley.engine.records import dumps
+from parley.engine.records import dumps, render
 from parley.engine.reduce import drain, fall_back, message, pose
 from parley.engine.remembering import EXCERPT, in_use
 from parley.engine.riders import Rider
@@ -464,8 +463,8 @@ def outcome_file(record: Record, report: dict[str, Any]) -> tuple[str, str, str]
     """An outcome record as it is kept: a name that says when, a text, and the workspace it was left in."""
     said = {key: report[key] for key in ("outcome", "reason", "problem", "actor", "turn") if report[key]}
     where = record.id.rpartition(":")[2] if record.depth else report["state"]
-    text = json.dumps({**said, "record": record.id, "state": report["state"]}, indent=2, ensure_ascii=False)
-    return f"{int(report['turn'][1:]):06d}-{where}.json", f"{text}\n", report["workspace"]
+    text = render({**said, "record": record.id, "state": report["state"]})
+    return f"{int(report['turn'][1:]):06d}-{where}.json", text, report["workspace"]
 
 
 def discarded(live: LiveJob, agent: str, thread: str) -> list[str]:

@@ -362,7 +362,7 @@ class Engine:
         else:
             usage = records.dumps(dict(event.usage)) if event.usage else "{}"
             said = texts.excerpt(self._clean(event.text))  # in this order: half a secret is one too
-            self._log(live, turn, "end", f'"text":{quote(said)},"usage":{usage}')
+            self._log(live, turn, "end", f'"text":{quote(said)},"usage":{self._clean(usage)}')
 
     def _take_inputs(self, *, busy: bool) -> bool:
         """Take what other processes have left, at once where there is nothing else to do."""

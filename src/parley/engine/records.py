@@ -11,11 +11,13 @@ from typing import Any
 from parley.core.states import PHASES, Record
 from parley.core.terms import Ruling
 from parley.ports import MERGE, InputRow
+from parley.text import BadText, read_json, visible_json
 
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """JSON as the bus and the streams hold it, on one line."""
 quote = json.encoder.encode_basestring
 """A string as `dumps` writes it."""
+LONGEST_LINE = 1 << 23  # characters of a stream's line
 
 
 STATE_FORMAT = 1  # of a state record's document
@@ -59,8 +61,8 @@ def _answer(row: InputRow) -> dict[str, Any]:
 
 
 def render(document: dict[str, Any]) -> str:
-    """A document as it is written to a file."""
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    """A document as it is written to a file: with nothing in it that a terminal would obey."""
+    return visible_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
 
 
 def stream_of(record: Record, thread: str) -> str:
@@ -77,9 +79,21 @@ def home_of(agent: str, thread: str) -> str:
 
 
 def line(time: float, turn: str, event: str, rest: str) -> str:
-    """One line of a stream. `rest` is what the event has to say, as members of a JSON object."""
+    """One line of a stream. `rest` is what the event has to say, as members of a JSON object.
+
+    People read streams as they are, so there is nothing in it that a terminal would obey, or take for a line's end.
+    """
     moment = repr(time)  # by itself: within the literal, a compiled module calls `format` for it
-    return f'{{"time":{moment},"turn":"{turn}","event":"{event}",{rest}}}'
+    return visible_json(f'{{"time":{moment},"turn":"{turn}","event":"{event}",{rest}}}')
+
+
+def read_line(text: str) -> dict[str, Any]:
+    """What a line of a stream says; nothing where a crash has cut it off."""
+    try:
+        said = read_json(text, LONGEST_LINE, mend=True)
+    except BadText:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def lacks_words(ruling: str | None, text: str) -> bool:

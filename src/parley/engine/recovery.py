@@ -54,10 +54,7 @@ def logged_calls(live: LiveJob, world: World, run: Run) -> list[str]:
     stream = records.stream_of(live.record, run.thread)
     found = []
     for text in world.files.tail(live.job, stream):
-        try:
-            logged = json.loads(text)
-        except ValueError:
-            continue  # a line that a crash cut off
+        logged = records.read_line(text)
         if logged.get("turn") == run.turn and logged.get("event") == "call":
             found.append(str(logged.get("call")))
     return found

@@ -6,13 +6,13 @@ reads the bus, and ends with the next sign of life or with the turn.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from parley.core.soup import Soup
 from parley.core.terms import Hold, thread_kind
 from parley.engine.holds import STALL, kind_of, rest_of
+from parley.engine.records import read_line
 
 
 def cause_of(turn: str, last: float) -> str:
@@ -72,7 +72,7 @@ def heard(lines: Iterable[str], turn: str) -> Heard:
     """Read the end of a stream."""
     last, said, uses = 0.0, "", dict[str, str]()
     for text in lines:
-        line = _read(text)
+        line = read_line(text)
         if line.get("turn") != turn:
             continue
         last = max(last, float(line.get("time") or 0.0))
@@ -86,11 +86,3 @@ def heard(lines: Iterable[str], turn: str) -> Heard:
         if told and not str(told).startswith(_IDLE):
             said = str(told)
     return Heard(last, next(iter(uses.values()), ""), said)
-
-
-def _read(text: str) -> dict[str, Any]:
-    try:
-        line = json.loads(text)
-    except ValueError:
-        return {}  # a line that a crash cut off
-    return line if isinstance(line, dict) else {}
