@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+CUT_MARK = "…"  # what every cut leaves: half of a secret beside it is known as one
 LOST = "\ufffd"  # stands where something was that is no character
 DEEPEST = 32  # levels of JSON, where its reader asks for no others
 _SHOWN = 40
@@ -73,17 +74,23 @@ def mended(text: str) -> str:
 def fit(text: str, most: int) -> str:
     """A text mended, and cut where it is too long: then it says how long it was."""
     text = mended(text)
-    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters in all)"
+    return text if len(text) <= most else f"{text[:most]}{CUT_MARK} ({len(text)} characters in all)"
 
 
 def cut(text: str, most: int) -> str:
     """A text, cut where it is too long, with the mark by which half of a secret at its end is known as one."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}{CUT_MARK}"
 
 
 def last_of(text: str, most: int) -> str:
     """The end of a text that is too long, with the same mark before it."""
-    return text if len(text) <= most else f"…{text[1 - most :]}"
+    return text if len(text) <= most else f"{CUT_MARK}{text[1 - most :]}"
+
+
+def last_bytes(data: bytes, most: int) -> bytes:
+    """The same for bytes that are no text yet."""
+    mark = CUT_MARK.encode()
+    return data if len(data) <= most else mark + data[len(mark) - most :]
 
 
 def lenient(data: bytes) -> str:
@@ -184,7 +191,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            shown = json.dumps(key[:_SHOWN])
+            shown = json.dumps(cut(key, _SHOWN))
             raise BadText(f"the key {shown} is given twice in one object", "leave one of them out")
         found[key] = value
     return found
@@ -196,13 +203,13 @@ def _constant(word: str) -> NoReturn:
 
 def _integer(digits: str) -> int:
     if len(digits) > _MOST_DIGITS or (number := int(digits)) not in _INTEGERS:
-        raise BadText(f"{digits[:_SHOWN]} is too large a number", "write a smaller one")
+        raise BadText(f"{cut(digits, _SHOWN)} is too large a number", "write a smaller one")
     return number
 
 
 def _float(digits: str) -> float:
     if not math.isfinite(number := float(digits)):
-        raise BadText(f"{digits[:_SHOWN]} is too large a number", "write a smaller one")
+        raise BadText(f"{cut(digits, _SHOWN)} is too large a number", "write a smaller one")
     return number
 
 

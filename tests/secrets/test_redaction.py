@@ -14,9 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parley.adapters import outcome, scripted
+from parley.adapters.worktrees.scan import path_text
 from parley.engine.discretion import words
 from parley.engine.redaction import SHAPES, Secrets, hints
 from parley.engine.vault import from_environment, from_text, names_a_secret, secrets_of
+from parley.text import BadText, last_bytes, read_json
+from parley.workflow import strictly
 
 FORMS: dict[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
@@ -331,6 +335,36 @@ def test_what_a_cut_leaves_of_a_secret_is_redacted_too(before: str, length: int,
     cut = f"…{text[-length:]}" if from_end else f"{text[:length]}…"
     shown = Secrets([("KEY", value)]).redact(cut if length < len(text) else text)
     assert not [at for at in range(len(value) - 7) if value[at : at + 8] in shown]
+
+
+def _refusal(data: str) -> str:
+    with pytest.raises(BadText) as refused:
+        read_json(data, 10_000)
+    return str(refused.value)
+
+
+def _outcome(document: dict[str, int]) -> str:
+    return outcome._parse(json.dumps(document).encode()).problem
+
+
+# Each of these shows some of what an agent made: the parameter is what lies just where it is cut.
+SHOWS: dict[str, Callable[[str], str]] = {
+    "a file that is not kept": lambda text: path_text("d" * 180 + text),
+    "a key given twice": lambda text: _refusal(json.dumps({"k" * 25 + text: 1})[:-1] + f', "{"k" * 25 + text}": 2}}'),
+    "a key of an outcome record": lambda text: _outcome({"k" * (outcome.KEY_LIMIT - 12) + text: 1}),
+    "a command of a playbook": lambda text: scripted._beginning("c" * 185 + text),
+    "a file of a workflow": lambda text: strictly.shown("v" * (strictly._SHOWN - 12) + text),
+    "errors without line ends": lambda text: last_bytes(b"x" * 99 + text.encode() + b"y" * 88, 100).decode(),
+}
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_half_of_a_secret_where_something_is_cut_is_redacted_everywhere(name: str) -> None:
+    value = "Zq7Xw2Lm9Tn4Rk8Vb5Yc1Hd6"
+    shown = Secrets([("TOKEN", value)]).redact(SHOWS[name](value))
+
+    assert "[redacted TOKEN]" in shown
+    assert not [value[at : at + 6] for at in range(len(value) - 5) if value[at : at + 6] in shown], shown
 
 
 def test_a_key_that_a_cut_has_shortened_is_still_one() -> None:

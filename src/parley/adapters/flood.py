@@ -59,7 +59,7 @@ class Flood:
         now = time.monotonic()
         self._room = min(float(BURST), self._room + A_SECOND * (now - self._filled))
         self._filled = now
-        event = replace(event, text=cut(event.text, LINE), tool=cut(event.tool, LINE), use=event.use[:LINE])
+        event = replace(event, text=cut(event.text, LINE), tool=cut(event.tool, LINE), use=cut(event.use, LINE))
         size = len(event.text) + len(event.tool) + len(event.use)
         if self._room >= 1 and self._bytes >= size:
             self._room -= 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.ports import Outcome
-from parley.text import BadText, read_json
+from parley.text import BadText, cut, read_json
 
 PLACE, NAME = ".parley", "outcome.json"
 OUTCOME = f"{PLACE}/{NAME}"
@@ -96,7 +96,7 @@ def _parse(data: bytes) -> Outcome:
     if not isinstance(document, dict):
         return Outcome(problem=f"{OUTCOME} is {_kind(document)}; {FORM}")
     if extra := [key for key in document if key not in KEYS]:
-        keys = ", ".join(ascii(key[:KEY_LIMIT]) for key in extra[:KEYS_SHOWN])
+        keys = ", ".join(ascii(cut(key, KEY_LIMIT)) for key in extra[:KEYS_SHOWN])
         more = f" and {len(extra) - KEYS_SHOWN} more" if len(extra) > KEYS_SHOWN else ""
         return Outcome(problem=f"{OUTCOME} has what no outcome record has: {keys}{more}; {FORM}")
     if missing := [f'"{key}"' for key in KEYS if key not in document]:

@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 
 from parley.adapters.boundary import UNCACHED, Boundary, Cage, Caged
 from parley.ports import BoundaryError, Called, Ended, Judge, Order, Progress, TurnEvent, unjudged
-from parley.text import lenient, read_json
+from parley.text import cut, last_bytes, lenient, read_json
 
 LINE_LIMIT = 4 << 20  # a longer line is no call of ours
 CHUNK = 1 << 16
@@ -158,7 +158,7 @@ class Playing:
                 if not chunk:
                     open_.remove(ready)
                 elif ready == err.fileno():
-                    said = (said + chunk)[-STDERR_TAIL:]
+                    said = bytearray(last_bytes(bytes(said + chunk), STDERR_TAIL))
                 else:
                     pending += chunk
                     *lines, pending = pending.split(b"\n")
@@ -192,7 +192,7 @@ class Playing:
             elif "end" in said:
                 return dict(said["end"])
         except (ValueError, TypeError, KeyError, OverflowError):
-            turn.broken = f"it said something that is no call: {line[:80]!r}"
+            turn.broken = f"it said something that is no call: {cut(lenient(line), 80)!r}"
         return None
 
     def _refusal(self, order: Order, path: str) -> str:

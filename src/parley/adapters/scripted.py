@@ -251,8 +251,7 @@ def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str, *, asks:
         wire.send({"crash": effect.handle})
         _crash(effect.signal)
         return _done()
-    subject = effect.path if isinstance(effect, Write) else effect.command[:_COMMAND_SHOWN]
-    doing = f"write {subject}" if isinstance(effect, Write) else f"shell {subject}"
+    doing = f"write {effect.path}" if isinstance(effect, Write) else f"shell {_beginning(effect.command)}"
     tool = "shell" if isinstance(effect, Shell) else ""
     wire.progress(doing, tool)
     try:
@@ -265,6 +264,11 @@ def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str, *, asks:
         wire.progress(f"refused: {refusal}", tool, over=True)
         return _refused(refusal)
     return _done()
+
+
+def _beginning(command: str) -> str:
+    """A command, cut where it is too long, and marked, as every cut is."""
+    return command if len(command) <= _COMMAND_SHOWN else f"{command[: _COMMAND_SHOWN - 1]}…"
 
 
 def _enter(data: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from parley.obeyed import Obeyed
 from parley.ports import Change
-from parley.text import printable
+from parley.text import cut, printable
 from parley.unportable import words as unportable_words
 from parley.wording import count
 
@@ -76,7 +76,7 @@ def stat_of(changes: Sequence[Change]) -> Stat:
     """The numbers of what was changed. A name that is not UTF-8 has a replacement character where it is not."""
     kept = [Change(_kept(one.path), one.added, one.removed) for one in changes[:KEPT]]
     sums = (sum(one.added or 0 for one in changes), sum(one.removed or 0 for one in changes))
-    obeyed = [Obeyed(_kept(one.path), printable(one.obeyed)[:LONGEST]) for one in changes if one.obeyed]
+    obeyed = [Obeyed(_kept(one.path), cut(printable(one.obeyed), LONGEST)) for one in changes if one.obeyed]
     odd = {one.path: one.unportable for one in changes if one.unportable}
     return Stat(len(changes), *sums, tuple(kept), tuple(obeyed[:OBEYED]), len(obeyed), unportable_words(odd))
 

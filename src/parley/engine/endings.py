@@ -45,6 +45,7 @@ from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import REPORTS, Ended, Kept, Outcome, WorkspaceError
 from parley.quoting import quoted
+from parley.text import cut
 from parley.workflow.binding import bound
 
 LONGEST_MODEL = 100  # characters of a model's name
@@ -257,7 +258,7 @@ def _left_behind(turn: Turn, event: Ended, kept: Kept, merged: Sequence[Rider] =
     if turn.worked:
         left["worked"] = turn.worked
     if event.model:
-        left["model"] = event.model[:LONGEST_MODEL] if event.model.isprintable() else "?"
+        left["model"] = cut(event.model, LONGEST_MODEL) if event.model.isprintable() else "?"
     if tree:
         left["tree"] = tree
     if kept.left_out:

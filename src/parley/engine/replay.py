@@ -60,6 +60,7 @@ from parley.engine.refusals import Refusals
 from parley.engine.roster import CODE, messages_of
 from parley.options import ABANDON, STOP
 from parley.ports import BusError, InputRow, MessageRow, Sent, StepRow, TransactionRow, TurnRow
+from parley.text import cut
 from parley.workflow import ending
 from parley.workflow.events import apply
 from parley.workflow.flow import Event, Flow
@@ -660,7 +661,7 @@ def _left(row: StepRow) -> dict[str, Any]:
 def _threads(told: Any) -> str:
     """The conversations that riders tell of; they may be anything."""
     if not isinstance(told, list):
-        return repr(told)[:80]
+        return cut(repr(told), 80)
     return ", ".join(str(one.get("thread")) if isinstance(one, dict) else "?" for one in told) or "none"
 
 

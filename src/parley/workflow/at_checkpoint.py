@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from parley.text import cut
 from parley.workflow import moving
 from parley.workflow.conduct import Conduct
 from parley.workflow.flow import Pending
@@ -18,7 +19,7 @@ def remedy(act: Conduct, agent: str, found: Round, failing: Sequence[Checkpoint]
     told = [f"the checkpoint from {agent} to {point.taker} failed ({point.criteria})" for point in failing]
     says = "; ".join(dict.fromkeys(point.on_failure for point in failing if point.remedy == found.action))
     why = f"{'; '.join(told)}, and on_failure says: {says}"
-    what = f"{why}. {found.verifier} found: {'; '.join(found.findings) or 'nothing more'}"[:MOST_TEXT]
+    what = cut(f"{why}. {found.verifier} found: {'; '.join(found.findings) or 'nothing more'}", MOST_TEXT)
     match found.action:
         case OnFailure.STOP:
             moving.undo_merge(act, "the workflow was stopped")  # nothing that is not proved is left behind

@@ -13,6 +13,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 
+from parley.text import cut
 from parley.workflow.placeholders import unwritten
 from parley.workflow.terms import PLAN, Finding, Plan, Worker
 
@@ -149,7 +150,7 @@ def unclear(text: str) -> str:
     vague = VAGUE.search(text) if words < LONG and not FIRM.search(text) else None
     if vague:
         return f"can't be measured ({vague[0]!r})"
-    return f"says too little ({' '.join(text.split())[:60]!r})" if words < FEWEST_WORDS else ""
+    return f"says too little ({cut(' '.join(text.split()), 60)!r})" if words < FEWEST_WORDS else ""
 
 
 def cycles(edges: Mapping[str, Collection[str]]) -> list[list[str]]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from parley.text import cut
+
 INLINE = 120  # characters of a text that a table shows; a longer one stands whole in the appendix
 BEGINNING = 72
 ITEMS = 6  # of a list that a table shows
@@ -54,7 +56,7 @@ def text_of(span: str) -> str:
     """The text that a span of code shows; ValueError if this is no such span."""
     found = re.fullmatch(_SPAN, span)
     if found is None:
-        message = f"a text between backticks is expected, not {span[:40]!r}"
+        message = f"a text between backticks is expected, not {cut(span, 40)!r}"
         raise ValueError(message)
     return _unescaped(found[1])
 
@@ -89,7 +91,7 @@ def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
     if "\\" in _ESCAPE.sub("", text):
-        message = f"an escape in {text[:40]!r} is not one of those that are written"
+        message = f"an escape in {cut(text, 40)!r} is not one of those that are written"
         raise ValueError(message)
     return _ESCAPE.sub(lambda found: _MEANT[found[3]] if found[3] else chr(int(found[1] or found[2], 16)), text)
 
@@ -140,7 +142,7 @@ class Appendix:
                 raise ValueError(message)
             return whole
         if cell and not _SPANS.fullmatch(cell):
-            message = f"texts between backticks with <br> between them are expected, not {cell[:40]!r}"
+            message = f"texts between backticks with <br> between them are expected, not {cut(cell, 40)!r}"
             raise ValueError(message)
         return tuple(_unescaped(found[1]) for found in re.finditer(_SPAN, cell))
 

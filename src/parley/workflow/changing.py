@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import unified_diff
 
+from parley.text import fit
 from parley.workflow import moving, words
 from parley.workflow.conduct import Adopt, Conduct
 from parley.workflow.disjointness import rescopes
@@ -138,7 +139,6 @@ def propose(act: Conduct, judging: Judging, seen: str) -> None:
         _send_back(act, draft, [why], CHECK, judging.workspace)
         return
     whole = _difference(act, draft, judging.more)
-    cut = f"\n… ({len(whole)} characters in all)" if len(whole) > MOST_DIFF else ""
     act.happen("judge", judging=None)
     body = (
         f"The architecture group has changed the workflow's plan. The design check finds no gap in it; {seen}. Approve "
@@ -146,7 +146,7 @@ def propose(act: Conduct, judging: Judging, seen: str) -> None:
         f"against.{_meanwhile(act)}{_resting(act)}"
     )
     pending = Pending("plan", "", draft.plan, draft.instructions, seen)
-    act.ask(pending, body, f"All that it changes:\n\n{whole[:MOST_DIFF]}{cut}")
+    act.ask(pending, body, f"All that it changes:\n\n{fit(whole, MOST_DIFF)}")
 
 
 def _meanwhile(act: Conduct) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from parley.quoting import below
+from parley.text import cut, last_of
 from parley.wording import count
 from parley.workflow import at_checkpoint, moving, reviewing, words
 from parley.workflow.conduct import Conduct, Merge, Restore
@@ -76,9 +77,9 @@ def _proof(command: str, said: Any) -> Proof:
     return Proof(
         command,
         said["code"],
-        str(said.get("output", ""))[-MOST_OUTPUT:],
+        last_of(str(said.get("output", "")), MOST_OUTPUT),
         round(float(seconds), 3) if type(seconds) in (int, float) else 0.0,
-        str(said.get("fault", ""))[:500],
+        cut(str(said.get("fault", "")), 500),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from parley.core.terms import HUMAN
 from parley.options import ABANDON, STOP
+from parley.text import cut
 from parley.workflow import changing, checking, moving, words
 from parley.workflow.conduct import Conduct
 from parley.workflow.flow import Pending
@@ -109,7 +110,7 @@ def lost(act: Conduct, thread: str, fault: str) -> None:
 def came_of_it(act: Conduct, agent: str, outcome: str) -> None:
     """What was done about a doer that had stalled has come to its end."""
     if any(one.agent == agent for one in act.flow.actions):
-        act.happen("came of it", agent=agent, outcome=outcome[:MOST_OUTCOME])
+        act.happen("came of it", agent=agent, outcome=cut(outcome, MOST_OUTCOME))
 
 
 def stalled(act: Conduct, thread: str, since: float = 0.0) -> None:

@@ -16,6 +16,7 @@ import yaml
 
 from parley.adapters.nodes import load
 from parley.adapters.roles.files import BUS_TOOLS, RoleError, parse, to_json
+from parley.text import cut
 from parley.workflow.binding import DRAFTS
 from parley.workflow.terms import EXECUTOR, GROUP, PROVER, ROLES, Finding
 
@@ -95,7 +96,7 @@ def read_draft(path: str, text: str, allowed: Allowed) -> tuple[dict[str, Any] |
     given = [tool for tool in role.tools if tool not in PROTOCOL_TOOLS or tool in named]
     if beyond := [tool for tool in given if tool not in allowed.tools]:
         known = ", ".join(sorted(allowed.tools)) or "none"
-        wrong("tools", f"no role of this job has {', '.join(beyond)[:200]}", f"use some of: {known}")
+        wrong("tools", f"no role of this job has {cut(', '.join(beyond), 200)}", f"use some of: {known}")
     if role.model not in allowed.models:
         known = ", ".join(sorted(allowed.models - {""})) or "none"
         wrong("model", f"no role of this job has the model {role.model!r}", f"leave it out, or use one of: {known}")
@@ -132,7 +133,7 @@ def _keys(head: str) -> list[str]:
     """The keys that it sets; a description with a colon in it is no YAML, and is a role all the same."""
     matter = _matter(head)
     if matter:
-        return [str(key)[:80] for key in matter]
+        return [cut(str(key), 80) for key in matter]
     return [found[1] for line in head.splitlines() if (found := _KEY.match(line))]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parley.text import cut
 from parley.wording import count, joined
 from parley.workflow import changing, checking, deciding, helping, moving, words
 from parley.workflow.conduct import Conduct, Report
@@ -207,7 +208,7 @@ def _reviewed(act: Conduct, talk: Talk, left: Left) -> None:
     elif left.problems or session.pending:  # what it wanted to say there is not settled
         wrong = [*left.problems, *(f"{one.pending_id}: {'; '.join(one.problems)}" for one in session.pending)]
         told = f"what it wrote was not taken: {'; '.join(wrong)}"
-        act.escalate(agent, told[:MOST_TEXT], "it was told so and left it as it is")
+        act.escalate(agent, cut(told, MOST_TEXT), "it was told so and left it as it is")
         moving.block(act, agent, "what it wrote in its files could not be taken")
     else:
         act.move(agent, Status.READY)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from parley.core.terms import HUMAN, PROXY
+from parley.text import cut
 from parley.workflow import changing, deciding, moving, reviewing, words
 from parley.workflow.conduct import Conduct
 from parley.workflow.flow import MET, Asked, Draft, Pending, Talk
@@ -232,7 +233,7 @@ def _answer(act: Conduct, call: Mapping[str, Any]) -> str:
     """What the note says from now on, and by whose word where `resolved_by` does not tell."""
     answer, by = str(call["answer"]), ""
     if call["source"] == "user":
-        said = str(call.get("said", "")).strip()[:SAID]
+        said = cut(str(call.get("said", "")).strip(), SAID)
         who = "the proxy, for the user," if call.get("author") == PROXY else "the user"
         if said != answer.strip():  # the architect's words are not the human's
             by = f" ({who} said: {said or 'nothing more'})"
@@ -240,7 +241,7 @@ def _answer(act: Conduct, call: Mapping[str, Any]) -> str:
         solver = _solver(act)
         version = act.member(solver).standing.version
         by = f" (decided by the solution architect: {output_of(solver)}/, version {version})"
-    return f"{answer[: MOST_TEXT - len(by)]}{by}"
+    return f"{cut(answer, MOST_TEXT - len(by))}{by}"
 
 
 def resume(act: Conduct) -> None:

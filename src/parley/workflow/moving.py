@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
+from parley.text import cut
 from parley.wording import count
 from parley.workflow import reviewing, words
 from parley.workflow.conduct import Conduct, Enrol, Report, Restore
@@ -140,7 +141,9 @@ def digest_of(plan: str) -> str:
 def decide_change(act: Conduct, decision: str, by: str, reason: str, plan: str, judged: str) -> None:
     """A changed plan is decided about."""
     known = digest_of(plan) if plan else ""
-    change = PlanChange(act.now, known, decision, by, reason[:MOST_REASON], judged[:MOST_REASON], resting(act.flow))
+    change = PlanChange(
+        act.now, known, decision, by, cut(reason, MOST_REASON), cut(judged, MOST_REASON), resting(act.flow)
+    )
     act.happen("changed", change=plain(change))
 
 
@@ -219,7 +222,7 @@ def stop(act: Conduct, why: str) -> None:
         refuse_change(act, "the protocol", f"the workflow was stopped: {why}", act.flow.draft)
     for thread in list(act.flow.talks):
         act.close(thread)
-    act.happen("phase", phase="stopped", time=act.now, reason=why[:MOST_REASON])
+    act.happen("phase", phase="stopped", time=act.now, reason=cut(why, MOST_REASON))
     act.do(Report(f"[WORKFLOW stopped] {why}\n\n{table(act)}"))
 
 

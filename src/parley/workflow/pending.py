@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from parley.text import mended
+from parley.text import cut, mended
 from parley.workflow.terms import Note, Session, Unfit
 
 MOST_PENDING = 50  # of one session; what comes then is kept with the last
@@ -36,15 +36,14 @@ def number_of(name: Any) -> int:
 
 def refused(session: Session, number: int, written: str, problems: Sequence[str], now: int) -> Session:
     """The session with what was refused: of what is pending already, word for word, nothing is added."""
-    whole = mended(written)
-    kept = whole if len(whole) <= MOST_WRITTEN else f"{whole[: MOST_WRITTEN - 1]}…"
+    kept = cut(mended(written), MOST_WRITTEN)
     if any(one.written == kept for one in session.pending):
         return session
-    told = tuple(mended(problem)[:MOST_WRITTEN] for problem in problems[:MOST_PROBLEMS])
+    told = tuple(cut(mended(problem), MOST_WRITTEN) for problem in problems[:MOST_PROBLEMS])
     if len(session.pending) < MOST_PENDING:
         return replace(session, pending=(*session.pending, Unfit(pending_id(number), now, kept, told)))
     last = session.pending[-1]
-    more = replace(last, written=f"{last.written}\n{kept}"[:MOST_WRITTEN])
+    more = replace(last, written=cut(f"{last.written}\n{kept}", MOST_WRITTEN))
     return replace(session, pending=(*session.pending[:-1], more))
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from parley.text import cut
+
 SKILL = "persona-lead-engineer"
 
 _DOCUMENT = re.compile(
@@ -54,5 +56,5 @@ def calls_for(request: str) -> str:
     ):
         found = pattern.search(request)
         if found:
-            return f"{why} ({' '.join(found[0].split())[:80]!r})"
+            return f"{why} ({cut(' '.join(found[0].split()), 80)!r})"
     return ""

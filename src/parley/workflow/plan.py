@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from parley.text import cut
 from parley.workflow.grammar import LONGEST_SLUG, NAME_FORM, SLUG_FORM, is_name, is_slug
 from parley.workflow.matter import FENCE, Broken, Reader, line_of, split, tree
 from parley.workflow.terms import (
@@ -94,7 +95,7 @@ class _Reading:
         workers = self.workers(values.get("agents"))
         task = reader.text(values.get("task"), "task")
         if "task" in values and not is_slug(task):
-            reader.find(values["task"], "", "wrong-value", f"task is {task[:LONGEST_SLUG]!r}", f"write {SLUG_FORM}")
+            reader.find(values["task"], "", "wrong-value", f"task is {cut(task, LONGEST_SLUG)!r}", f"write {SLUG_FORM}")
         goal = reader.text(values.get("goal"), "goal")
         if "goal" in values and not goal.strip():
             reader.find(values["goal"], "", "wrong-value", "goal is empty", "say in one line what is to be reached")
@@ -113,7 +114,9 @@ class _Reading:
         found: dict[str, Worker] = {}
         for name, (key, value) in entries.items():
             if not is_name(name):
-                self.reader.find(key, "", "wrong-name", f"{name[:70]!r} can't be an agent's name", f"write {NAME_FORM}")
+                self.reader.find(
+                    key, "", "wrong-name", f"{cut(name, 70)!r} can't be an agent's name", f"write {NAME_FORM}"
+                )
             elif name in TAKEN:
                 remedy = "give this agent another name"
                 self.reader.find(key, name, "wrong-name", f"{name} is a part of the protocol itself", remedy)
@@ -161,7 +164,7 @@ class _Reading:
         found = self.reader.listed(node, key, name)
         for path, item in found.items():
             if path.startswith(("/", "~")) or ".." in path.split("/") or "\\" in path or not path.isprintable():
-                text = f"{key}: {path[:70]!r} is not a path in the tree"
+                text = f"{key}: {cut(path, 70)!r} is not a path in the tree"
                 self.reader.find(item, name, "wrong-path", text, "write it from the tree's root, as in docs/api.md")
         return tuple(map(self.rooted, found))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from parley.text import cut
 from parley.workflow.cells import Appendix, Section, Unreadable, block, code, sections, table, text_of
 from parley.workflow.terms import (
     TASK_ORCHESTRATION,
@@ -234,7 +235,7 @@ def _word(title: str, field: str, kind: Callable[[str], Any]) -> _Column:
 def _flag(title: str, field: str, yes: str, no: str) -> _Column:
     def read(cell: str, _: Appendix) -> bool:
         if cell not in {yes, no}:
-            message = f"`{yes}` or `{no}` is expected, not {cell[:40]!r}"
+            message = f"`{yes}` or `{no}` is expected, not {cut(cell, 40)!r}"
             raise ValueError(message)
         return cell == yes
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from parley.text import cut
 from parley.workflow import words
 from parley.workflow.conduct import Conduct
 from parley.workflow.flow import Talk
@@ -49,7 +50,7 @@ def waits(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str], probl
     wrong = [*(f"{'; '.join(one.problems)}, written as {one.written}" for one in session.pending), *problems]
     if wrong:
         name = note_id(len(session.notes) + 1)
-        told = f"what it wrote was not taken: {'; '.join(wrong)}"[:MOST_TEXT]
+        told = cut(f"what it wrote was not taken: {'; '.join(wrong)}", MOST_TEXT)
         why, where = "it was told so and left it as it is", f"made by the executor while {talk.name} verified {agent}"
         unfit = Note(name, act.now, told, where, NoteStatus.ESCALATED, Category.CONFLICT, escalation_reason=why)
         act.put_note(agent, unfit, of_verifier=True)
@@ -66,7 +67,7 @@ def _ask(act: Conduct, talk: Talk, verdict: str, findings: Sequence[str]) -> str
     for note in of_status(review.session, NoteStatus.ESCALATED):
         if note.note_id in asked:
             continue
-        context = f"{talk.name}, its verifier, asks in its {note.note_id}: {note.context}{said}"[:MOST_TEXT]
+        context = cut(f"{talk.name}, its verifier, asks in its {note.note_id}: {note.context}{said}", MOST_TEXT)
         # the question is the verifier's to the letter: by its words it is known when it comes again
         name = act.escalate(agent, note.description, note.escalation_reason or "", note.category, context)
         act.happen("ask for", agent=agent, note_id=note.note_id, asked_as=name)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
+from parley.text import cut
 from parley.workflow.blueprint import Blueprint, unclear
 from parley.workflow.grammar import TASK_ID_FORM, is_task_id
 from parley.workflow.terms import (
@@ -118,7 +119,7 @@ def _task_id(design: Blueprint, worker: Worker, ids: dict[str, str]) -> Iterator
         if worker.task is Task.DOER:
             yield design.find("missing-task-id", worker, "task_id:", "it has no task_id", form)
     elif not is_task_id(given):
-        yield design.find("malformed-task-id", worker, "task_id:", f"its task_id is {ascii(given)[:80]}", form)
+        yield design.find("malformed-task-id", worker, "task_id:", f"its task_id is {cut(ascii(given), 80)}", form)
     elif given in ids:
         text = f"its task_id {given} is also that of {ids[given]}"
         yield design.find("duplicate-task-id", worker, "task_id:", text, "give each its own")

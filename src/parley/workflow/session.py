@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from parley.text import cut
 from parley.wording import count
 from parley.workflow.grammar import NOTE_ID_FORM, is_note_id
 from parley.workflow.notes import (
@@ -180,7 +181,7 @@ def _withdrawn(top: Fields, given: Session) -> tuple[tuple[str, str], ...]:
     for item in listed if isinstance(listed, list) else ():
         name, why = (item.get(key) for key in ("pending_id", WITHDRAWN)) if isinstance(item, dict) else (None, None)
         if isinstance(name, str) and name in names and isinstance(why, str) and why.strip():
-            found[name] = why.strip()[:MOST_TEXT]
+            found[name] = cut(why.strip(), MOST_TEXT)
     return tuple(found.items())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parley import text as boundary
-from parley.text import BadText
+from parley.text import BadText, cut
 from parley.workflow.grammar import TASK_ID_FORM, is_task_id
 from parley.workflow.terms import Finding
 
@@ -38,9 +38,8 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, str):
-        cut = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
-        return json.dumps(cut)
-    return json.dumps(value)[:_SHOWN]
+        return json.dumps(cut(value, _SHOWN))
+    return cut(json.dumps(value), _SHOWN)
 
 
 def is_second(value: Any) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from parley.text import cut
 from parley.workflow.agreement import contradictions
 from parley.workflow.archive import INDEX, LOG, is_archive, read_index, read_log, restorable
 from parley.workflow.disjointness import disjoint
@@ -68,7 +69,7 @@ def _of_agent(path: str, text: str) -> list[Finding]:
         return [_misplaced(path, "", "agents/ holds a folder for each agent, and no files")]
     if not is_name(agent):
         remedy = f"name the folder as the plan names its agent: {NAME_FORM}"
-        return [Finding(path, 0, "", "wrong-name", f"{agent[:70]!r} can't be an agent's name", remedy)]
+        return [Finding(path, 0, "", "wrong-name", f"{cut(agent, 70)!r} can't be an agent's name", remedy)]
     folder, _, file = name.rpartition("/")
     if path == session_of(agent):
         return read_session(text, agent)[1]

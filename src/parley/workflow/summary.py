@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from unicodedata import normalize
 
-from parley.text import BadText, check
+from parley.text import BadText, check, cut
 from parley.workflow.grammar import LONGEST_SLUG
 from parley.workflow.strictly import MOST_FINDINGS
 from parley.workflow.terms import FOLDER, Finding
@@ -110,7 +110,7 @@ class _Reading:
         if not self.headed:
             self.find(1, "missing-title", "there is no title", f"begin with `# {TITLE}: Task Name`")
         elif self.title and not slug(self.title):
-            text = f"the task name {self.title[:60]!r} has no letter or digit that a file's name can keep"
+            text = f"the task name {cut(self.title, 60)!r} has no letter or digit that a file's name can keep"
             self.find(1, "wrong-title", text, "use some of a to z and 0 to 9 in it")
         for name in SECTIONS:
             if name not in self.sections:
@@ -150,7 +150,7 @@ class _Reading:
     def head(self, number: int, text: str) -> None:
         before, colon, name = text.partition(":")
         if _key(before) != _key(TITLE) or not colon or not name.strip() or _PLACEHOLDER.fullmatch(name.strip()):
-            problem = f"the title is {text[:60]!r}"
+            problem = f"the title is {cut(text, 60)!r}"
             self.find(number, "wrong-title", problem, f"write `# {TITLE}: Task Name`, with the task's name")
         elif self.title:
             self.find(number, "wrong-title", "this is a second title", "make it a section, with ##")
@@ -183,7 +183,7 @@ class _Reading:
         for number, depth, texts in found:
             text = " ".join(texts)
             if _PLACEHOLDER.fullmatch(text):
-                problem = f"{text[:60]!r} is what the format says, not what was said"
+                problem = f"{cut(text, 60)!r} is what the format says, not what was said"
                 self.find(number, "placeholder", problem, "write it, or remove the line")
             yield number, depth, text
 
@@ -193,7 +193,7 @@ class _Reading:
             match = _FIELD.fullmatch(item)
             text = match[2].strip() if match else item
             if match and _PLACEHOLDER.fullmatch(text):
-                problem = f"{item[:60]!r} is what the format says, not what was said"
+                problem = f"{cut(item, 60)!r} is what the format says, not what was said"
                 self.find(number, "placeholder", problem, "write it, or remove the line")
             yield number, match[1].lower() if match else "", text
 
@@ -206,7 +206,7 @@ class _Reading:
                 rows[-1][1][name] = text
             elif text.strip(" .").lower() not in _NOTHING or name:
                 told = f"{name}: {text}" if name else text
-                problem = f"{told[:60]!r} belongs to no decision"
+                problem = f"{cut(told, 60)!r} belongs to no decision"
                 self.find(number, "wrong-item", problem, "write `- Decision: …`, below it `  - Rationale: …`")
         for number, row in rows:
             for name in ("decision", "rationale"):
@@ -225,7 +225,7 @@ class _Reading:
                 yield question, text
                 asked = 0
             elif name or text.strip(" .").lower() not in _NOTHING:
-                problem = f"{text[:60]!r} is no answer to a question"
+                problem = f"{cut(text, 60)!r} is no answer to a question"
                 self.find(number, "wrong-item", problem, "write `- Q: …`, below it `- A: …`")
         if asked:
             remedy = "add `- A: …` below it, or move it to Open Items"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from parley.quoting import below, quoted
+from parley.text import fit, last_of
 from parley.wording import joined
 from parley.workflow.flow import Asked
 from parley.workflow.remedies import MEANS
@@ -227,7 +228,7 @@ def shown(proofs: Iterable[Proof]) -> str:
     for proof in proofs:
         end = ending(proof)
         said = proof.output.strip()
-        output = f"\n{said if len(said) <= SHOWN else f'…{said[1 - SHOWN :]}'}" if said else ""
+        output = f"\n{last_of(said, SHOWN)}" if said else ""
         parts.append(f"$ {proof.command}\n({end}){output}")
     return "\n".join(parts) or "(there are none)"
 
@@ -273,13 +274,12 @@ def refused_before(refusals: Sequence[tuple[PlanChange, Resting]]) -> str:
 
 def verify_change(difference: str) -> str:
     """What the design verifier is given when the plan was changed in mid-work."""
-    cut = f"\n… ({len(difference)} characters in all)" if len(difference) > CHANGED else ""
     return below(
         f"[VERIFY] The architecture group has changed {PLAN} while the workflow is carried out. Read it as it is in "
         "your tree, with every agent_instructions.md below orchestration/agents/, against INTENT.md and PLAN.md. The "
         "design check by code found no gap: look for what code can't see. Nothing that you write here is kept; end "
         "with Verdict: verified, or rejected with each gap as a finding.\n\n"
-        f"All that it changes:\n\n{difference[:CHANGED]}{cut}"
+        f"All that it changes:\n\n{fit(difference, CHANGED)}"
     )
 
 

@@ -121,15 +121,15 @@ class Gateway:
         one.close()
 
     def _note(self, head: Head | None, status: int, retry_after: str = "") -> None:
-        method, target = (head.method, head.target[:500]) if head else ("", "")
+        method, target = (head.method, cut(head.target, 500)) if head else ("", "")
         with self._lock:
-            self._requests.append(Request(method, target, status, retry_after[:100]))
+            self._requests.append(Request(method, target, status, cut(retry_after, 100)))
 
     def _deny(self, head: Head | None, bad: Bad) -> None:
         """Remember a refusal; that upstream can't be reached, or is asked too much at once, is none."""
         if isinstance(bad, CutShort) or bad.status >= TROUBLE or (head is not None and head.target == PROBE):
             return
-        asked = f"{head.method} {head.target[:LONGEST_TARGET]}: " if head is not None else ""
+        asked = f"{head.method} {cut(head.target, LONGEST_TARGET)}: " if head is not None else ""
         with self._lock:
             if len(self._denied) < DENIALS:
                 self._denied[cut(f"the way out: {asked}{bad}", LONGEST)] = None
@@ -158,12 +158,12 @@ class Gateway:
 
     def _tunnel(self, client: socket.socket, head: Head) -> None:
         if head.target.lower() not in self._hosts:
-            raise Bad(403, f"{head.target[:200]} is not on the list of hosts")
+            raise Bad(403, f"{cut(head.target, 200)} is not on the list of hosts")
         host, _, port = head.target.rpartition(":")
         try:
             far = socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS)
         except (OSError, ValueError) as error:
-            raise Bad(502, f"{head.target[:200]} can't be reached") from error
+            raise Bad(502, f"{cut(head.target, 200)} can't be reached") from error
         if not self._keep(far):
             far.close()
             raise Bad(503, "too many connections at once")
@@ -181,7 +181,7 @@ class Gateway:
 
     def _pass_on(self, client: socket.socket, head: Head) -> None:
         if self._upstream is None or not path_allowed(head.target, self._route.paths):
-            raise Bad(403, f"{head.method} {head.target[:200]} is not on the list of paths")
+            raise Bad(403, f"{head.method} {cut(head.target, 200)} is not on the list of paths")
         if head.method not in self._route.methods:
             raise Bad(405, f"{head.method} is not a method that may be used here; use {', '.join(self._route.methods)}")
 

@@ -1,8 +1,8 @@
 """Where binds are to lie over an agent's own folders: made ready here, because the agent may have been there before.
 
 Bubblewrap makes a place for a bind where there is none, and follows whatever link it finds on the way, before anything
-confines it. So no link is left for it to find, and nothing to make. Whatever an agent made of the way to a bind, its next
-turn begins: folders that it shut are opened again, and what it left in its home in the place of one is moved aside.
+confines it. So no link is left for it to find, and nothing to make. Whatever an agent made of the way to a bind, its
+next turn begins: folders that it shut are opened again, and what it left in its home in their place is moved aside.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OWN = 0o700
 
 
 def make_ready(own: Collection[str], home: str, binds: Iterable[Bind], uid: int) -> list[str]:
-    """See to it that each bind finds a place of its kind on the agent's ground; what was in the way of one, and gave it.
+    """See to it that each bind finds a place of its kind on the agent's ground; what was in the way of one.
 
     The agent's ground is its `own` targets, and each folder besides that it may write to. In its `home` all is its own,
     and gives way; in a workspace only links do, since a file there may be the user's.

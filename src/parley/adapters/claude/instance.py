@@ -43,6 +43,7 @@ from parley.adapters.claude.tools import SERVER, described
 from parley.adapters.claude.turn import OVER, Turn
 from parley.config import ClaudeSettings
 from parley.ports import Bind, BoundaryError, Ended, Judge, Order, unjudged
+from parley.text import cut
 
 CHECK_SECONDS = 20.0
 PROMPT_LIMIT = 120_000  # bytes; a command line takes no longer word
@@ -454,7 +455,7 @@ class Instance:
         return Fault(exceeded) if exceeded else None
 
     def _why(self, said: str) -> str:
-        return self._process.why(said) if self._process is not None else said[:300]
+        return self._process.why(said) if self._process is not None else cut(said, 300)
 
 
 def _tell_denied(process: Process, turn: Turn) -> None:

@@ -13,6 +13,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
 from parley.adapters.boundary import Boundary, Cage, Caged
 from parley.adapters.claude.wire import Wire
 from parley.ports import BoundaryError
+from parley.text import cut
 
 INTERRUPT_SECONDS = 0.35
 COMPACT = {
@@ -97,4 +98,4 @@ class Process:
 
     def why(self, said: str) -> str:
         """The best reason there is for what went wrong."""
-        return " ".join((self._wire.last_words() or said).split())[:300]
+        return cut(" ".join((self._wire.last_words() or said).split()), 300)

@@ -21,6 +21,7 @@ from parley.adapters.claude.results import Fault
 from parley.adapters.claude.turn import Turn
 from parley.config import ClaudeSettings
 from parley.ports import Bind, BoundaryError, Judge, Order, TurnEvent, unjudged
+from parley.text import cut
 
 LOOK_SECONDS = 5.0
 END_SECONDS = 30.0
@@ -145,7 +146,7 @@ class ClaudeRunner:
         except Exception as error:  # noqa: BLE001 - a fault of ours is told as the turn's end, not as silence
             turn.finish()
             await instance.end()
-            said = " ".join(str(error).split())[:300]
+            said = cut(" ".join(str(error).split()), 300)
             ended = turn.ended(fault=Fault(f"the runner failed: {type(error).__name__}: {said}"), boundary={})
         finally:
             if not turn.silent:

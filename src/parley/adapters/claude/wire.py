@@ -10,7 +10,7 @@ from typing import IO, Any, cast
 
 from claude_agent_sdk import CLIConnectionError, Transport
 
-from parley.text import BadText, lenient, read_json
+from parley.text import BadText, cut, last_bytes, lenient, read_json
 
 LINE_LIMIT = 64 << 20  # bytes; what is longer is no message of the CLI's
 DEEPEST_MESSAGE = 64  # levels: a tool may be called with something deep
@@ -53,7 +53,7 @@ class Wire(Transport):
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         while chunk := await reader.read(1 << 16):
-            self.stderr = (self.stderr + chunk)[-STDERR_TAIL:]
+            self.stderr = last_bytes(self.stderr + chunk, STDERR_TAIL)
 
     async def write(self, data: str) -> None:
         """Send what the SDK has to say."""
@@ -76,7 +76,9 @@ class Wire(Transport):
                 try:
                     message = read_json(line, 2 * LINE_LIMIT, deepest=DEEPEST_MESSAGE, mend=True)
                 except BadText as error:
-                    raise CLIConnectionError(f"Claude Code said what can't be read: {error}: {line[:80]!r}") from error
+                    raise CLIConnectionError(
+                        f"Claude Code said what can't be read: {error}: {cut(lenient(bytes(line)), 80)!r}"
+                    ) from error
                 self._overhear(message)
                 yield message
         finally:
@@ -111,4 +113,4 @@ class Wire(Transport):
     def last_words(self) -> str:
         """The last line that it wrote to its standard error."""
         said = lenient(bytes(self.stderr)).strip().splitlines()
-        return said[-1][:300] if said else ""
+        return cut(said[-1], 300) if said else ""

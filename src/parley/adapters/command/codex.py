@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from parley.text import cut
+
 NAME = "codex"
 PACKAGE = "@openai/codex"
 UPSTREAM = "https://api.openai.com"
@@ -107,7 +109,7 @@ def using(event: Mapping[str, Any]) -> tuple[str, str, bool]:
     item, kind = event.get("item"), event.get("type")
     if not isinstance(item, dict) or kind not in ("item.started", "item.completed"):
         return "", "", False
-    name = {"command_execution": "shell", "mcp_tool_call": str(item.get("tool") or "tool")[:NAME_LIMIT]}.get(
+    name = {"command_execution": "shell", "mcp_tool_call": cut(str(item.get("tool") or "tool"), NAME_LIMIT)}.get(
         str(item.get("type")), ""
     )
     return name, str(item.get("id", "")), kind == "item.completed"

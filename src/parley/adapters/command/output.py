@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from parley.adapters.command import codex
-from parley.text import BadText, last_of, lenient, read_json
+from parley.text import BadText, cut, last_of, lenient, read_json
 
 TEXT_LIMIT = 256 * 1024  # characters of a final text: the end of it is kept
 HEAD_LIMIT = 64 * 1024
@@ -104,7 +104,7 @@ class CodexJson:
         self._event(event)
         said, (tool, use, over) = codex.shown(event), codex.using(event)
         if said or tool:
-            self._tell(said, tool, use[:SHOWN], over)
+            self._tell(said, tool, cut(use, SHOWN), over)
 
     def _event(self, event: Mapping[str, Any]) -> None:
         item = event.get("item")
@@ -135,7 +135,7 @@ class CodexJson:
 
 def _numbers(usage: Mapping[str, Any]) -> dict[str, float]:
     return {
-        str(key)[:80]: float(value)
+        cut(str(key), 80): float(value)
         for key, value in list(usage.items())[:20]
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 53
     }

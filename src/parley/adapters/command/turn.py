@@ -20,7 +20,7 @@ from parley.adapters.command.agents import Agent, AgentError, filled, program
 from parley.adapters.command.hatch import Hatch
 from parley.adapters.command.output import SHOWN, CodexJson, Text, parked, seconds_of
 from parley.ports import BoundaryError, Called, Ended, Order, Progress, Waiting
-from parley.text import BadText, cut, lenient, read_json
+from parley.text import BadText, cut, last_bytes, lenient, read_json
 
 BIN = Path(__file__).resolve().parent / "bin"
 BRIDGE = "parley.adapters.command.bridge"
@@ -324,10 +324,10 @@ class _Streams:
             data = os.read(self.err.fileno(), _CHUNK)
             self.taken += len(data)
             *lines, rest = (self._said + data).split(b"\n")
-            self._said = rest[-STDERR_TAIL:]
+            self._said = bytearray(last_bytes(bytes(rest), STDERR_TAIL))
             for line in lines:
                 if line.strip():
-                    self._last = bytes(line[-SHOWN:])
+                    self._last = last_bytes(bytes(line), STDERR_TAIL)
                     if progress is not None:
                         progress(_shown(line))
             return bool(data)

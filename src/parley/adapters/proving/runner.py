@@ -14,7 +14,7 @@ from parley.adapters.carrier import Carrier, Carriers, Tell
 from parley.adapters.proving.task import NoTask, read_task
 from parley.adapters.proving.trial import TAIL, Trial, Tried
 from parley.ports import BoundaryError, Ended, Order, Progress
-from parley.text import cut
+from parley.text import cut, last_of
 
 SPARE_SECONDS = 5.0  # of the turn's time, in which the last command is ended and all is told
 SHOWN = 2000  # characters of a command, or of the end of what it said
@@ -70,7 +70,7 @@ class _Turn(Carrier):
         self._deadline = time.monotonic() + max(0.0, order.time_limit_seconds - SPARE_SECONDS)
 
     def _progress(self, text: str, use: str, *, over: bool = False) -> None:
-        self._tell(Progress(self.order.job, self.order.turn, text[-SHOWN:], _TOOL, use, over))
+        self._tell(Progress(self.order.job, self.order.turn, last_of(text, SHOWN), _TOOL, use, over))
 
     def _carry_out(self, ended: Ended) -> Ended:
         order, task = self.order, read_task(self.order.message)

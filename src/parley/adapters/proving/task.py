@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from parley.text import cut
+
 SECONDS = 600.0  # that a command may take where nothing else is said
 MOST_COMMANDS = 100
 MOST_CHARACTERS = 50_000  # of all commands
@@ -47,7 +49,7 @@ def _commands(told: Any) -> tuple[str, ...]:
         if not command.strip():
             raise NoTask("a command is empty; leave it out")
         if "\0" in command or not _is_text(command):
-            raise NoTask(f"no shell can be given the command {command[:80]!a}; write it as plain text")
+            raise NoTask(f"no shell can be given the command {cut(command, 80)!a}; write it as plain text")
     return tuple(told)
 
 

@@ -47,7 +47,7 @@ class Tried:
     def document(self, room: int) -> dict[str, Any]:
         """The proof, with so much of what it said."""
         told = {name: value for name, value in asdict(self).items() if name != "boundary"}
-        return told | {"output": self.output[-room:]}
+        return told | {"output": last_of(self.output, room)}
 
 
 class Trial:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from parley.adapters.worktrees.history import OWN, History
-from parley.text import lenient
+from parley.text import cut, lenient
 
 READ_AHEAD_BYTES = 4 << 20  # of the protocol's own files, read by one git
 LARGEST_READ_AHEAD = 256 << 10
@@ -71,7 +71,7 @@ class Committed:
         if known is None:
             with self._history.git.contents() as contents:
                 known, _ = contents.start(blob, 4 * length)
-        return lenient(known)[:length]
+        return cut(lenient(known), length)
 
     def _digest(self, blob: str) -> str:
         known = self._texts.get(blob)

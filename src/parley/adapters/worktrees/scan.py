@@ -23,7 +23,7 @@ from parley.adapters.worktrees.ignored import RULES
 from parley.adapters.worktrees.known import LINK, key_of, mode_of
 from parley.adapters.worktrees.walk import DEEPEST, LONGEST, Folder, walk
 from parley.ports import REPORTS, OverQuota
-from parley.text import printable
+from parley.text import cut, printable
 
 PRIVATE = (".parley", ".claude")  # at a workspace's root: never committed
 OWN = (ORCHESTRATION, REPORTS)  # folders that are committed whatever is ignored
@@ -246,7 +246,7 @@ def _keep_here(
     if stat.S_ISLNK(seen.st_mode):
         target = os.readlink(name, dir_fd=here)
         if not any_link and (len(target) > _LINK_LIMIT or leaves(path, target)):
-            raise Unkept(f"it is a link that leads outside the workspace ({target[:80]})", is_link=True)
+            raise Unkept(f"it is a link that leads outside the workspace ({cut(target, 80)})", is_link=True)
         if not any_link and odd_names.folded(name).startswith((".git", ".mailmap")):
             raise Unkept("git's own files must not be links", is_link=True)
         return (LINK, objects.write("blob", os.fsencode(target))), seen
@@ -299,4 +299,4 @@ def told(left: dict[str, str]) -> tuple[str, ...]:
 
 def path_text(path: str) -> str:
     """A path on one line, as text that can be written anywhere."""
-    return printable(path)[:200]
+    return cut(printable(path), 200)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from parley.text import cut
+
 DEEPEST = 200  # folders in each other; what lies deeper is counted, and has no path
 LONGEST = 3000  # bytes of a path; the same
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -78,7 +80,7 @@ class _Level(NamedTuple):
 def _join(level: _Level, name: str) -> tuple[str, bool]:
     path = f"{level.path}/{name}" if level.path else name
     if level.deep or path.count("/") >= DEEPEST - 1 or len(os.fsencode(path)) > LONGEST:
-        return (level.path if level.deep else path[:LONGEST]), True
+        return (level.path if level.deep else cut(path, LONGEST)), True
     return path, False
 
 

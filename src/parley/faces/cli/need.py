@@ -18,7 +18,7 @@ from parley.engine.seen import Seen, last_seen
 from parley.faces.cli.desk import clock, columns, lasting
 from parley.faces.cli.orchestra import shown
 from parley.ports import Store, WorkspaceError
-from parley.text import safe_lines
+from parley.text import cut, safe_lines
 from parley.wording import count
 
 BEGINNING = 8  # lines of an artifact in the list
@@ -72,7 +72,7 @@ def put_forward(store: Store, trees: Worktrees, need: Need, redact: Callable[[st
     found = exhibit(store, trees, need, redact, whole=True)
     seen = found.seen
     since = f"{seen.ruling or 'an answer'}, {clock(seen.time)}" if seen else ""
-    return (found.content or "")[:READ_LIMIT], since, (found.changed or "")[:READ_LIMIT]
+    return cut(found.content or "", READ_LIMIT), since, cut(found.changed or "", READ_LIMIT)
 
 
 def work_at_gate(store: Store, job: str) -> Asked | None:

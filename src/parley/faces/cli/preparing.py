@@ -14,6 +14,7 @@ from parley.adapters.boundary.cage import GATEWAY, HOME
 from parley.adapters.worktrees.removal import discard
 from parley.config import Settings
 from parley.ports import BoundaryError, SetUpFailed, SetUpUnconfined, Site
+from parley.text import cut, last_bytes
 
 PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 KEPT = 64 << 10  # bytes of what a set-up command says
@@ -32,7 +33,7 @@ class Tail:
     def _drain(self) -> None:
         with self._stream:
             while part := os.read(self._stream.fileno(), 1 << 16):
-                self._kept = (self._kept + part)[-KEPT:]
+                self._kept = last_bytes(self._kept + part, KEPT)
 
     def end(self) -> bytes:
         """What is left of it, once its writers are gone."""
@@ -93,5 +94,5 @@ class Preparing:
             raise SetUpFailed(f"the set-up command `{command}` failed: {caged.exceeded}")
         if code:
             lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-            last = lines[-1].strip()[:300] if lines else f"it ended with {code}"
+            last = cut(lines[-1].strip(), 300) if lines else f"it ended with {code}"
             raise SetUpFailed(f"the set-up command `{command}` failed: {last}; see [workspace] in parley.toml")
