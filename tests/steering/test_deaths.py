@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -39,15 +39,16 @@ AGENTS = {
 class Timed:
     """When the last process of a job was seen, by looking all the time."""
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, job: str, which: Callable[[str], list[int]] | None = None) -> None:
         self._job = job
+        self._which = which or _agents
         self._over = threading.Event()
         self.begun = self.last = time.monotonic()
         self._thread = threading.Thread(target=self._look)
 
     def _look(self) -> None:
         while not self._over.is_set():
-            if _agents(self._job):
+            if self._which(self._job):
                 self.last = time.monotonic()
             time.sleep(0.01)
 
@@ -138,6 +139,48 @@ def test_an_owner_that_keeps_thousands_of_files_keeps_no_other_agent_alive(home:
             home.here("withdraw", job)
         assert timed.last - timed.begun < AIM_SECONDS * SLOW
         wait_for(lambda: process.poll() is not None, PATIENCE_SECONDS * 4)
+        assert turn_processes(job) == []
+
+
+MANY_LINES = "awk 'BEGIN{srand(%d); for (i = 0; i < 400000; i++) print int(rand() * 10)}' > f"
+MERGING = f"""
+agents:
+  intent-lead:
+    - match: '\\[INTENT\\]'
+      do: [{{send: {{to: writer, as: w, text: "go on"}}}}, {{send: {{to: researcher, as: r, text: "go on"}}}}]
+    - match: 'written'
+      do: [{{shell: "{MANY_LINES % 1}; for n in 2 3 4; do cp f f$n; done"}}, {{close: {{thread: w}}}}]
+  writer:
+    - match: 'go on'
+      do: [{{shell: "{MANY_LINES % 2}; for n in 2 3 4; do cp f f$n; done"}}, {{say: written}}]
+  researcher:
+    - {{match: 'go on', do: [{{shell: "trap '' TERM; touch begun; while :; do sleep 0.1; done"}}]}}
+"""
+
+
+def _merges(job: str) -> list[int]:
+    """The git processes that merge for a job."""
+    return [pid for pid in turn_processes(job) if b"merge-tree" in _words(pid)]
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_merge_that_takes_long_ends_with_its_job(home: Home) -> None:
+    playbook = home.write("p.yaml", MERGING)
+    with home.started("run", "work", "--playbook", playbook) as process:
+        job = str(wait_for(lambda: (home.folder / ".parley" / "bus.db").exists() and home.jobs())[0]["id"])
+        wait_for(lambda: _merges(job), PATIENCE_SECONDS * 4)
+        timed = Timed(job, turn_processes)
+        with timed.looking():
+            assert home.here("withdraw", job).code == 0
+        assert timed.last - timed.begun < AIM_SECONDS * SLOW
+        process.communicate(timeout=PATIENCE_SECONDS * 4)
+        assert process.returncode == 3
         assert turn_processes(job) == []
 
 

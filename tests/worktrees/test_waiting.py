@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import random
 import resource
 import shutil
 import socket
@@ -10,17 +11,20 @@ import sys
 import threading
 import time
 import tracemalloc
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
+from parley.adapters import git as module
 from parley.adapters.boundary.family import children
-from parley.adapters.git import Git, GitError, execute
-from parley.adapters.worktrees import ignored
+from parley.adapters.git import Git, GitError, GivenUp, execute
+from parley.adapters.worktrees import history, ignored
 from parley.adapters.worktrees.marks import MARKED_BYTES, Marks
 from parley.adapters.worktrees.scan import leaves
-from parley.ports import WorkspaceError
+from parley.ports import Clash, Merge, WorkspaceError
 from tests.worktrees.place import CHILD, JOB, ROOT, Place, git, repository, write
 
 QUICK = 20.0
@@ -271,3 +275,111 @@ def test_an_object_that_is_missing_is_told_in_one_line(place: Place) -> None:
     place.prepare()
     with Git(place.trees.history(JOB).git.folder).contents() as contents, pytest.raises(GitError, match="is missing"):
         contents.copy("0" * 40, lambda data: None)
+
+
+# ---- what a merge costs ----------------------------------------------------------------------------
+
+
+def _clash(place: Place, ours: dict[str, str | bytes], theirs: dict[str, str | bytes]) -> Merge:
+    """Both a workspace and its child have made the same files, each in its own way."""
+    place.prepare()
+    place.prepare(CHILD, ROOT)
+    place.turn(CHILD, theirs)
+    place.turn(ROOT, ours)
+    return place.trees.merge(JOB, CHILD, ROOT)
+
+
+def test_a_merge_that_git_takes_long_over_is_a_conflict_of_whole_files(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines of few kinds in no order are what a comparison takes longest over; each such file would be seconds more."""
+    monkeypatch.setattr(history, "BUSY_SECONDS", 1)
+    chosen = random.Random(1)
+    sides: list[dict[str, str | bytes]] = [
+        {f"f{n}": "\n".join(chosen.choices("abcdefghij", k=200_000)) for n in range(3)} for _ in range(2)
+    ]
+    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+    merged = _clash(place, *sides)
+
+    assert {(one.path, one.how) for one in merged.conflicts} == {(f"f{n}", Clash.BOTH) for n in range(3)}
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begun.ru_utime < QUICK / 4
+    assert place.trees.changes(JOB)
+
+
+def test_a_merge_takes_no_more_memory_than_it_may(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line is a byte here, and git keeps a hundred for each."""
+    monkeypatch.setattr(module, "MEMORY_BYTES", 64 << 20)
+    merged = _clash(place, {"f": b"a" + b"\n" * (1 << 20)}, {"f": b"b" + b"\n" * (1 << 20)})
+
+    assert [(one.path, one.how) for one in merged.conflicts] == [("f", Clash.BOTH)]
+    [changed] = [change for change in place.trees.changes(JOB) if change.path == "f"]
+    assert changed.added is None  # nobody has counted its lines
+
+
+def test_many_conflicts_cost_no_git_each(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also more than a command line could name, and where all names beside the first are taken."""
+    monkeypatch.setattr(history, "AT_ONCE", 10)
+    names = [f"d{n % 3}/{n}" for n in range(60)]
+    beside: dict[str, str | bytes] = {"d0/0.theirs": "x", **{f"d0/0.theirs-{n}": "x" for n in range(2, 60)}}
+    begun = time.monotonic()
+    started: list[object] = []
+    plain = subprocess.Popen.__init__
+    with monkeypatch.context() as counting:
+
+        def count(*words: Any, **more: Any) -> None:
+            started.append(words)
+            plain(*words, **more)
+
+        counting.setattr(subprocess.Popen, "__init__", count)
+        ours: dict[str, str | bytes] = {name: f"ours\0{name}" for name in names}
+        theirs: dict[str, str | bytes] = {name: f"theirs\0{name}" for name in names}
+        merged = _clash(place, {**ours, **beside}, theirs)
+
+    assert len(merged.conflicts) == len(names)
+    assert {one.beside for one in merged.conflicts} >= {"d0/0.theirs-60", "d1/1.theirs"}
+    assert len(started) < 2 * len(names)
+    assert time.monotonic() - begun < QUICK
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [">" * 300_000, "".join(f"<<<<<<< parent-{n}\n" for n in range(2, 300)) + "<<<<<<< parent\n" + "x\n" * 100_000],
+    ids=["one line", "every name"],
+)
+def test_lines_like_markers_keep_nobody_waiting(place: Place, lines: str) -> None:
+    begun = time.thread_time()
+    merged = _clash(place, {"f": f"ours\n{lines}\n"}, {"f": "theirs\n"})
+
+    assert [one.how for one in merged.conflicts] == [Clash.MARKED]
+    assert time.thread_time() - begun < QUICK / 10
+    assert place.trees.unresolved(JOB, ROOT) == ["f"]
+
+
+def test_git_that_takes_long_ends_when_the_job_is_given_up(place: Place) -> None:
+    asked = itertools.count()
+    place.prepare()
+    given_up = Git(place.trees.history(JOB).git.folder, given_up=lambda: next(asked) > 2)
+    begun = time.monotonic()
+    with pytest.raises(GivenUp, match="git cat-file was stopped: the job is given up"), open_pipe() as nothing:
+        given_up.run("cat-file", "--batch", stdin=nothing, busy_seconds=60)
+    assert time.monotonic() - begun < QUICK
+
+
+@contextmanager
+def open_pipe() -> Iterator[IO[bytes]]:
+    """What never says anything."""
+    out, into = os.pipe()
+    try:
+        with os.fdopen(out, "rb") as file:
+            yield file
+    finally:
+        os.close(into)
+
+
+def test_what_git_is_told_reaches_it_however_long_it_takes(place: Place) -> None:
+    """More than a pipe holds, while it is looked again and again whether the job is given up."""
+    place.prepare()
+    git = place.trees.history(JOB).git
+    names = b"".join(b"%040d\n" % number for number in range(20_000))
+    said = git.run("cat-file", "--batch-check", stdin=names, busy_seconds=60).stdout
+    assert said.count(b"missing") == 20_000

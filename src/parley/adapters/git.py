@@ -15,11 +15,14 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -86,12 +89,19 @@ _ENVIRONMENT = {
 OLDEST = (2, 38)  # the first whose merge-tree writes trees
 CHUNK = 1 << 20
 _UNMADE = "Unable to create '"
+_NO_MEMORY = re.compile(rb"out of memory|cannot allocate memory", re.IGNORECASE)
 ABSENT = 128  # what git ends with when it can't do what was asked
 # What an agent leaves in its files must not keep git busy for ever; a large repository's own may take its time.
 PATIENCE_SECONDS = 120.0
 LONG_SECONDS = 3600.0
 GRACE_SECONDS = 0.5
 _LONG = ("index-pack", "pack-objects")
+_MEMORY_FILES = sys.platform == "linux"
+# What git works out of the content of agents' files (a merge, how many lines changed) can be made to take hours, and a
+# hundred times a file's size of memory, while the engine waits with all its other jobs. This is plenty for honest ones.
+BUSY_SECONDS = 5
+MEMORY_BYTES = 2 << 30  # or a quarter of a smaller machine's
+LOOK_SECONDS = 0.1  # between two looks whether the job was given up meanwhile
 
 
 class GitError(WorkspaceError):
@@ -103,14 +113,18 @@ class Locked(GitError):
 
 
 class TooLong(GitError):
-    """Git did not end in time, and was ended."""
+    """Git did not end in time, or took more than it may, and was ended."""
+
+
+class GivenUp(GitError):
+    """Git was ended because nobody wants what it works for any more."""
 
 
 class Git:
     """Git on one repository. `owner` is whom it runs as where that is not who runs this.
 
     `settings` are said after ours, and outweigh them: whoever gives them has looked at what they make git run. `mark`
-    is in the environment of each: whose processes these are.
+    is in the environment of each: whose processes these are. `given_up` tells whether what it works for was given up.
     """
 
     def __init__(
@@ -119,9 +133,11 @@ class Git:
         owner: tuple[int, int] | None = None,
         settings: Mapping[str, str] | None = None,
         mark: Mapping[str, str] | None = None,
+        given_up: Callable[[], bool] = lambda: False,
     ) -> None:
         self.folder = folder
         self.mark = dict(mark or {})
+        self._given_up = given_up
         self._flags = (
             *_FLAGS,
             *(word for name, value in (settings or {}).items() for word in ("-c", f"{name}={value}")),
@@ -155,15 +171,15 @@ class Git:
     ) -> subprocess.CompletedProcess[bytes]:
         """As calling it, with the exit code. What is large goes in from a file and out into one.
 
-        `busy_seconds` are a processor's, whatever else the machine does: git is killed where it takes more.
+        `busy_seconds`: git works on what agents wrote. It gets so many of a processor's seconds, whatever else the
+        machine does, and MEMORY_BYTES; and it is ended when the job is given up.
         """
         place = [f"--git-dir={self.folder}", *([f"--work-tree={work}"] if work is not None else [])]
         there = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
         patience = seconds or (LONG_SECONDS if words[0] in _LONG else PATIENCE_SECONDS)
         command, besides = ["git", *self._flags, *place, *words], {**there, **self.mark, **(more or {})}
-        done = execute(
-            command, work, stdin, besides, self._owner, stdout=stdout, seconds=patience, busy_seconds=busy_seconds
-        )
+        bound = Bound(busy_seconds, self._given_up) if busy_seconds is not None else None
+        done = execute(command, work, stdin, besides, self._owner, stdout=stdout, seconds=patience, bound=bound)
         if done.returncode not in fine:
             said = last_line(done)
             raise (Locked if _UNMADE in said else GitError)(f"git {words[0]} failed in {self.folder}: {said}")
@@ -172,7 +188,7 @@ class Git:
     @contextmanager
     def contents(self) -> Iterator[Contents]:
         """What objects hold, piece by piece, one after the other."""
-        with self.talk("cat-file", "--batch") as process:
+        with self.talk("cat-file", "--batch-command") as process:
             yield Contents(process)
 
     @contextmanager
@@ -211,7 +227,7 @@ class Contents:
 
     def copy(self, name: str, write: Callable[[bytes], object]) -> None:
         """Write what an object holds."""
-        left = self._ask(name)
+        left = self._ask("contents", name)
         while left:
             data = self._out.read(min(CHUNK, left))
             if not data:
@@ -222,16 +238,50 @@ class Contents:
 
     def start(self, name: str, limit: int) -> tuple[bytes, int]:
         """The first bytes of an object, and how many it has; nothing else can be read here afterwards."""
-        size = self._ask(name)
+        size = self._ask("contents", name)
         return self._out.read(min(size, limit)), size
 
-    def _ask(self, name: str) -> int:
-        self._in.write(f"{name}\n".encode())
+    def size(self, name: str) -> int:
+        """How many bytes an object holds."""
+        return self._ask("info", name)
+
+    def whole(self, name: str) -> bytes:
+        """All that an object holds."""
+        pieces: list[bytes] = []
+        self.copy(name, pieces.append)
+        return b"".join(pieces)
+
+    def _ask(self, what: str, name: str) -> int:
+        self._in.write(f"{what} {name}\n".encode())
         self._in.flush()
         head = self._out.readline().split()
         if len(head) != 3 or not head[2].isdigit():  # noqa: PLR2004 - its name, what it is, its size
             raise GitError(f"the object {name} is missing; restore the repository from a backup")
         return int(head[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What git may take where agents have written what it works on, and whether it is still wanted."""
+
+    busy_seconds: int
+    given_up: Callable[[], bool]
+
+    def lay(self, process: int) -> None:
+        """Bound a process. Of its memory what it writes counts, not the packs that it maps, however large those are."""
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        memory = min(MEMORY_BYTES, pages // 4)
+        limits = {resource.RLIMIT_CPU: self.busy_seconds, resource.RLIMIT_DATA: memory, resource.RLIMIT_CORE: 0}
+        for name, most in limits.items():
+            with suppress(ProcessLookupError, PermissionError, ValueError):  # it is gone, or has less than that already
+                resource.prlimit(process, name, (most, most))
+
+    def check(self, done: subprocess.CompletedProcess[bytes]) -> None:
+        """TooLong where git has ended because of it."""
+        if -done.returncode in (signal.SIGXCPU, signal.SIGKILL):
+            raise TooLong(f"git kept a processor busy for more than {self.busy_seconds} seconds and was stopped")
+        if done.returncode and _NO_MEMORY.search(done.stderr):
+            raise TooLong(f"git needed too much memory and was stopped: {last_line(done)}")
 
 
 def execute(
@@ -243,28 +293,63 @@ def execute(
     *,
     stdout: IO[bytes] | None = None,
     seconds: float | None = None,
-    busy_seconds: int | None = None,
+    bound: Bound | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git with an environment that holds nothing of ours but where programs are, and not for ever."""
     patience = seconds or PATIENCE_SECONDS
     given, source = (stdin, None) if isinstance(stdin, bytes) else (None, stdin)
-    with _started(words, folder, more, owner, source, stdout) as process:
-        if busy_seconds is not None:
-            with suppress(ProcessLookupError):
-                resource.prlimit(process.pid, resource.RLIMIT_CPU, (busy_seconds, busy_seconds))
+    with ExitStack() as held:
+        if bound is not None and given:  # from a file: Python can't go on with a pipe after a look at something else
+            source = held.enter_context(_in_memory(given))
+            given = None
+        process = held.enter_context(_started(words, folder, more, owner, source, stdout))
+        if bound is not None:
+            bound.lay(process.pid)
         try:
-            out, error = process.communicate(given, patience)
+            out, error = _heard(process, given, patience, bound)
         except subprocess.TimeoutExpired as late:
-            pairs = itertools.pairwise(words)
-            what = next((word for before, word in pairs if not word.startswith("-") and before != "-c"), "")
             where = f" in {folder}" if folder is not None else ""
             raise TooLong(
-                f"git {what} took longer than {patience:g} seconds{where} and was stopped; "
+                f"git {_command(words)} took longer than {patience:g} seconds{where} and was stopped; "
                 "see that the machine is not overloaded, and try again"
             ) from late
-    if busy_seconds is not None and -process.returncode in (signal.SIGXCPU, signal.SIGKILL):
-        raise TooLong(f"git kept a processor busy for more than {busy_seconds} seconds and was stopped")
-    return subprocess.CompletedProcess(words, process.returncode, out or b"", error)
+        except GivenUp as halted:
+            raise GivenUp(f"git {_command(words)} was stopped: the job is given up") from halted
+    done = subprocess.CompletedProcess(words, process.returncode, out or b"", error)
+    if bound is not None:
+        bound.check(done)
+    return done
+
+
+def _heard(
+    process: subprocess.Popen[bytes], given: bytes | None, patience: float, bound: Bound | None
+) -> tuple[bytes | None, bytes]:
+    """What git says until it ends. GivenUp where what it works for is given up meanwhile."""
+    deadline = time.monotonic() + patience
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return process.communicate(given, left if bound is None else min(left, LOOK_SECONDS))
+        except subprocess.TimeoutExpired:
+            if bound is None or time.monotonic() > deadline:
+                raise
+            if bound.given_up():
+                raise GivenUp from None
+
+
+@contextmanager
+def _in_memory(data: bytes) -> Iterator[IO[bytes]]:
+    """A file that needs no disk, to be read from its beginning."""
+    with os.fdopen(os.memfd_create("parley"), "w+b") if _MEMORY_FILES else tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
+def _command(words: list[str]) -> str:
+    """Which of git's commands it is."""
+    pairs = itertools.pairwise(words)
+    return next((word for before, word in pairs if not word.startswith("-") and before != "-c"), "")
 
 
 @functools.cache

@@ -138,7 +138,7 @@ class Engine:
         self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
         self._clean = world.secrets.redact
         self._pulse = liveness.Pulse(world.clock)
-        self._listened = 0.0  # when it was last looked whether another process has written, by the pulse
+        self._listened = 0.0  # when it was last looked whether another process has written
         self._apart = Compartments(world)
         self._days: dict[str, Tally] = {}  # what all jobs have used up, while nobody else can add to it
         self._nearly: list[tuple[LiveJob, Line]] = []  # budgets that the human is to hear of, once that is committed
@@ -368,9 +368,10 @@ class Engine:
         """Take what other processes have left, at once where there is nothing else to do."""
         taken = False
         if not self._look:
-            if busy and self._pulse.time - self._listened < LISTEN_SECONDS:
+            # by the clock: a turn's end may just have taken long, and have been cut short because the job is given up
+            if busy and self.world.clock.monotonic() - self._listened < LISTEN_SECONDS:
                 return False
-            self._listened = self._pulse.time
+            self._listened = self.world.clock.monotonic()
             if not self.world.store.changed():
                 return False
         self._look = False

@@ -23,6 +23,7 @@ from parley.core.terms import (
     Run,
     Surface,
     escalation_thread,
+    job_thread,
     thread_kind,
 )
 from parley.engine import giving_up, spending, stand_in, texts
@@ -33,7 +34,7 @@ from parley.engine.reduce import message, pass_back, terminate
 from parley.engine.remembering import replied
 from parley.engine.world import World
 from parley.options import menu_of, refusal
-from parley.ports import MERGE, InputRow
+from parley.ports import MERGE, BusError, InputRow, Store
 
 
 class NotTheirs(Exception):
@@ -82,6 +83,15 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
     except (AttributeError, LookupError, TypeError, ValueError) as odd:  # anyone may leave one
         note = f"{LATE}it can't be read: {odd!r}"
     live.take(row, note)
+
+
+def is_given_up(store: Store, job: str) -> bool:
+    """Whether somebody has asked to give the whole job up, and nobody has taken that yet."""
+    key = f"withdraw:{job_thread(job)}"
+    try:
+        return any(row.key == key and store.authentic(row) is True for row in store.inputs(job))
+    except BusError:  # whoever writes next says what is wrong with the bus
+        return False
 
 
 def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:

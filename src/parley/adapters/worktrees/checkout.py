@@ -22,6 +22,7 @@ from parley.adapters.worktrees.users_settings import UsersSettings
 from parley.unportable import unportable
 
 ATTRIBUTES = ".gitattributes"
+MERGE_SECONDS = 60  # of a processor's time: the user waits for it, and no job does
 PLAIN_MERGES = ("unspecified", "set", "text", "union")  # what a merge by lines does right, or refuses
 _OURS = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM", "GIT_CONFIG_PARAMETERS")
 _MEANT = ("GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_NO_LAZY_FETCH", "GIT_ALLOW_PROTOCOL", "GIT_OBJECT_DIRECTORY")
@@ -151,7 +152,7 @@ class Checkout:
     def merged(self, ours: str, theirs: str) -> tuple[str, list[str]]:
         """The tree that two commits come to, line by line, and the paths that conflict in it."""
         words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
-        done = self._bare.run(*words, fine=(0, 1))
+        done = self._bare.run(*words, fine=(0, 1), busy_seconds=MERGE_SECONDS)
         tree, *clashes = os.fsdecode(done.stdout).split("\0")
         return tree, [name for name in clashes if name] if done.returncode else []
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.adapters.git import Git, GitError
+from parley.adapters.git import BUSY_SECONDS, Git, GitError, TooLong
 from parley.adapters.worktrees.excludes import excludes
 from parley.adapters.worktrees.history import BEGIN, GITLINK, START, STAT, Entries, History
 from parley.adapters.worktrees.scan import Unkept, keep, opened, users_changes
@@ -23,6 +23,8 @@ Named = Callable[[Iterable[str]], Mapping[str, str]]
 DELIVERED = "refs/parley/delivered"
 HOME = "refs/parley/home"  # the result that was copied into a folder without a repository
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+_UNCOUNTED = "-"  # what git says of a file that is no text
+LONGER_SECONDS = 60  # of a processor's time for what the user waits for, and no job does
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,19 @@ def beside(history: History) -> dict[str, str]:
 
 
 def changes(history: History, tree: str = "", *, whole: bool = False, named: Named = lambda paths: {}) -> list[Change]:
-    """What a job changed, file by file. `named`: what is obeyed of it on this machine, besides what its name tells."""
+    """What a job changed, file by file. `named`: what is obeyed of it on this machine, besides what its name tells.
+
+    Where git would take too long over it, nobody counts lines.
+    """
     if not history.exists:
         return []
-    words = ("diff-tree", "-r", "-z", "--raw", "--numstat", *_DIFF)
     now = result(history, tree, whole=whole)
-    listed = os.fsdecode(history.git(*words, history.ref(START), now)).split("\0")
+    words = ("diff-tree", "-r", "-z", "--raw", *_DIFF, history.ref(START), now)
+    try:
+        said = history.git.run(*words, "--numstat", busy_seconds=BUSY_SECONDS).stdout
+    except TooLong:
+        said = history.git(*words)
+    listed = os.fsdecode(said).split("\0")
     modes: dict[str, tuple[str, str]] = {}
     counts: dict[str, tuple[str, str]] = {}
     parts = iter(listed)
@@ -78,14 +87,15 @@ def changes(history: History, tree: str = "", *, whole: bool = False, named: Nam
     by = {one.path: one.by for one in obeyed(modes, named(modes))}
     new = [path for path, (before, _) in modes.items() if not int(before)]
     odd = unportable(new, history.git.paths(now)) if new else {}
+    lines = {path: counts.get(path, (_UNCOUNTED, _UNCOUNTED)) for path in modes}
     return [
         Change(path, _number(added), _number(removed), by.get(path, ""), odd.get(path, ""))
-        for path, (added, removed) in counts.items()
+        for path, (added, removed) in lines.items()
     ]
 
 
 def _number(count: str) -> int | None:
-    return int(count) if count != "-" else None
+    return int(count) if count != _UNCOUNTED else None
 
 
 def named_here(root: Path | None) -> Named:
@@ -104,7 +114,8 @@ def named_here(root: Path | None) -> Named:
 def diff(history: History, tree: str = "", *, whole: bool = False, stat: bool = False) -> bytes:
     """What a job changed, as `git diff` shows it."""
     how = STAT if stat else ("--patch", "--binary")
-    return history.git("diff-tree", "-r", *how, *_DIFF, history.ref(START), result(history, tree, whole=whole))
+    words = ("diff-tree", "-r", *how, *_DIFF, history.ref(START), result(history, tree, whole=whole))
+    return history.git.run(*words, busy_seconds=LONGER_SECONDS).stdout
 
 
 def committed(history: History, *, whole: bool = False) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from parley.adapters.git import CHUNK, Git
 from parley.adapters.worktrees.ground import FILE, reached
-from parley.adapters.worktrees.history import ARTIFACTS, GITLINK
-from parley.adapters.worktrees.ignored import Ignored, ignoring, within
+from parley.adapters.worktrees.history import ARTIFACTS, GITLINK, within
+from parley.adapters.worktrees.ignored import Ignored, ignoring
 from parley.adapters.worktrees.known import Known, mode_of
 from parley.adapters.worktrees.scan import OWN, PRIVATE, Survey
 

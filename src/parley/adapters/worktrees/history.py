@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import shutil
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from parley.adapters.git import Git, GitError, Locked, Objects, check_version, create
+from parley.adapters.git import BUSY_SECONDS, Git, GitError, Locked, Objects, TooLong, check_version, create
 from parley.adapters.worktrees.source import Source, freeze
 from parley.ports import REPORTS, WorkspaceError
 from parley.text import printable
@@ -33,6 +34,15 @@ SLUG_LENGTH = 40
 # How much changed, so wide that git cuts no name: half of a secret in one would not be known as such.
 STAT = ("--stat=5000,4900", "--stat-graph-width=30")
 TITLE_LENGTH = 100
+AT_ONCE = 200  # paths that git is asked about by name
+# A merge that looks into no file: what git is told besides.
+_BY_NAME = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "merge.default",
+    "GIT_CONFIG_VALUE_0": "binary",
+    "GIT_CONFIG_KEY_1": "merge.renames",
+    "GIT_CONFIG_VALUE_1": "false",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +65,15 @@ Entries = Mapping[str, tuple[str, str] | None]  # path -> (mode, object); None: 
 class History:
     """The repository of a job. One process writes to it: the job's owner."""
 
-    def __init__(self, folder: Path, mark: Mapping[str, str] | None = None) -> None:
-        """`mark` is in the environment of every git that works here, so that it is known whose it is."""
+    def __init__(
+        self, folder: Path, mark: Mapping[str, str] | None = None, given_up: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`mark` is in the environment of every git that works here, so that it is known whose it is.
+
+        `given_up` tells whether the job was: then git that takes long over it is ended.
+        """
         self.folder = folder
-        self.git = Git(folder / REPOSITORY, mark=mark)
+        self.git = Git(folder / REPOSITORY, mark=mark, given_up=given_up)
 
     @property
     def exists(self) -> bool:
@@ -139,14 +154,21 @@ class History:
 
     def entries(self, tree: str, paths: Sequence[str] = (), *, deep: bool = True) -> dict[str, tuple[str, str]]:
         """What a tree holds, or what of it lies at these paths."""
+        if len(paths) > AT_ONCE:  # more than a command line takes, and git compares each with each
+            return self._picked(tree, set(paths), deep=deep)
         words = ("--literal-pathspecs", "ls-tree", "-z", "--full-tree", *(("-r",) if deep else ()))
-        found = {}
-        for line in os.fsdecode(self.git(*words, tree, "--", *paths)).split("\0"):
-            if line:
-                head, _, path = line.partition("\t")
-                mode, _, name = head.split()
-                found[path] = (mode, name)
-        return found
+        return _listed(self.git(*words, tree, "--", *paths))
+
+    def names(self, tree: str) -> set[str]:
+        """Every path that a tree has, folders too."""
+        return set(_listed(self.git("ls-tree", "-z", "--full-tree", "-r", "-t", tree)))
+
+    def _picked(self, tree: str, paths: set[str], *, deep: bool) -> dict[str, tuple[str, str]]:
+        """What of a tree lies at very many paths."""
+        found = _listed(self.git("ls-tree", "-z", "--full-tree", "-r", "-t", tree))
+        if not deep:
+            return {path: entry for path, entry in found.items() if path in paths}
+        return {path: entry for path, entry in found.items() if entry[0] != FOLDER and within(path, paths)}
 
     def indexed(self, index: Path) -> dict[str, tuple[str, str]]:
         """What an index has."""
@@ -220,8 +242,15 @@ class History:
         return self.git.run("merge-base", one, other, fine=(0, 1)).stdout.decode("ascii").strip()
 
     def merged(self, ours: str, theirs: str) -> tuple[str, list[str]]:
-        """Two commits, merged by git: the tree, and what it says of the paths that conflict in it."""
-        done = self.git.run("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs, fine=(0, 1))
+        """Two commits, merged by git: the tree, and what it says of the paths that conflict in it.
+
+        Where git would take too long over what is in the files, each that both have changed is a conflict as a whole.
+        """
+        words = ("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs)
+        try:
+            done = self.git.run(*words, fine=(0, 1), busy_seconds=BUSY_SECONDS)
+        except TooLong:
+            done = self.git.run(*words, fine=(0, 1), busy_seconds=BUSY_SECONDS, more=_BY_NAME)
         tree, *rest = os.fsdecode(done.stdout).split("\0")
         return tree, rest if done.returncode else []
 
@@ -229,6 +258,26 @@ class History:
         """Two commits that were made from a third, all of them given as trees: so that git merges from there."""
         start = self.commit(base, (), "what both have")
         return self.commit(ours, (start,), "ours"), self.commit(theirs, (start,), "theirs")
+
+
+def _listed(said: bytes) -> dict[str, tuple[str, str]]:
+    """What `ls-tree` lists: each path with its mode and its object."""
+    found = {}
+    for line in os.fsdecode(said).split("\0"):
+        if line:
+            head, _, path = line.partition("\t")
+            mode, _, name = head.split()
+            found[path] = (mode, name)
+    return found
+
+
+def within(path: str, folders: Collection[str]) -> bool:
+    """Whether a path is one of some, or lies below it."""
+    while path:
+        if path in folders:
+            return True
+        path = posixpath.dirname(path)
+    return False
 
 
 def write_commit(objects: Objects, tree: str, parents: Iterable[str], text: str, seconds: float | None = None) -> str:

@@ -12,7 +12,7 @@ import posixpath
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -98,12 +98,3 @@ def ignoring(git: Git, folder: Path, beside: Path, has_rules: Callable[[str], bo
     """Ask git what it ignores in a folder; the copies lie `beside` for as long."""
     with tempfile.TemporaryDirectory(prefix="rules-", dir=beside, ignore_cleanup_errors=True) as place:
         yield Ignored(git, folder, Path(place), has_rules)
-
-
-def within(path: str, folders: Collection[str]) -> bool:
-    """Whether a path is one of some, or lies below it."""
-    while path:
-        if path in folders:
-            return True
-        path = posixpath.dirname(path)
-    return False

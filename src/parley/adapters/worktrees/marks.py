@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import re
@@ -115,11 +116,31 @@ def _is_open(folder: Path, path: str, sign: str) -> bool:
 
 def has_markers(lines: Iterable[bytes], sign: str) -> bool:
     """Whether a conflict's markers are among the lines of a file; git makes them longer where they are nested."""
+    markers = _markers(sign)
+    return any(line[:1] in b"<>" and markers.match(line) is not None for line in lines)
+
+
+def is_marked(data: bytes, sign: str) -> bool:
+    """The same of all that a file holds."""
+    return _markers(sign).search(data) is not None
+
+
+def _markers(sign: str) -> re.Pattern[bytes]:
+    """The lines by which a conflict is known. Each begins a line: anywhere else, a long one would be tried for ever."""
     ours, _, theirs = sign.rpartition(" ")
     both = (f"(?:{re.escape(ours)})" if ours else f"(?:parent|{YOURS})", re.escape(theirs))
     names = (f"{name}(?![\\w-])".encode() for name in both)
-    markers = re.compile(b"|".join(mark + name for mark, name in zip(OPENS_CLOSES, names, strict=True)))
-    return any(line[:1] in b"<>" and markers.match(line) is not None for line in lines)
+    each = (b"^" + mark + name for mark, name in zip(OPENS_CLOSES, names, strict=True))
+    return re.compile(b"|".join(each), re.MULTILINE)
+
+
+def free_number(data: Iterable[bytes], labels: Iterable[str]) -> int:
+    """The first number by which no file has markers of two sides that are called so: 1 is the plain names."""
+    taken: set[int] = set()
+    for mark, label in zip(OPENS_CLOSES, labels, strict=True):
+        named = re.compile(b"^" + mark + re.escape(label).encode() + rb"(?:-(\d{1,9}))?(?![\w-])", re.MULTILINE)
+        taken |= {int(number or 1) for text in data for number in named.findall(text)}
+    return next(number for number in itertools.count(1) if number not in taken)
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

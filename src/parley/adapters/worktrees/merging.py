@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from parley.adapters.git import Contents
 from parley.adapters.worktrees.fence import outside
 from parley.adapters.worktrees.history import ARTIFACTS, FOLDER, ORCHESTRATION, OWN, Entries, History
 from parley.adapters.worktrees.known import REGULAR
@@ -18,14 +20,16 @@ from parley.adapters.worktrees.marks import (
     MARKED_BYTES,
     OPENS_CLOSES,
     YOURS,
-    has_markers,
+    free_number,
     is_beside,
+    is_marked,
     sign_of,
     signs_in,
 )
 from parley.ports import Clash, Conflict, Scope
 
 SHOWN = 4000  # characters of each side
+SHOWN_FILES = 200  # sides of a merge's conflicts that are shown; of more, only how large they are
 THEIRS, DELETED = ".theirs", ".theirs-deleted"
 OUTPUT = re.compile(rf"{ORCHESTRATION}/agents/[^/]+/task_output/")  # what agents leave for others
 _BINARY_PROBE = 8000
@@ -123,7 +127,8 @@ def _merged(
     tree, rest = history.merged(ours, theirs)
     if not rest:
         return tree, (), {}
-    return _Settling(history, tree, dict(zip((ours, theirs), labels, strict=True))).settle(rest)
+    with _reading(history) as files:
+        return _Settling(history, tree, dict(zip((ours, theirs), labels, strict=True)), files).settle(rest)
 
 
 def _base(history: History, lineage: Lineage, ours: str, theirs: str) -> str:
@@ -159,17 +164,64 @@ def _without_own(history: History, tree: str, before: str, scope: Scope | None) 
     return history.changed_tree(plain, {p: here.get(p) for p in sorted(outputs) if here.get(p) != there.get(p)})
 
 
+class _Files:
+    """What the sides of conflicts hold, by one git for all of them: there may be as many as a tree has files."""
+
+    def __init__(self, history: History, contents: Contents) -> None:
+        self._history = history
+        self._contents = contents
+        self._left = SHOWN_FILES  # sides of which something is still shown
+
+    def size(self, name: str) -> int:
+        """How many bytes an object holds."""
+        return self._contents.size(name)
+
+    def blob(self, name: str) -> bytes:
+        """What an object holds."""
+        return self._contents.whole(name)
+
+    def shown(self, side: tuple[str, str] | None) -> str | None:
+        """One side of a conflict, as far as there is room."""
+        if side is None:
+            return None
+        mode, name = side
+        if mode == FOLDER:
+            return "(a folder)"
+        size = self.size(name)
+        if self._left <= 0:
+            return f"({size} bytes)"
+        self._left -= 1
+        data = self.blob(name) if size <= MARKED_BYTES else self._beginning(name)
+        if b"\0" in data[:_BINARY_PROBE]:
+            return f"({size} bytes that are no text)"
+        text = data[: _LONGEST * (SHOWN + 1)].decode("utf-8", "replace")
+        return text if len(text) <= SHOWN else f"{text[:SHOWN]}…\n({size} bytes in all)"
+
+    def _beginning(self, name: str) -> bytes:
+        with self._history.git.contents() as contents:  # of its own: nothing else can be read there afterwards
+            return contents.start(name, _LONGEST * (SHOWN + 1))[0]
+
+
+@contextmanager
+def _reading(history: History) -> Iterator[_Files]:
+    with history.git.contents() as contents:
+        yield _Files(history, contents)
+
+
 class _Settling:
     """Makes of git's conflicts what a parent can work on in its own files.
 
     `labels` are the two sides' commits, ours first, with what each side is called.
     """
 
-    def __init__(self, history: History, tree: str, labels: dict[str, str]) -> None:
+    def __init__(self, history: History, tree: str, labels: dict[str, str], files: _Files) -> None:
         self._history = history
         self._tree = tree
         self._labels = labels
+        self._files = files
         self._ours, self._theirs = labels
+        self._names: set[str] | None = None  # all that the tree has, once that is asked for
+        self._before: dict[str, dict[str, tuple[str, str]]] = {}  # what each side has at the paths that conflict
         self._changes: dict[str, tuple[str, str] | None] = {}
         self._signs: dict[str, str] = {}
         self._found: list[Conflict] = []
@@ -190,6 +242,7 @@ class _Settling:
                 moved.setdefault(place, []).append(path)
             stages.setdefault(place, {})[stage] = (mode, name)
         inside = self._history.entries(self._tree, list(stages), deep=False)
+        self._before = {commit: self._history.entries(commit, list(stages)) for commit in self._labels}
         for path, sides in sorted(stages.items()):
             self._changes |= dict.fromkeys(moved.get(path, ()))
             self._one(path, sides, inside.get(path), moved=path in moved)
@@ -233,17 +286,17 @@ class _Settling:
         beside: str = "",
         labels: tuple[str, ...] = (),
     ) -> None:
-        here, there = (_shown(self._history, side) for side in (ours, theirs))
+        here, there = map(self._files.shown, (ours, theirs))
         self._found.append(Conflict(path, here, there, how, beside, labels))
 
     def _own(self, path: str, side: tuple[str, str] | None, commit: str) -> tuple[str, str] | None:
         """A side as its own commit has it, where git has put markers into it: so for a file that both have renamed."""
-        if side is None or not side[0].startswith("100") or self._history.git.size(side[1]) > MARKED_BYTES:
+        if side is None or not side[0].startswith("100"):
             return side
-        before = self._history.entries(commit, [path]).get(path)
-        if before is None or before[1] == side[1]:
+        before = self._before[commit].get(path)
+        if before is None or before[1] == side[1] or self._files.size(side[1]) > MARKED_BYTES:
             return side
-        data = self._history.blob(side[1])
+        data = self._files.blob(side[1])
         return before if any(mark.encode() in data for mark in self._labels) else side
 
     def _note(self, text: str) -> tuple[str, str]:
@@ -253,17 +306,15 @@ class _Settling:
     def _mark(self, path: str, merged: tuple[str, str], ours: tuple[str, str], theirs: tuple[str, str]) -> bool:
         """Put a file in place that has markers, both sides by their names; False if git could not mark it."""
         mode, name = merged
-        if not mode.startswith("100") or self._history.git.size(name) > MARKED_BYTES:
+        if not mode.startswith("100") or self._files.size(name) > MARKED_BYTES:
             return False
-        data = self._history.blob(name)
+        data = self._files.blob(name)
         for mark, commit in zip(OPENS_CLOSES, self._labels, strict=True):
-            if re.search(mark + commit.encode(), data) is None:
+            if re.search(b"^" + mark + commit.encode(), data, re.MULTILINE) is None:
                 return False
-        both = [self._history.blob(side[1]) for side in (ours, theirs)]
-        number, names = 1, list(self._labels.values())
-        while any(has_markers(side.splitlines(), sign_of(*names)) for side in both):  # a file about markers, say
-            number += 1
-            names = [f"{label}-{number}" for label in self._labels.values()]
+        both = [self._files.blob(side[1]) for side in (ours, theirs)]
+        number = free_number(both, self._labels.values())  # it may be a file about markers, say
+        names = [label if number == 1 else f"{label}-{number}" for label in self._labels.values()]
         for commit, label in zip(self._labels, names, strict=True):
             data = data.replace(commit.encode(), label.encode())
         self._changes[path] = (mode, self._history.objects.write("blob", data))
@@ -272,27 +323,14 @@ class _Settling:
 
     def _beside(self, path: str, entry: tuple[str, str] | None) -> str:
         """Lay a file under a name that nothing in the tree has yet; that name."""
+        if self._names is None:
+            self._names = self._history.names(self._tree)
         number, name = 1, path
-        while name in self._changes or self._history.entries(self._tree, [name], deep=False):
+        while name in self._changes or name in self._names:
             number += 1
             name = f"{path}-{number}"
         self._changes[name] = entry
         return name
-
-
-def _shown(history: History, side: tuple[str, str] | None) -> str | None:
-    """One side of a conflict, as far as there is room."""
-    if side is None:
-        return None
-    mode, name = side
-    if mode == FOLDER:
-        return "(a folder)"
-    with history.git.contents() as contents:
-        data, size = contents.start(name, _LONGEST * (SHOWN + 1))
-    if b"\0" in data[:_BINARY_PROBE]:
-        return f"({size} bytes that are no text)"
-    text = data.decode("utf-8", "replace")
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…\n({size} bytes in all)"
 
 
 def still_open(history: History, tree: str, signs: Mapping[str, str]) -> dict[str, str]:
@@ -301,29 +339,34 @@ def still_open(history: History, tree: str, signs: Mapping[str, str]) -> dict[st
     pairs = [(path, sign, sign.removeprefix(BESIDE) if is_beside(sign) else path) for path, sign in each]
     held = history.entries(tree, [file for _, _, file in pairs], deep=False) if pairs else {}
     found: dict[str, list[str]] = {}
-    for path, sign, file in pairs:
-        if file in held and (is_beside(sign) or _is_marked(history, held[file], sign)):
-            found.setdefault(path, []).append(sign)
+    if not any(file in held for _, _, file in pairs):
+        return {}
+    with _reading(history) as files:
+        for path, sign, file in pairs:
+            if file in held and (is_beside(sign) or _is_marked(files, held[file], sign)):
+                found.setdefault(path, []).append(sign)
     return {path: BETWEEN.join(left) for path, left in found.items()}
 
 
-def _is_marked(history: History, entry: tuple[str, str], sign: str) -> bool:
-    if not entry[0].startswith("100"):
+def _is_marked(files: _Files, entry: tuple[str, str], sign: str) -> bool:
+    if not entry[0].startswith("100") or files.size(entry[1]) > MARKED_BYTES:
         return False
-    with history.git.contents() as contents:
-        data, _ = contents.start(entry[1], MARKED_BYTES)
-    return has_markers(data.splitlines(), sign)
+    return is_marked(files.blob(entry[1]), sign)
 
 
 def carried(history: History, before: str, tree: str, signs: Mapping[str, str]) -> tuple[Conflict, ...]:
     """Conflicts that a merge brought along as they were left: what the parent had, and what lies there now."""
+    if not signs:
+        return ()
+    firsts = {path: signs_in(text)[0] for path, text in sorted(signs.items())}
+    besides = {path: sign.removeprefix(BESIDE) if is_beside(sign) else "" for path, sign in firsts.items()}
+    ours = history.entries(before, list(firsts), deep=False)
+    theirs = history.entries(tree, [beside or path for path, beside in besides.items()], deep=False)
     found = []
-    for path, text in sorted(signs.items()):
-        sign = signs_in(text)[0]
-        beside = sign.removeprefix(BESIDE) if is_beside(sign) else ""
-        there = beside or path
-        ours, theirs = history.entries(before, [path], deep=False), history.entries(tree, [there], deep=False)
-        how, labels = (Clash.OPEN, ()) if beside else (Clash.MARKED, tuple(sign.split(" ")))
-        sides = _shown(history, ours.get(path)), _shown(history, theirs.get(there))
-        found.append(Conflict(path, *sides, how, beside, labels))
+    with _reading(history) as files:
+        for path, sign in firsts.items():
+            beside = besides[path]
+            how, labels = (Clash.OPEN, ()) if beside else (Clash.MARKED, tuple(sign.split(" ")))
+            sides = files.shown(ours.get(path)), files.shown(theirs.get(beside or path))
+            found.append(Conflict(path, *sides, how, beside, labels))
     return tuple(found)

@@ -12,6 +12,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from parley.adapters.git import BUSY_SECONDS, TooLong
 from parley.adapters.worktrees.history import ARTIFACTS, ORCHESTRATION, START, STAT, History
 
 WORK = ARTIFACTS[-1]  # stands for the whole tree
@@ -95,7 +96,10 @@ def _blob(history: History, artifact: str, digest: str) -> str:
 def _bounded(history: History, *words: str) -> str:
     """The beginning of what git prints: as much as people can be shown."""
     with tempfile.TemporaryFile(dir=history.folder) as file:
-        history.git.run(*words, stdout=file)
+        try:
+            history.git.run(*words, stdout=file, busy_seconds=BUSY_SECONDS)
+        except TooLong:
+            return "git would take too long to compare them"
         size = os.fstat(file.fileno()).st_size
         file.seek(0)
         text = file.read(TEXT_BYTES).decode("utf-8", "replace")

@@ -88,8 +88,8 @@ class Worktrees:
     """One worktree for a job, and one for each dispatch of it.
 
     `root` is the user's folder, `title` tells what a job was asked for, `hand_over` gives files that were made here
-    to whoever agents run as, `set_up` runs the user's set-up command in a site, and `mark` is in the environment of
-    git while it works for a job.
+    to whoever agents run as, `set_up` runs the user's set-up command in a site, `mark` is in the environment of
+    git while it works for a job, and `given_up` tells whether somebody has asked to give the job up.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class Worktrees:
         hand_over: HandOver | None = None,
         set_up: Callable[[Site, str], None] | None = None,
         mark: Callable[[str], Mapping[str, str]] = lambda job: {},
+        given_up: Callable[[str], bool] = lambda job: False,
     ) -> None:
         self.home = home.resolve()
         self.root = root
@@ -110,6 +111,7 @@ class Worktrees:
         self._hand_over = hand_over
         self._set_up = set_up
         self._mark = mark
+        self._given_up = given_up
         self._histories: dict[str, History] = {}
         self._trees: dict[tuple[str, str], Worktree] = {}
         self._quotas: dict[str, Quota] = {}
@@ -127,7 +129,8 @@ class Worktrees:
     def history(self, job: str) -> History:
         """The job's repository."""
         if job not in self._histories:
-            self._histories[job] = History(self.home / "jobs" / job, self._mark(job))
+            given_up = functools.partial(self._given_up, job)
+            self._histories[job] = History(self.home / "jobs" / job, self._mark(job), given_up)
         return self._histories[job]
 
     def source(self) -> Source | None:

@@ -17,8 +17,8 @@ from parley.adapters.worktrees.children import show
 from parley.adapters.worktrees.differing import Place, Tracked, differing, new
 from parley.adapters.worktrees.fence import outside
 from parley.adapters.worktrees.ground import Ground
-from parley.adapters.worktrees.history import GITLINK, SEED, Entries, History
-from parley.adapters.worktrees.ignored import ignoring, within
+from parley.adapters.worktrees.history import GITLINK, SEED, Entries, History, within
+from parley.adapters.worktrees.ignored import ignoring
 from parley.adapters.worktrees.inside import Inside
 from parley.adapters.worktrees.known import LINK, PROGRAM, Known
 from parley.adapters.worktrees.marks import Marks, read_marks

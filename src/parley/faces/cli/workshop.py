@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import NoReturn
@@ -28,6 +29,7 @@ from parley.config import Settings
 from parley.engine.attention import exits_of, of_question
 from parley.engine.budgets import Line, remedies
 from parley.engine.engine import Engine
+from parley.engine.inputs import is_given_up
 from parley.engine.interventions import ASKED, UNDELIVERED, interventions, named
 from parley.engine.projections import Asked, Present, past
 from parley.engine.session import Pause, Rest, View, drive
@@ -98,6 +100,7 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
             hand_over=boundary.hand_over,
             set_up=Preparing(boundary, settings, place.home),
             mark=lambda job: {MARK: gits_mark(job)},
+            given_up=partial(is_given_up, store),
         )
         notices = notices_of(place, settings)
         try:
