@@ -128,6 +128,19 @@ def test_the_hosts_shared_memory_is_found_beside_a_workspace_in_it(boundary: Bou
             spoiled.close()
 
 
+def test_a_folder_for_temporary_files_whose_name_is_no_text_will_do(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = os.fsdecode(os.fsencode(yard.root) + b"/caf\xe9")
+    Path(place).mkdir(mode=0o777)
+    monkeypatch.setattr(tempfile, "tempdir", place)
+    boundary = Boundary()
+    try:
+        assert run(boundary, yard.cage("echo", "held")).out == "held\n"
+    finally:
+        boundary.close()
+
+
 def test_parleys_own_folder_is_not_shown_where_the_user_made_all_around_it_readable(yard: Yard) -> None:
     kept = yard.root / ".parley"
     kept.mkdir()

@@ -19,7 +19,7 @@ from parley.ports import Change, Store, Workspace
 SUMMARY = PHASES[State.EXECUTE].artifact
 SUMMARY_BYTES = 256 * 1024
 MOST, LONGEST = 50, 300  # assumptions that are told, and characters of each
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*")
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _BULLET = re.compile(r"([-*+]|\d{1,3}[.)])\s+(.*)")
 _NOTHING = re.compile(r"(none|nothing|n/a|-)[.!]?", re.IGNORECASE)
 

@@ -33,11 +33,11 @@ ABOUT = {
     "notes": "which assumptions it notes, and which it must escalate",
 }
 MARKER = re.compile(r"^\s*<!--\s*parley:\s*([\w-]+)\s*-->\s*$", re.IGNORECASE)
-HEADING = re.compile(r"^ {0,3}(?:#{1,6}\s+(.+?)\s*#*|\*\*(.+?)\*\*:?)\s*$")
+_HEADING = re.compile(r" {0,3}(?:#{1,6}\s(.+)|\*\*(.+?)\*\*:?\s*$)")
 LABEL = re.compile(r"^\W*([A-Za-z][\w -]{2,40}?)\**:\**\s+\S")  # a line that names what it tells: `Inputs: …`
 FEWEST_WORDS = 3
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDER}/)?agents/([\w-]+)/task_output/([\w./-]*[\w-])")
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = ("<!--", "-->")
 HELPERS = ("solution_architect", "solution_architect_agent", "design_verifier", "archival_agent")  # not of the plan
 _NUMBERED = re.compile(r"_[0-9]+$")  # where the plan has their names, they have others
 
@@ -74,9 +74,9 @@ def _instructions(design: Blueprint, worker: Worker, file: str, text: str) -> It
             if markers[number] not in SECTIONS:
                 problem, known = f"there is no marker {found[0].strip()!r:.60}", ", ".join(map(marker_of, SECTIONS))
                 yield find("unknown-marker", number + 1, problem, f"use one of: {known}")
-    text = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    text = _without_comments(text)
     lines = text.split("\n")
-    prose = [line for line in lines if not HEADING.match(line)]
+    prose = [line for line in lines if _title(line) is None]
     if len(WORD.findall(" ".join(prose))) < FEWEST_WORDS:
         yield find(
             "empty-instructions",
@@ -106,6 +106,25 @@ def marker_of(key: str) -> str:
     return f"<!-- parley:{key} -->"
 
 
+def _title(line: str) -> str | None:
+    """The title of a heading; None where a line is none."""
+    found = _HEADING.match(line)
+    if found is None:
+        return None
+    return str(found[2] or found[1].rstrip().rstrip("#").strip() or found[1].strip())
+
+
+def _without_comments(text: str) -> str:
+    """A text without its comments, on as many lines."""
+    opens, closes = _COMMENT
+    kept: list[str] = []
+    at = 0
+    while (begin := text.find(opens, at)) >= 0 and (end := text.find(closes, begin + len(opens))) >= 0:
+        kept += [text[at:begin], "\n" * text.count("\n", begin, end)]
+        at = end + len(closes)
+    return "".join([*kept, text[at:]])
+
+
 def _sections(lines: list[str], markers: Mapping[int, str]) -> tuple[list[str], set[str]]:
     """What the text has parts about: titles of headings with something below them and labels; and what markers say.
 
@@ -116,13 +135,13 @@ def _sections(lines: list[str], markers: Mapping[int, str]) -> tuple[list[str], 
     above: list[tuple[int, str, str]] = []  # level, title, what the marker above it says
     waiting = ""
     for number, line in enumerate(lines):
-        heading = HEADING.match(line)
+        title = _title(line)
         if number in markers:
             waiting = markers[number]
-        elif heading:
+        elif title is not None:
             level = len(line.lstrip()) - len(line.lstrip().lstrip("#")) or 7
             above = [one for one in above if one[0] < level]
-            above.append((level, heading[1] or heading[2], waiting))
+            above.append((level, title, waiting))
             waiting = ""
         elif line.strip():
             label = LABEL.match(line)

@@ -15,7 +15,8 @@ _WORDS = (
     r"|\b(?:[T]ODO|XXX)\b"  # in capitals: people do keep lists of what is to do
 )
 SPOKEN = re.compile(_WORDS)
-_ANY = re.compile(rf"{_WORDS}|\?\?\?|^\W*(?:\.\.\.|…)\W*$", re.MULTILINE)
+# A line of nothing but dots and the like: looked through once, however long it is.
+_ANY = re.compile(rf"{_WORDS}|\?\?\?|^(?=[^\w\n]*+$)[^\w\n]*?(?:\.\.\.|…)[^\w\n]*", re.MULTILINE)
 
 
 def unwritten(text: str) -> str:
@@ -27,6 +28,8 @@ def unwritten(text: str) -> str:
 def lines_unwritten(text: str) -> dict[int, str]:
     """The lines of a text that are not written yet, by number, each with what shows it."""
     found: dict[int, str] = {}
+    line, at = 1, 0
     for match in _ANY.finditer(text):
-        found.setdefault(text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()))
+        line, at = line + text.count("\n", at, match.start()), match.start()
+        found.setdefault(line, " ".join(match[0].split()))
     return found

@@ -9,7 +9,7 @@ _VSOCK, _PACKET, _ALG, _MPTCP, _ICMP = 40, 17, 38, 262, 1
 
 def abstract_socket(scene: Scene) -> str:
     """Connect to an abstract socket of the host."""
-    return connected(_socket.AF_UNIX, b"\0parley-canary-" + scene.folder.encode())
+    return connected(_socket.AF_UNIX, b"\0parley-canary-" + scene.folder.encode("utf-8", "surrogateescape"))
 
 
 def path_socket(scene: Scene) -> str:
