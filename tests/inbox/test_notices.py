@@ -216,6 +216,23 @@ def test_mail_is_sent() -> None:
     assert "Notices reach you here." in server.taken[0]["text"]
 
 
+def test_what_sends_imports_nothing_of_the_folder_that_the_user_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone, or a result, may have a module of any name."""
+    ran = tmp_path / "ran"
+    for name in ("parley/__init__.py", "apprise.py", "json.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"open({str(ran)!r}, 'a').write({name!r})\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    with http() as service:
+        (sent,) = try_out([f"json://127.0.0.1:{service.port}"], "t", "x")
+
+    assert sent.problem == ""
+    assert not ran.exists()
+
+
 def test_a_service_that_never_answers_is_given_up() -> None:
     with http(hangs=True) as service:
         (sent,) = try_out([f"json://127.0.0.1:{service.port}?rto=60"], "t", "x", seconds=0.5)

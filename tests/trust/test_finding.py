@@ -152,6 +152,19 @@ def test_a_pipe_holds_nothing_up(tmp_path: Path, name: str) -> None:
     assert place_of(str(inner)).root == tmp_path / "outer"
 
 
+def test_a_git_of_the_work_tree_is_not_asked_where_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(tmp_path, "init", "-q", "outer")
+    git(tmp_path / "outer", "config", "extensions.worktreeConfig", "true")  # so that git has to be asked
+    (tmp_path / "outer/bin").mkdir()
+    program = tmp_path / "outer/bin/git"
+    program.write_text(f"#!/bin/sh\necho >> {tmp_path}/ran\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/outer/bin:{os.environ['PATH']}")
+
+    assert place_of(str(tmp_path / "outer/bin")).root == tmp_path / "outer"
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_bus_beside_a_repository_says_nothing(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "outer")
     outer = tmp_path / "outer"

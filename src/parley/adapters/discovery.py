@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from parley.adapters import programs
+
 MARKER = ".git"
 GITFILE_BYTES = 1 << 20  # git's own bound
 HEAD_BYTES = 256  # of HEAD, as git looks at them
@@ -82,9 +84,9 @@ def _refuse_elsewhere(here: Path) -> None:
     marker = here / MARKER
     folder = (named_repository(marker) if marker.is_file() else None) or marker
     common = common_of(folder)
-    said = _setting(common / "config", "core.worktree")
-    if _setting(common / "config", "extensions.worktreeConfig") is not None:
-        said = _setting(folder / "config.worktree", "core.worktree") or said
+    said = _setting(here, common / "config", "core.worktree")
+    if _setting(here, common / "config", "extensions.worktreeConfig") is not None:
+        said = _setting(here, folder / "config.worktree", "core.worktree") or said
     elif common != folder:
         said = None
     if said is None:
@@ -98,16 +100,17 @@ def _refuse_elsewhere(here: Path) -> None:
         )
 
 
-def _setting(path: Path, name: str) -> bytes | None:
+def _setting(tree: Path, path: Path, name: str) -> bytes | None:
     """A setting of one file of git's, without what it includes; None where it has none.
 
-    Git reads it, but only where the name occurs at all: seldom does anything have to be started for it.
+    Git reads it, but only where the name occurs at all: seldom does anything have to be started for it. It is no git of
+    the work tree, which may be an agent's.
     """
     said = _content(path, CONFIG_BYTES)
     if said is None or name.rpartition(".")[2].lower().encode() not in said.lower():
         return None
     words = ("git", "config", "--file", str(path), "--no-includes", "-z", "--get", name)
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CONFIG_NOSYSTEM": "1"}
+    environment = {programs.VARIABLE: programs.search_path(tree), "GIT_CONFIG_NOSYSTEM": "1"}
     try:
         done = subprocess.run(words, cwd="/", env=environment, capture_output=True, timeout=GIT_SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):

@@ -107,6 +107,7 @@ def _version(path: str, search: str) -> tuple[int, int, int] | None:
     try:
         said = subprocess.run(
             [path, "--version"],
+            cwd="/",  # not where the user is: some programs obey settings of the folder that they start in
             capture_output=True,
             text=True,
             check=False,

@@ -25,7 +25,8 @@ LOG, MARKS = "notices.jsonl", "notices"
 SECONDS = 30.0  # that all services together may take
 GRACE_SECONDS = 5.0
 TAIL_BYTES = 1 << 16
-_POST = ("-m", "parley.adapters.notices.post")
+# -P: the folder that it starts in is the user's, and no place to import from
+_POST = ("-P", "-m", "parley.adapters.notices.post")
 
 
 class Sent(NamedTuple):

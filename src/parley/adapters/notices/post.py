@@ -138,7 +138,7 @@ def _to_desktop(title: str, text: str, seconds: float) -> str:
         return "notify-send is not installed; install libnotify-bin"
     words = [program, "--app-name=Parley", "--", title, text]
     try:
-        done = subprocess.run(words, capture_output=True, check=False, timeout=seconds)
+        done = subprocess.run(words, cwd="/", capture_output=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:
         return f"{LATE}{seconds:g} seconds"
     said = done.stderr.decode("utf-8", "replace").strip()
