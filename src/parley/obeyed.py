@@ -44,13 +44,14 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         .lefthook* .lintstagedrc* lint-staged.config.* .overcommit.yml **/.overcommit/ .simple-git-hooks*
         simple-git-hooks* commitlint.config.* .commitlintrc* .captainhook* captainhook*.json grumphp.y*ml*
         **/hooks/pre-* **/hooks/post-* **/hooks/commit-msg **/hooks/prepare-commit-msg
-        **/hooks/reference-transaction
+        **/hooks/reference-transaction **/hooks/applypatch-msg **/hooks/update **/hooks/sendemail-validate
+        **/hooks/fsmonitor* **/hooks/push-to-checkout **/hooks/proc-receive **/hooks/p4-* hk.pkl hk.toml prek.toml
         .gitlint .czrc .cz.toml .cz.json .versionrc* .bumpversion.cfg .bumpversion.toml
         """
     ),
     "git": _words(
         """
-        .gitattributes .gitmodules .gitconfig .lfsconfig
+        .gitattributes .gitmodules .gitconfig* gitconfig gitconfig.* *.gitconfig .lfsconfig .mailmap
         """
     ),
     "the shell": _words(
@@ -66,7 +67,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         .tool-versions mise.toml mise.*.toml .mise.toml .mise.*.toml **/.mise/ .rtx.toml .nvmrc .node-version
         .python-version .ruby-version .ruby-gemset .rvmrc .java-version .sdkmanrc .terraform-version .go-version
         .swift-version .php-version .asdfrc volta.json .prototools hermit.hcl **/bin/hermit* rust-toolchain
-        rust-toolchain.toml **/.config/mise*/
+        rust-toolchain.toml **/.config/mise*/ lean-toolchain aqua.y*ml pkgx.y*ml tea.y*ml
         """
     ),
     "editors": _words(
@@ -77,6 +78,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         .projectile .emacs .emacs.d/ .nanorc .kak/ **/.helix/ .ensime .clangd .ccls pyrightconfig.json *.xcscheme
         *.xcworkspace/ **/*.xcodeproj/
         .luarc.json* .vimspector.json .neoconf.json coc-settings.json session.vim .kakrc **/.run/ **/.theia/ **/.nova/
+        compile_commands.json compile_flags.txt *.xcconfig analysis_options.yaml lsp.json tmuxp.y*ml
         **/.lapce/ **/.bsp/ **/.metals/ **/.bloop/ **/.ruby-lsp/ .solargraph.yml hie.yaml **/.eclipse/ *.launch
         """
     ),
@@ -107,6 +109,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         sonar-project.properties .goreleaser.* .releaserc* release.config.* release-please-config.json mergify.y*ml
         .mergify.y*ml .mergify/
         .lando.y*ml **/.ddev/ **/.platform/ .platform.app.y*ml **/.ebextensions/ nixpacks.toml railway.json
+        snapcraft.y*ml pipelines.y*ml codeowners owners shippable.y*ml tekton.y*ml buildspec*.json
         railway.toml **/.do/ app.json app.y*ml okteto.y*ml devspace.y*ml
         """
     ),
@@ -132,6 +135,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         **/.devin/ **/.factory/ **/.zencoder/ .kilocode* **/.kilocode/ **/.openhands/ .openhands_instructions
         **/.tabnine/ .sourcery.y*ml .coderabbit.y*ml **/.codeium/ replit.md
         .rules **/.claude-plugin/ **/.cline/ **/.cody/ **/.copilot/ **/.aiassistant/ **/.specify/ **/.plandex/
+        mcp_config.json claude_desktop_config.json amp.md grok.md
         sweep.y*ml .sweep.y*ml .pr_agent.toml **/.void/ **/.antigravity/
         """
     ),
@@ -151,6 +155,8 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         *.sln *.targets paket.* vcpkg*.json conanfile.* elm.json spago.* shard.y*ml renv.lock cpanfile* makefile.pl
         build.pl dist.ini gleam.toml build.zig*
         *.rockspec *.nimble nim.cfg *.nims *.opam esy.json setup.hs bb.edn shadow-cljs.edn profiles.clj build.boot
+        pylock*.toml *requirements*.txt **/requirements/*.txt **/requirements/*.in buildout.cfg versioneer.py
+        setup.lhs project.json workspace.json component.json import_map.json foundry.toml anchor.toml haxelib.json
         *.sbt jbang-catalog.json melos.y*ml .fvmrc project.toml manifest.toml description .pdm-python .pdm.toml
         """
     ),
@@ -174,6 +180,10 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         *.conf.js *.conf.ts *.config.json nodemon.json .nodemonrc ecosystem.json .luacheckrc .busted *.exs *.gn *.gni
         cakefile jakefile* *.m4 *.am *.pro *.pri *.qbs *.proj *.props dune dune-workspace ember-cli-build.js
         brocfile.js testem.js .ember-cli **/.storybook/ **/.vitepress/ mkdocs.y*ml conf.py _config.yml **/_plugins/
+        **/debian/ pkgbuild apkbuild *.install *.spec configure.win cleanup cleanup.win lakefile.* build.mill moon.y*ml
+        **/tasks/__init__.py **/fabfile/ **/noxfile/ mintfile truffle-config.* brownie-config.y*ml ape-config.y*ml
+        dbt_project.yml airflow.cfg local.properties rebar3 mage.go esbuild.* *.hxml build.js build.mjs build.ts
+        build.yaml bake.hcl
         manage.py pavement.py config.ru rector.php artisan _targets.r deps/build.jl
         """
     ),
@@ -193,13 +203,13 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         **/.semgrep/ biome.json* dprint.json oxlintrc.json .oxlintrc.json ava.config.* wdio.conf.*
         playwright.config.* jest.setup.* behave.ini **/features/environment.py robot.toml karate-config.js
         .proverc .perlcriticrc .perltidyrc .tflint.hcl .checkov.y*ml .detoxrc* .taprc .gitlint .pyre_configuration
-        steepfile vitest.workspace.*
+        steepfile vitest.workspace.* cucumber.js cucumber.y*ml nightwatch.json testcafe.json tslint.json doctest.cfg
         """
     ),
     "containers": _words(
         """
         dockerfile* *.dockerfile containerfile* *.containerfile docker-compose* compose*.y*ml docker-bake.*
-        docker-entrypoint* **/.docker/ podman-compose* kustomization.y*ml chart.y*ml helmfile*.y*ml
+        docker-entrypoint* entrypoint.sh **/.docker/ podman-compose* kustomization.y*ml chart.y*ml helmfile*.y*ml
         """
     ),
     "machines and services": _words(
@@ -211,7 +221,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         supervisord*.conf **/udev/ **/systemd/ **/init.d/ **/sudoers.d/ sudoers **/profile.d/ **/.ssh/
         authorized_keys* ssh_config sshd_config .netrc _netrc .curlrc _curlrc .wgetrc .gnupg/ **/.gnupg/ gpg.conf
         **/.aws/ **/.kube/ kubeconfig* **/.config/ **/.local/ ld.so.preload .htaccess .user.ini php.ini web.config
-        gunicorn.conf.py gunicorn_conf.py uwsgi.ini *.tf
+        gunicorn.conf.py gunicorn_conf.py uwsgi.ini *.tf *.tf.json *.tfvars *.path *.slice jupyter_*config.py
         """
     ),
     "other version control": _words(
@@ -221,7 +231,8 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     ),
     "file managers": _words(
         """
-        desktop.ini autorun.inf *.lnk *.url *.scf *.command .directory **/*.app/
+        desktop.ini autorun.inf *.lnk *.url *.scf *.command .directory **/*.app/ **/*.workflow/ *.bat *.cmd *.ps1 *.vbs
+        *.hta *.reg *.scpt *.inf *.msi *.exe *.scr
         """
     ),
     "git, where a folder is a repository by itself": _words(
@@ -229,7 +240,15 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         HEAD config config.worktree commondir
         """
     ),
+    # No list of names is complete. What a tool finds by itself is mostly hidden, so all hidden names are told.
+    "a tool that looks for this hidden name": _words(
+        """
+        .* **/.*/
+        """
+    ),
 }
+# Hidden names that say what is left out, or keep a folder: nothing is run, or done in another way, for them.
+_HARMLESS = re.compile(r"\.(git)?keep|\.gitempty|\.placeholder|\.nojekyll|\.[a-z]*ignore|\.ds_store")
 
 
 def obeyed(modes: Mapping[str, tuple[str, str]], named: Mapping[str, str] | None = None) -> tuple[Obeyed, ...]:
@@ -248,7 +267,8 @@ def obeyed(modes: Mapping[str, tuple[str, str]], named: Mapping[str, str] | None
 
 def by_name(path: str) -> str:
     """What runs or obeys a file of that name; empty where nothing is known to."""
-    plain = "/".join(_plain(part) for part in re.split(r"[/\\]", path))
+    folder, slash, name = "/".join(_plain(part) for part in re.split(r"[/\\]", path)).rpartition("/")
+    plain = f"{folder}{slash}{'' if _HARMLESS.fullmatch(name) else name}"
     for by, pattern in _patterns():
         if pattern.match(plain):
             return by

@@ -24,11 +24,15 @@ x.service x.timer crontab .husky/pre-commit .husky/_/husky.sh .githooks/pre-push
 lefthook.yml .tool-versions mise.toml .nvmrc webpack.config.js vite.config.ts .git-hooks/x hooks/post-merge
 .eslintrc.js .bashrc .zshenv .lfsconfig sub/HEAD sub/config fixtures/x.git/commondir .hg/hgrc lib/.hg/hgrc .jj/repo
 .bsp/sbt.json .run/x.run.xml sub/.claude-plugin/plugin.json .luarc.json .formatter.exs docs/conf.py desktop.ini
-.storybook/main.js build/x.gni .rules .gitlint profile.ps1
+.storybook/main.js build/x.gni .rules .gitlint profile.ps1 .editorconfig .mailmap .opencode.json .amp/settings.json
+.some-new-agent/rules.md sub/.some-new-tool.toml .nvimrc.lua .lazy.lua .moon/tasks.yml .rbenv-vars hk.pkl prek.toml
+debian/rules PKGBUILD hooks/applypatch-msg tools/hooks/fsmonitor-watchman .direnv/x .gitconfig.local CODEOWNERS
+dev-requirements.txt requirements/dev.txt compile_commands.json main.tf.json .husky/.gitignore .claude/.gitkeep
 """
 _PLAIN = """
 README.md src/main.py a.txt docs/guide.md lib/hooks.py src/app.ts index.html data/values.csv tests/test_a.py
-LICENSE src/build/x.c env.py setup/notes.md my.package.json.txt
+LICENSE src/build/x.c env.py setup/notes.md my.package.json.txt .gitignore src/.gitkeep .dockerignore src/hooks/use.ts
+src/tasks/run.py docs/project.md ignore keep
 """
 
 OBEYED, PLAIN = _OBEYED.split(), _PLAIN.split()

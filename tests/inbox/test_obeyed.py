@@ -30,7 +30,7 @@ agents:
             printf '#!/bin/sh\necho ran >> "$HOME/ran"\n' > tools/hooks/post-merge; chmod +x tools/hooks/post-merge
             cp tools/hooks/post-merge tools/hooks/pre-merge-commit
             cp tools/hooks/post-merge tools/hooks/reference-transaction
-            echo x > A.txt; echo x > con.c
+            echo x > A.txt; echo x > con.c; echo x > tools/hooks/lib.inc
         - {write: {path: "odd\x1b[2J/.envrc", text: "1\n"}}
         - {write: {path: WORK_SUMMARY.md, text: "done"}}
         - {assert: {artifact: WORK_SUMMARY.md, text: "good?"}}
@@ -44,6 +44,7 @@ PLANTED = (
     "parley.toml",
     "package.json",
     "tools/hooks/post-merge",
+    "tools/hooks/lib.inc",  # by no name that is known: git's settings on this machine tell
 )
 
 

@@ -52,6 +52,25 @@ _INTERPRETERS = re.compile(
 )
 _OPERATORS = frozenset(";&|<>()")
 _HOOK_BYTES = 64 * 1024
+_MOST_HOOKS = 100
+# Files of other tools that call scripts by themselves. One of them is named as it changes; what they call, by this.
+_CALLERS = (
+    ".envrc",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    ".lefthook.yml",
+    ".vscode/tasks.json",
+    ".devcontainer/devcontainer.json",
+    ".devcontainer.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".mcp.json",
+    "mise.toml",
+    ".mise.toml",
+)
+_SCRIPTS, _SCRIPTS_TABLE = "package.json", re.compile(r'"scripts"\s*:\s*\{([^}]*)\}')
+_TOOLS_OWN = "_"  # Husky's
+_PLACES = re.compile(r"(path|dir|file|program|command|helper|hook|driver|cmd)$")
 _FILTER = re.compile(r"filter\.(.+)\.(clean|smudge|process|required)")
 _INCLUDE = re.compile(r"include(if\..+)?\.path", re.DOTALL)
 _TRUE = ("true", "yes", "on", "1", "")
@@ -193,6 +212,8 @@ class UsersSettings:
     def _place(self, path: str) -> Path:
         if path.startswith("~/"):
             return self.git.home / path[2:]
+        if path.startswith("~"):
+            return self._root / os.path.expanduser(path)  # noqa: PTH111 - a user who is not known stands for a name
         return self._root / (path.removeprefix("%(prefix)/"))
 
     # ---- attributes ----------------------------------------------------------------------------
@@ -211,47 +232,79 @@ class UsersSettings:
     # ---- what git obeys of the checkout --------------------------------------------------------
 
     def obeyed(self, paths: Iterable[str]) -> dict[str, str]:
-        """Those of these paths that git runs or reads on this machine because a setting or a hook says so."""
+        """Those of these paths that are run or read here because a setting, a hook or a file of a tool says so."""
         found: dict[str, str] = {}
-        named = self._named()
-        folder = self._relative(self.hooks_folder)
-        texts = self._hook_texts()
+        named, below = self._named()
+        folders = self._relative(self.hooks_folder)
+        texts = self._texts()
         for path in paths:
+            above = _above(path)
             if path in named:
                 found[path] = f"git: {named[path]} names it"
-            elif folder is not None and ("/" not in path if folder == "." else path.startswith(f"{folder}/")):
+            elif any("/" not in path if folder == "." else folder in above for folder in folders):
                 found[path] = "git: a hook (core.hooksPath)"
-            elif hook := next((name for name, text in texts.items() if path in text), ""):
-                found[path] = f"git: your hook {hook} names it"
+            elif folder := next((folder for folder in above if folder in below), ""):
+                found[path] = f"git: {below[folder]} names {folder}"
+            elif by := next((name for name, text in texts.items() if _names(text, path)), ""):
+                found[path] = f"{by} names it"
         return found
 
-    def _named(self) -> dict[str, str]:
-        """The files of the checkout that settings name, or stand in."""
-        found = {}
+    def _named(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The files of the checkout that settings name, or stand in, or that are hooks; and the folders they name."""
+        found, below = {}, {}
         for key, value, origin in self._values:
             for word in re.split(r"[\s'\"=;&|<>()]+", value):
                 for part in _path_parts(word):
-                    if (inside := self._relative(self._place(part))) and inside != ".":
-                        found[inside] = key
+                    inside = self._relative(self._place(part)) - {"."}
+                    found.update(dict.fromkeys(inside, key))
+                    # a single word may be anything, unless the setting is about a place: a branch, a name
+                    if "/" in part or _PLACES.search(key):
+                        below.update(dict.fromkeys(inside, key))
             if origin is not None and _INCLUDE.fullmatch(key):  # also one that is not there yet
-                place = self.git.home / value[2:] if value.startswith("~/") else origin.parent / value
-                if inside := self._relative(place):
-                    found[inside] = "include.path"
-            if origin is not None and self._inside(origin) and (inside := self._relative(origin)):
-                found[inside] = "include.path"
-        return found
+                place = origin.parent / value if not value.startswith("~") else self._place(value)
+                found.update(dict.fromkeys(self._relative(place), "include.path"))
+            if origin is not None:
+                found.update(dict.fromkeys(self._relative(origin), "include.path"))
+        for hook in self._hook_files():
+            if hook.is_symlink():
+                found.update(dict.fromkeys(self._relative(hook), f"your hook {hook.name}"))
+        return found, below
 
-    def _relative(self, path: Path) -> str | None:
-        """A path of the checkout, from its root."""
-        plain = Path(os.path.normpath(path))
-        return plain.relative_to(self._root).as_posix() if self._inside(plain) else None
+    def _relative(self, path: Path) -> set[str]:
+        """What a path is in the checkout, from its root: as it is written, and where links lead."""
+        places = (Path(os.path.normpath(path)), Path(os.path.realpath(path)))
+        return {place.relative_to(self._root).as_posix() for place in places if self._inside(place)}
 
-    def _hook_texts(self) -> dict[str, str]:
+    def _hook_files(self) -> list[Path]:
+        """The hooks. A tool that makes them leaves those that it calls in the folder above its own."""
         folder = self.hooks_folder
-        if not folder.is_dir():
-            return {}
-        found = sorted(path for path in folder.iterdir() if path.suffix != ".sample" and path.is_file())
-        return {path.name: _text(path, _HOOK_BYTES) for path in found[:100]}
+        folders = (folder, *([folder.parent] if folder.name == _TOOLS_OWN else []))
+        found = (path for one in folders if one.is_dir() for path in sorted(one.iterdir()))
+        return [path for path in found if path.suffix != ".sample" and path.is_file()][:_MOST_HOOKS]
+
+    def _texts(self) -> dict[str, str]:
+        """What a shell is to run without being asked, by what says so: git's hooks and commands, and other tools'."""
+        hooks = {f"git: your hook {path.name}": _text(path, _HOOK_BYTES) for path in reversed(self._hook_files())}
+        commands = {f"git: {key}": value for key, value, _ in self._values if value.startswith("!") or " " in value}
+        tools = {name: _text(self._root / name, _HOOK_BYTES) for name in _CALLERS}
+        tools[_SCRIPTS] = "".join(_SCRIPTS_TABLE.findall(_text(self._root / _SCRIPTS)))
+        return {**hooks, **commands, **tools}
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:number]) for number in range(1, len(parts))]
+
+
+def _names(text: str, path: str) -> bool:
+    """Whether a hook names a file: by its path, by a name that is hardly a word, or as a module of Python's."""
+    folder, _, name = path.rpartition("/")
+    stem, dot, suffix = name.rpartition(".")
+    said = (path, name) if dot and stem else (path,)
+    if any(one in text and re.search(rf"(?<![\w.-]){re.escape(one)}(?![\w-])", text) for one in said):
+        return True
+    module = (folder if stem == "__main__" else f"{folder}/{stem}".lstrip("/")).rpartition("/")[2]
+    return suffix == "py" and re.search(rf"-m\s+(?:\w+\.)*{re.escape(module)}(?![\w-])", text) is not None
 
 
 def _path_parts(word: str) -> Iterator[str]:

@@ -88,8 +88,8 @@ def waiting_of(present: Present) -> list[dict[str, Any]]:
     return [{"agent": wait.agent, "thread": thread, **wait.document()} for thread, wait in found]
 
 
-def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, Any]:
-    """All about a job."""
+def job_document(store: Store, present: Present, files: JobFiles, root: Path) -> dict[str, Any]:
+    """All about a job at the user's folder."""
     behind = past(store, present.job)
     record = present.record
     transaction = present.loaded.transaction
@@ -112,7 +112,7 @@ def job_document(store: Store, present: Present, files: JobFiles) -> dict[str, A
         "policies": dict(zip(("intent", "plan", "execute"), settings["policies"], strict=True)),
         "result": str(files.home(present.job) / "work"),
         "folder": str(files.home(present.job)),
-        "delivery": deliver(store, present, files),
+        "delivery": deliver(store, present, files, root),
         "abandoned": _abandoned(present, behind, files),
         "unfinished": behind.unfinished,
         "interventions": [one.document() for one in interventions(store, present.job)],
@@ -144,13 +144,13 @@ def lost_refs(home: Path, job: str) -> dict[str, list[str]]:
     return found
 
 
-def deliver(store: Store, present: Present, files: JobFiles) -> dict[str, Any] | None:
-    """What the job hands over; None while it is not done."""
+def deliver(store: Store, present: Present, files: JobFiles, root: Path) -> dict[str, Any] | None:
+    """What the job hands over to the user's folder; None while it is not done."""
     if present.row.state != "DONE":
         return None
     home = files.home(present.job)
     redact = store.secrets.redact if isinstance(store, ShownStore) else str
-    document = delivered(store, Worktrees(home.parents[1]), present.job, home / "work", redact)
+    document = delivered(store, Worktrees(home.parents[1], root), present.job, home / "work", redact)
     return document if has_files(files, present.job) else {**document, "commands": []}
 
 

@@ -43,7 +43,7 @@ def run(words: argparse.Namespace) -> int:
             else:
                 _print_tree([{**thread.document(), "depth": depth} for depth, thread in threads])
             return OK
-        document = job_document(store, present, files)
+        document = job_document(store, present, files, place.root)
         if words.json:
             print_json(document)
             return OK

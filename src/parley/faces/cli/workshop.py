@@ -135,7 +135,8 @@ def conduct(
     screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
     try:
         if screen:
-            files, paths, redact = JobFiles(place.home), Worktrees(place.home), looking.secrets.redact
+            paths, redact = Worktrees(place.home, place.root), looking.secrets.redact
+            files = JobFiles(place.home)
             # a face of its own, imported when it is asked for: the others do without what it draws with
             face = import_module("parley.faces.terminal")
             with face.TerminalView(
@@ -215,7 +216,7 @@ def report(
             put_as_branch(place, present.job)
     if words.json:
         in_force = {"widenings": [one._asdict() for one in widened]}
-        documents = [job_document(store, present, files) | in_force for present in presents]
+        documents = [job_document(store, present, files, place.root) | in_force for present in presents]
         print_json(documents[0] if len(documents) == 1 else {"jobs": documents})
     else:
         for present in presents:
@@ -248,7 +249,7 @@ def _tell(store: SqliteStore, present: Present, how: Pause, place: Place) -> Non
         print(f"{job} {row.state}{f': {safe(reason)}' if reason else ''}")
         if row.state == "DONE":
             print(f"the result: {result_of(place, job)}")
-            for line in lines(deliver(store, present, JobFiles(place.home)) or {}, place):
+            for line in lines(deliver(store, present, JobFiles(place.home), place.root) or {}, place):
                 print(line)
         for line in left_behind(store, job, typed(f"parley show {job}", place)):
             print(safe(line))
