@@ -302,7 +302,7 @@ def _document(path: Path, content: bytes) -> dict[str, Any]:
 def is_copyable(path: str) -> bool:
     """Whether a path of the copy list stays inside the user's folder, and leads to nothing of git's or Parley's."""
     parts = PurePosixPath(path).parts
-    return bool(parts) and parts[0] not in ("/", "//", ".git", ".parley") and ".." not in parts
+    return bool(parts) and {"/", "//", ".git", ".parley", ".."}.isdisjoint(part.casefold() for part in parts)
 
 
 def with_policy(settings: Settings, text: str) -> Settings:

@@ -1,5 +1,6 @@
 """Merging a result into the user's checkout: nothing that an agent wrote runs, and nothing of the user's is lost."""
 
+import json
 import os
 import shlex
 import shutil
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 
 from parley.adapters.worktrees import placement
 from parley.adapters.worktrees.homecoming import Homecoming, WontMerge
+from parley.adapters.worktrees.source import find_source
+from parley.adapters.worktrees.users_settings import UsersSettings
 from parley.ports import WorkspaceError
 from tests.worktrees.place import JOB, ROOT, Place, fingerprint, git, repository, write
 
@@ -193,6 +196,30 @@ def test_a_filter_whose_program_lies_elsewhere_runs_in_the_users_repository(tmp_
     assert git(place.root, "status", "--porcelain") == ""
 
 
+def test_what_runs_in_a_merge_is_led_into_the_checkout_by_no_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By any name: the shell's own stand for those of Python, Perl, Node and all others."""
+    program, seen = tmp_path / "bin/filter", tmp_path / "seen"
+    write(tmp_path, {"bin/filter": f"#!/bin/sh\nenv >> {seen}\nexec cat\n"})
+    program.chmod(0o755)
+    place = home_of(tmp_path, {".gitattributes": "*.x filter=f\n", "a": "a"})
+    for kind in ("clean", "smudge"):
+        git(place.root, "config", f"filter.f.{kind}", str(program))
+    result(place, {"new.x": "new\n", "sitecustomize.py": "evil"})
+    (tmp_path / "link").symlink_to(place.root)
+    led = {"ENV": "{}/env.sh", "PYTHONPATH": "/opt/x:{}", "PERL5OPT": "-I{}/lib -Mx", "NODE_PATH": f"{tmp_path}/link"}
+    for name, value in {**led, "KEPT": "{}-other/x:/opt"}.items():
+        monkeypatch.setenv(name, value.format(place.root))
+    monkeypatch.chdir(place.root)
+
+    merge(place)
+
+    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
+    assert "KEPT" in names
+    assert names.isdisjoint(led)
+
+
 COMMANDS = {
     "core.pager": "./run",
     "core.editor": "./run",
@@ -263,6 +290,65 @@ def test_a_file_that_git_would_include_once_it_is_there_is_named(tmp_path: Path,
     result(place, {"team.settings": "[core]\nfsmonitor = ./run\n"})
 
     assert [one.path for one in merge(place, dry=True).obeyed] == ["team.settings"]
+
+
+def settings_of(place: Place) -> UsersSettings:
+    source = find_source(place.root)
+    assert source is not None
+    return UsersSettings(source)
+
+
+def _hooks_behind_a_link(root: Path) -> None:
+    (root.parent / "hooks").symlink_to(root / "deep/tools")
+    git(root, "config", "core.hooksPath", str(root.parent / "hooks"))
+
+
+def _hooks_by_a_link_of_the_tree(root: Path) -> None:
+    (root / "hk").symlink_to("deep/tools")
+    git(root, "config", "core.hooksPath", "hk")
+
+
+def _hook_is_a_link(root: Path) -> None:
+    (root / ".git/hooks/pre-push").symlink_to("../../deep/tools/lib.inc")
+
+
+def _called(how: str) -> Callable[[Path], None]:
+    return lambda root: write(root, {".git/hooks/pre-commit": how})
+
+
+@pytest.mark.parametrize(
+    "prepare, by",
+    [
+        (_hooks_behind_a_link, "git: a hook (core.hooksPath)"),
+        (_hooks_by_a_link_of_the_tree, "git: a hook (core.hooksPath)"),
+        (_hook_is_a_link, "git: your hook pre-push names it"),
+        (lambda root: git(root, "config", "init.templateDir", str(root / "deep")), "git: init.templatedir names deep"),
+        (lambda root: git(root, "config", "alias.x", "!cd deep; cd tools; . lib.inc"), "git: alias.x names it"),
+        (_called('. "$(dirname "$0")/../../deep/tools/lib.inc"'), "git: your hook pre-commit names it"),
+        (_called("cd deep/tools && . ./lib.inc"), "git: your hook pre-commit names it"),
+        (lambda root: write(root, {".envrc": "source_env deep/tools/lib.inc\n"}), ".envrc names it"),
+        (
+            lambda root: write(root, {"package.json": '{"scripts": {"postinstall": "sh deep/tools/lib.inc"}}'}),
+            "package.json names it",
+        ),
+        (lambda root: write(root, {"package.json": '{"main": "deep/tools/lib.inc"}'}), ""),
+        (_called("echo deeper/tools/lib.include"), ""),
+    ],
+)
+def test_what_hooks_and_other_tools_call_is_named_however_they_reach_it(
+    tmp_path: Path, prepare: Callable[[Path], object], by: str
+) -> None:
+    place = home_of(tmp_path, {"deep/tools/lib.inc": "a"})
+    prepare(place.root)
+
+    assert settings_of(place).obeyed(["deep/tools/lib.inc"]) == ({"deep/tools/lib.inc": by} if by else {})
+
+
+def test_a_module_that_a_hook_runs_is_named(tmp_path: Path) -> None:
+    place = home_of(tmp_path)
+    write(place.root, {".git/hooks/pre-commit": "python3 -m tools.check\n"})
+
+    assert list(settings_of(place).obeyed(["tools/check.py", "tools/other.py"])) == ["tools/check.py"]
 
 
 def test_a_program_that_the_result_brings_is_not_found_on_the_path(
@@ -483,6 +569,15 @@ def _nested(root: Path) -> None:
     write(root, {"new/.git/HEAD": "x"})
 
 
+def _staged_alone(root: Path, path: str) -> None:
+    """Something that lies in the index and nowhere else."""
+    write(root, {path: "mine"})
+    git(root, "add", path)
+    (root / path).unlink()
+    if "/" in path:
+        (root / path).parent.rmdir()
+
+
 LOSSES: dict[str, tuple[Callable[[Path], None], dict[str, str | bytes], str]] = {
     "untracked": (lambda root: write(root, {"new.py": "mine"}), {"new.py": "theirs"}, "new.py"),
     "ignored": (_ignored, {".env": "theirs"}, ".env"),
@@ -500,6 +595,8 @@ LOSSES: dict[str, tuple[Callable[[Path], None], dict[str, str | bytes], str]] = 
     "changed within a tick": (_racy, {"a": "theirs"}, "a"),
     "deleted": (lambda root: (root / "a").unlink(), {"a": "theirs"}, "a"),
     "staged": (_staged, {"a": "theirs"}, "a"),
+    "staged alone, where a file goes": (lambda root: _staged_alone(root, "new/x"), {"new": "theirs"}, "new/x"),
+    "staged alone, where a folder goes": (lambda root: _staged_alone(root, "new"), {"new/x": "theirs"}, "new"),
     "taken from the index": (_untracked_again, {"a": "theirs"}, "a"),
     "made a program": (lambda root: (root / "a").chmod(0o755), {"a": "theirs"}, "a"),
     "replaced by a link": (_a_link_now, {"a": "x"}, "a"),
@@ -514,6 +611,15 @@ def test_what_would_be_lost_is_named_and_stays(tmp_path: Path, case: str) -> Non
     prepare(place.root)
 
     refused(place, name)
+
+
+def test_nothing_is_put_into_folders_of_parleys_own(tmp_path: Path) -> None:
+    """In a home that is a repository, the keys by which it knows the user's word may lie in the tree."""
+    place = home_of(tmp_path)
+    place.more = {"private": [place.root / ".local/state/parley", tmp_path]}
+    result(place, {".local/state/parley/buses/x": "a key", ".local/state/other": "x"})
+
+    assert ".local/state/parley/buses/x is Parley's own place" in refused(place)
 
 
 def test_files_that_the_result_deletes_and_the_user_has_changed_stay(tmp_path: Path) -> None:
@@ -566,7 +672,7 @@ def test_a_file_becomes_a_folder_and_a_folder_a_file_or_a_link(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "mark", ["MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge/done", "sequencer/todo", "index.lock"]
+    "mark", ["MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge/done", "sequencer/todo", "BISECT_LOG", "index.lock"]
 )
 def test_a_checkout_in_the_middle_of_something_is_left_alone(tmp_path: Path, mark: str) -> None:
     place = home_of(tmp_path)
@@ -680,6 +786,29 @@ def test_a_merge_that_was_killed_is_taken_back_by_the_next_one(tmp_path: Path, s
     assert git(place.root, "status", "--porcelain") == ""
     assert (place.root / "n/m").read_text() == "3"
     assert [path.name for path in (place.root / ".git").glob("*parley*")] == []
+
+
+def test_a_record_that_came_with_the_repository_moves_and_deletes_nothing(tmp_path: Path) -> None:
+    """As an archive of a repository has it: what it says would be obeyed as what a merge has left."""
+    place, precious, record = home_of(tmp_path), tmp_path / "precious", tmp_path / "repo/.git/parley-merge"
+    result(place, {"new": "new"})
+    place.trees.deliver(JOB)
+    write(precious, {"file": "mine", "plan.json": "{}"})
+    more = {"place": str(precious), "commit": git(place.root, "rev-parse", "HEAD").strip(), "record": "1"}
+    plan = {"old": {}, "new": {}, "folders": {}, "made": [], "more": more}
+    for leave in (
+        lambda: record.symlink_to(precious),
+        lambda: record.write_text("mine"),
+        lambda: write(record, {"plan.json": json.dumps(plan)}),
+        lambda: write(record, {"plan.json": '{"old": 1}'}),
+    ):
+        leave()
+        with pytest.raises(WontMerge, match="parley-merge came in its way"):
+            merge(place)
+
+        assert (precious / "file").read_text() == "mine"
+        assert not (place.root / "new").exists()
+        shutil.rmtree(record) if record.is_dir() and not record.is_symlink() else record.unlink()
 
 
 def test_what_the_user_wrote_since_a_merge_was_killed_is_kept(tmp_path: Path) -> None:

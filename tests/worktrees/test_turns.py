@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from parley.adapters.worktrees import Worktrees
 from parley.config import WorkspaceSettings
 from parley.ports import OverQuota, Site, WorkspaceError
 from tests.worktrees.place import CHILD, JOB, OTHER, ROOT, Place, git, read, repository, write
@@ -508,7 +509,29 @@ def test_the_copy_list_brings_what_is_not_committed_and_it_never_is(tmp_path: Pa
         assert sorted(place.committed(name)) == ["a"]
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", ".git/config", ".parley/bus.db", "."])
+def test_the_copy_list_brings_nothing_of_parleys_own(tmp_path: Path) -> None:
+    """A home may have any name, and lie anywhere in the user's folder; so may the keys of trust."""
+    place = repository(tmp_path / "repo", {"a": "a"})
+    write(place.root, {"deps/x": "x", "deps/.parley/bus.db": "x", "deps/state/trust.key": "x", "deps/far/x": "x"})
+    place.settings = WorkspaceSettings(copy=("deps", "home", "deps/state/trust.key"))
+    place.trees = Worktrees(place.root / "home", place.root, place.settings, private=[place.root / "deps/state"])
+
+    assert sorted(read(place.prepare())) == ["a", "deps/far/x", "deps/x"]
+
+
+def test_what_is_not_committed_is_taken_along_without_parleys_own(tmp_path: Path) -> None:
+    place = repository(tmp_path / "repo", {"a": "a"})
+    write(place.root, {"new": "x", "state/trust.key": "x"})
+    place.settings = WorkspaceSettings(dirty="include")
+    place.more = {"private": [place.root / "state"]}
+    place.again()
+
+    assert sorted(read(place.prepare())) == ["a", "new"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../x", "a/../../x", ".git/config", ".parley/bus.db", ".", "sub/.git/config", "sub/.Parley"]
+)
 def test_a_copy_list_stays_inside_the_users_folder(tmp_path: Path, path: str) -> None:
     place = repository(tmp_path / "repo")
     place.settings = WorkspaceSettings(copy=(path,))

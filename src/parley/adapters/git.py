@@ -422,9 +422,14 @@ def program(path: str) -> str:
 
 def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
     """What git said that tells most: which file it could not make, else the last thing; or how it ended."""
-    said = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    return told_most(done.stderr) or f"it ended with {done.returncode}"
+
+
+def told_most(errors: bytes) -> str:
+    """The line of git's that names the file that it could not make, else the last one."""
+    said = [line.strip() for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
     named = [line for line in said if _UNMADE in line]
-    return (named or said or [f"it ended with {done.returncode}"])[-1]
+    return (named or said or [""])[-1]
 
 
 def check_version() -> None:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+from parley.adapters.worktrees.private import NAME, Private
 from parley.adapters.worktrees.scan import leaves
 from parley.config import COPYABLE, is_copyable
 from parley.ports import WorkspaceError
@@ -23,19 +24,22 @@ def check_copies(paths: Iterable[str]) -> None:
             raise WorkspaceError(f"[workspace] copy: {path!r} can't be copied; {COPYABLE}")
 
 
-def bring(root: Path, paths: Iterable[str], folder: Path) -> list[str]:
-    """Copy what is there of a list and not in the workspace yet; the paths."""
+def bring(root: Path, paths: Iterable[str], folder: Path, private: Private) -> list[str]:
+    """Copy what is there of a list and not in the workspace yet, but nothing that is private; the paths."""
     brought = []
+    root = Path(os.path.realpath(root))
     for path in paths:
         plain = str(PurePosixPath(path))
         source, target = root / plain, folder / plain
         if not os.path.lexists(source) or _inside_link(root, source) or _inside_link(folder, target):
             continue
+        if private.holds(source):
+            continue
         empty = target.is_dir() and not target.is_symlink() and not any(target.iterdir())
         if os.path.lexists(target) and not empty:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        _copy(source, target, plain)
+        _copy(source, target, plain, private)
         brought.append(plain)
     return brought
 
@@ -44,7 +48,9 @@ def _inside_link(root: Path, path: Path) -> bool:
     return any(parent.is_symlink() for parent in path.parents if root in parent.parents)
 
 
-def _copy(source: Path, target: Path, name: str) -> None:
+def _copy(source: Path, target: Path, name: str, private: Private) -> None:
+    if private.names(source):
+        return
     if source.is_symlink():
         leads = str(source.readlink())
         if not leaves(name, leads):
@@ -52,8 +58,8 @@ def _copy(source: Path, target: Path, name: str) -> None:
     elif source.is_dir():
         target.mkdir(exist_ok=True)
         for inner in source.iterdir():
-            if inner.name != ".git":  # a submodule's files, but not its repository
-                _copy(inner, target / inner.name, f"{name}/{inner.name}")
+            if inner.name not in (".git", NAME):  # a submodule's files, but neither its repository nor its jobs
+                _copy(inner, target / inner.name, f"{name}/{inner.name}", private)
         shutil.copystat(source, target)
     elif source.is_file():
         with source.open("rb") as here, target.open("xb") as there:

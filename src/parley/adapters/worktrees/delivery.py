@@ -12,6 +12,7 @@ from pathlib import Path
 from parley.adapters.git import BUSY_SECONDS, Git, GitError, TooLong
 from parley.adapters.worktrees.excludes import excludes
 from parley.adapters.worktrees.history import BEGIN, GITLINK, START, STAT, Entries, History
+from parley.adapters.worktrees.private import Private
 from parley.adapters.worktrees.scan import Unkept, keep, opened, users_changes
 from parley.adapters.worktrees.source import Source, find_source
 from parley.adapters.worktrees.users_settings import UsersSettings
@@ -206,8 +207,11 @@ def _differing(git: Git, root: Path, index: Path, head: str) -> list[str]:
     return sorted({*os.fsdecode(staged).split("\0"), *paths} - {""})
 
 
-def found_tree(source: Source) -> Callable[[History], str]:
-    """How to take the user's working tree as it is, once there is a repository to take it into."""
+def found_tree(source: Source, private: Private) -> Callable[[History], str]:
+    """How to take the user's working tree as it is, once there is a repository to take it into.
+
+    What is private is left out: the keys by which Parley knows the user's word, in a home that is a repository.
+    """
 
     def take(history: History) -> str:
         index, head = history.git.folder / "index-found", source.head()
@@ -216,7 +220,7 @@ def found_tree(source: Source) -> Callable[[History], str]:
         entries: dict[str, tuple[str, str] | None] = {}
         with opened(source.root) as root:
             for path in _differing(history.git, source.root, index, head):
-                if path not in links and not path.endswith("/"):
+                if path not in links and not path.endswith("/") and not private.holds(source.root / path):
                     try:
                         entries[path] = keep(history.objects, root, path, any_link=True, users_own=True)
                     except Unkept as why:

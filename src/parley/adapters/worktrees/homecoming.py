@@ -20,7 +20,8 @@ from parley.adapters.worktrees import delivery
 from parley.adapters.worktrees.checkout import Checkout, Difference, Index
 from parley.adapters.worktrees.history import FOLDER, GITLINK, History
 from parley.adapters.worktrees.known import LINK, PROGRAM
-from parley.adapters.worktrees.placement import PLAN, InTheWay, Placement, Plan, alone, discard, give, staged
+from parley.adapters.worktrees.placement import PLAN, InTheWay, Placement, Plan, above, alone, discard, give, staged
+from parley.adapters.worktrees.private import NAME, Private
 from parley.adapters.worktrees.scan import Unkept, refuse_name
 from parley.adapters.worktrees.source import Source
 from parley.adapters.worktrees.users_settings import UsersSettings
@@ -41,6 +42,7 @@ _UNDER_WAY = {
     "rebase-merge": "a rebase",
     "rebase-apply": "a rebase",
     "sequencer": "a cherry-pick or a revert",
+    "BISECT_LOG": "a bisection",  # `git bisect reset` would leave the merge behind
 }
 
 
@@ -65,20 +67,29 @@ class Homecoming:
 Tell = Callable[[Homecoming], None]
 
 
-def bring_home(history: History, root: Path, *, whole: bool = False, tell: Tell, dry: bool = False) -> Homecoming:
+def bring_home(
+    history: History,
+    root: Path,
+    *,
+    whole: bool = False,
+    tell: Tell,
+    dry: bool = False,
+    private: Private | None = None,
+) -> Homecoming:
     """Merge a job's result into what the user has checked out.
 
-    `tell` hears what will be done before anything is changed; `dry`: nothing is.
+    `tell` hears what will be done before anything is changed; `dry`: nothing is. `private`: where no result goes.
     """
     source = delivery.source_of(history, root)
+    private = private or Private()
     try:
         if source is None:
-            return _copy(history, root, whole=whole, tell=tell, dry=dry)
+            return _copy(history, root, private, whole=whole, tell=tell, dry=dry)
         with alone(source.git_dir):
             remarks = _recover(source)
             found = delivery.deliver(history, source, whole=whole)
             with staged(source.git_dir / RECORD, source.root) as place:
-                return _Merge(source, found, place, remarks).run(tell, dry=dry)
+                return _Merge(source, found, place, remarks, private).run(tell, dry=dry)
     except InTheWay as error:
         raise WontMerge(
             f"{_some([str(error)])} came in its way; nothing was changed: see what it is, then merge again"
@@ -102,14 +113,21 @@ def _some(paths: Sequence[str]) -> str:
     return ", ".join(printable(path) for path in paths[:SHOWN]) + more
 
 
-def _refuse_names(paths: Iterable[str]) -> None:
+def _displaced(changes: dict[str, Difference], index: Index) -> set[str]:
+    """What the user has staged where a file would become a folder, or a folder a file: it may lie nowhere else."""
+    new = {path for path, change in changes.items() if change.new.mode and not change.old.mode}
+    below = {path for path in index.entries if not new.isdisjoint(above(path))} if new else set()
+    return (below | {folder for path in new for folder in above(path) if folder in index.entries}) - changes.keys()
+
+
+def _refuse_names(paths: Iterable[str], root: Path, private: Private) -> None:
     """Refuse names that are git's own or Parley's, whatever has put them into the result."""
     for path in paths:
         try:
             refuse_name(path, users_own=True)
         except Unkept as why:
             raise WontMerge(f"{printable(path)}: {why}; ask for another name in another job") from why
-        if path.split("/", maxsplit=1)[0].lower() == ".parley":
+        if path.split("/", maxsplit=1)[0].lower() == NAME or private.holds(root / path):
             raise WontMerge(f"{printable(path)} is Parley's own place; ask for another name in another job")
 
 
@@ -119,8 +137,11 @@ def _refuse_names(paths: Iterable[str]) -> None:
 class _Merge:
     """One merge into a work tree, from a commit that is in the repository."""
 
-    def __init__(self, source: Source, found: delivery.Delivered, place: Path, remarks: list[str]) -> None:
+    def __init__(
+        self, source: Source, found: delivery.Delivered, place: Path, remarks: list[str], private: Private
+    ) -> None:
         self._source = source
+        self._private = private
         self._found = found
         self._record = source.git_dir / RECORD
         self._remarks = remarks
@@ -138,7 +159,7 @@ class _Merge:
             return Homecoming(self._found.branch, self._found.commit, (), before=True, remarks=tuple(self._remarks))
         tree = self._tree(head) if head else self._found.commit
         changes = self._checkout.differences(head, tree)
-        _refuse_names(changes)
+        _refuse_names(changes, self._source.root, self._private)
         if links := [path for path, change in changes.items() if GITLINK in (change.old.mode, change.new.mode)]:
             raise WontMerge(f"it changes the submodule {_some(links)}; merge {self._found.branch} by hand")
         named = self._named()
@@ -222,6 +243,7 @@ class _Merge:
             if (path in index.entries or change.old.mode)
             and (index.entries.get(path) != change.old or (path in modified and path not in absent))
         )
+        mine += sorted(_displaced(changes, index))
         if mine:
             raise WontMerge(f"you have changes of your own in {_some(mine)}; commit or stash them, then merge again")
         try:
@@ -263,7 +285,7 @@ class _Merge:
         words = ("commit-tree", tree, "-p", head, "-p", self._found.commit, "-m", f"Merge {self._found.branch}")
         if not signs:
             return self._source.git.text(*words, more=named)
-        done = self._settings.git(*words[:1], "-S", *words[1:])
+        done = self._settings.git(f"--git-dir={self._source.git_dir}", *words[:1], "-S", *words[1:], folder=Path("/"))
         if done.returncode:
             raise WontMerge(f"your git could not sign the merge: {last_line(done)}; nothing was changed")
         return done.stdout.decode().strip()
@@ -350,7 +372,7 @@ def _take_back(source: Source, plan: Plan, files: Placement, record: Path) -> li
 def _recover(source: Source) -> list[str]:
     """Take back what a merge has left that was killed; what there is to say about it."""
     record = source.git_dir / RECORD
-    if not record.is_dir():
+    if not _is_left(record):
         return []
     lock = source.git_dir / "index.lock"
     if lock.exists() and (record / LOCKED).is_file() and (record / LOCKED).read_text() == _identity(lock):
@@ -361,6 +383,15 @@ def _recover(source: Source) -> list[str]:
         discard(record, place)
         return []
     return _done_with(record, place, _take_back(source, plan, Placement(source.root, place), record))
+
+
+def _is_left(record: Path) -> bool:
+    """Whether a merge has left its record. InTheWay where something else lies there, be it a link."""
+    if not os.path.lexists(record):
+        return False
+    if record.is_symlink() or not record.is_dir():
+        raise InTheWay(str(record))
+    return True
 
 
 def _done_with(record: Path, place: Path, kept: list[str]) -> list[str]:
@@ -386,7 +417,7 @@ def _identity(path: Path) -> str:
 # ---- a folder without a repository -------------------------------------------------------------------
 
 
-def _copy(history: History, root: Path, *, whole: bool, tell: Tell, dry: bool) -> Homecoming:
+def _copy(history: History, root: Path, private: Private, *, whole: bool, tell: Tell, dry: bool) -> Homecoming:
     record = history.folder / RECORD
     with alone(history.folder):
         remarks = _recover_copy(root, record)
@@ -395,7 +426,7 @@ def _copy(history: History, root: Path, *, whole: bool, tell: Tell, dry: bool) -
             for path, entry in history.entries(delivery.result(history, whole=whole)).items()
             if entry[0] not in (GITLINK, FOLDER)
         }
-        _refuse_names(entries)
+        _refuse_names(entries, root, private)
         with staged(record, root) as place:
             files = Placement(root, place, _owner(root))
             with history.git.contents() as contents:
@@ -430,7 +461,7 @@ def _copy(history: History, root: Path, *, whole: bool, tell: Tell, dry: bool) -
 
 
 def _recover_copy(root: Path, record: Path) -> list[str]:
-    if not record.is_dir():
+    if not _is_left(record):
         return []
     plan = Plan.read(record)
     if plan is None:

@@ -51,6 +51,7 @@ class Plan:
 
     def write(self, record: Path) -> None:
         """Keep it, before anything is moved."""
+        self.more["record"] = _number(record)
         with (record / PLAN).open("x", encoding="utf-8", errors="surrogateescape") as file:
             json.dump(asdict(self), file)
             file.flush()
@@ -58,14 +59,30 @@ class Plan:
 
     @classmethod
     def read(cls, record: Path) -> Plan | None:
-        """The plan of a process that was killed; None where it had moved nothing yet."""
+        """The plan of a process that was killed; None where it had moved nothing yet.
+
+        InTheWay where it was written for another folder: it came with an archive or a copy of the repository, and says
+        what its writer wants moved and deleted.
+        """
         try:
             said = json.loads((record / PLAN).read_text(encoding="utf-8", errors="surrogateescape"))
         except (OSError, ValueError):
             return None
-        for name in ("old", "new"):
-            said[name] = {path: tuple(seen) for path, seen in said[name].items()}
-        return cls(**said)
+        try:
+            for name in ("old", "new"):
+                said[name] = {path: tuple(seen) for path, seen in said[name].items()}
+            found = cls(**said)
+            number = found.more["record"]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise InTheWay(str(record)) from error
+        if number != _number(record):
+            raise InTheWay(str(record))
+        return found
+
+
+def _number(folder: Path) -> str:
+    """What tells a folder from its copies: no archive knows the number that it will have."""
+    return str(folder.stat().st_ino)
 
 
 class Placement:
@@ -94,9 +111,9 @@ class Placement:
         gone = {entry[:2] for entry in made.old.values()}
         blocked: list[str] = []
         for path in new:
-            above = self._above(path, made, gone)
-            if above:
-                blocked.append(above)
+            barred = self._barred(path, made, gone)
+            if barred:
+                blocked.append(barred)
                 continue
             seen = self._seen(path)
             if seen is not None and (seen.st_dev, seen.st_ino) not in gone:
@@ -124,21 +141,21 @@ class Placement:
                 return None
             raise
 
-    def _above(self, path: str, made: Plan, gone: set[tuple[int, int]]) -> str:
+    def _barred(self, path: str, made: Plan, gone: set[tuple[int, int]]) -> str:
         """What keeps a path from having its folders; empty where nothing does. Those that have to be made are noted."""
         parts = path.split("/")[:-1]
         for number in range(len(parts)):
-            above = "/".join(parts[: number + 1])
-            seen = self._seen(above)
+            folder = "/".join(parts[: number + 1])
+            seen = self._seen(folder)
             if seen is None or (seen.st_dev, seen.st_ino) in gone:
                 made.made += [
                     one for n in range(number, len(parts)) if (one := "/".join(parts[: n + 1])) not in made.made
                 ]
                 return ""
             if not stat.S_ISDIR(seen.st_mode):
-                return above
-            if self._seen(f"{above}/.git") is not None:
-                return f"{above}/.git"  # a repository of its own
+                return folder
+            if self._seen(f"{folder}/.git") is not None:
+                return f"{folder}/.git"  # a repository of its own
         return ""
 
     def _inside(self, path: str, gone: set[tuple[int, int]]) -> Iterator[str]:
@@ -193,8 +210,8 @@ class Placement:
 
     def clear_folders(self, plan: Plan) -> None:
         """Remove the folders that are empty now, as git does."""
-        above = {"/".join(path.split("/")[:number]) for path in plan.old for number in range(1, path.count("/") + 1)}
-        for path in sorted(above, key=lambda path: -path.count("/")):
+        folders = {folder for path in plan.old for folder in above(path)}
+        for path in sorted(folders, key=lambda path: -path.count("/")):
             self._remove_folder(path)
 
     def take_back(self, plan: Plan) -> list[str]:
@@ -220,8 +237,8 @@ class Placement:
             old = self._place / "old" / f"{number}"
             if os.path.lexists(old):
                 try:
-                    for above in _above(path):
-                        self._make_folder(above)
+                    for folder in above(path):
+                        self._make_folder(folder)
                     self._put(old, path)
                 except (OSError, InTheWay):
                     kept.append(f"{path} is {old}")
@@ -276,7 +293,8 @@ class Placement:
                 raise InTheWay(path) from error
 
 
-def _above(path: str) -> Iterator[str]:
+def above(path: str) -> Iterator[str]:
+    """The folders that a path lies in, the outer ones first."""
     parts = path.split("/")[:-1]
     return ("/".join(parts[: number + 1]) for number in range(len(parts)))
 

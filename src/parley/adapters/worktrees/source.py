@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import IO
 
-from parley.adapters.git import ABSENT, Git, GitError, create, quoted
+from parley.adapters.git import ABSENT, Git, GitError, create, quoted, told_most
 from parley.ports import WorkspaceError
 
 HISTORY = 50  # commits before the start of a job that its agents can look at
@@ -93,8 +93,8 @@ class Source:
             pass  # why, is told below
         for word in (line.split()[0] for line in lines):
             if word != "update" and process.stdout.readline() != f"{word}: ok\n".encode():
-                said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
-                raise GitError(f"git update-ref failed in {self.git_dir}: {(said or ['it stopped'])[-1]}")
+                said = told_most(process.stderr.read()) or "it stopped"
+                raise GitError(f"git update-ref failed in {self.git_dir}: {said}")
 
     def drop_ref(self, name: str) -> None:
         """Remove a ref of Parley's own."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from parley.adapters.programs import search_path
 from parley.ports import WorkspaceError
 
 IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")
+SETTINGS = ("HOME", "XDG_CONFIG_HOME")  # git reads settings by these, and tells which file says what
 _QUIET = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
@@ -37,12 +39,17 @@ class UsersGit:
         self.owner = found if os.geteuid() == 0 and found.st_uid != 0 else None  # None: the user who runs this
         self.path = search_path(root)
 
-    def __call__(self, *words: str, stdin: bytes = b"", plain: bool = False) -> subprocess.CompletedProcess[bytes]:
-        """Run it, whatever comes of it. `plain`: with the user's settings as they are, for what only reads them."""
+    def __call__(
+        self, *words: str, stdin: bytes = b"", plain: bool = False, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run it, whatever comes of it. `plain`: with the user's settings as they are, for what only reads them.
+
+        `folder`: where, for what starts a program of the user's: it may obey files of the folder that it starts in.
+        """
         try:
             return subprocess.run(
                 [program(self.path), *(() if plain else _FLAGS), *words],
-                cwd=self._root,
+                cwd=folder or self._root,
                 env=self.environment(),
                 input=stdin,
                 capture_output=True,
@@ -60,14 +67,28 @@ class UsersGit:
             ) from late
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The user's environment, without what would say which repository is meant."""
+        """The user's environment, without what would say which repository is meant, or leads programs into it.
+
+        `PYTHONPATH`, `BASH_ENV`, `LD_PRELOAD` and many more make a program run what lies elsewhere, the checkout's
+        included; by whichever name, no value that names a place in it is passed on.
+        """
         kept = IDENTITY if self.owner else (*IDENTITY, "GIT_CONFIG_")
         found = {
-            name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(kept)
+            name: value
+            for name, value in os.environ.items()
+            if (name.startswith(kept) if name.startswith("GIT_") else name in SETTINGS or not self._leads_in(value))
         }
         if self.owner is not None:
             found.pop("XDG_CONFIG_HOME", None)
         return {**found, "HOME": str(self.home), "PATH": self.path, **(more or {})}
+
+    def _leads_in(self, value: str) -> bool:
+        """Whether a value names a place in the checkout: anywhere in it, or by a link from elsewhere."""
+        real = os.path.realpath(self._root)
+        if any(re.search(rf"{re.escape(str(root))}(?![\w.-])", value) for root in (self._root, real)):
+            return True
+        listed = (part for part in re.split(r"[:\s]", value) if part.startswith("/"))
+        return any(Path(os.path.realpath(part)).is_relative_to(real) for part in listed)
 
     @property
     def home(self) -> Path:

@@ -29,6 +29,7 @@ from parley.adapters.worktrees.homecoming import Homecoming, bring_home
 from parley.adapters.worktrees.lineage import record
 from parley.adapters.worktrees.marks import Marks
 from parley.adapters.worktrees.merging import Combined, bring_down, carried, combine, still_open
+from parley.adapters.worktrees.private import Private
 from parley.adapters.worktrees.quota import OVERGROWN, JobRoom, Quota
 from parley.adapters.worktrees.removal import await_deletions, delete_later
 from parley.adapters.worktrees.scan import open_up, path_text, told
@@ -89,7 +90,8 @@ class Worktrees:
 
     `root` is the user's folder, `title` tells what a job was asked for, `hand_over` gives files that were made here
     to whoever agents run as, `set_up` runs the user's set-up command in a site, `mark` is in the environment of
-    git while it works for a job, and `given_up` tells whether somebody has asked to give the job up.
+    git while it works for a job, and `given_up` tells whether somebody has asked to give the job up. `private` are
+    folders of Parley's own besides the home.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Worktrees:
         set_up: Callable[[Site, str], None] | None = None,
         mark: Callable[[str], Mapping[str, str]] = lambda job: {},
         given_up: Callable[[str], bool] = lambda job: False,
+        private: Iterable[Path] = (),
     ) -> None:
         self.home = home.resolve()
         self.root = root
@@ -112,6 +115,7 @@ class Worktrees:
         self._set_up = set_up
         self._mark = mark
         self._given_up = given_up
+        self._private = Private((self.home, *private), root)
         self._histories: dict[str, History] = {}
         self._trees: dict[tuple[str, str], Worktree] = {}
         self._quotas: dict[str, Quota] = {}
@@ -201,7 +205,7 @@ class Worktrees:
     def _begin(self, history: History, job: str) -> None:
         check_copies(self.settings.copy)
         source = self.source()
-        found = delivery.found_tree(source) if source and self.settings.dirty == "include" else None
+        found = delivery.found_tree(source, self._private) if source and self.settings.dirty == "include" else None
         ignored = excludes(self.root, source)
         begin(history, source, job, self._title(job), self.home / "bases", found, ignored)
 
@@ -224,7 +228,7 @@ class Worktrees:
     def _bring(self, here: Worktree, marks: Marks, *, again: bool = True) -> None:
         """Copy what the copy list names, and what was sent with the task."""
         if self.root is not None and self.settings.copy:
-            marks.hidden = sorted({*marks.hidden, *bring(self.root, self.settings.copy, here.folder)})
+            marks.hidden = sorted({*marks.hidden, *bring(self.root, self.settings.copy, here.folder, self._private)})
             here.handed_over()
         sending.put(here, marks, again=again)
 
@@ -504,7 +508,7 @@ class Worktrees:
         """Merge the result into what the user has checked out. `tell` hears what will be done; `dry`: it is not."""
         if self.root is None or not self.history(job).exists:
             raise WorkspaceError(f"{job} has no files to bring home: `parley gc` has freed them; run another job")
-        return bring_home(self.history(job), self.root, whole=whole, tell=tell, dry=dry)
+        return bring_home(self.history(job), self.root, whole=whole, tell=tell, dry=dry, private=self._private)
 
     def uncommitted(self) -> list[str]:
         """The paths of the user's checkout that are not committed, and so not part of a job unless settings say so."""

@@ -32,6 +32,19 @@ def known() -> list[Place]:
     return [place for place in found if place.root.is_dir() and os.path.lexists(place.home / FILE)]
 
 
+def own_folders() -> list[Path]:
+    """Where Parley keeps what is the user's alone: all homes, the keys of trust and of buses, the memory."""
+    from parley.adapters.decisions import place as memory_of  # for start-up: few commands need it
+
+    found, state = [place.home for place in known()], homes_file()
+    if state is not None:
+        found.append(state.parent)
+    with suppress(RuntimeError):  # an account without a home
+        memory = memory_of(os.environ)
+        found += [memory.with_name(f"{memory.name}{end}") for end in ("", "-wal", "-shm", "-journal")]
+    return found
+
+
 def _places() -> Iterator[Place]:
     for line in _lines(homes_file()):
         with suppress(ValueError, TypeError, KeyError):  # it is only a list

@@ -16,6 +16,7 @@ from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.delivered import obeyed_lines
 from parley.faces.cli.desk import Place, me, place_of, print_json
+from parley.faces.cli.homes import own_folders
 from parley.ports import MERGE, BusError, WorkspaceError
 from parley.text import fit, name_text, printable
 from parley.wording import count
@@ -38,7 +39,7 @@ def run(words: argparse.Namespace) -> int:
         if not words.dry_run:
             _record(place, row.job, why)
         raise Trouble(why)
-    trees = Worktrees(place.home, place.root)
+    trees = Worktrees(place.home, place.root, private=own_folders())
 
     def tell(coming: Homecoming) -> None:
         if not words.json:

@@ -40,7 +40,7 @@ from parley.faces.cli.bus import ShownStore, known_secrets
 from parley.faces.cli.delivered import lines
 from parley.faces.cli.desk import Place, clock, make_home, me, print_json, safe
 from parley.faces.cli.documents import deliver, job_document
-from parley.faces.cli.homes import remember
+from parley.faces.cli.homes import own_folders, remember
 from parley.faces.cli.in_force import Widening
 from parley.faces.cli.need import diff_text, file_of, put_forward
 from parley.faces.cli.notices import notices_of
@@ -101,6 +101,7 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
             set_up=Preparing(boundary, settings, place.home),
             mark=lambda job: {MARK: gits_mark(job)},
             given_up=partial(is_given_up, store),
+            private=own_folders(),
         )
         notices = notices_of(place, settings)
         try:
