@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -286,7 +287,8 @@ def _by_mode(before: str, after: str) -> str:
 
 def _plain(part: str) -> str:
     """A name as the least exact filesystem takes it."""
-    return folded(part).partition(":")[0].rstrip(". ") or part
+    plain = unicodedata.normalize("NFKC", folded(part)).casefold()
+    return plain.partition(":")[0].rstrip(". ") or part
 
 
 @functools.cache

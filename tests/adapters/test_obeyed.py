@@ -71,3 +71,4 @@ def test_any_name_has_an_answer(path: str) -> None:
 @given(st.sampled_from(OBEYED), st.sampled_from(["", ".", " ", "::$DATA", "\u200c", "\ufe0f"]))
 def test_names_that_other_filesystems_take_for_the_same_are_the_same(path: str, end: str) -> None:
     assert by_name(f"{path}{end}")
+    assert by_name(f"{path[:3]}\u200c{path[3:]}")

@@ -220,6 +220,29 @@ def test_what_runs_in_a_merge_is_led_into_the_checkout_by_no_variable(
     assert names.isdisjoint(led)
 
 
+@pytest.mark.parametrize("key", ["core.sshCommand", "credential.helper", "alias.fetch-it"])
+def test_git_that_a_filter_starts_runs_nothing_of_the_tree(tmp_path: Path, key: str) -> None:
+    """As git-lfs does for a server that wants a key."""
+    asks = {
+        "core.sshCommand": "timeout 5 git ls-remote ssh://localhost/x < /dev/null",
+        "credential.helper": "printf 'protocol=https\\nhost=x\\n\\n' | GIT_TERMINAL_PROMPT=0 git credential fill",
+        "alias.fetch-it": "git fetch-it < /dev/null",
+    }
+    program, marker = tmp_path / "bin/big-files", tmp_path / "ran"
+    write(tmp_path, {"bin/big-files": f"#!/bin/sh\n( {asks[key]} ) > /dev/null 2>&1\nexec cat\n"})
+    program.chmod(0o755)
+    place = home_of(tmp_path, {".gitattributes": "*.x filter=big\n", "run": "#!/bin/sh\n", "a": "a"})
+    git(place.root, "config", "filter.big.smudge", str(program))
+    git(place.root, "config", key, f"{'!' if key.startswith(('alias', 'cred')) else ''}{place.root}/run")
+    write(place.root, {"run": script(marker)})
+    (place.root / "run").chmod(0o755)
+    result(place, {"new.x": "new\n"})
+
+    assert merge(place).unfiltered == ()
+    assert (place.root / "new.x").read_text() == "new\n"
+    assert not marker.exists()
+
+
 COMMANDS = {
     "core.pager": "./run",
     "core.editor": "./run",

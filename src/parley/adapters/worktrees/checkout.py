@@ -110,15 +110,14 @@ class Checkout:
         return found
 
     def _environment(self) -> str:
+        said = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", **self._settings.barred()}
         own = {
             "GIT_DIR": str(self._source.git_dir),
             "GIT_WORK_TREE": str(self._source.root),
-            "GIT_CONFIG_COUNT": "2",
-            "GIT_CONFIG_KEY_0": "core.hooksPath",
-            "GIT_CONFIG_VALUE_0": os.devnull,
-            "GIT_CONFIG_KEY_1": "core.fsmonitor",
-            "GIT_CONFIG_VALUE_1": "false",
+            "GIT_CONFIG_COUNT": str(len(said)),
         }
+        for number, (name, value) in enumerate(said.items()):
+            own |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         unset = [word for name in (*_OURS, *_MEANT) for word in ("-u", name)]
         return shlex.join(["env", *unset, *(f"{name}={value}" for name, value in own.items())])
 

@@ -21,6 +21,7 @@ from parley.adapters.worktrees.history import ARTIFACTS, ORCHESTRATION
 from parley.adapters.worktrees.history import OWN as PAPERS
 from parley.adapters.worktrees.ignored import RULES
 from parley.adapters.worktrees.known import LINK, key_of, mode_of
+from parley.adapters.worktrees.private import NAME
 from parley.adapters.worktrees.walk import DEEPEST, LONGEST, Folder, walk
 from parley.ports import REPORTS, OverQuota
 from parley.text import cut, printable
@@ -275,8 +276,8 @@ def leaves(path: str, target: str) -> bool:
     """Whether a link may lead outside: it steps up too far, or in a way that depends on other links."""
     parts = [part for part in target.split("/") if part not in ("", ".")]
     ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
-    if any(map(odd_names.is_git, odd_names.parts(target))):
-        return True  # outside the workspace is also what is git's
+    if any(odd_names.is_git(part) or odd_names.folded(part) == NAME for part in odd_names.parts(target)):
+        return True  # outside the workspace is also what is git's, and where Parley's home is once it is delivered
     if "\\" in target and leaves(path, target.replace("\\", "/")):
         return True  # as Windows reads it
     if _DRIVE.match(target):

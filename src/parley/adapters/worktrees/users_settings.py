@@ -73,6 +73,11 @@ _TOOLS_OWN = "_"  # Husky's
 _PLACES = re.compile(r"(path|dir|file|program|command|helper|hook|driver|cmd)$")
 _FILTER = re.compile(r"filter\.(.+)\.(clean|smudge|process|required)")
 _INCLUDE = re.compile(r"include(if\..+)?\.path", re.DOTALL)
+# What git has other programs run. Filters, hooks and the monitor are dealt with by themselves.
+_COMMANDS = re.compile(
+    r"(command|program|helper|askpass|gitproxy|editor|pager|textconv|driver|external|uploadpack|receivepack)$"
+    r"|^lfs\.(customtransfer\..+\.path|extension\..+\.(clean|smudge))$"
+)
 _TRUE = ("true", "yes", "on", "1", "")
 
 
@@ -168,6 +173,16 @@ class UsersSettings:
                     "name a program outside the repository by its whole path"
                 )
         return True
+
+    def barred(self) -> dict[str, str]:
+        """Settings that keep git, where a filter starts it, from commands that may lie in the checkout."""
+        found = {}
+        for key, value, origin in self._values:
+            command = value.removeprefix("!")  # for a shell, as an alias or a helper may be
+            told = command != value or (command and _COMMANDS.search(key))
+            if told and not self._may_run(command, origin):
+                found[key] = "" if key.endswith("helper") else "false"  # an empty one begins the list of helpers anew
+        return found
 
     def _may_run(self, command: str, origin: Path | None) -> bool:
         """Whether a command runs a program that lies elsewhere, and nothing of the checkout."""
