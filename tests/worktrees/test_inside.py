@@ -22,7 +22,7 @@ def inside(site: Site, *words: str) -> str:
         word for bind in site.binds for word in ("--bind" if bind.writable else "--ro-bind", bind.source, bind.target)
     ]
     ground = Bind(site.workspace, site.workspace)
-    make_ready({site.workspace}, [ground, *site.binds], os.geteuid())
+    make_ready({site.workspace}, "", [ground, *site.binds], os.geteuid())
     own = ["--bind" if site.writable else "--ro-bind", site.workspace, site.workspace]
     system = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run", *own]
     environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/run"}
