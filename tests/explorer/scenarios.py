@@ -229,7 +229,7 @@ SCENARIOS: dict[str, Bounds] = {
     "merges": Bounds(sends=1, threads=1, closes=1, merges=1, withdrawals=1, voices=TASKS, prelude=AT_WORK),
     "enrolments": Bounds(sends=1, threads=1, enrolments=1, closes=1, voices=TASKS, prelude=AT_WORK),
     "deaf": Bounds(
-        sends=3, threads=1, questions=1, interrupts=1, deaf=True, voices=TASKS, prelude=AT_WORK
+        sends=2, threads=1, questions=1, interrupts=1, deaf=True, voices=TASKS, prelude=AT_WORK
     ),
     "parked": Bounds(sends=1, threads=1, interrupts=1, holds=1, parked=True, voices=TASKS, prelude=AT_WORK),
     # two at work: what one does meets what the other does
@@ -403,6 +403,7 @@ SCENARIOS: dict[str, Bounds] = {
 }  # fmt: skip
 
 WIDER: dict[str, Bounds] = {
+    "deaf": Bounds(sends=3, threads=1, questions=1, interrupts=1, deaf=True, voices=TASKS, prelude=AT_WORK),
     "two questions": Bounds(questions=2, sends=1, threads=1),
     "asserts": Bounds(questions=2, kinds=(Kind.ASSERT,), rulings=(Ruling.APPROVE,), transitions=1, policy=Policy.NEVER),
     "question and withdrawal": Bounds(questions=1, sends=1, threads=1, withdrawals=1),

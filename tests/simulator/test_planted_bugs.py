@@ -24,9 +24,9 @@ from simulator.workflows import has_workflow
 SEEDS = [seed for seed in range(300) if not has_workflow(seed)]
 
 
-def found(rules: RuleSet = RULES) -> str:
-    """What the first failing seed says."""
-    why = next(filter(None, (failure(seed, rules) for seed in SEEDS)), "")
+def found(rules: RuleSet = RULES, first: int = 0) -> str:
+    """What the first failing seed says. `first`: one that has found it before, and is tried before the others."""
+    why = next(filter(None, (failure(seed, rules) for seed in (first, *SEEDS))), "")
     # a bug that was planted badly must not pass for one that was found
     assert not why.startswith(("AttributeError", "TypeError", "NameError")), why
     return why
@@ -145,7 +145,7 @@ def test_a_bus_that_does_not_check_the_epoch_is_found(monkeypatch: pytest.Monkey
         commit(store, [each._replace(epoch=job.epoch) for each in commits])
 
     monkeypatch.setattr(MemoryStore, "commit", forged)
-    assert found()
+    assert found(first=69)
 
 
 def test_a_failure_nobody_is_told_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def test_an_interrupt_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatc
 def test_a_decision_that_a_crash_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was said, and committed, is not remembered where the process dies before it gets to that."""
     monkeypatch.setattr(remembering, "again", lambda live, world_: None)
-    assert "said and not remembered" in found()
+    assert "said and not remembered" in found(first=134)
 
 
 def test_a_decision_that_is_remembered_as_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
