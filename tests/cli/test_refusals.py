@@ -44,14 +44,30 @@ def test_the_audit_says_what_was_refused_to_whom_and_why(home: Home, tmp_path: P
 def test_refusals_are_counted_where_there_are_too_many_to_list() -> None:
     found = Refusals()
     row = StepRow(1, 1, "complete", "coder", 1.0, "coder dispatch:1 x", "", "", "")
-    for _ in range(LISTED):
-        found.step(row, {"refused": ["a" * 1000, "b"], "boundary": {"faults": ["udp: a datagram arrived"]}})
+    for number in range(LISTED):
+        faults = [f"udp: datagram {number} arrived"]
+        found.step(row, {"refused": [f"{number}{'a' * 1000}", f"b{number}"], "boundary": {"faults": faults}})
 
     document = found.document()
     assert (document["count"], len(document["listed"]), document["more"]) == (3 * LISTED, LISTED, 2 * LISTED)
     assert document["by"] == {"coder": {"boundary": LISTED, "refused": 2 * LISTED}}
     assert len(found.lines()) == 12
     assert max(map(len, found.lines())) < 500
+
+
+def test_a_refusal_that_is_told_again_and_again_hides_no_other() -> None:
+    found = Refusals()
+    row = StepRow(1, 1, "complete", "coder", 1.0, "coder dispatch:1 x", "", "", "")
+    for _ in range(2 * LISTED):
+        found.step(row, {"left_out": [".GIT/x: its name is git's own on another filesystem"]})
+    found.step(row, {"refused": ["/etc/passwd is outside your workspace"]})
+
+    document = found.document()
+    assert [one["kind"] for one in document["listed"]] == ["left_out"] * (LISTED // 2) + ["refused"]
+    assert (document["count"], document["more"]) == (2 * LISTED + 1, 2 * LISTED - LISTED // 2)
+    _, first, last = found.lines()
+    assert first.endswith(f"(steps 1), {2 * LISTED} times")
+    assert "/etc/passwd" in last
 
 
 def test_the_audit_says_which_inputs_were_not_followed_whose_they_were_and_why(home: Home, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from hypothesis import strategies as st
 from parley.adapters import decisions
 from parley.adapters.decisions import SCHEMA, SqliteDecisions, place
 from parley.decisions import Decided, Guess, MemoryTrouble
+from parley.engine import remembering
+from parley.ports import InputRow, MessageRow
 
 DAY = 86400.0
 NOW = 1.8e9
@@ -36,6 +39,21 @@ def memory(tmp_path: Path) -> Iterator[SqliteDecisions]:
     memory = SqliteDecisions(tmp_path / "deep" / "memory.db")
     yield memory
     memory.close()
+
+
+# ---- whose word it is ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [True, False, None])
+def test_after_an_adoption_no_word_is_remembered_that_anybody_may_have_written(known: bool | None) -> None:
+    given = InputRow(3, "j", "answer", "k", 1.0, "me", "{}", 2, "answered")
+    world: Any = SimpleNamespace(
+        store=SimpleNamespace(inputs=lambda job, *, waiting: [given], authentic=lambda row: known)
+    )
+    live: Any = SimpleNamespace(job="j")
+    word = MessageRow(1, 2, "human", "escalation:q", "proxy", "escalation:q", 1, "input:3", 1.0, "[HUMAN approve] yes")
+    assert remembering._is_authentic(live, world, word) is (known is True)
+    assert not remembering._is_authentic(live, world, word._replace(key="input:4"))
 
 
 # ---- keeping -------------------------------------------------------------------------------------

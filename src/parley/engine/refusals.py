@@ -20,6 +20,7 @@ from parley.text import fit, printable
 from parley.wording import count
 
 LISTED = 100  # told one by one; the rest is counted
+REPEATED = LISTED // 2  # beyond so many none is told that is there already
 SHOWN = 10  # of them, where people read
 LONGEST = 300  # characters of a reason
 LONGEST_NAME = 60  # characters of who it was
@@ -48,6 +49,11 @@ class Refusal:
     table: str
     number: int
 
+    @property
+    def same(self) -> tuple[str, str, str, str]:
+        """What makes another one the same again: a file that is left out is told of in each turn that finds it."""
+        return self.kind, self.who, self.thread, self.why
+
     def document(self) -> dict[str, Any]:
         """As a JSON-able value."""
         return {name: getattr(self, name) for name in self.__slots__}
@@ -58,10 +64,11 @@ class Refusal:
 
 @dataclass(slots=True)
 class Refusals:
-    """Counted over a job, by agent and kind; the first of them in full."""
+    """Counted over a job, by agent and kind; the first of them in full. Repeating one hides no other for long."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     listed: list[Refusal] = field(default_factory=list)
+    times: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)  # of those that are listed
 
     def step(self, row: StepRow, left: Mapping[str, Any]) -> None:
         """Take what a step leaves."""
@@ -93,8 +100,12 @@ class Refusals:
 
     def _add(self, one: Refusal) -> None:
         self.counts[one.who, one.kind] += 1
-        if len(self.listed) < LISTED:
+        known = one.same in self.times
+        if len(self.listed) < (REPEATED if known else LISTED):
             self.listed.append(one)
+            known = True
+        if known:
+            self.times[one.same] += 1
 
     def document(self) -> dict[str, Any]:
         """All of it as a JSON-able value."""
@@ -114,12 +125,17 @@ class Refusals:
         for (who, _), number in self.counts.items():
             by[who] += number
         agents = ", ".join(f"{number} of {printable(who)}" for who, number in sorted(by.items()))
-        more = total - len(self.listed[:SHOWN])
+        shown = list({one.same: one for one in reversed(self.listed)}.values())[::-1][:SHOWN]  # each where it was first
+        more = total - sum(self.times[one.same] for one in shown)
         return [
             f"{count(total, 'refusal is', 'refusals are')} recorded: {agents}",
-            *(f"  {one}" for one in self.listed[:SHOWN]),
+            *(f"  {one}{_times(self.times[one.same])}" for one in shown),
             *((f"  and {more} more; --json lists {LISTED} of them, `parley log` all",) if more else ()),
         ]
+
+
+def _times(number: int) -> str:
+    return f", {number} times" if number > 1 else ""
 
 
 def _told(left: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -157,6 +157,8 @@ def again(live: LiveJob, world: World) -> None:
 def _made_of(live: LiveJob, world: World, row: MessageRow) -> Decided | None:
     about: dict[str, Any] = json.loads(row.meta) if row.meta else {}
     if (row.sender, row.agent) == (HUMAN, PROXY) and thread_kind(row.thread) == "escalation":
+        if not _is_authentic(live, world, row):
+            return None
         framing = _message(live, world, str(about.get("framing", "")))
         asked = _message(live, world, json.loads(framing.meta).get("asked", "")) if framing else None
         return replied(live, asked, framing, row, str(about["framing"])) if framing and asked else None
@@ -164,6 +166,12 @@ def _made_of(live: LiveJob, world: World, row: MessageRow) -> Decided | None:
         asked = _message(live, world, str(about.get("asked", "")))
         return answered(live, asked, row) if asked else None
     return None
+
+
+def _is_authentic(live: LiveJob, world: World, row: MessageRow) -> bool:
+    """Whether the human's word is known for theirs: on a bus that was taken in, anybody may have written it."""
+    given = world.store.inputs(live.job, waiting=False)
+    return any(row.key == f"input:{each.number}" and world.store.authentic(each) is True for each in given)
 
 
 def _message(live: LiveJob, world: World, name: str) -> MessageRow | None:
