@@ -49,6 +49,7 @@ _HEAD = 2000  # characters of a line that are looked at
 _LONG_MARK = 6  # letters of a mark from which on a longer word that begins so is one too
 _LONGEST = 24  # letters that may be parted, and make a mark together
 _BRACKETS = 8  # that are looked at
+_INSIDE = 200  # characters of what stands in one
 _LABEL = 3  # words that may stand before a mark, as `Step 1:` does
 _LETTERS = str.maketrans(
     "авекмнорстухіјѕԁԛԝѵгзпαβεζικορτχᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢıłøđl10354",
@@ -65,6 +66,7 @@ _ALIKE = re.compile(
     "\U000118a0-\U000118ff\U00016f00-\U00016f9f\U0001d000-\U0001dfff]"
 )
 _FILLERS = "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # letters and signs that are drawn as nothing
+_BLANK = re.compile(f"(?:[^\\w&<\\x1b\\x9b{re.escape(_OPENING)}]|[_{_FILLERS}])*")
 _ENTITY = re.compile("&(?:#0*91|#x0*5b|lbrack|lsqb);?", re.IGNORECASE)
 _TAG = re.compile("<[^<>]{1,80}>")
 _COMMAND = re.compile("(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]")  # to a terminal: it is not drawn
@@ -111,10 +113,16 @@ def begins_like_a_mark(line: str) -> bool:
     """Whether a line would be taken for the protocol's, whatever it is dressed up as. One that is quoted is not."""
     if line.lstrip().startswith(">"):
         return False
-    head = _ENTITY.sub("[", line[:_HEAD])
+    head = _ENTITY.sub("[", _head(line))
     if not _OPEN.search(head):
         return False
     return _is_marked(head) or (("\x1b" in head or "\x9b" in head) and _is_marked(_COMMAND.sub("", head)))
+
+
+def _head(line: str) -> str:
+    """The part of a line that is looked at: no number of blanks and signs before it pushes a mark out of it."""
+    before = _BLANK.match(line) if len(line) > _HEAD else None
+    return line[before.end() if before else 0 :][:_HEAD]
 
 
 def _is_marked(line: str) -> bool:
@@ -124,7 +132,7 @@ def _is_marked(line: str) -> bool:
             return True  # whatever comes then: nobody writes so many
         if not _is_label(plain[: found.start()]):
             return False
-        inside = _skeleton(_CLOSED.split(plain[found.end() :], maxsplit=1)[0])
+        inside = _skeleton(_CLOSED.split(plain[found.end() : found.end() + _INSIDE], maxsplit=1)[0])
         if _is_mark(inside) or _is_mark(inside.translate(_SIGNS)):
             return True
     return False
@@ -154,7 +162,7 @@ def _is_mark(inside: str) -> bool:
 def _is_headed(line: str) -> bool:
     if line.lstrip().startswith(">"):
         return False
-    return _headings().match(_skeleton(_TAG.sub("", line[:_HEAD]))) is not None
+    return _headings().match(_skeleton(_TAG.sub("", _head(line)))) is not None
 
 
 def quoted(text: str) -> str:
