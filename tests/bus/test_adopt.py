@@ -253,6 +253,8 @@ CHANGES = [
     "INSERT INTO molecules SELECT job, 'hold x', body FROM molecules LIMIT 1",
     "UPDATE spending SET turns = 0",
     "UPDATE charters SET request = 'another'",
+    "UPDATE charters SET settings = '{'",
+    "UPDATE molecules SET body = '['",
 ]
 
 
@@ -264,6 +266,10 @@ def test_a_job_whose_record_another_program_changed_does_not_go_on(home: Home) -
             bus.execute(change)
         assert f"{job}: its record does not hold" in home.refuses("resume", job, code=1), change
         path.write_bytes(before)  # the same file: its key still fits
+    with closing(sqlite3.connect(path, isolation_level=None)) as bus:
+        bus.execute("UPDATE jobs SET state = 'DONE'")
+    assert f"{job}: its record does not hold" in home.refuses("merge", job, code=1)
+    path.write_bytes(before)
     state = home.job_file(job, "state.json")
     told = json.loads(state.read_text())
     told["head"]["transaction"] += 1

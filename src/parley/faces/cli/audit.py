@@ -14,7 +14,7 @@ from parley.engine.audit import Report, audit, read_anchor, render
 from parley.engine.export import STATE, export, load_export, write_export
 from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, find_job, known_secrets, pick
-from parley.faces.cli.desk import Place, place_of, print_json
+from parley.faces.cli.desk import Place, one_line, place_of, print_json
 from parley.ports import BusError, Store
 from parley.text import lenient
 
@@ -61,6 +61,20 @@ def audited(store: Store, place: Place, job: str) -> Report:
         differs = report.files is not None and report.files.odd
         if not differs or looks == LOOKS or _last(store, job) == before:
             return report  # what an owner was about to write would be there by now
+
+
+def unsound(store: Store, place: Place, job: str, *, whole: bool = False) -> str:
+    """Why a job that nobody works on can't be believed; nothing where its record holds.
+
+    `whole`: each commit waited for the disk, and nothing but another hand takes a record's end away.
+    """
+    found = audit(store, job, read_anchor(state_text(place, job)) if whole else None).findings
+    if not found or store.owner_lives(job):
+        return ""
+    return (
+        f"{job}: its record does not hold ({one_line(str(found[0]), 200)}): another program changed it, and nothing is "
+        f"done by it; see `parley audit {job}`, put back a copy"
+    )
 
 
 def _last(store: Store, job: str) -> int:

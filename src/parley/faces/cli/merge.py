@@ -13,6 +13,7 @@ from parley.adapters.worktrees.delivery import beside
 from parley.adapters.worktrees.homecoming import Homecoming, WontMerge
 from parley.engine.session import leave
 from parley.faces.cli import FAILED, OK, Trouble
+from parley.faces.cli.audit import unsound
 from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.delivered import obeyed_lines
 from parley.faces.cli.desk import Place, me, place_of, print_json
@@ -39,6 +40,12 @@ def run(words: argparse.Namespace) -> int:
         if not words.dry_run:
             _record(place, row.job, why)
         raise Trouble(why)
+    with bus(place, true=True) as store:
+        why = unsound(store, place, row.job)
+    if why:
+        if not words.dry_run:
+            _record(place, row.job, why)
+        raise Trouble(why, FAILED)
     trees = Worktrees(place.home, place.root, private=own_folders())
 
     def tell(coming: Homecoming) -> None:

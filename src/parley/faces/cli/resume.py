@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from parley.adapters.sqlite import SqliteStore
 from parley.adapters.system import RandomIds
 from parley.config import Settings, budget_amount, budget_words
-from parley.engine.audit import audit, read_anchor
+from parley.engine.audit import read_anchor
 from parley.engine.budgets import SLOT, Purse, day_of, standing
 from parley.engine.projections import TERMINAL, Present
 from parley.engine.records import LATE, REFUSED
 from parley.engine.session import leave
 from parley.faces.cli import FAILED, OK, WAITING, Trouble
-from parley.faces.cli.audit import state_text
+from parley.faces.cli.audit import state_text, unsound
 from parley.faces.cli.bus import bus, find_job
-from parley.faces.cli.desk import Place, me, one_line, place_of, print_json
+from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.in_force import of_settings, tell
 from parley.faces.cli.inputs import put_and_wait
 from parley.faces.cli.ready import require
@@ -38,7 +39,9 @@ def run(words: argparse.Namespace) -> int:
         rows = store.jobs()
         make_good(store, place, rows)
         if words.job is None:
-            jobs = [row.job for row in rows if can_go_on(store, row)]
+            idle = [row for row in rows if row.state not in TERMINAL and not store.owner_lives(row.job)]
+            sound = _sound(place, [row.job for row in idle])
+            jobs = [row.job for row in idle if row.job in sound and can_go_on(store, row)]
             if not jobs:
                 return _nothing(words, [row.job for row in rows if row.held and row.state not in TERMINAL])
             layers = ready(place, [row for row in rows if row.job in jobs])
@@ -48,12 +51,14 @@ def run(words: argparse.Namespace) -> int:
                 _say(words, row, f"{row.job} has ended: {row.state}")
                 return STATE_CODES[row.state]
             jobs = [row.job]
+            lives = store.owner_lives(row.job)
+            if not lives:
+                _sound(place, jobs)
             present = Present(store, row.job)
             if raised:
                 _check_raise(present, raised)
             elif spent := present.spent():
                 raise Trouble(spent_words(row.job, spent, place), WAITING)
-            lives = store.owner_lives(row.job)
             settled = None if lives else ready(place, [row])  # before a pause ends or a budget is raised
             if (present.paused or raised) and (note := _release(store, row, raised)):
                 _say(words, row, f"{row.job} goes on" if note == "resumed" else f"{row.job}: {note}")
@@ -68,40 +73,43 @@ def run(words: argparse.Namespace) -> int:
         return conduct(engine, place, jobs, words, stay=words.background, widened=widened)
 
 
-def ready(place: Place, rows: Sequence[JobRow]) -> Layers:
+def ready(place: Place, rows: Iterable[JobRow]) -> Layers:
     """Refuse in one line what the jobs lack here, before anything of them changes; else the settings to go on with."""
     require(place)
     layers = layers_of(place)
     for row in rows:
         check(cast_of(row), layers.given, place)
     preflight(layers.given.boundary, place)
-    with bus(place, true=True) as store:
-        for row in rows:
-            _refuse_unsound(store, place, row.job, whole=layers.given.durability == "full")
     return layers
 
 
-def _refuse_unsound(store: SqliteStore, place: Place, job: str, *, whole: bool) -> None:
-    """Go on with no record that another program changed, or that was put back to an earlier moment.
+def _sound(place: Place, jobs: list[str]) -> list[str]:
+    """The jobs whose record is nobody else's, and whole; each other one is told, and holds up none of them.
 
     Inputs are signed; but whoever can write to the file could write what follows from one: an approval, a message of
-    the human's, less that was spent. `whole`: nothing but another hand takes a record's end away, since each commit
-    waits for the disk; otherwise the loss of power may do that, too, and it is not asked.
+    the human's, less that was spent.
     """
-    anchor = read_anchor(state_text(place, job)) if whole else None
-    found = audit(store, job, anchor).findings
-    if found and not store.owner_lives(job):
-        raise Trouble(
-            f"{job}: its record does not hold ({one_line(str(found[0]), 200)}): another program changed it, and it "
-            f"does not go on; see `parley audit {job}`, put back a copy, or give it up with `parley withdraw {job}`",
-            FAILED,
-        )
+    if not jobs:
+        return []
+    whole = layers_of(place).given.durability == "full"
+    with bus(place, true=True) as store:
+        told = {job: unsound(store, place, job, whole=whole) for job in jobs}
+    sound = [job for job in jobs if not told[job]]
+    lines = [f"{line}, or give it up with `parley withdraw {job}`" for job, line in told.items() if line]
+    if not sound:
+        raise Trouble(lines[0], FAILED)
+    for line in lines:
+        print(f"parley: {line}", file=sys.stderr)
+    return sound
 
 
 def make_good(store: SqliteStore, place: Place, rows: Iterable[JobRow]) -> None:
     """Finish what a crash has left undone of jobs that had just ended."""
     ended = [row for row in rows if row.state in TERMINAL and not store.owner_lives(row.job)]
     behind = [row for row in ended if _is_behind(store, place, row.job)]
+    if behind:
+        with bus(place, true=True) as true:  # whose end another program wrote has not ended
+            behind = [row for row in behind if not unsound(true, place, row.job)]
     if not behind:
         return
     with engine_of(place, Settings()) as engine:  # no agent runs: whatever parley.toml says now does not matter
