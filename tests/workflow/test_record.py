@@ -51,6 +51,18 @@ def test_nothing_an_agent_wrote_acts_in_the_page(record: Record) -> None:
     assert [line for line in outside if "script" in line or "<!--" in line or "\u202e" in line] == []
 
 
+@pytest.mark.parametrize("numbers", [("9" * 6000, "1.0"), ("0", "1.2.3"), ("0", "."), ("-", "1.0")])
+def test_a_proof_with_numbers_that_are_none_is_a_finding(numbers: tuple[str, str]) -> None:
+    merge = Merged(1, "one", 1800000000, taken=True, proofs=(Proof("true", 0, "said", 1.0),))
+    page = render_record(Record("t", "g", merges=(merge,)))
+    assert read_record(page)[1] == []
+
+    found, findings = read_record(page.replace("ended with 0 after 1.0 s", "ended with {} after {} s".format(*numbers)))
+
+    assert found is None
+    assert [finding.rule for finding in findings] == ["record"]
+
+
 @settings(max_examples=20)
 @given(values.records, st.data())
 def test_a_damaged_page_is_a_finding_or_another_record_but_never_a_crash(record: Record, data: st.DataObject) -> None:

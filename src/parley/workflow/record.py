@@ -426,7 +426,10 @@ def _read_proofs(section: Section) -> tuple[Proof, ...]:
         if found is None or not is_block:
             raise Unreadable(number, "a command with its exit code, and then its output in a block, are expected")
         fault = _span(number, found[4]) if found[4] else ""
-        proofs.append(Proof(_span(number, found[1]), int(found[2]), output, float(found[3]), fault))
+        try:
+            proofs.append(Proof(_span(number, found[1]), int(found[2]), output, float(found[3]), fault))
+        except ValueError:  # as of `1.2.3`, or of more digits than Python reads
+            raise Unreadable(number, "its exit code and its seconds can't be read") from None
     return tuple(proofs)
 
 
