@@ -10,6 +10,7 @@ import pytest
 
 from parley.adapters import disk
 from parley.adapters.boundary import Boundary, Cage, memory
+from parley.adapters.boundary.family import children
 from parley.adapters.boundary.watch import Watch, is_low
 from parley.adapters.worktrees.quota import JobRoom
 from parley.config import BoundarySettings
@@ -71,6 +72,53 @@ def test_an_agent_that_takes_too_much_memory_is_ended(bounded: Boundary, yard: Y
         caged.kill()
         close(caged)
     assert caged.exceeded == "it was ended: its processes took more than 200 MB of memory ([boundary] memory_mb)"
+
+
+def test_a_cage_has_one_share_of_the_processors_however_many_sessions_it_begins(boundary: Boundary, yard: Yard) -> None:
+    """Each session of a user's has a share of its own; a hundred of them kept `parley withdraw` from being served."""
+    own = Path("/proc/self/cgroup").read_text("ascii").splitlines()
+    apart = [line for line in own if "cpu" in line.split(":")[1].split(",")]
+    if not apart or boundary.memory_kept_by() != memory.KERNEL:
+        pytest.skip("the kernel keeps no share of the processors for a group of this user's")
+    program = "import os, time\nif not os.fork():\n  os.setsid(); print('begun', flush=True)\ntime.sleep(600)"
+    caged = boundary.launch(yard.python(program))
+    try:
+        assert caged.process.stdout is not None
+        assert caged.process.stdout.readline() == b"begun\n"
+        inside = [child for pid in children(caged.root) for child in (pid, *children(pid))]
+        groups = {line for pid in inside for line in Path(f"/proc/{pid}/cgroup").read_text("ascii").splitlines()}
+    finally:
+        caged.kill()
+        close(caged)
+    [shared] = [line for line in groups if "cpu" in line.split(":")[1].split(",")]
+    assert len(inside) > 1
+    assert shared not in own
+    assert not list((memory.GROUPS / "cpu").rglob(Path(shared).name))
+
+
+def test_a_group_of_the_newer_version_has_its_bound(tmp_path: Path) -> None:
+    """As systemd gives one to a user: processes lie in a leaf, and what gives memory on is further up."""
+    own = tmp_path / "own"
+    own.write_text("0::/user/app/leaf\n", "ascii")
+    for folder, gives in (
+        ("", "cpu memory"),
+        ("user", "cpu memory pids"),
+        ("user/app", "memory"),
+        ("user/app/leaf", ""),
+    ):
+        (tmp_path / "groups" / folder).mkdir()
+        (tmp_path / "groups" / folder / "cgroup.subtree_control").write_text(f"{gives}\n", "ascii")
+    group = memory.make_group(MEGABYTES << 20, tmp_path / "groups", own)
+    assert group is not None
+    [made] = (tmp_path / "groups" / "user" / "app").glob("parley-*")
+    group.take([1])
+    held = {path.name: path.read_text("ascii") for path in made.iterdir()}
+    assert held == {
+        "memory.max": str(MEGABYTES << 20), "memory.swap.max": "0", "memory.oom.group": "1", "cgroup.procs": "1"
+    }  # fmt: skip
+    assert not group.exceeded()
+    (made / "memory.events").write_text("low 0\nmax 4\noom 1\noom_kill 1\n", "ascii")
+    assert group.exceeded()
 
 
 HIDING = {

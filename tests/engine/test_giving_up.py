@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from parley.core.terms import AskHuman, Surface
+from parley.engine.giving_up import LAST_WORD_SECONDS
 from tests.engine.stage import (
     CRASH,
     EXECUTE,
@@ -84,6 +85,15 @@ def test_a_lead_that_does_not_honour_it_changes_nothing(deed: str) -> None:
 def test_a_lead_that_takes_too_long_changes_nothing() -> None:
     stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(500))])).run()
     given_up(stage.answer("withdraw", "enough").run())
+
+
+def test_a_lead_that_does_not_come_to_an_end_keeps_no_agent_of_the_job_at_work() -> None:
+    intent = [on(r"^\[INTENT\]", send("writer", "look"), *ASSERT), on("WITHDRAW", sleep(50_000))]
+    stage = Stage(book(intent=intent, writer=[always(".", sleep(50_000))])).run()
+    begun = stage.clock.time
+    stage.answer("withdraw", "enough").run()
+    given_up(stage)
+    assert stage.clock.time - begun < 2 * LAST_WORD_SECONDS
 
 
 @pytest.mark.parametrize("kind", ["pause", "turns"])

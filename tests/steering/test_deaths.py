@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 from parley.adapters.marks import MARK, end_marked, gits_mark
+from parley.faces.cli import inputs
 from tests.cli.home import PATIENCE_SECONDS, Home, turn_processes, wait_for
 
 AIM_SECONDS = 2.0
@@ -123,6 +124,24 @@ def test_an_owner_that_is_stopped_keeps_no_agent_alive(home: Home) -> None:
             told = home.refuses("withdraw", job, code=1)
         assert "its agents are ended" in told
         assert timed.last - timed.begun < AIM_SECONDS * SLOW
+        os.kill(process.pid, signal.SIGCONT)
+        process.communicate(timeout=PATIENCE_SECONDS * 4)
+        assert process.returncode == 3
+
+
+def test_an_answer_that_gives_up_ends_agents_too_where_the_owner_is_stopped(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "WAIT_SECONDS", AIM_SECONDS)
+    agents = _yaml(dict.fromkeys(("writer", "researcher"), IDLE))
+    asked = LEAD.rstrip().removesuffix("]") + ', {ask: {text: "what?"}}]\n'
+    playbook = home.write("p.yaml", asked + agents)
+    with home.started("run", "work", "--playbook", playbook) as process:
+        wait_for(lambda: len(list(home.folder.glob(".parley/jobs/*/trees/*/begun"))) == 2, PATIENCE_SECONDS * 4)
+        job, question = home.jobs()[0]["id"], wait_for(home.question)
+        os.kill(process.pid, signal.SIGSTOP)
+        assert home.here("answer", question, "stop", "--withdraw").code == 0
+        assert _agents(job) == []
         os.kill(process.pid, signal.SIGCONT)
         process.communicate(timeout=PATIENCE_SECONDS * 4)
         assert process.returncode == 3

@@ -427,7 +427,7 @@ class Engine:
             if own in ready:  # it goes first: an outcome is weighed before its lead is woken for anything else
                 del ready[own]
                 self._rouse(live, *own)
-            elif (word := given_up(live.soup)) is not None and not giving_up.is_awaited(live, word):
+            elif (word := given_up(live.soup)) is not None and not giving_up.is_awaited(live, self.world, word):
                 self._give_up(live, word)
             elif live.queued and len(live.running) < live.purse.parallel:
                 self._rouse(live, *self._next(live))  # who has waited goes before who has just come
@@ -441,7 +441,7 @@ class Engine:
         """The human has given the job up: its lead writes that, if it can be woken for it; else it is done here."""
         if giving_up.may_write(live, word):
             self._rouse(live, live.record.actor, live.record.thread)
-        if not giving_up.is_awaited(live, word):
+        if not giving_up.is_awaited(live, self.world, word):
             giving_up.carry_out(live, self.world, word)
 
     @staticmethod

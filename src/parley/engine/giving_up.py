@@ -15,6 +15,8 @@ from parley.engine.live import LiveJob
 from parley.engine.reduce import message, terminate
 from parley.engine.world import World
 
+LAST_WORD_SECONDS = 60.0  # that a lead has to write its outcome: the job's other agents are at work meanwhile
+
 
 def withdraw_job(live: LiveJob, world: World, reason: str) -> None:
     """The human abandons the job: its record ends, and its whole tree with it, in this transaction."""
@@ -39,10 +41,13 @@ def reason_of(live: LiveJob, world: World, word: Verdict) -> str:
     return f"{words} ({where})" if words else where
 
 
-def is_awaited(live: LiveJob, word: Verdict) -> bool:
-    """Whether the job's lead is at work on the marker, and may still write its outcome."""
+def is_awaited(live: LiveJob, world: World, word: Verdict) -> bool:
+    """Whether the job's lead is at work on the marker, and may still write its outcome: it has its time for that."""
     run = live.soup.get(Run, live.record.thread)
-    return run is not None and run.message == word.answer
+    if run is None or run.message != word.answer:
+        return False
+    turn = live.running.get(run.turn)
+    return turn is None or world.clock.now() - turn.begun < LAST_WORD_SECONDS
 
 
 def may_write(live: LiveJob, word: Verdict) -> bool:

@@ -176,10 +176,16 @@ def is_hidden(opened: Opened, before: Machine, bound: int) -> bool:
 
 
 class Group:
-    """A group of processes that has so much memory together. Whoever goes beyond it is ended by the kernel."""
+    """A group of processes that has so much memory together. Whoever goes beyond it is ended by the kernel.
 
-    def __init__(self, folder: Path, bound: int, *, unified: bool) -> None:
+    It also has its share of the processors as a whole, like one session of a user's: else each session that an agent
+    begins would have another, and what is to end the agent would hardly be served. `beside` is its folder for that,
+    where the kernel has one for each; in the newer version it is the same.
+    """
+
+    def __init__(self, folder: Path, bound: int, *, unified: bool, beside: Path | None = None) -> None:
         self._folder = folder
+        self._beside = beside
         self.told = told(bound)
         self._events = folder / ("memory.events" if unified else "memory.oom_control")
         try:
@@ -205,6 +211,9 @@ class Group:
         """Put processes into it; what they start is in it too."""
         for pid in pids:
             self._write("cgroup.procs", pid)
+            if self._beside is not None:
+                with contextlib.suppress(OSError):
+                    (self._beside / "cgroup.procs").write_text(str(pid), "ascii")
 
     def exceeded(self) -> bool:
         """Whether the kernel has ended a process for want of memory."""
@@ -216,15 +225,21 @@ class Group:
 
     def close(self) -> None:
         """Remove it, once its processes are gone; what can't be removed now is swept later."""
-        for _ in range(REMOVALS):
-            try:
-                self._folder.rmdir()
-            except OSError as error:
-                if error.errno != errno.EBUSY:
-                    return
-                time.sleep(0.002)  # its last process is not reaped yet
-            else:
+        _remove(self._folder)
+        if self._beside is not None:
+            _remove(self._beside)
+
+
+def _remove(folder: Path) -> None:
+    for _ in range(REMOVALS):
+        try:
+            folder.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY:
                 return
+            time.sleep(0.002)  # its last process is not reaped yet
+        else:
+            return
 
 
 def make_group(bound: int, groups: Path = GROUPS, own: Path = Path("/proc/self/cgroup")) -> Group | None:
@@ -237,10 +252,20 @@ def make_group(bound: int, groups: Path = GROUPS, own: Path = Path("/proc/self/c
         except OSError:
             continue
         try:
-            return Group(folder, bound, unified=unified)
+            return Group(folder, bound, unified=unified, beside=None if unified else _share(folder.name, groups, own))
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY, errno.EROFS, errno.EINVAL):
                 raise
+    return None
+
+
+def _share(name: str, groups: Path, own: Path) -> Path | None:
+    """A new group with a share of the processors, where those are apart from the groups for memory."""
+    for parent, _ in _parents(groups, own, "cpu", unified=False):
+        _sweep(parent)
+        with contextlib.suppress(OSError):
+            (parent / name).mkdir()
+            return parent / name
     return None
 
 
@@ -253,25 +278,30 @@ def _sweep(parent: Path) -> None:
                 folder.rmdir()
 
 
-def _parents(groups: Path, own: Path) -> Iterable[tuple[Path, bool]]:
-    """Where a group could be made: below our own or one above it, as the kernel has them in two versions."""
+def _parents(
+    groups: Path, own: Path, controller: str = "memory", *, unified: bool = True
+) -> Iterable[tuple[Path, bool]]:
+    """Where a group could be made: below our own or one above it, as the kernel has them in two versions.
+
+    `unified`: also in the newer one.
+    """
     try:
         lines = own.read_text("utf-8").splitlines()
     except OSError:
         return
     for line in lines:
         number, controllers, path = (*line.split(":", 2), "", "")[:3]
-        unified = number == "0"
-        if not unified and "memory" not in controllers.split(","):
+        newer = number == "0"
+        if (newer and not unified) or (not newer and controller not in controllers.split(",")):
             continue
-        base = groups if unified else groups / "memory"
+        base = groups if newer else groups / controller
         here = base / path.lstrip("/")
         for parent in (here, *here.parents):
             if not parent.is_relative_to(base):
                 break
             # a group with processes in it gives nothing on; one that gives memory on says so
-            if not unified or "memory" in _words(parent / "cgroup.subtree_control"):
-                yield parent, unified
+            if not newer or controller in _words(parent / "cgroup.subtree_control"):
+                yield parent, newer
 
 
 def _words(path: Path) -> list[str]:

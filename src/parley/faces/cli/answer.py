@@ -14,7 +14,7 @@ from parley.faces.cli import FAILED, OK, Trouble
 from parley.faces.cli.bus import bus, pick
 from parley.faces.cli.desk import Place, check_text, clock, me, place_of, print_json
 from parley.faces.cli.inputs import wait
-from parley.faces.cli.withdrawal import carried_out
+from parley.faces.cli.withdrawal import carried_out, ending
 from parley.options import NAMES
 from parley.ports import InputRow
 
@@ -74,7 +74,8 @@ def _became(store: SqliteStore, asked: Asked, earlier: InputRow | None) -> str:
 def _outcome(store: SqliteStore, place: Place, asked: Asked, key: str, words: argparse.Namespace) -> int:
     """Say what became of the answer. One that gives the job up does not wait for a process to go on with it."""
     gives_up = words.verdict == "withdraw"
-    taken = wait(store, asked.job, key) if store.owner_lives(asked.job) else None
+    meanwhile = ending(store, asked.job) if gives_up else lambda: None
+    taken = wait(store, asked.job, key, meanwhile) if store.owner_lives(asked.job) else None
     if taken is None and gives_up and not store.owner_lives(asked.job):
         taken = carried_out(store, place, asked.job, key)
     note = taken.note if taken else "kept"

@@ -82,13 +82,7 @@ def withdraw(store: SqliteStore, place: Place, row: JobRow, words: argparse.Name
     whole = thread_kind(thread) == "job"
     key = f"withdraw:{job_thread(row.job) if whole else thread}"
     body: dict[str, str | None] = {"thread": thread, "reason": reason}
-    asked = time.monotonic()
-
-    def kill() -> None:
-        if time.monotonic() - asked > OWNERS_SECONDS or store.owner_stopped(row.job):
-            _kill(store, row.job, "" if whole else thread)
-
-    taken = done(store, place, row.job, "withdraw", key, body, kill)
+    taken = done(store, place, row.job, "withdraw", key, body, ending(store, row.job, "" if whole else thread))
     if taken is None:
         raise unanswered(store, row.job, "it is withdrawn as soon as that goes on", end=True)
     ended = store.load(row.job).row.state in TERMINAL
@@ -218,10 +212,21 @@ def _anchored(place: Place, job: str) -> int:
     return number if isinstance(number, int) else 0
 
 
+def ending(store: SqliteStore, job: str, thread: str = "") -> Callable[[], None]:
+    """What ends the agents of what is given up, again and again, unless the job's owner takes it up at once."""
+    asked = time.monotonic()
+
+    def end() -> None:
+        if time.monotonic() - asked > OWNERS_SECONDS or store.owner_stopped(job):
+            _kill(store, job, thread)
+
+    return end
+
+
 def _kill(store: SqliteStore, job: str, thread: str) -> None:
     """End the agents of what is withdrawn at once: the job's owner may be at something else, or stopped.
 
-    Its git is left to it while it lives: it is what keeps the files, and no agent can hold it up.
+    Its git is left to it while it lives: it is what keeps the files; what might take long of it, the owner ends itself.
     """
     spared = "" if store.owner_stopped(job) or not store.owner_lives(job) else gits_mark(job)
     for mark in _marks(store, job, thread):
