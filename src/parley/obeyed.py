@@ -287,7 +287,7 @@ def _by_mode(before: str, after: str) -> str:
 
 def _plain(part: str) -> str:
     """A name as the least exact filesystem takes it."""
-    plain = unicodedata.normalize("NFKC", folded(part)).casefold()
+    plain = part.lower() if part.isascii() else unicodedata.normalize("NFKC", folded(part)).casefold()
     return plain.partition(":")[0].rstrip(". ") or part
 
 

@@ -19,6 +19,7 @@ class Private:
     def __init__(self, folders: Iterable[Path] = (), root: Path | None = None) -> None:
         around = Path(os.path.realpath(root)) if root is not None else None
         real = {os.path.realpath(folder) for folder in folders}
+        self._above: dict[Path, Path] = {}  # where folders really are: many paths share theirs
         self._real = {folder for folder in real if around is None or not around.is_relative_to(folder)}
 
     def names(self, path: Path) -> bool:
@@ -26,6 +27,8 @@ class Private:
         return str(path) in self._real
 
     def holds(self, path: Path) -> bool:
-        """Whether a path is one of them, or lies in one, wherever links lead."""
-        real = Path(os.path.realpath(path))
-        return any(str(one) in self._real for one in (real, *real.parents))
+        """Whether a path is one of them, or lies in one, wherever links of the folders above it lead."""
+        above = self._above.get(path.parent)
+        if above is None:
+            above = self._above[path.parent] = Path(os.path.realpath(path.parent))
+        return any(str(one) in self._real for one in (above / path.name, above, *above.parents))

@@ -319,7 +319,9 @@ def _names(text: str, path: str) -> bool:
     if any(one in text and re.search(rf"(?<![\w.-]){re.escape(one)}(?![\w-])", text) for one in said):
         return True
     module = (folder if stem == "__main__" else f"{folder}/{stem}".lstrip("/")).rpartition("/")[2]
-    return suffix == "py" and re.search(rf"-m\s+(?:\w+\.)*{re.escape(module)}(?![\w-])", text) is not None
+    if suffix != "py" or "-m" not in text or module not in text:
+        return False
+    return re.search(rf"-m\s+(?:\w+\.)*{re.escape(module)}(?![\w-])", text) is not None
 
 
 def _path_parts(word: str) -> Iterator[str]:
