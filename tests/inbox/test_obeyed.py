@@ -1,10 +1,12 @@
 """What tools on the machine would run or obey is named wherever a result is approved, looked at or taken home."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.cli.home import PARLEY, Home
+from tests.cli.home import PARLEY, PATIENCE_SECONDS, Home
 from tests.cli.terminal import terminal
 from tests.inbox.test_work_gate import job_of
 from tests.worktrees.place import git, write
@@ -159,11 +161,32 @@ def test_a_merge_names_it_first_and_runs_no_hook_of_the_result(merging: Home) ->
     assert (merging.folder / "tools/hooks/post-merge").exists()
 
 
-def test_hooks_of_the_users_are_named_that_did_not_run(merging: Home) -> None:
+def ended_half_way(home: Home, job: str) -> None:
+    """End a merge by signals while a filter of the user's is at work: neither a lock nor the filter is left."""
+    pipe, filter_ = home.folder.with_name("pipe"), home.folder.with_name("filter")
+    filter_.write_text(f"#!/bin/sh\necho $$ > {pipe}\nexec sleep 600\n", encoding="utf-8")
+    filter_.chmod(0o755)
+    os.mkfifo(pipe)
+    write(home.folder, {".git/info/attributes": "plain.txt filter=f\n"})
+    git(home.folder, "config", "filter.f.smudge", str(filter_))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        with home.started("merge", job) as process:
+            slow = pipe.read_text(encoding="utf-8").strip()  # waits until the filter is at work
+            process.send_signal(number)
+            assert process.wait(PATIENCE_SECONDS) == 128 + number
+        told = Path(f"/proc/{slow}/cmdline")
+        assert not told.exists() or told.read_bytes() == b""  # dead, if nobody has asked how it ended yet
+        assert [path.name for path in (home.folder / ".git").glob("*parley*")] == []
+        assert not (home.folder / ".git/index.lock").exists()
+    git(home.folder, "config", "--unset", "filter.f.smudge")
+
+
+def test_hooks_of_the_users_are_named_that_did_not_run_also_after_a_merge_was_ended(merging: Home) -> None:
     git(merging.folder, "config", "--unset", "core.hooksPath")
     hook = merging.folder / ".git/hooks/post-merge"
     write(merging.folder, {".git/hooks/post-merge": '#!/bin/sh\necho ran >> "$HOME/ran"\n'})
     hook.chmod(0o755)
+    ended_half_way(merging, job_of(merging))
 
     done = merging.run("merge", job_of(merging))
 

@@ -18,6 +18,7 @@ from parley.faces.cli.bus import bus, find_job
 from parley.faces.cli.delivered import obeyed_lines
 from parley.faces.cli.desk import Place, me, place_of, print_json
 from parley.faces.cli.homes import own_folders
+from parley.faces.cli.stopping import tidying
 from parley.ports import MERGE, BusError, WorkspaceError
 from parley.text import fit, name_text, printable
 from parley.wording import count
@@ -53,7 +54,8 @@ def run(words: argparse.Namespace) -> int:
             _announce(coming)
 
     try:
-        home = trees.bring_home(row.job, whole=words.all, tell=tell, dry=words.dry_run)
+        with tidying():
+            home = trees.bring_home(row.job, whole=words.all, tell=tell, dry=words.dry_run)
     except WorkspaceError as error:
         if not words.dry_run:
             _record(place, row.job, str(error))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from importlib import import_module
-from types import FrameType
-from typing import NoReturn
 
 from parley.adapters.decisions import SqliteDecisions
 from parley.adapters.decisions import place as memory_of
@@ -46,6 +43,7 @@ from parley.faces.cli.need import diff_text, file_of, put_forward
 from parley.faces.cli.notices import notices_of
 from parley.faces.cli.preparing import Preparing
 from parley.faces.cli.runners import runners
+from parley.faces.cli.stopping import Stopped, tidying
 from parley.faces.cli.trial import boundary_at
 from parley.faces.cli.typed import typed
 from parley.faces.plain import PlainView, SilentView
@@ -59,19 +57,6 @@ _CUT_SHORT = (Pause.UNCONFINED, Pause.BROKEN)  # the job is interrupted, and its
 STATE_CODES = {"DONE": OK, "FAILURE": FAILED, "WITHDRAWN": WITHDRAWN}
 
 
-class Stopped(KeyboardInterrupt):
-    """Somebody asked the process to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.code = 128 + number
-
-
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # once is enough: what follows is the tidying up
-    raise Stopped(number)
-
-
 @contextmanager
 def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     """An engine at a place. When it is let go of, no process of a turn is left."""
@@ -81,11 +66,7 @@ def engine_of(place: Place, settings: Settings) -> Iterator[Engine]:
     reserve.keep()
     remember(place)
     with ExitStack() as held:  # what was opened is closed, also where the next can't be
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            before = signal.getsignal(number)
-            held.callback(signal.signal, number, before)
-            if before == signal.SIG_DFL:  # nohup and the like are left as they are
-                signal.signal(number, _stop)
+        held.enter_context(tidying())
         bus = SqliteStore(place.home, durability=settings.durability, relieve=reserve.relieve)
         store = held.enter_context(closing(bus))
         memory = held.enter_context(closing(SqliteDecisions(memory_of(os.environ))))
