@@ -9,9 +9,10 @@ that begins with `**/`, or has no `/`, holds in every folder.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from parley.unportable import folded
@@ -252,6 +253,10 @@ TABLE: Mapping[str, tuple[str, ...]] = {
 _HARMLESS = re.compile(r"\.(git)?keep|\.gitempty|\.placeholder|\.nojekyll|\.[a-z]*ignore|\.ds_store")
 
 
+_BY_MODE = ("a new program", "a program", "a link: what is written to it, or read, lies elsewhere")
+_HERE = "here"
+
+
 def obeyed(modes: Mapping[str, tuple[str, str]], named: Mapping[str, str] | None = None) -> tuple[Obeyed, ...]:
     """What of a change is run or obeyed, in the order of the paths.
 
@@ -264,6 +269,21 @@ def obeyed(modes: Mapping[str, tuple[str, str]], named: Mapping[str, str] | None
         if by:
             found.append(Obeyed(path, by))
     return tuple(found)
+
+
+def foremost(found: Sequence[Obeyed], most: int) -> list[Obeyed]:
+    """As many of these as are shown, so that many of one kind hide none of another.
+
+    Where there are too many, each kind has its turn: first what is obeyed here for a reason of this machine's, then by
+    the table's order, then programs and links.
+    """
+    if len(found) <= most:
+        return list(found)
+    kinds: dict[str, list[Obeyed]] = {by: [] for by in (_HERE, *TABLE)}
+    for one in found:
+        kinds.setdefault(one.by if one.by in TABLE or one.by in _BY_MODE else _HERE, []).append(one)
+    turns = itertools.zip_longest(*kinds.values())
+    return [one for turn in turns for one in turn if one is not None][:most]
 
 
 def by_name(path: str) -> str:
@@ -279,10 +299,8 @@ def by_name(path: str) -> str:
 def _by_mode(before: str, after: str) -> str:
     """What a file is for its mode alone: a program, or a link."""
     if after == PROGRAM:
-        return "a program" if before == PROGRAM else "a new program"
-    if after == LINK:
-        return "a link: what is written to it, or read, lies elsewhere"
-    return ""
+        return _BY_MODE[1] if before == PROGRAM else _BY_MODE[0]
+    return _BY_MODE[2] if after == LINK else ""
 
 
 def _plain(part: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.obeyed import TABLE, by_name, obeyed
+from parley.obeyed import TABLE, by_name, foremost, obeyed
 
 _OBEYED = """
 .envrc sub/.envrc .env .env.local .vscode/tasks.json sub/.vscode/launch.json .idea/workspace.xml
@@ -61,6 +61,25 @@ def test_what_goes_away_is_named_too_and_a_reason_of_this_machine_goes_first() -
     found = obeyed({".envrc": ("100644", ""), "tools/x": ("100644", "100644")}, {"tools/x": "git: alias.x names it"})
 
     assert [(one.path, one.by) for one in found] == [(".envrc", "the shell"), ("tools/x", "git: alias.x names it")]
+
+
+def test_many_of_one_kind_hide_none_of_another() -> None:
+    flood = {f".a/{number}": ("", "100644") for number in range(200)} | {
+        f"b{n}/Makefile": ("", "100644") for n in range(99)
+    }
+    few = {".envrc": ("", "100644"), "z.sh": ("", "100755"), "tools/x": ("", "100644"), "y": ("", "120000")}
+    found = obeyed({**flood, **few}, {"tools/x": "git: a hook (core.hooksPath)"})
+
+    assert [one.path for one in foremost(found, 7)] == [
+        "tools/x",
+        ".envrc",
+        "b0/Makefile",
+        ".a/0",
+        "y",
+        "z.sh",
+        "b1/Makefile",
+    ]
+    assert foremost(found[:7], 7) == list(found[:7])
 
 
 @given(st.text(max_size=60))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parley.obeyed import Obeyed
+from parley.obeyed import Obeyed, foremost
 from parley.ports import Change
 from parley.text import cut, printable
 from parley.unportable import words as unportable_words
@@ -45,7 +45,7 @@ class Stat:
 
     def warning_words(self) -> str:
         """The first of what tools run or obey, and how many more there are, and odd names; empty where all is plain."""
-        named = [f"{printable(one.path)} ({one.by})" for one in self.obeyed[:NAMED]]
+        named = [f"{printable(one.path)} ({one.by})" for one in foremost(self.obeyed, NAMED)]
         more = f" and {self.obeyed_files - len(named)} more" if self.obeyed_files > len(named) else ""
         run = f"run or obeyed by tools on this machine: {', '.join(named)}{more}" if named else ""
         return "; ".join(words for words in (run, self.unportable) if words)
@@ -78,7 +78,7 @@ def stat_of(changes: Sequence[Change]) -> Stat:
     sums = (sum(one.added or 0 for one in changes), sum(one.removed or 0 for one in changes))
     obeyed = [Obeyed(_kept(one.path), cut(printable(one.obeyed), LONGEST)) for one in changes if one.obeyed]
     odd = {one.path: one.unportable for one in changes if one.unportable}
-    return Stat(len(changes), *sums, tuple(kept), tuple(obeyed[:OBEYED]), len(obeyed), unportable_words(odd))
+    return Stat(len(changes), *sums, tuple(kept), tuple(foremost(obeyed, OBEYED)), len(obeyed), unportable_words(odd))
 
 
 def _kept(path: str) -> str:

@@ -11,6 +11,7 @@ from parley.engine.delivery import delivery
 from parley.faces.cli import MODULES
 from parley.faces.cli.desk import Place, one_line
 from parley.faces.cli.typed import typed
+from parley.obeyed import Obeyed, foremost
 from parley.ports import Store, Workspace
 from parley.wording import count
 
@@ -57,9 +58,10 @@ def obeyed_lines(found: list[dict[str, str]], *, whole: bool = False) -> list[st
     """The files of a change that tools run or obey, with what does: nothing where there are none."""
     if not found:
         return []
-    told = [f"  {one_line(one['path'], 100)}: {one_line(one['by'], 100)}" for one in found]
-    more = [f"  … and {len(told) - SHOWN} more"] if len(told) > SHOWN and not whole else []
-    return ["what tools on this machine run or obey", *(told if whole else told[:SHOWN]), *more]
+    shown = foremost([Obeyed(one["path"], one["by"]) for one in found], len(found) if whole else SHOWN)
+    told = [f"  {one_line(one.path, 100)}: {one_line(one.by, 100)}" for one in shown]
+    more = [f"  … and {len(found) - len(told)} more"] if len(found) > len(told) else []
+    return ["what tools on this machine run or obey", *told, *more]
 
 
 def unportable_lines(found: list[dict[str, str]]) -> list[str]:
