@@ -13,6 +13,7 @@ from parley.ports import Ended
 from tests.fuzz.arena import HOSTILE, INNOCENT, arena
 
 BUG = "a bug that was planted"
+KEY = "sk-ant-abcdefgh12345678"  # as an agent may have written it
 
 
 def test_a_fault_at_the_end_of_a_turn_costs_that_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +23,7 @@ def test_a_fault_at_the_end_of_a_turn_costs_that_turn(monkeypatch: pytest.Monkey
         turn = real(live, world, event)  # all of it is applied, and nothing of it is committed
         if live.job == HOSTILE and not times:
             times.append(event.turn)
-            raise RecursionError(BUG)
+            raise RecursionError(f"{BUG}\x1b[2J\u202e {KEY}")
         return turn
 
     monkeypatch.setattr(engine, "end_turn", faulty)
@@ -33,6 +34,8 @@ def test_a_fault_at_the_end_of_a_turn_costs_that_turn(monkeypatch: pytest.Monkey
         assert made.state(HOSTILE) == "DONE"
         assert BUG in made.faults
         assert "Traceback" in made.faults
+        assert r"\x1b[2J\u202e [redacted anthropic-key]" in made.faults
+        assert not {"\x1b", "\u202e", KEY} & {*made.faults, *made.faults.split()}
         made.close()
         code, said = made.run("log", HOSTILE)
         assert (code, "Traceback" in said) == (0, False)

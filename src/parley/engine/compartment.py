@@ -21,7 +21,7 @@ from parley.engine.losing import lose
 from parley.engine.turn import Turn
 from parley.engine.world import World
 from parley.ports import BusError, InputRow, NoRoom, Store, WorkspaceError
-from parley.text import fit, printable
+from parley.text import fit, printable, safe_lines
 
 LONGEST = 2000  # characters of what is told
 SHOWN = 200  # characters of an error that the record tells
@@ -66,9 +66,10 @@ class Compartments:
         """Keep a fault for engineers; what the record and the user are told of it."""
         if isinstance(error, WorkspaceError):
             return fit(str(error), LONGEST)  # it says itself what is wrong and what to do
-        told = "".join(traceback.format_exception(error))
+        redact = self._world.secrets.redact  # an exception may quote what an agent made
+        told = safe_lines(redact("".join(traceback.format_exception(error))))
         where = self._world.faults.tell(job, told) if self._world.faults is not None else ""
-        said = fit(printable(str(error)), SHOWN)
+        said = fit(printable(redact(str(error))), SHOWN)
         return f"Parley itself failed here ({type(error).__name__}{f': {said}' if said else ''}); see {where}"
 
     def reload(self, live: LiveJob, why: str) -> LiveJob | None:
