@@ -19,6 +19,7 @@ from claude_agent_sdk._internal.message_parser import parse_message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parley.adapters.claude.homes import Home
 from parley.adapters.claude.results import Fault, Lost, fault_of, window_of
 from parley.adapters.claude.turn import Turn
 from parley.adapters.claude.wire import Wire
@@ -245,3 +246,13 @@ def opened(calls: list[TurnEvent]) -> Iterator[str]:
         finally:
             hatch.close()
             os.close(folder)
+
+
+@given(hostile.contents | ANY.map(lambda value: json.dumps({"handle": {"a": 1}, "messages": value}).encode()))
+def test_whatever_lies_where_an_interrupted_turn_is_noted_is_a_note_or_none(data: bytes) -> None:
+    with hostile.folder() as folder:
+        (folder / "interrupted.json").write_bytes(data)
+        home = Home(str(folder))
+        home.note_interrupted({"a": 1}, "go")
+
+        assert home.interrupted({"a": 1})[-1] == "go"

@@ -23,7 +23,7 @@ MAY_CUT = {
         "adapters/claude/homes.py: [*self.interrupted(handle), message[:INTERRUPTED_LIMIT]][-INTERRUPTED_MOST:]",
         "adapters/claude/homes.py: str(message)[:INTERRUPTED_LIMIT]",
         "adapters/claude/homes.py: message[:INTERRUPTED_LIMIT]",
-        "adapters/claude/homes.py: list(messages)[-INTERRUPTED_MOST:]",
+        "adapters/claude/homes.py: messages[-INTERRUPTED_MOST:]",
         "adapters/claude/prompt.py: text[:NOTES_LIMIT]",
         "adapters/command/bridge.py: str(name)[:80]",
         "adapters/command/bridge.py: method[:80]",

@@ -106,10 +106,10 @@ class Home:
         try:
             most = 8 * INTERRUPTED_LIMIT * INTERRUPTED_MOST
             document = read_json(self._read(INTERRUPTED, most), most, mend=True)
-            messages = document["messages"] if document["handle"] == handle else []
+            messages = list(document["messages"]) if document["handle"] == handle else []
         except (ValueError, KeyError, TypeError):
             return []
-        return [str(message)[:INTERRUPTED_LIMIT] for message in list(messages)[-INTERRUPTED_MOST:]]
+        return [str(message)[:INTERRUPTED_LIMIT] for message in messages[-INTERRUPTED_MOST:]]
 
     def _read(self, name: str, limit: int) -> bytes:
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
