@@ -25,7 +25,7 @@ TEXTS = [
     "." * LENGTH + "b",
     ".\n" * LENGTH + "b",
     "… " * LENGTH + "b",
-    "".join(("TO", "DO", "\n")) * LENGTH,  # in pieces: no file of the project says it
+    "TBD\n" * LENGTH,
     "to" + " " * LENGTH,
 ]
 
