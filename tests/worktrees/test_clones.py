@@ -205,7 +205,7 @@ def test_digests_and_beginnings_are_those_of_the_tree_and_not_of_the_folder(plac
 
     assert place.trees.contents(JOB, tree, PARTS) == before
     assert list(before) == ["PLAN.md"]
-    assert place.trees.beginning(JOB, tree, "PLAN.md", 2) == "go"
+    assert place.trees.beginning(JOB, tree, "PLAN.md", 3) == "go…"
     assert place.trees.read_committed(JOB, tree, "PLAN.md") == "good\n"
     assert place.trees.read_committed(JOB, tree, "PLAN.md", 4) is None
     assert place.trees.read_committed(JOB, tree, "sub/b.txt") == "b\n"

@@ -63,7 +63,7 @@ class Committed:
         return found
 
     def beginning(self, artifact: str, length: int) -> str:
-        """The first characters of an artifact."""
+        """The first characters of an artifact, with the mark of a cut where there are more."""
         blob = self._entry(artifact)
         if not blob:
             return ""
