@@ -134,11 +134,12 @@ def test_an_answer_that_gives_up_ends_agents_too_where_the_owner_is_stopped(
 ) -> None:
     monkeypatch.setattr(inputs, "WAIT_SECONDS", AIM_SECONDS)
     agents = _yaml(dict.fromkeys(("writer", "researcher"), IDLE))
-    asked = LEAD.rstrip().removesuffix("]") + ', {ask: {text: "what?"}}]\n'
-    playbook = home.write("p.yaml", asked + agents)
+    asking = LEAD.rstrip().removesuffix("]") + ', {ask: {text: "what?"}}]\n'
+    playbook = home.write("p.yaml", asking + agents)
     with home.started("run", "work", "--playbook", playbook) as process:
         wait_for(lambda: len(list(home.folder.glob(".parley/jobs/*/trees/*/begun"))) == 2, PATIENCE_SECONDS * 4)
-        job, question = home.jobs()[0]["id"], wait_for(home.question)
+        asked = wait_for(lambda: home.here("inbox", "--json").document["questions"])[0]
+        job, question = asked["job"], asked["id"]
         os.kill(process.pid, signal.SIGSTOP)
         assert home.here("answer", question, "stop", "--withdraw").code == 0
         assert _agents(job) == []
