@@ -111,9 +111,10 @@ def read_limits(root: Path) -> dict[str, float]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Judge the budgets where all reports come together: in the only process, or in xdist's controller."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # a shell's background job ignores Ctrl-C, and the programs under test would inherit that
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # a shell's background job ignores Ctrl-C, and what nohup starts a terminal's end: programs under test inherit that
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Budgets(read_limits(config.rootpath)), "parley-budgets")
 
