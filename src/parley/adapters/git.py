@@ -117,7 +117,7 @@ class TooLong(GitError):
 
 
 class GivenUp(GitError):
-    """Git was ended because nobody wants what it works for any more."""
+    """Git was ended because the job that it works for was given up."""
 
 
 class Git:

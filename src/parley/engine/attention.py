@@ -206,7 +206,9 @@ def _stall(present: Present, hold: Hold) -> Need:
 
 def _unattended(present: Present) -> Need:
     last = present.loaded.transaction
-    kept = "; what you have said is kept for whoever goes on" if asks(present.store.inputs(present.job)) else ""
+    kept = (
+        "; what you have said is kept for the process that goes on" if asks(present.store.inputs(present.job)) else ""
+    )
     return _about_job(
         present,
         UNATTENDED,

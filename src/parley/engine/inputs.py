@@ -86,7 +86,7 @@ def take(live: LiveJob, world: World, row: InputRow) -> None:
 
 
 def is_given_up(store: Store, job: str) -> bool:
-    """Whether somebody has asked to give the whole job up, and nobody has taken that yet."""
+    """Whether an input that gives the whole job up waits for the job's owner."""
     key = f"withdraw:{job_thread(job)}"
     try:
         return any(row.key == key and store.authentic(row) is True for row in store.inputs(job))

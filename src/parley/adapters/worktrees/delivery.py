@@ -64,7 +64,7 @@ def beside(history: History) -> dict[str, str]:
 def changes(history: History, tree: str = "", *, whole: bool = False, named: Named = lambda paths: {}) -> list[Change]:
     """What a job changed, file by file. `named`: what is obeyed of it on this machine, besides what its name tells.
 
-    Where git would take too long over it, nobody counts lines.
+    Where git would take too long over it, no lines are counted.
     """
     if not history.exists:
         return []

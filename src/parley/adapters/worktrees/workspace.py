@@ -90,7 +90,7 @@ class Worktrees:
 
     `root` is the user's folder, `title` tells what a job was asked for, `hand_over` gives files that were made here
     to whoever agents run as, `set_up` runs the user's set-up command in a site, `mark` is in the environment of
-    git while it works for a job, and `given_up` tells whether somebody has asked to give the job up. `private` are
+    git while it works for a job, and `given_up` tells whether the user has given the job up. `private` are
     folders of Parley's own besides the home.
     """
 

@@ -122,7 +122,7 @@ def _told_of(
 
 
 def _input(row: InputRow) -> str:
-    """An input that is to be deleted, in a few words, so that whoever left it can leave it again."""
+    """An input that is to be deleted, in a few words, so that the user who left it can leave it again."""
     try:
         body = json.loads(row.body)
     except (ValueError, RecursionError):

@@ -64,7 +64,7 @@ def audited(store: Store, place: Place, job: str) -> Report:
 
 
 def unsound(store: Store, place: Place, job: str, *, whole: bool = False) -> str:
-    """Why a job that nobody works on can't be believed; nothing where its record holds.
+    """Why the record of a job that no process works on can't be believed; nothing where its record holds.
 
     `whole`: each commit waited for the disk, and nothing but another hand takes a record's end away.
     """

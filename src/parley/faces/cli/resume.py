@@ -84,10 +84,10 @@ def ready(place: Place, rows: Iterable[JobRow]) -> Layers:
 
 
 def _sound(place: Place, jobs: list[str]) -> list[str]:
-    """The jobs whose record is nobody else's, and whole; each other one is told, and holds up none of them.
+    """The jobs whose record is whole, and that no other program has changed; each other one is told, and holds up none.
 
-    Inputs are signed; but whoever can write to the file could write what follows from one: an approval, a message of
-    the human's, less that was spent.
+    Inputs are signed; but a program that can write to the file could write what follows from one: an approval, a
+    message of the human's, less that was spent.
     """
     if not jobs:
         return []
