@@ -23,7 +23,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup pythons system demo test check format docs record compiled bench soak security lock clean
+.PHONY: help setup pythons system demo test check format docs map record bench soak security lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -69,8 +69,8 @@ endef
 pythons: ## the Pythons that are here, newest first
 	@printf '%s\n' $(PYTHONS)
 
-system: ## the programs that the tests need besides: git, strace, bubblewrap, npm
-	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm; do \
+system: ## the programs that the tests need besides: git, strace, bubblewrap, npm, zsh, fish
+	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm zsh:zsh fish:fish; do \
 		command -v "$${pair%:*}" >/dev/null 2>&1 || printf ' %s' "$${pair#*:}"; done; }; \
 	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 		echo "installing:$$(missing)"; \
@@ -108,25 +108,14 @@ format: setup ## mend what can be mended by a program
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-compiled: .compiled/installed ## the faster form, in .compiled (for PYTHONPATH) and as a wheel beside it; needs a C compiler
-
-# $(1): a folder; all files below it, found without another program.
-tree = $(foreach path,$(wildcard $(1)/*),$(if $(wildcard $(path)/.),$(call tree,$(path)),$(path)))
-
-# Compiled outside the checkout, and played beside the plain form before it stays.
-.compiled/installed: $(VENV)/installed hatch_build.py $(filter-out %.pyc,$(call tree,src))
-	@rm -rf .compiled
-	@PARLEY_COMPILE=1 $(BIN)/python -m hatchling build --target wheel --directory .compiled && \
-	$(BIN)/python -m zipfile -e .compiled/*.whl .compiled && \
-	$(BIN)/python -m tools.compiled .compiled || { rm -rf .compiled; exit 1; }
-	@touch $@
-
-bench: setup .venv-peers/installed ## measures Parley beside its peers, compiled too where a C compiler is there
-	@if $(BIN)/python -m hatch_build; then $(MAKE) --no-print-directory compiled; fi
+bench: setup .venv-peers/installed ## measures Parley beside its peers
 	$(BIN)/python -m bench
 
 docs: setup ## refreshes what the docs show of the code
 	$(BIN)/python -m tools.docs
+
+map: setup system ## draws docs/map.md: every module, the imports, the walk of one message
+	$(BIN)/python -m tools.map
 
 record: setup ## plays a session of `parley watch` and keeps it for the docs
 	$(BIN)/python -m tools.record
@@ -145,5 +134,5 @@ lock: setup ## pins the requirements anew
 	$(COMPILE) --upgrade bench/peers/requirements-peers.in --output-file bench/peers/requirements-peers.lock
 
 clean: ## removes all that make and the tools made
-	rm -rf .venv .venv-* .codex .compiled .bench build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* .codex .bench build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,7 @@ from typing import Any
 
 from bench import report
 from bench.report import Section
-from parley.engine.calibration import APPROVE, Case, Past, Weights, decide
+from parley.features.proxy.calibration import APPROVE, Case, PastDecision, Weights, decide
 
 ROOT = Path(__file__).parent.parent
 PAGE, PLOTS = ROOT / "docs" / "calibration.md", ROOT / "docs" / "benchmarks"
@@ -41,7 +41,7 @@ SIX = tuple((state, kind) for state in ("INTENT", "PLAN", "EXECUTE") for kind in
 SURE = 0.8  # the fixed threshold
 LAST, AGREED = 20, 0.9  # the moving average
 
-Policy = Callable[[Sequence[Past], Case], bool]
+Policy = Callable[[Sequence[PastDecision], Case], bool]
 Confidence = Callable[[random.Random, bool], float]
 
 
@@ -79,28 +79,28 @@ class Outcome:
     approved: bool  # by the proxy, for the human
 
 
-def always(past: Sequence[Past], case: Case) -> bool:
+def always(past: Sequence[PastDecision], case: Case) -> bool:
     """Answer nothing."""
     return False
 
 
-def never(past: Sequence[Past], case: Case) -> bool:
+def never(past: Sequence[PastDecision], case: Case) -> bool:
     """Answer everything."""
     return True
 
 
-def threshold(past: Sequence[Past], case: Case) -> bool:
+def threshold(past: Sequence[PastDecision], case: Case) -> bool:
     """Answer what the proxy is sure of."""
     return case.confidence >= SURE
 
 
-def moving_average(past: Sequence[Past], case: Case) -> bool:
+def moving_average(past: Sequence[PastDecision], case: Case) -> bool:
     """Answer while the last decisions were foreseen, but for the same share that is checked."""
     last = past[-LAST:]
     return len(last) == LAST and sum(one.agreed for one in last) >= AGREED * LAST and case.draw >= WEIGHTS.checked
 
 
-def calibrated(past: Sequence[Past], case: Case) -> bool:
+def calibrated(past: Sequence[PastDecision], case: Case) -> bool:
     """What Parley does; the draw alone asks where it is below the set share, so the record need not be read."""
     return case.draw >= WEIGHTS.checked and decide(past, case, WEIGHTS).answer
 
@@ -137,7 +137,14 @@ def gates(human: Human, rng: random.Random, number: int) -> Iterator[Gate]:
         refused = rule[sort] != (rng.random() < human.contrary)
         said = REVISE if refused and rng.random() >= human.careless else APPROVE
         chance = (rng.random(), rng.random(), rng.gauss(0.0, 0.03))
-        yield Gate(sort, rng.randrange(len(human.places)), refused, said, rng.random(), chance)
+        yield Gate(
+            sort=sort,
+            place=rng.randrange(len(human.places)),
+            refused=refused,
+            said=said,
+            draw=rng.random(),
+            chance=chance,
+        )
 
 
 def remembering(gate: Gate, seen: Sequence[bool]) -> tuple[str, float]:
@@ -152,17 +159,29 @@ def remembering(gate: Gate, seen: Sequence[bool]) -> tuple[str, float]:
 
 def live(human: Human, policy: Policy, days: Sequence[Gate]) -> list[Outcome]:
     """One human's gates under a policy."""
-    past: list[Past] = []
+    past: list[PastDecision] = []
     memory: dict[int, list[bool]] = {}
     outcomes = []
     for at, gate in enumerate(days):
         seen = memory.setdefault(gate.sort, [])
         predicted, confidence = remembering(gate, seen)
         time, (state, kind) = at * human.hours * 3600.0, human.places[gate.place]
-        answered = policy(past, Case(time, state, kind, predicted, confidence, gate.draw))
+        answered = policy(
+            past, Case(time=time, state=state, kind=kind, predicted=predicted, confidence=confidence, draw=gate.draw)
+        )
         outcomes.append(Outcome(not answered, gate.refused, answered and predicted == APPROVE))
         if not answered:
-            past.append(Past(time, state, kind, predicted, confidence, gate.said, predicted == gate.said))
+            past.append(
+                PastDecision(
+                    time=time,
+                    state=state,
+                    kind=kind,
+                    predicted=predicted,
+                    confidence=confidence,
+                    said=gate.said,
+                    agreed=predicted == gate.said,
+                )
+            )
             seen.append(gate.said == REVISE)
     return outcomes
 
@@ -219,7 +238,7 @@ PROXIES = (
 
 def endure(proxy: Proxy, rng: random.Random, number: int) -> list[Outcome]:
     """One human's gates with such a proxy, decided as Parley does."""
-    past: list[Past] = []
+    past: list[PastDecision] = []
     outcomes = []
     for at in range(number):
         place = rng.randrange(len(proxy.places))
@@ -230,10 +249,22 @@ def endure(proxy: Proxy, rng: random.Random, number: int) -> list[Outcome]:
         if at >= CHANGE and rng.random() < proxy.turned:
             refused = not refused
         said, time, (state, kind) = REVISE if refused else APPROVE, at * proxy.hours * 3600.0, proxy.places[place]
-        answered = calibrated(past, Case(time, state, kind, predicted, confidence, rng.random()))
+        answered = calibrated(
+            past, Case(time=time, state=state, kind=kind, predicted=predicted, confidence=confidence, draw=rng.random())
+        )
         outcomes.append(Outcome(not answered, refused, answered and predicted == APPROVE))
         if not answered:
-            past.append(Past(time, state, kind, predicted, confidence, said, predicted == said))
+            past.append(
+                PastDecision(
+                    time=time,
+                    state=state,
+                    kind=kind,
+                    predicted=predicted,
+                    confidence=confidence,
+                    said=said,
+                    agreed=predicted == said,
+                )
+            )
     return outcomes
 
 
@@ -369,9 +400,11 @@ def curves(study: Study) -> dict[str, Any]:
             for label, lives in policies.items():
                 found = [measure(lives, begin, end) for begin, end in windows]
                 y, half = [round(each.share, 5) for each in found], [round(each.half, 5) for each in found]
-                series.append({"label": label, "x": [end for _, end in windows], "y": y, "half": half})
+                own = label == "parley"
+                drawn_as = {"label": label.capitalize() if own else label, "ours": own}
+                series.append({**drawn_as, "x": [end for _, end in windows], "y": y, "half": half})
             panels.append({"title": kind, "series": series})
-        return {"name": name, "title": title, "xlabel": "gate", "ylabel": "share", "panels": panels}
+        return {"name": name, "title": title, "xlabel": "gate", "panels": panels}
 
     return {
         "panels": [

@@ -19,15 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import home, sync_ms
-from parley.adapters.files import JobFiles
-from parley.adapters.sqlite import SqliteStore
-from parley.adapters.system import RandomIds, SystemClock
-from parley.engine.engine import LINES_A_STREAM, Engine, collect_seldom
-from parley.engine.live import LiveJob
-from parley.engine.roster import charter_of
+from parley.assembly import make_engine
+from parley.bus.rows import JobRow
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.engine.files.streams import LINES_A_STREAM
+from parley.engine.loop import Engine, collect_seldom
+from parley.engine.owned_job import OwnedJob
+from parley.engine.values.job_roles import charter_of
 from parley.engine.world import World
-from parley.faces.cli import form
-from parley.ports import Called, Change, Ended, JobRow, Kept, Merge, Order, Outcome, Scope, Sent, Site, TurnEvent
+from parley.machine.clock import RandomIds, SystemClock
+from parley.machine.job_files import JobFiles
+from parley.ports.machine import Clock
+from parley.ports.turns import Called, Ended, Order, Site, TurnEvent
+from parley.ports.workspaces import Change, Kept, Merge, Outcome, Scope, SentFile
 
 TEXT = "x" * 1024
 Act = Callable[[Any, Order], None]  # a method of whoever says what each agent does
@@ -54,7 +58,9 @@ class Inline:
 
     def send(self, order: Order, number: int = 1, **arguments: Any) -> None:
         """A Send in mid-turn."""
-        self._events.append(Called(order.job, order.turn, order.token, number, "Send", arguments))
+        self._events.append(
+            Called(job=order.job, turn=order.turn, token=order.token, number=number, tool="Send", arguments=arguments)
+        )
         self._asker = order.thread
 
     def end(self, order: Order, text: str = "") -> None:
@@ -102,12 +108,12 @@ class NoWorkspace:
         sealed: Iterable[str] = (),
         *,
         children: Sequence[str] | None = None,
-        sent: Sequence[Sent] = (),
+        sent: Sequence[SentFile] = (),
     ) -> Site:
         """Nowhere."""
         return Site("/")
 
-    def pick(self, job: str, name: str, to: str, paths: Sequence[str], most: int) -> tuple[Sent, ...]:
+    def pick(self, job: str, name: str, to: str, paths: Sequence[str], most: int) -> tuple[SentFile, ...]:
         """Nothing is sent."""
         return ()
 
@@ -238,24 +244,29 @@ def settings(roles: Mapping[str, list[str]], fan_out: int) -> dict[str, Any]:
         "fan_out": fan_out,
         "crash_budget": 3,
         "retry_budget": 3,
+        "exchanges": 10**9,  # the conversations go on for ever, and no file is ever changed
     }
 
 
-def start(place: Path, turns: Inline, given: dict[str, Any], durability: str = "full") -> tuple[Engine, LiveJob]:
+def start(
+    place: Path, turns: Inline, given: dict[str, Any], durability: str = "full", clock: Clock | None = None
+) -> tuple[Engine, OwnedJob]:
     """An engine with a new job."""
     world = World(
-        SqliteStore(place, durability=durability),
-        turns,
-        NoWorkspace(),
-        JobFiles(place),
-        SystemClock(),
-        RandomIds(),
+        store=SqliteStore(place, durability=durability),
+        turns=turns,
+        workspace=NoWorkspace(),
+        files=JobFiles(place),
+        clock=clock or SystemClock(),
+        ids=RandomIds(),
     )
     collect_seldom()  # as every session that runs jobs does
-    engine = Engine(world)
+    engine = make_engine(world)
     now = time.time()
     job = world.ids.new()
-    row = JobRow(job, "talk", "bench", now, now, "INTENT", 1, 0, 0, 0, "inline", json.dumps(given))
+    row = JobRow(
+        job=job, request="talk", decider="bench", created=now, updated=now, agent="inline", settings=json.dumps(given)
+    )
     return engine, engine.start(row, charter_of(job, given))
 
 
@@ -266,7 +277,7 @@ def converse(place: Path, conversations: int, seconds: float, ready: Callable[[]
     """
     talk = Talk(conversations)
     given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations))
-    engine, live = start(place, talk, given)
+    engine, job = start(place, talk, given)
     warm = time.perf_counter() + 1.0
     while time.perf_counter() < warm or talk.turns < 2 * conversations * LINES_A_STREAM:
         engine.crank(0.0)
@@ -275,7 +286,7 @@ def converse(place: Path, conversations: int, seconds: float, ready: Callable[[]
     while time.perf_counter() - begun < seconds:
         engine.crank(0.0)
     taken, made = time.perf_counter() - begun, talk.round_trips - first
-    engine.release(live.job)
+    engine.release(job.id)
     return made, taken
 
 
@@ -321,7 +332,7 @@ def measure(conversations: int, seconds: float, where: Path, *, shared: bool = F
     else:
         made, taken = converse(place, conversations, seconds, lambda: None)
     return {
-        "peer": f"parley, {form()}",
+        "peer": "parley",
         "conversations": conversations,
         "round_trips": made,
         "seconds": taken,

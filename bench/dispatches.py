@@ -10,20 +10,22 @@ from typing import Any
 
 from bench.conversations import NoWorkspace
 from bench.machine import home
-from parley.adapters import player
-from parley.adapters.files import JobFiles
-from parley.adapters.sqlite import SqliteStore
-from parley.adapters.system import RandomIds, SystemClock
-from parley.engine.engine import Engine
-from parley.engine.roster import charter_of
+from parley.assembly import make_engine
+from parley.bus.rows import JobRow
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.engine.values.job_roles import charter_of
 from parley.engine.world import World
-from parley.ports import Called, Ended, JobRow, Kept, Order, Outcome, Scope, TurnEvent
+from parley.machine.clock import RandomIds, SystemClock
+from parley.machine.job_files import JobFiles
+from parley.ports.turns import Called, Ended, Order, TurnEvent
+from parley.ports.workspaces import Kept, Outcome, Scope
+from parley.runners.scripted import scripted_agent
 
 TOP = ("api-team", "data-team", "web-team") * 2  # 6 dispatches, of three kinds
 MIDDLE = ("designer", "builder", "checker", "builder")  # 4 of each: 24
 BOTTOM = ("typist", "runner", "reader")  # 2 of each: 48, of three kinds in turn
 
-Script = Generator[player.Effect, player.Reply, player.Ending]
+Script = Generator[scripted_agent.Effect, scripted_agent.CallReply, scripted_agent.PlayEnding]
 
 
 class Played:
@@ -44,33 +46,57 @@ class Played:
         self.turns += 1
         rules = None if order.rules == "null" else tuple(json.loads(order.rules))
         handle = json.loads(order.handle) if order.handle else {}
-        script = player.play(
-            player.Order(order.agent, rules, order.message, order.state, order.visit, handle, order.may_ask, "")
+        script = scripted_agent.play(
+            scripted_agent.PlayOrder(
+                agent=order.agent,
+                rules=rules,
+                message=order.message,
+                state=order.state,
+                visit=order.visit,
+                handle=handle,
+                may_ask=order.may_ask,
+                default="",
+            )
         )
         self._scripts[order.job, order.turn] = (order, script)
         self._go_on(order, script, None)
 
-    def _go_on(self, order: Order, script: Script, reply: player.Reply | None) -> None:
+    def _go_on(self, order: Order, script: Script, reply: scripted_agent.CallReply | None) -> None:
         try:
             while True:
                 effect = next(script) if reply is None else script.send(reply)
-                if isinstance(effect, player.Call):
-                    self._events.append(Called(order.job, order.turn, order.token, 1, effect.tool, dict(effect.args)))
+                if isinstance(effect, scripted_agent.Call):
+                    self._events.append(
+                        Called(
+                            job=order.job,
+                            turn=order.turn,
+                            token=order.token,
+                            number=1,
+                            tool=effect.tool,
+                            arguments=dict(effect.args),
+                        )
+                    )
                     return
-                if isinstance(effect, player.Write):
+                if isinstance(effect, scripted_agent.Write):
                     self.files[effect.path] = effect.text
-                reply = player.Reply(ok=True, text="", data={})
+                reply = scripted_agent.CallReply(ok=True, text="", data={})
         except StopIteration as stop:
             del self._scripts[order.job, order.turn]
-            ending: player.Ending = stop.value
+            ending: scripted_agent.PlayEnding = stop.value
             self._events.append(
-                Ended(order.job, order.turn, order.epoch, ending.text, json.dumps(ending.handle, sort_keys=True))
+                Ended(
+                    job=order.job,
+                    turn=order.turn,
+                    epoch=order.epoch,
+                    text=ending.text,
+                    handle=json.dumps(ending.handle, sort_keys=True),
+                )
             )
 
     def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
         """Go on with the turn."""
         order, script = self._scripts[job, turn]
-        self._go_on(order, script, player.Reply(ok, text, dict(data)))
+        self._go_on(order, script, scripted_agent.CallReply(ok, text, dict(data)))
 
     def events(self, timeout_seconds: float) -> list[TurnEvent]:
         """All that has happened."""
@@ -99,11 +125,11 @@ class Notebook(NoWorkspace):
 
     def clear_outcome(self, job: str, name: str) -> None:
         """None is there."""
-        self.files.pop(player.OUTCOME_PATH, None)
+        self.files.pop(scripted_agent.OUTCOME_PATH, None)
 
     def read_outcome(self, job: str, name: str) -> Outcome | None:
         """What a lead wrote."""
-        text = self.files.get(player.OUTCOME_PATH)
+        text = self.files.get(scripted_agent.OUTCOME_PATH)
         return Outcome(**json.loads(text)) if text and name.startswith("job:") else None
 
     def snapshot(self, job: str, name: str, text: str, scope: Scope | None = None) -> Kept:
@@ -189,10 +215,25 @@ def measure(where: Path) -> dict[str, Any]:
     }
     place, files = home(where), dict[str, str]()
     played = Played(files)
-    world = World(SqliteStore(place), played, Notebook(files), JobFiles(place), SystemClock(), RandomIds())
-    engine = Engine(world)
+    world = World(
+        store=SqliteStore(place),
+        turns=played,
+        workspace=Notebook(files),
+        files=JobFiles(place),
+        clock=SystemClock(),
+        ids=RandomIds(),
+    )
+    engine = make_engine(world)
     job, now = world.ids.new(), time.time()
-    row = JobRow(job, "build it", "bench", now, now, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(given))
+    row = JobRow(
+        job=job,
+        request="build it",
+        decider="bench",
+        created=now,
+        updated=now,
+        agent="scripted",
+        settings=json.dumps(given),
+    )
     begun, cpu = time.perf_counter(), time.process_time()
     live = engine.start(row, charter_of(job, given))
     while live.record.live:

@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parley.adapters.boundary import Boundary
-from parley.adapters.claude import claude_runner, find_program
-from parley.adapters.roles import shipped, to_json
-from parley.config import ClaudeSettings
-from parley.engine.roster import TOOLS, offered, roles
-from parley.faces.cli.runners import composed
-from parley.ports import Ended, Order, Site, TurnEvent
+from parley.assembly import roles
+from parley.cli.running.job_runners import role_prompt
+from parley.engine.values.job_roles import TOOLS, offered
+from parley.ports.turns import Ended, Order, Site, TurnEvent
+from parley.roles import shipped, to_json
+from parley.runners.claude import claude_runner, find_program
+from parley.sandbox import Boundary
+from parley.settings.schema import ClaudeSettings
 from tests.apis.messages import MessagesAPI, Request, Script
 
 MESSAGE = "Give `greet` in hello.py a parameter for the name, and test it.\n"
@@ -51,7 +52,9 @@ def _instance(root: Path, repository: Path, role: Mapping[str, Any], skill: str)
     boundary = Boundary()
     with MessagesAPI(Script({})) as api:
         environment = {"PATH": "", "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": api.url}
-        runner = claude_runner(ClaudeSettings(), boundary, environment, prompt=lambda order: composed(boundary, order))
+        runner = claude_runner(
+            ClaudeSettings(), boundary, environment, prompt=lambda order: role_prompt(boundary, order)
+        )
         try:
             runner.start(_order(repository, home, role, skill), events.put)
             while not isinstance(event := events.get(timeout=2 * SECONDS), Ended):

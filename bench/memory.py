@@ -8,8 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from parley.adapters.decisions import SqliteDecisions
-from parley.decisions import Decided, Guess
+from parley.features.proxy.decision_store import SqliteDecisions
+from parley.ports.decisions import Decided, Guess
 
 DECISIONS = 100_000
 RECALLS = 200
@@ -29,11 +29,25 @@ def decision(rng: Random, number: int) -> Decided:
     """One decision by chance."""
     artifact, approved = rng.choices((True, False), (7, 3))[0], rng.choices((True, False), (9, 1))[0]
     return Decided(
-        1.8e9 + number * 600.0, "me", f"repository {rng.randrange(40)}", f"job{number // 8}", f"q{number}", "m1",
-        rng.choice(STATES), "assert" if artifact else "question", words(rng, 15), "PLAN.md" if artifact else "",
-        "0" * 64, words(rng, _LONG) if artifact else "", Guess("approve", 0.7), Guess("approve", 0.9, words(rng, 8)),
-        "approve" if approved else "revise", words(rng, 5), "policy", approved,
-    )  # fmt: skip
+        time=1.8e9 + number * 600.0,
+        human="me",
+        repository=f"repository {rng.randrange(40)}",
+        job=f"job{number // 8}",
+        question=f"q{number}",
+        framing="m1",
+        state=rng.choice(STATES),
+        kind="assert" if artifact else "question",
+        asked=words(rng, 15),
+        artifact="PLAN.md" if artifact else "",
+        digest="0" * 64,
+        excerpt=words(rng, _LONG) if artifact else "",
+        before=Guess("approve", 0.7),
+        after=Guess("approve", 0.9, words(rng, 8)),
+        verdict="approve" if approved else "revise",
+        said=words(rng, 5),
+        how="policy",
+        agreed=approved,
+    )
 
 
 def filled(path: Path, count: int = DECISIONS, seed: int = 4) -> SqliteDecisions:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.report import Section, render_text
-from parley.adapters.claude import find_program
-from parley.config import ClaudeSettings
+from parley.runners.claude import find_program
+from parley.settings.schema import ClaudeSettings
 from tests.apis.messages import Block, Exchange, MessagesAPI, Request, Script, Turn
 from tests.apis.script import Say, Use
 

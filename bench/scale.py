@@ -11,14 +11,15 @@ from typing import Any
 
 from bench.conversations import TEXT, Inline, NoWorkspace, Talk, settings, start
 from bench.machine import home
-from parley.adapters.files import JobFiles
-from parley.adapters.sqlite import SqliteStore
-from parley.adapters.system import RandomIds, SystemClock
-from parley.core.terms import Surface
-from parley.engine.engine import Engine
-from parley.engine.live import LiveJob
+from parley.assembly import make_engine
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.engine.loop import Engine
+from parley.engine.owned_job import OwnedJob
 from parley.engine.world import World
-from parley.ports import Order
+from parley.machine.clock import RandomIds, SystemClock
+from parley.machine.job_files import JobFiles
+from parley.ports.turns import Order
+from parley.protocol.molecules import Surface
 
 WINDOW = 300  # round trips, or sparks, that one figure is the mean of
 
@@ -31,9 +32,7 @@ def cost(what: str, at: tuple[int, int], seconds: tuple[float, float]) -> dict[s
 def late_turns(where: Path, early: int = 100, late: int = 10_000) -> dict[str, Any]:
     """CPU time of a turn around the 100th and around the 10,000th of one conversation."""
     talk = Talk(1)
-    engine, live = start(
-        home(where), talk, settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, 1)
-    )
+    engine, job = start(home(where), talk, settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, 1))
 
     def window(begin: int) -> float:
         while talk.turns < begin:
@@ -44,7 +43,7 @@ def late_turns(where: Path, early: int = 100, late: int = 10_000) -> dict[str, A
         return (time.process_time() - cpu) / (talk.turns - first)
 
     early_cost, late_cost = window(early), window(late)
-    engine.release(live.job)
+    engine.release(job.id)
     return cost("a turn", (early, late), (early_cost, late_cost))
 
 
@@ -91,7 +90,7 @@ def sparks(where: Path, few: int = 100, many: int = 10_000, messages: int = 100_
     place = home(where)
     growth = Growth()
     given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, many * 2)
-    engine, live = start(place, growth, given)
+    engine, job = start(place, growth, given)
 
     def window(begin: int) -> float:
         while growth.opened < begin:
@@ -107,30 +106,37 @@ def sparks(where: Path, few: int = 100, many: int = 10_000, messages: int = 100_
     many_cost = window(many)
     gc.collect()
     memory = (rss_kib() - before) / (growth.opened - opened)
-    fill(engine, live, growth, messages)
-    engine.release(live.job)
+    fill(engine, job, growth, messages)
+    engine.release(job.id)
     engine.world.store.close()
     return [
-        cost("a spark", (few, many), (few_cost, many_cost)),
+        cost("a new conversation", (few, many), (few_cost, many_cost)),
         {"what": "memory for an idle instance", "kib": memory},
-        recovery(place, live.job, growth.opened),
+        recovery(place, job.id, growth.opened),
     ]
 
 
-def fill(engine: Engine, live: LiveJob, growth: Growth, want: int) -> None:
+def fill(engine: Engine, job: OwnedJob, growth: Growth, want: int) -> None:
     """Bring the bus to its number of messages: the first instance writes to a hundred that it opened."""
-    growth.partners = [surface.thread for surface in live.soup.of(Surface) if surface.agent == "b"][:100]
-    while live.message_count < want:
+    growth.partners = [surface.thread for surface in job.soup.of(Surface) if surface.agent == "b"][:100]
+    while job.counters.message < want:
         engine.crank(0.0)
 
 
 def recovery(place: Path, job: str, instances: int) -> dict[str, Any]:
     """A new process takes the job: from opening the bus to ready."""
     begun = time.perf_counter()
-    world = World(SqliteStore(place), Growth(), NoWorkspace(), JobFiles(place), SystemClock(), RandomIds())
-    engine = Engine(world)
+    world = World(
+        store=SqliteStore(place),
+        turns=Growth(),
+        workspace=NoWorkspace(),
+        files=JobFiles(place),
+        clock=SystemClock(),
+        ids=RandomIds(),
+    )
+    engine = make_engine(world)
     live = engine.adopt(job)
     taken = time.perf_counter() - begun
     engine.release(job)
     world.store.close()
-    return {"what": "recovery", "instances": instances, "messages": live.message_count, "seconds": taken}
+    return {"what": "recovery", "instances": instances, "messages": live.counters.message, "seconds": taken}

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from parley.adapters.boundary import Boundary, Cage, Caged
-from parley.ports import Site
+from parley.ports.turns import Site
+from parley.sandbox import Boundary, Cage, Caged
 
 TIMES = 25
 COMMAND = ("true",)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from parley.adapters import player as scripted
-from parley.adapters.memory import MemoryStore
-from parley.ports import Called, Ended, Order, Progress, TurnEvent, Waiting
-from parley.workflow.claims import refuse_at
+from parley.bus.memory_store import MemoryStore
+from parley.ports.turns import Called, Confined, Ended, Order, Progress, TurnEvent, Waiting
+from parley.runners.scripted import scripted_agent as scripted
+from parley.workflow.paths.claims import refuse_at
 from simulator.disk import SimDisk
 from simulator.world import Fuse, Schedule
 
@@ -21,7 +21,7 @@ class Actor:
     """An agent's turn under way."""
 
     order: Order
-    script: Generator[scripted.Effect, scripted.Reply, scripted.Ending]
+    script: Generator[scripted.Effect, scripted.CallReply, scripted.PlayEnding]
     dies_at: int | None  # after how many steps it is lost
     stalls: bool
     steps: int = 0
@@ -78,15 +78,15 @@ class SimTurns:
         if not any(row.turn == order.turn and row.epoch == order.epoch for row in self.outside.load(order.job).turns):
             self.unrecorded.append(order.turn)
         script = scripted.play(
-            scripted.Order(
-                order.agent,
-                None if order.rules == "null" else tuple(json.loads(order.rules)),
-                order.message,
-                order.state,
-                order.visit,
-                json.loads(order.handle) if order.handle else {},
-                order.may_ask,
-                "",
+            scripted.PlayOrder(
+                agent=order.agent,
+                rules=None if order.rules == "null" else tuple(json.loads(order.rules)),
+                message=order.message,
+                state=order.state,
+                visit=order.visit,
+                handle=json.loads(order.handle) if order.handle else {},
+                may_ask=order.may_ask,
+                default="",
             )
         )
         dies = self.rng.randrange(4) if self.chance("agent dies") else None
@@ -95,7 +95,7 @@ class SimTurns:
         self.schedule.after(order.time_limit_seconds, lambda: self._expire(actor))
         self.schedule.after(self.rng.random(), lambda: self._step(actor, None))
 
-    def _step(self, actor: Actor, reply: scripted.Reply | None) -> None:
+    def _step(self, actor: Actor, reply: scripted.CallReply | None) -> None:
         if self.over or not actor.alive:
             return
         actor.steps += 1
@@ -118,7 +118,16 @@ class SimTurns:
             self._end(actor, fault=f"it was killed by signal {effect.signal}", remembered=effect.handle)
         elif isinstance(effect, scripted.Call):
             actor.calls += 1
-            self._events.append(Called(order.job, order.turn, order.token, actor.calls, effect.tool, dict(effect.args)))
+            self._events.append(
+                Called(
+                    job=order.job,
+                    turn=order.turn,
+                    token=order.token,
+                    number=actor.calls,
+                    tool=effect.tool,
+                    arguments=dict(effect.args),
+                )
+            )
         else:
             ok, text = True, ""
             if isinstance(effect, scripted.Sleep):
@@ -132,8 +141,8 @@ class SimTurns:
                 delay += self._trouble(actor)
             name = type(effect).__name__.lower()
             tool = name if isinstance(effect, scripted.Shell) else ""
-            self._events.append(Progress(order.job, order.turn, name, tool, tool))
-            self.schedule.after(delay, lambda: self._go_on(actor, scripted.Reply(ok, text, {}), tool))
+            self._events.append(Progress(job=order.job, turn=order.turn, text=name, tool=tool, use=tool))
+            self.schedule.after(delay, lambda: self._go_on(actor, scripted.CallReply(ok, text, {}), tool))
 
     def _trouble(self, actor: Actor) -> float:
         """The provider fails for a while: the turn waits, and goes on; how long that takes."""
@@ -148,15 +157,17 @@ class SimTurns:
         self.schedule.after(seconds, over)
         return seconds
 
-    def _go_on(self, actor: Actor, reply: scripted.Reply, tool: str) -> None:
+    def _go_on(self, actor: Actor, reply: scripted.CallReply, tool: str) -> None:
         if tool and actor.alive and not self.over:
-            self._events.append(Progress(actor.order.job, actor.order.turn, "", tool, tool, over=True))
+            self._events.append(
+                Progress(job=actor.order.job, turn=actor.order.turn, text="", tool=tool, use=tool, over=True)
+            )
         self._step(actor, reply)
 
     def _end(
         self,
         actor: Actor,
-        ending: scripted.Ending | None = None,
+        ending: scripted.PlayEnding | None = None,
         fault: str = "",
         remembered: Mapping[str, Any] | None = None,
         *,
@@ -166,15 +177,16 @@ class SimTurns:
         order = actor.order
         self.running.pop((order.job, order.turn), None)
         ended = Ended(
-            order.job,
-            order.turn,
-            order.epoch,
-            ending.text if ending else "",
-            json.dumps(ending.handle, sort_keys=True) if ending else "",
-            {"turns": 1.0, **(ending.usage if ending else {})},
-            fault,
+            job=order.job,
+            turn=order.turn,
+            epoch=order.epoch,
+            text=ending.text if ending else "",
+            handle=json.dumps(ending.handle, sort_keys=True) if ending else "",
+            usage={"turns": 1.0, **(ending.usage if ending else {})},
+            fault=fault,
             remembered=json.dumps(remembered, sort_keys=True) if remembered else "",
             overtime=overtime,
+            boundary=Confined(ok=True, held=1, tried=1),
         )
         self._events.append(ended)
         if self.chance("doubled end"):
@@ -190,7 +202,14 @@ class SimTurns:
 
         def late() -> None:
             self._events.append(
-                Called(order.job, order.turn, order.token, 99, "Send", {"thread": "dispatcher", "text": "late"})
+                Called(
+                    job=order.job,
+                    turn=order.turn,
+                    token=order.token,
+                    number=99,
+                    tool="Send",
+                    arguments={"thread": "dispatcher", "text": "late"},
+                )
             )
 
         self.schedule.after(self.rng.random() * 3, late)
@@ -218,7 +237,9 @@ class SimTurns:
             if ok:
                 self.late_calls_accepted.append(f"{job}/{turn}: {text}")
             return
-        self.schedule.after(self.rng.random() * 0.2, lambda: self._step(actor, scripted.Reply(ok, text, dict(data))))
+        self.schedule.after(
+            self.rng.random() * 0.2, lambda: self._step(actor, scripted.CallReply(ok, text, dict(data)))
+        )
 
     def events(self, timeout_seconds: float) -> list[TurnEvent]:
         """What happens next, in this world's time."""

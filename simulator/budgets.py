@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from random import Random
-from typing import Any
 
-from parley.engine.attention import needs
-from parley.engine.budgets import Purse, is_spent
-from parley.engine.projections import Present
-from parley.engine.records import LATE, REFUSED
-from parley.ports import Files, InputRow, Store
+from parley.bus.store import Store
+from parley.engine.values import human_inputs, step_extra
+from parley.engine.values.hold_causes import budgets as spent_in
+from parley.engine.values.human_inputs import ResumeInput
+from parley.engine.values.step_names import NamedRun, all_named
+from parley.features.budgets.arithmetic import Purse
+from parley.ports.machine import Files
+from parley.views.job_view import Present
+from parley.views.needs import needs
 
 STARTS = ("wake", "wake-int", "interrupt")
 
@@ -33,22 +36,24 @@ def budget(seed: int) -> dict[str, dict[str, float]]:
 
 def raises(rng: Random, present: Present) -> dict[str, str]:
     """By how much the human raises what is spent."""
-    causes = [hold.cause.split(" ")[1:] for hold in present.unpaid]
-    return {what if scope == "job" else f"{scope}.{what}": f"+{rng.randrange(1, 12)}" for what, scope in causes}
+    causes = [cause for _, cause in spent_in(present.soup, f"job:{present.job}")]
+    options = [cause.what if cause.scope == "job" else f"{cause.scope}.{cause.what}" for cause in causes]
+    return {option: f"+{rng.randrange(1, 12)}" for option in options}
 
 
 def broken(store: Store, files: Files, job: str) -> str:
     """How a run has exceeded what it was allowed, if it has; or that it is held and nobody is told how to go on."""
     row = store.load(job).row
-    taken: dict[int, list[InputRow]] = {}
-    for given in store.inputs(job, waiting=False):
-        if given.kind == "resume" and given.taken and not given.note.startswith((LATE, REFUSED)):
-            taken.setdefault(given.taken, []).append(given)
+    taken: dict[int, list[ResumeInput]] = {}
+    for one in store.inputs(job, waiting=False):
+        given = human_inputs.read(one)
+        if isinstance(given, ResumeInput) and one.taken and not human_inputs.is_in_vain(one):
+            taken.setdefault(one.taken, []).append(given)
     found = _exceeded(store, job, Purse.of(json.loads(row.settings)), taken)
     present = Present(store, job)
     if not found and present.unpaid and row.state not in ("DONE", "WITHDRAWN", "FAILURE"):
         shown = [way.command for need in needs(store, files, [row]) if need.kind == "budget" for way in need.exits]
-        held = len([hold for hold in present.unpaid if is_spent(hold)])
+        held = len(present.unpaid)
         if sum("--budget" in command for command in shown) != held:
             found = f"it is held by {held} budgets, and is shown {shown}"
         elif not row.needs_human:
@@ -56,20 +61,19 @@ def broken(store: Store, files: Files, job: str) -> str:
     return found
 
 
-def _exceeded(store: Store, job: str, purse: Purse, taken: Mapping[int, list[InputRow]]) -> str:
+def _exceeded(store: Store, job: str, purse: Purse, taken: Mapping[int, list[ResumeInput]]) -> str:
     turns, days, running, heard = 0, dict[str, int](), set[str](), 0
     for step in store.steps(job):
         for number in range(heard + 1, step.transaction + 1):
             for given in taken.get(number, ()):
-                body: dict[str, Any] = json.loads(given.body)
-                if body.get("budget"):
-                    purse.lift(body["budget"], str(body.get("day", "")))
+                if given.raised:
+                    purse.lift(given.raised, given.day)
         heard = step.transaction
         running -= set(_runs(step.consumed))
-        if step.rule not in STARTS or '"day"' not in step.extra:
+        day = step_extra.read(step.extra).day if step.rule in STARTS else ""
+        if not day:
             continue  # the orchestrator's own turns are free
         running |= set(_runs(step.produced))
-        day = json.loads(step.extra)["day"]
         turns, days[day] = turns + 1, days.get(day, 0) + 1
         for what, limit, used in (
             ("turns", purse.limit("turns", "job", day), turns),
@@ -82,7 +86,7 @@ def _exceeded(store: Store, job: str, purse: Purse, taken: Mapping[int, list[Inp
 
 
 def _runs(briefs: str) -> list[str]:
-    return [line.split(" ")[4] for line in briefs.split("\n") if line.startswith("Run ")]
+    return [run.turn for run in all_named(NamedRun, briefs)]
 
 
 def _uncounted(store: Store, job: str, days: Mapping[str, int]) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from parley.ports import (
+from parley.ports.turns import Site
+from parley.ports.workspaces import (
     FOLDER_VIEW,
     REPORTS,
     TIP_VIEW,
@@ -18,8 +19,7 @@ from parley.ports import (
     Merge,
     Outcome,
     Scope,
-    Sent,
-    Site,
+    SentFile,
     WorkspaceError,
 )
 from simulator.world import Fuse
@@ -79,7 +79,7 @@ class SimDisk:
         return True
 
     def run(self, place: str, command: str) -> None:
-        """What a shell does there: `put PATH TEXT` writes a file, and asks nobody; all else does nothing."""
+        """What a shell does there: `put PATH TEXT` writes a file; all else does nothing."""
         word, *rest = command.split(" ", 2)
         if word == "put" and len(rest) == 2:
             self.write(place, *rest)
@@ -137,7 +137,7 @@ class SimWorkspace:
         sealed: Iterable[str] = (),
         *,
         children: Sequence[str] | None = None,
-        sent: Sequence[Sent] = (),
+        sent: Sequence[SentFile] = (),
     ) -> Site:
         """Make a workspace ready."""
         seed = dict(self.disk.tips.get((job, parent), {})) if name.startswith("dispatch:") else {}
@@ -152,7 +152,7 @@ class SimWorkspace:
         self._fuse.burn("prepare", act)
         return Site(f"{job}|{name}")
 
-    def pick(self, job: str, name: str, to: str, paths: Sequence[str], most: int) -> tuple[Sent, ...]:
+    def pick(self, job: str, name: str, to: str, paths: Sequence[str], most: int) -> tuple[SentFile, ...]:
         """Keep files as they are now."""
         files, found = self.disk.work.get((job, name), {}), []
         for path in paths:
@@ -160,7 +160,7 @@ class SimWorkspace:
                 raise WorkspaceError(f"{path!r} can't be sent: there is no such file")
             blob = hashlib.sha256(files[path].encode("utf-8", "replace")).hexdigest()
             self.disk.blobs[blob] = files[path]
-            found.append(Sent(path, blob, "100644", len(files[path])))
+            found.append(SentFile(path, blob, "100644", len(files[path])))
         if sum(one.size for one in found) > most:
             raise WorkspaceError(f"the files have more than {most} bytes in all")
         return tuple(found)
@@ -328,7 +328,7 @@ class SimWorkspace:
         own = {path: text for path, text in files.items() if not (_own(path, scope) or (scope and scope.allowed(path)))}
         commits = (digest(own), digest(above)) if brought else ()
         kept_out = tuple(f"{path}: {why}" for path, why in refused.items())
-        return Merge(tuple(brought), tuple(conflicts), (), commits, kept_out)
+        return Merge(paths=tuple(brought), conflicts=tuple(conflicts), left_out=(), commits=commits, kept_out=kept_out)
 
     def refresh(self, job: str, name: str, parent: str, *, clean: bool = False) -> Merge:
         """Bring a parent's files down; with `clean` only where that leaves no conflict."""
@@ -372,7 +372,7 @@ class SimWorkspace:
         self._fuse.burn("retire", lambda: self.disk.lost.__setitem__(f"{job}|{name}", json.dumps(files)))
 
     def changes(self, job: str, tree: str = "") -> list[Change]:
-        """Nobody asks."""
+        """No run of the simulator asks for it."""
         return []
 
 

@@ -12,9 +12,45 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from parley.ports import MessageRow, Store
-from parley.workflow.structure import check_structure
-from parley.workflow.terms import SHARED_STATUS
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from parley.bus.rows import MessageRow, StepRow
+from parley.bus.store import Store
+from parley.engine.values import message_meta, step_extra
+from parley.engine.values.message_meta import Answered
+from parley.engine.values.step_names import NamedRun, all_named
+from parley.protocol.codec import decode_as, decode_choice
+from parley.protocol.molecules import Deliver
+from parley.protocol.rule import Broadcast, Passage
+from parley.workflow.files.structure import check_structure
+from parley.workflow.host import worker_reports
+from parley.workflow.model.code_steps import ExecutorStep
+from parley.workflow.model.events import (
+    AgentJoined,
+    ConversationClosed,
+    ConversationOpened,
+    Event,
+    GivenUp,
+    HeldBack,
+    HumanAsked,
+    MergeBegun,
+    MergeEnded,
+    NoteRefused,
+    NoteTaken,
+    PendingSettled,
+    PhaseChanged,
+    PlanDecided,
+    PlanInForce,
+    RoundEnded,
+    SessionBegun,
+    StallHandled,
+    StatusChanged,
+    VerifierNoteWentUp,
+)
+from parley.workflow.model.flow import OpenConversation
+from parley.workflow.model.terms import SHARED_STATUS, Merged, Note, NoteStatus, PlanChange, Round, Worker
+from parley.workflow.model.worker_result import WorkerResult
 from simulator.disk import SimDisk, digest
 from simulator.workflows import OWN
 
@@ -47,7 +83,7 @@ class Account:
     """What is known of one doer."""
 
     status: str = "pending"
-    notes: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)  # by session and name
+    notes: dict[tuple[int, str], Note] = field(default_factory=dict)  # by session and name
     session: int = 0
     verdict: str = ""  # of the last round, unless it has been at work since
     seen: str = ""  # the thread of whoever gave it
@@ -57,7 +93,7 @@ class Account:
     given_up: bool = False
     pending: set[str] = field(default_factory=set)  # notes that were refused, and wait to be mended
     begun: bool = False
-    wonders: dict[str, dict[str, Any]] = field(default_factory=dict)  # its verifier's notes about it, by name
+    wonders: dict[str, Note] = field(default_factory=dict)  # its verifier's notes about it, by name
     unfit: set[str] = field(default_factory=set)  # its verifier's, refused for their form
     asked: dict[str, tuple[int, str]] = field(default_factory=dict)  # those that went up, as which of its own notes
 
@@ -67,12 +103,12 @@ class Account:
         own = {
             name: self.notes[self.asked[name]] if name in self.asked else note for name, note in self.wonders.items()
         }
-        return [*(name for name, note in own.items() if note["status"] != "resolved"), *self.unfit]
+        return [*(name for name, note in own.items() if note.status != "resolved"), *self.unfit]
 
     @property
     def unsettled(self) -> list[str]:
         """The notes of its present session that keep it from being ready."""
-        left = [name for (at, name), note in self.notes.items() if at == self.session and note["status"] != "resolved"]
+        left = [name for (at, name), note in self.notes.items() if at == self.session and note.status != "resolved"]
         return [*left, *self.pending]
 
 
@@ -88,8 +124,8 @@ class Book:
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)  # the plan's, and those who joined
     stages: list[list[str]] = field(default_factory=list)
     doers: dict[str, Account] = field(default_factory=dict)
-    talks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    talks_ever: dict[str, dict[str, Any]] = field(default_factory=dict)  # those that have ended as well
+    talks: dict[str, OpenConversation] = field(default_factory=dict)
+    talks_ever: dict[str, OpenConversation] = field(default_factory=dict)  # those that have ended as well
     merging: str = ""
     merges: int = 0
     phase: str = "running"
@@ -98,79 +134,89 @@ class Book:
 
     # ---- what its steps say --------------------------------------------------------------------
 
-    def take(self, events: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
+    def take(self, listed: Sequence[Event], told: MessageRow) -> None:
         """One step of the executor's; `told` is the message that it dealt with."""
-        listed = list(events)
         talk = self.talks.get(told.sender_thread)
         for event in listed:
             self.happen(event, listed, told)
-        if talk is not None and talk["kind"] in ("doer", "verifier"):
-            self.heard(talk["agent"], told, talk["kind"])
+        if talk is not None and talk.kind in ("doer", "verifier"):
+            self.heard(talk.agent, told, talk.kind)
         if self.held and self.phase == "running" and len(self.talks) < self.fan_out:
             raise Broken(f"{self.held[0]} is held back while {len(self.talks)} of {self.fan_out} slots are taken")
 
-    def happen(self, event: Mapping[str, Any], listed: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
+    def happen(self, event: Event, listed: Sequence[Event], told: MessageRow) -> None:
         """One event, among those of its step."""
-        match event["event"]:
-            case "plan":
-                self.plan(json.loads(event["text"].split("---\n")[1]))
-            case "join":
-                self.join(event["worker"])
-            case "status":
-                self.move(event["agent"], event["to"], listed)
-            case "session":
-                self.doers[event["agent"]].session += 1
-            case "note" | "changed" | "pend" | "mend" | "ask for":
-                self.noted(event, listed, told)
-            case "round":
-                self.round(event["agent"], event["round"], told)
-                self.remedied(event["agent"], event["round"], listed)
-            case "open":
-                self.open(event["talk"])
-            case "close":
-                del self.talks[event["thread"]]
-            case "merge begins":
-                self.begin_merge(event["merging"]["agent"])
-            case "merge ends":
-                self.end_merge(event["merged"])
-            case "given up":
-                self.doers[event["agent"]].given_up = True
-            case "held back":
-                self.held = event["agents"]
-            case "phase":
-                self.phase = event["phase"]
+        match event:
+            case PlanInForce(text=text):
+                self.plan(json.loads(text.split("---\n")[1]))
+            case AgentJoined(worker=worker):
+                self.join(worker)
+            case StatusChanged(agent=agent, to=to):
+                self.move(agent, to, listed)
+            case SessionBegun(agent=agent):
+                self.doers[agent].session += 1
+            case NoteTaken() | NoteRefused() | PendingSettled():
+                self.noted(event, told)
+            case VerifierNoteWentUp(agent=agent, note_id=name, asked_as=asked_as):
+                self.doers[agent].asked[name] = (self.doers[agent].session, asked_as)
+            case PlanDecided(change=change):
+                self.changed(change, listed)
+            case RoundEnded(agent=agent, round=found):
+                self.round(agent, found, told)
+                self.remedied(agent, found, listed)
+            case _:
+                self.go_on(event)
+
+    def go_on(self, event: Event) -> None:
+        """An event that depends on no other of its step."""
+        match event:
+            case ConversationOpened(talk=talk):
+                self.open(talk)
+            case ConversationClosed(thread=thread):
+                del self.talks[thread]
+            case MergeBegun(merging=merging):
+                self.begin_merge(merging.agent)
+            case MergeEnded(merged=merged):
+                self.end_merge(merged)
+            case GivenUp(agent=agent):
+                self.doers[agent].given_up = True
+            case HeldBack(agents=agents):
+                self.held = agents
+            case PhaseChanged(phase=phase):
+                self.phase = phase
             case _:
                 pass
 
     def heard(self, agent: str, told: MessageRow, kind: str) -> None:
         """A doer or its verifier has answered: no note that it was told is taken is lost."""
         one = self.doers[agent]
-        left = (json.loads(told.meta) if told.meta else {}).get("worker") or {}
+        left = worker_reports.read(message_meta.read(told))
         if kind == "verifier":
             self.wondered(agent, left)
             return
-        for note in left.get("notes", ()):
-            if (one.session, note["note_id"]) not in one.notes:
-                raise Broken(f"{note['note_id']} of {agent} was taken, and is lost")
-        for unfit in left.get("pending", ()):
-            if unfit["pending_id"] not in one.pending:
-                raise Broken(f"{unfit['pending_id']} of {agent} was refused, and is lost")
+        for note in left.notes:
+            if (one.session, note.note_id) not in one.notes:
+                raise Broken(f"{note.note_id} of {agent} was taken, and is lost")
+        for unfit in left.pending:
+            if unfit.pending_id not in one.pending:
+                raise Broken(f"{unfit.pending_id} of {agent} was refused, and is lost")
 
-    def wondered(self, agent: str, left: Mapping[str, Any]) -> None:
+    def wondered(self, agent: str, left: WorkerResult) -> None:
         """A doer's verifier has answered: what it noted is there, and what it escalated has gone up."""
         one = self.doers[agent]
-        for note in left.get("notes", ()):
-            if note["note_id"] not in one.wonders:
-                raise Broken(f"{note['note_id']} of the verifier of {agent} was taken, and is lost")
-            if note["status"] == "escalated" and note["note_id"] not in one.asked and not one.given_up:
-                raise Broken(f"{note['note_id']} of the verifier of {agent} is escalated, and goes to nobody")
+        for note in left.notes:
+            if note.note_id not in one.wonders:
+                raise Broken(f"{note.note_id} of the verifier of {agent} was taken, and is lost")
+            if note.status == "escalated" and note.note_id not in one.asked and not one.given_up:
+                raise Broken(f"{note.note_id} of the verifier of {agent} is escalated, and reaches no agent above")
 
     def says(self, step: str) -> None:
         """What the executor sends when its turn ends: a doer is put to work only when it is to work."""
-        for payload in json.loads(step).get("Broadcast", [[]])[0]:
-            talk = self.talks.get(payload["Deliver"][1]) if "Deliver" in payload else None
-            if talk is not None and talk["kind"] == "doer" and self.doers[talk["agent"]].status not in AT_WORK:
-                raise Broken(f"{talk['agent']} is put to work while it is {self.doers[talk['agent']].status}")
+        chosen = decode_choice(step)
+        for payload in chosen.payloads if isinstance(chosen, Broadcast) else ():
+            talk = self.talks.get(payload.thread) if isinstance(payload, Deliver) else None
+            if talk is not None and talk.kind == "doer" and self.doers[talk.agent].status not in AT_WORK:
+                raise Broken(f"{talk.agent} is put to work while it is {self.doers[talk.agent].status}")
 
     def plan(self, said: Mapping[str, Any]) -> None:
         """A plan comes into force."""
@@ -182,11 +228,11 @@ class Book:
             if one.get("task") != "verifier":
                 self.doers.setdefault(name, Account())
 
-    def join(self, worker: Mapping[str, Any]) -> None:
+    def join(self, worker: Worker) -> None:
         """Somebody joins who is not in the plan."""
-        self.agents[worker["name"]] = {**worker, "joined": True}
-        if worker["task"] == "doer":
-            self.doers.setdefault(worker["name"], Account())
+        self.agents[worker.name] = {**to_builtins(worker), "joined": True}
+        if worker.task == "doer":
+            self.doers.setdefault(worker.name, Account())
 
     def may_begin(self, agent: str) -> str:
         """Why a doer may not begin yet; empty: it may."""
@@ -200,7 +246,7 @@ class Book:
                 return f"{agent} begins before {name}, of an earlier stage, is done"
         return ""
 
-    def move(self, agent: str, to: str, events: Iterable[Mapping[str, Any]]) -> None:
+    def move(self, agent: str, to: str, events: Iterable[Event]) -> None:
         """A status changes: along the table, and only if what it stands for is so."""
         one = self.doers[agent]
         if to not in TABLE[one.status].split():
@@ -209,7 +255,7 @@ class Book:
             raise Broken(why)
         if to in ("ready_for_verification", *MET) and one.unsettled:
             raise Broken(f"{agent} is {to} while {one.unsettled[0]} is not settled")
-        asked = [name for (at, name), note in one.notes.items() if at == one.session and note["status"] == "escalated"]
+        asked = [name for (at, name), note in one.notes.items() if at == one.session and note.status == "escalated"]
         if (one.status, to) == ("blocked", "working") and asked:
             raise Broken(f"{agent} goes on while {asked[0]} has no answer that holds")
         if to in MET and one.wondering:
@@ -222,7 +268,7 @@ class Book:
             one.version += 1
         if to == "stalled":
             meant = self.agents[agent].get("on_stall") or "escalate"
-            done = [each["action"]["action"] for each in events if each["event"] == "action"]
+            done = [str(each.action.action) for each in events if isinstance(each, StallHandled)]
             if meant not in done:
                 raise Broken(f"{agent} has stalled, and {meant} is not what was done: {done}")
         if to in AT_WORK:
@@ -230,100 +276,86 @@ class Book:
         one.status = to
         one.given_up = False
 
-    def note(self, agent: str, note: Mapping[str, Any], told: MessageRow) -> None:
+    def note(self, agent: str, note: Note, told: MessageRow) -> None:
         """A note is made or changed: nobody settles what is not theirs to settle."""
-        one, name = self.doers[agent], note["note_id"]
+        one, name = self.doers[agent], note.note_id
         before = one.notes.get((one.session, name))
-        if before is not None and before["status"] == "resolved" and before != note:
+        if before is not None and before.status == "resolved" and before != note:
             raise Broken(f"{name} of {agent} was resolved, and is changed")
-        if note["status"] == "resolved" and (before is None or before["status"] != "resolved"):
+        if note.status == "resolved" and (before is None or before.status != "resolved"):
             self.settled(agent, note, told)
-        one.notes[one.session, name] = dict(note)
+        one.notes[one.session, name] = note
 
-    def noted(self, event: Mapping[str, Any], listed: Iterable[Mapping[str, Any]], told: MessageRow) -> None:
-        """A note is made or changed, by itself or with the plan change that it was answered by; or it is refused."""
-        if event.get("of_verifier"):
-            self.of_verifier(event, told)
-            return
-        match event["event"]:
-            case "note":
-                self.note(event["agent"], event["note"], told)
-            case "pend":
-                self.doers[event["agent"]].pending.add(event["pending"]["pending_id"])
-            case "mend":
-                self.doers[event["agent"]].pending.remove(event["pending_id"])
-            case "ask for":
-                one = self.doers[event["agent"]]
-                one.asked[event["note_id"]] = (one.session, event["asked_as"])
-            case _:
-                self.changed(event["change"], listed)
+    def noted(self, event: NoteTaken | NoteRefused | PendingSettled, told: MessageRow) -> None:
+        """A note of a doer, or of its verifier, is made or changed, or it is refused."""
+        one = self.doers[event.agent]
+        pending = one.unfit if event.of_verifier else one.pending
+        match event:
+            case NoteRefused(pending=unfit):
+                pending.add(unfit.pending_id)
+            case PendingSettled(pending_id=name):
+                pending.remove(name)
+            case NoteTaken(note=note) if event.of_verifier:
+                self.wondered_at(event.agent, note, told)
+            case NoteTaken(note=note):
+                self.note(event.agent, note, told)
 
-    def of_verifier(self, event: Mapping[str, Any], told: MessageRow) -> None:
-        """The same of a doer's verifier."""
-        agent, one = event["agent"], self.doers[event["agent"]]
-        match event["event"]:
-            case "pend":
-                one.unfit.add(event["pending"]["pending_id"])
-            case "mend":
-                one.unfit.remove(event["pending_id"])
-            case _:
-                note = event["note"]
-                before = one.wonders.get(note["note_id"])
-                if before is not None and before["status"] == "resolved" and before != note:
-                    raise Broken(f"{note['note_id']} of the verifier of {agent} was resolved, and is changed")
-                if note["status"] == "resolved" and before != note:
-                    self.settled(agent, note, told, self.agents[agent]["verifier"])
-                one.wonders[note["note_id"]] = dict(note)
+    def wondered_at(self, agent: str, note: Note, told: MessageRow) -> None:
+        """A note of a doer's verifier is made or changed."""
+        one = self.doers[agent]
+        before = one.wonders.get(note.note_id)
+        if before is not None and before.status == "resolved" and before != note:
+            raise Broken(f"{note.note_id} of the verifier of {agent} was resolved, and is changed")
+        if note.status == "resolved" and before != note:
+            self.settled(agent, note, told, self.agents[agent]["verifier"])
+        one.wonders[note.note_id] = note
 
-    def changed(self, change: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
+    def changed(self, change: PlanChange, events: Iterable[Event]) -> None:
         """A changed plan is decided about: approved, it is in force; refused, its answers are gone with it."""
-        in_force = any(event["event"] == "plan" for event in events)
-        if in_force != (change["decision"] == "approved"):
-            raise Broken(f"a changed plan is {change['decision']}, and it {'is' if in_force else 'is not'} in force")
-        for answer in change.get("answers", ()) if change["decision"] == "refused" else ():
-            one = self.doers[answer["agent"]]
+        in_force = any(isinstance(event, PlanInForce) for event in events)
+        if in_force != (change.decision == "approved"):
+            raise Broken(f"a changed plan is {change.decision}, and it {'is' if in_force else 'is not'} in force")
+        for answer in change.answers if change.decision == "refused" else ():
+            one = self.doers[answer.agent]
             if one.status == "blocked":
-                note = one.notes[one.session, answer["note_id"]]
-                one.notes[one.session, answer["note_id"]] = {**note, "status": "escalated"}
+                note = one.notes[one.session, answer.note_id]
+                one.notes[one.session, answer.note_id] = replace(note, status=NoteStatus.ESCALATED)
 
-    def settled(self, agent: str, note: Mapping[str, Any], told: MessageRow, maker: str = "") -> None:
+    def settled(self, agent: str, note: Note, told: MessageRow, maker: str = "") -> None:
         """A note is resolved: by whom is what the message says that led to it."""
-        by, name = note["resolved_by"], f"{note['note_id']} of {agent}"
-        about = json.loads(told.meta) if told.meta else {}
+        by, name = note.resolved_by, f"{note.note_id} of {agent}"
+        about = message_meta.read(told)
         if by == "agent_self":
-            if note.get("category", "") not in OWN:
-                raise Broken(f"{name} is of category {note.get('category')!r}, and its maker has settled it")
+            if note.category not in OWN:
+                raise Broken(f"{name} is of category {str(note.category)!r}, and its maker has settled it")
             if told.sender != (maker or agent):
                 raise Broken(f"{name} is settled by its maker, and {told.sender} has written")
             return
         calls = [
-            call
-            for call in (about.get("worker") or {}).get("resolves", ())
-            if (call["agent"], call["note_id"]) == (agent, note["note_id"])
+            call for call in worker_reports.read(about).resolves if (call.agent, call.note_id) == (agent, note.note_id)
         ]
-        heard = about.get("heard") or any(call.get("author") == "human" for call in calls)
+        heard = isinstance(about, Answered) and about.heard
+        heard |= any(call.author == "human" for call in calls)
         if by == "user" and not heard:
             raise Broken(f"{name} is settled by the user, and the user has said nothing")
-        sources = {call["source"] for call in calls if "source" in call}
-        if note.get("category") == "requirements" and sources - {"user"}:
+        sources = {call.source for call in calls if call.source is not None}
+        if note.category == "requirements" and sources - {"user"}:
             raise Broken(f"{name} is about requirements, and comes from {sources}")
 
-    def round(self, agent: str, found: Mapping[str, Any], told: MessageRow) -> None:
+    def round(self, agent: str, found: Round, told: MessageRow) -> None:
         """A round of verification: the verdict is what somebody else said who was asked for it."""
         talk, verifier = self.talks_ever[told.sender_thread], self.agents[agent]["verifier"]
-        said = ((json.loads(told.meta) if told.meta else {}).get("worker") or {}).get("verdict") or {}
-        broken = [proof["command"] for proof in found.get("proofs", ()) if proof["code"] or proof.get("fault")]
-        if broken and talk["kind"] != "prover":
-            raise Broken(f"{found['verifier']} had a turn on {agent} while {broken[0]} fails")
-        if found["verdict"] == "verified":
-            by = (told.sender, talk["kind"], talk["agent"], said.get("verdict"))
-            if by != (found["verifier"], "verifier", agent, "verified") or found["verifier"] == agent:
-                raise Broken(f"{agent} is found good by {found['verifier']}, and {by} was said")
+        said = worker_reports.read(message_meta.read(told)).judgement
+        broken = [proof.command for proof in found.proofs if proof.code or proof.fault]
+        if broken and talk.kind != "prover":
+            raise Broken(f"{found.verifier} had a turn on {agent} while {broken[0]} fails")
+        if found.verdict == "verified":
+            by = (told.sender, talk.kind, talk.agent, said.verdict)
+            if by != (found.verifier, "verifier", agent, "verified") or found.verifier == agent:
+                raise Broken(f"{agent} is found good by {found.verifier}, and {by} was said")
             if told.sender != verifier:
                 raise Broken(f"{agent} is found good by {told.sender}, and {verifier} verifies it")
-            held = {
-                proof["command"] for proof in found.get("proofs", ()) if not proof["code"] and not proof.get("fault")
-            }
+            held = {proof.command for proof in found.proofs if not proof.code and not proof.fault}
             if self.doers[agent].wondering:
                 raise Broken(
                     f"{agent} is found good, and {self.doers[agent].wondering[0]} of {verifier} is not settled"
@@ -331,26 +363,27 @@ class Book:
             wanted = set(self.agents[agent]["acceptance"].get("commands", ()))
             if wanted - held:
                 raise Broken(f"{agent} is found good while {min(wanted - held)} fails")
-        self.doers[agent].verdict = found["verdict"]
+        self.doers[agent].verdict = found.verdict
         self.doers[agent].seen = told.sender_thread
         self.doers[agent].merged = False
 
-    def remedied(self, agent: str, found: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
+    def remedied(self, agent: str, found: Round, events: Iterable[Event]) -> None:
         """A round judges every checkpoint, and what follows a failed one is what the plan says."""
-        results = {one["to"]: one.get("met") for one in found.get("criteria", ())}
+        results = {one.to: one.met for one in found.criteria}
         said = {one["to"]: one["on_failure"] for one in self.checkpoints if one["from"] == agent}
         if results.keys() != said.keys():
-            raise Broken(f"round {found['number']} of {agent} judges {sorted(results)}, and hands to {sorted(said)}")
+            raise Broken(f"round {found.number} of {agent} judges {sorted(results)}, and hands to {sorted(said)}")
         failed = [said[taker] for taker, met in results.items() if met is False]
-        if found["verdict"] == "verified" and not all(results.values()):
+        if found.verdict == "verified" and not all(results.values()):
             raise Broken(f"{agent} is found good, and a checkpoint is not met")
-        if found["verdict"] != "rejected" or not failed:
+        if found.verdict != "rejected" or not failed:
             return
         wanted = next((word for word in GRAVITY if word in failed), "back")
-        led_to = {str(event.get("to") or event["event"]) for event in events if event.get("agent") == agent}
-        asked = any(event["event"] == "ask" for event in events)
+        led_to = {str(event.to) for event in events if isinstance(event, StatusChanged) and event.agent == agent}
+        given_up = any(isinstance(event, GivenUp) and event.agent == agent for event in events)
+        asked = any(isinstance(event, HumanAsked) for event in events)
         fine = {
-            "abandon": "given up" in led_to,
+            "abandon": given_up,
             "escalate": "blocked" in led_to and asked,
             "re-scope": "blocked" in led_to,
             "re-plan": "blocked" in led_to,
@@ -359,13 +392,13 @@ class Book:
         if not fine:
             raise Broken(f"a checkpoint of {agent} failed and says {wanted}, and what happened is {sorted(led_to)}")
 
-    def open(self, talk: Mapping[str, Any]) -> None:
+    def open(self, talk: OpenConversation) -> None:
         """A conversation begins, under the fan-out."""
-        self.talks[talk["thread"]] = self.talks_ever[talk["thread"]] = dict(talk)
+        self.talks[talk.thread] = self.talks_ever[talk.thread] = talk
         if len(self.talks) > self.fan_out:
             raise Broken(f"{len(self.talks)} conversations are open, of {self.fan_out}")
-        if talk["kind"] == "verifier" and talk["name"] == talk["agent"]:
-            raise Broken(f"{talk['name']} is to verify itself")
+        if talk.kind == "verifier" and talk.name == talk.agent:
+            raise Broken(f"{talk.name} is to verify itself")
 
     def begin_merge(self, agent: str) -> None:
         """Merges are serial."""
@@ -373,32 +406,30 @@ class Book:
             raise Broken(f"{agent} is merged while {self.merging} is")
         self.merging = agent
 
-    def end_merge(self, merged: Mapping[str, Any]) -> None:
+    def end_merge(self, merged: Merged) -> None:
         """A merge has ended: taken is what was found good, holds, and belongs to its maker."""
         self.merging, self.merges = "", self.merges + 1
-        agent = merged["agent"]
-        if merged["number"] != self.merges:
-            raise Broken(f"merge {merged['number']} is number {self.merges}")
-        if not merged["taken"]:
+        agent = merged.agent
+        if merged.number != self.merges:
+            raise Broken(f"merge {merged.number} is number {self.merges}")
+        if not merged.taken:
             return
         if self.doers[agent].verdict != "verified":
-            raise Broken(f"the work of {agent} is merged, and nobody has found it good")
-        failing = [proof["command"] for proof in merged.get("proofs", ()) if proof["code"] or proof.get("fault")]
-        missing = set(self.agents[agent]["acceptance"].get("commands", ())) - {
-            proof["command"] for proof in merged.get("proofs", ())
-        }
+            raise Broken(f"the work of {agent} is merged, and no verifier has found it good")
+        failing = [proof.command for proof in merged.proofs if proof.code or proof.fault]
+        missing = set(self.agents[agent]["acceptance"].get("commands", ())) - {proof.command for proof in merged.proofs}
         if failing or missing:
-            raise Broken(f"merge {merged['number']} is taken, and {(failing or sorted(missing))[0]} does not hold")
-        settled = merged.get("conflicts", ()) if merged.get("resolved_by") else ()
-        if merged.get("conflicts") and not settled:
-            raise Broken(f"merge {merged['number']} is taken with conflicts that nobody has settled")
-        for path in merged.get("paths", ()):
+            raise Broken(f"merge {merged.number} is taken, and {(failing or sorted(missing))[0]} does not hold")
+        settled = merged.conflicts if merged.resolved_by else ()
+        if merged.conflicts and not settled:
+            raise Broken(f"merge {merged.number} is taken with conflicts that no agent has settled")
+        for path in merged.paths:
             if path not in settled and not owns(self.agents[agent], agent, path):
                 raise Broken(f"{path} is merged from {agent}, which does not own it")
         tree = self.trees.get(f"{self.job}|{self.doers[agent].seen}", {})
         looked_at = digest({path: text for path, text in tree.items() if owns(self.agents[agent], agent, path)})
-        if merged.get("commits") and merged["commits"][0] != looked_at:
-            raise Broken(f"merge {merged['number']} of {agent} is taken, and its verifier has seen something else")
+        if merged.commits and merged.commits[0] != looked_at:
+            raise Broken(f"merge {merged.number} of {agent} is taken, and its verifier has seen something else")
         self.doers[agent].merged = True
         self.doers[agent].versions += 1
 
@@ -407,7 +438,7 @@ class Book:
     def begins(self, agent: str, thread: str) -> None:
         """Somebody's turn begins: a doer's only when its time has come."""
         talk = self.talks.get(thread)
-        if talk is None or talk["kind"] != "doer":
+        if talk is None or talk.kind != "doer":
             return
         one = self.doers[agent]
         if not one.begun and (why := self.may_begin(agent)):
@@ -423,8 +454,8 @@ class Book:
             return f"{undone[0]} is {self.doers[undone[0]].status}"
         for name, one in self.doers.items():
             for (_, note), found in one.notes.items():
-                if found["status"] != "resolved":
-                    return f"{note} of {name} is {found['status']}"
+                if found.status != "resolved":
+                    return f"{note} of {name} is {found.status}"
             if one.wondering:
                 return f"{one.wondering[0]} of the verifier of {name} is not settled"
         return ""
@@ -466,35 +497,36 @@ def read(store: Store, disk: SimDisk, job: str, fan_out: int) -> list[Book]:
     for step in store.steps(job):
         if step.rule == "transition" and step.at == job:
             visit += 1
-            passage = json.loads(step.choice)["Passage"]
-            if passage[0] == "APPROVED_PLAN":
-                bound = "+" in dict(passage[4]).get("PLAN.md", "")
-            elif passage[0] == "APPROVED_WORK" and bound:
+            passage = decode_as(Passage, step.choice)
+            if passage.action == "APPROVED_PLAN":
+                bound = "+" in dict(passage.contents).get("PLAN.md", "")
+            elif passage.action == "APPROVED_WORK" and bound:
                 _passed(books, visit - 1)
         elif step.rule in BEGINS:
-            agent, thread, _ = run(step.produced)
+            run = next(all_named(NamedRun, step.produced))
             for book in books.values():
-                book.begins(agent, thread)
-        elif step.who == EXECUTOR and '"flow"' in step.extra:
-            _, thread, name = run(step.consumed)
-            book = books.setdefault(thread, Book(job, thread, visit, fan_out, disk.trees))
-            book.take(json.loads(step.extra)["flow"], messages[name])
+                book.begins(run.agent, run.thread)
+        elif step.who == EXECUTOR and (happened := _events(step)):
+            run = next(all_named(NamedRun, step.consumed))
+            book = books.setdefault(
+                run.thread, Book(job=job, thread=run.thread, visit=visit, fan_out=fan_out, trees=disk.trees)
+            )
+            book.take(happened, messages[run.message])
             if step.choice:
                 book.says(step.choice)
     return list(books.values())
 
 
-def events(store: Store, job: str) -> Iterator[dict[str, Any]]:
+def events(store: Store, job: str) -> Iterator[Event]:
     """All that has happened to a run's workflows."""
     for step in store.steps(job):
-        if step.who == EXECUTOR and '"flow"' in step.extra:
-            yield from json.loads(step.extra)["flow"]
+        if step.who == EXECUTOR:
+            yield from _events(step)
 
 
-def run(briefs: str) -> tuple[str, str, str]:
-    """Who runs where on which message, by the brief of a Run."""
-    words = next(brief.split(" ") for brief in briefs.split("\n") if brief.startswith("Run "))
-    return words[1], words[2], words[3]
+def _events(step: StepRow) -> Sequence[Event]:
+    left = step_extra.read(step.extra).left(ExecutorStep)
+    return left.events if left is not None else ()
 
 
 def _passed(books: Mapping[str, Book], visit: int) -> None:
@@ -515,7 +547,7 @@ def _tree(disk: SimDisk, job: str, book: Book) -> None:
                 if mine and not text.startswith(f"by {name}"):
                     raise Broken(f"{path} of {name} says {text[:60]!r} in {place}")
             if path == "top.txt":
-                raise Broken(f"{path} belongs to nobody, and is in {place}")
+                raise Broken(f"{path} belongs to no agent, and is in {place}")
 
 
 def _done(files: Mapping[str, str], merged: Mapping[str, str], books: list[Book]) -> None:
@@ -528,7 +560,7 @@ def _done(files: Mapping[str, str], merged: Mapping[str, str], books: list[Book]
     for agent, name, note in _noted(here):
         line = f"- `{agent}` {name}"
         told = [one for one in summary.split("\n") if one.startswith(line)]
-        if not any(str(note["description"]).split("`")[0] in one for one in told):
+        if not any(note.description.split("`")[0] in one for one in told):
             raise Broken(f"{name} of {agent} is not in WORK_SUMMARY.md")
     shared = json.loads(files.get(SHARED_STATUS) or '{"agents": {}, "overall_completion_drive_gate": "absent"}')
     if shared["overall_completion_drive_gate"] != "clear":
@@ -542,7 +574,7 @@ def _done(files: Mapping[str, str], merged: Mapping[str, str], books: list[Book]
         raise Broken(f"the files of the workflow are not what they must be: {found[0]}")
 
 
-def _noted(books: Iterable[Book]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _noted(books: Iterable[Book]) -> Iterator[tuple[str, str, Note]]:
     for book in books:
         for agent, one in book.doers.items():
             for (_, name), note in one.notes.items():

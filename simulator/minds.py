@@ -5,18 +5,21 @@ It is drawn by a chance of its own, so that a seed's run is otherwise what it wa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from parley.core.terms import Kind
-from parley.decisions import Decided, Guess, MemoryTrouble, Recalled
-from parley.engine.names import number_of
-from parley.engine.records import ANSWERED
-from parley.engine.remembering import PLAYBOOK
-from parley.ports import InputRow, MessageRow, Store
+from parley.base.json_codec import decode
+from parley.bus.rows import InputRow, MessageRow
+from parley.bus.slots import number_of
+from parley.bus.store import Store
+from parley.engine.inputs import PLAYBOOK
+from parley.engine.values import message_meta
+from parley.engine.values.human_inputs import AnswerInput, answered
+from parley.engine.values.message_meta import Answered, Put
+from parley.ports.decisions import Decided, Guess, MemoryTrouble, Recalled
+from parley.protocol.molecules import Kind
 from simulator.scenario import Rule
 from simulator.world import BEGINNING, Fuse
 
@@ -86,8 +89,11 @@ def mind(seed: int) -> Mind:
     decisions = SimDecisions(Random(f"memory {seed}"), failing)
     decisions.kept = {(one.job, one.question, one.framing): one for one in _record(rng)}
     settings = {
-        "on": rng.random() < 0.9, "rehearse": True, "checked": rng.choice((0.0, 0.0, 0.1, 1.0)), "repository": "sim",
-    }  # fmt: skip
+        "on": rng.random() < 0.9,
+        "rehearse": True,
+        "checked": rng.choice((0.0, 0.0, 0.1, 1.0)),
+        "repository": "sim",
+    }
     policies = rng.choice((None, ["when_unsure"] * 3))
     return Mind(decisions, settings, _proxy(rng), policies, steady=not failing)
 
@@ -101,11 +107,20 @@ def _record(rng: Random) -> list[Decided]:
         said = predicted if rng.random() < approved else "revise"
         found.append(
             Decided(
-                BEGINNING - DAY, HUMAN, "sim", f"past{number}", "q", "m1", rng.choice(STATES),
-                rng.choice(("assert", "question")), f"is it right? {number}", after=Guess(predicted, 0.8), verdict=said,
+                time=BEGINNING - DAY,
+                human=HUMAN,
+                repository="sim",
+                job=f"past{number}",
+                question="q",
+                framing="m1",
+                state=rng.choice(STATES),
+                kind=rng.choice(("assert", "question")),
+                asked=f"is it right? {number}",
+                after=Guess(predicted, 0.8),
+                verdict=said,
                 agreed=said == predicted,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -135,7 +150,7 @@ def fault(made: Mind, job: str, store: Store) -> str:
     said = dict(_said(rows, store.inputs(job, waiting=False)))
     own = dict(_answered(rows.values()))
     if strange := kept.keys() - said.keys() - own.keys():
-        return f"something was remembered that nobody said: {min(strange)}"
+        return f"something was remembered that the human did not say: {min(strange)}"
     if made.steady and (lost := (said.keys() | own.keys()) - kept.keys()):
         return f"something was said and not remembered: {min(lost)}"
     for key, one in kept.items():
@@ -145,17 +160,17 @@ def fault(made: Mind, job: str, store: Store) -> str:
 
 
 def _said(rows: dict[int, MessageRow], inputs: Iterable[InputRow]) -> Iterable[tuple[tuple[str, str], str | None]]:
-    for row in inputs:
-        if row.kind != "answer" or row.note != ANSWERED or row.by not in (HUMAN, PLAYBOOK):
+    for row in answered(inputs):
+        if row.by not in (HUMAN, PLAYBOOK):
             continue
-        body = json.loads(row.body)
-        about = json.loads(rows[number_of(body["framing"])].meta)
-        if about["kind"] != Kind.FAILURE:
-            yield (body["question"], body["framing"]), body["ruling"] or ""
+        given = decode(row.body, AnswerInput)
+        put = message_meta.read_as(Put, rows[number_of(given.framing)])
+        if put.kind is not Kind.FAILURE:
+            yield (given.question, given.framing), given.ruling or ""
 
 
 def _answered(rows: Iterable[MessageRow]) -> Iterable[tuple[tuple[str, str], str | None]]:
     for row in rows:
-        about = json.loads(row.meta) if row.meta else {}
-        if "answer" in about and "would" in about:
-            yield (about["answer"], ""), None
+        meta = message_meta.read(row)
+        if isinstance(meta, Answered) and meta.view.would is not None:
+            yield (meta.question, ""), None

@@ -7,33 +7,36 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
-from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.core.invariants import check
-from parley.core.rule import RuleSet
-from parley.core.rules import RULES
-from parley.core.soup import Soup
-from parley.core.states import Record
-from parley.core.terms import AskHuman, Hold, Idle, Mailbox, Run, Surface
-from parley.core.wire import decode
-from parley.engine.attention import needs
-from parley.engine.audit import audit
-from parley.engine.budgets import day_of
-from parley.engine.engine import Engine
-from parley.engine.holds import STALL, wait_of
-from parley.engine.projections import Present, soup_of
-from parley.engine.roster import charter_of
-from parley.engine.signs import stalls
-from parley.engine.stand_in import answer_key
+from parley.assembly import make_engine
+from parley.audit.audit import audit
+from parley.base.json_codec import encode
+from parley.bus.memory_store import MemoryBus, MemoryStore
+from parley.bus.rows import Duplicate, JobRow, LostOwnership, Owned
+from parley.engine.inputs import answer_key
+from parley.engine.loop import Engine
+from parley.engine.turn.start import day_of
+from parley.engine.values import hold_causes, step_extra
+from parley.engine.values.hold_causes import Stall, stalls, wait_of
+from parley.engine.values.human_inputs import AnswerInput, Input, InterveneInput, PauseInput, ResumeInput, WithdrawInput
+from parley.engine.values.job_roles import charter_of
+from parley.engine.values.step_names import NamedRun, all_named, place_of
 from parley.engine.world import World
-from parley.ports import Duplicate, JobRow, LostOwnership, Owned
+from parley.protocol.codec import decode_molecule
+from parley.protocol.molecules import AskHuman, Hold, Idle, Mailbox, Record, Ruling, Run, Surface, thread_kind
+from parley.protocol.rule import RuleSet
+from parley.protocol.rules import RULES
+from parley.protocol.soup import Soup
+from parley.verify.invariants import check
+from parley.views.job_view import Present, soup_of
+from parley.views.needs import needs
 from simulator import budgets, ledger
 from simulator.agents import SimTurns
 from simulator.disk import SimDisk, SimFiles, SimPapers, SimWorkspace
 from simulator.minds import fault, mind
 from simulator.scenario import Scenario, scenario
 from simulator.spoken import misreported
+from simulator.survival import Rows, Settled, audit_append_only, bus_durability, rows_of, settled_in
 from simulator.workflows import has_workflow, with_workflow
 from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
@@ -44,7 +47,7 @@ ANSWERS = 150  # then the human withdraws: one who goes on sending a job back wo
 WEARY = CRANKS // 2  # then who pays withdraws it: each yes may buy a long round, and a playbook's yes never ends
 STALL_SECONDS = 8.0
 LOOKED_AT = 3  # of so many crashes of a workflow one is followed by an audit, files and all
-SEEN = ('{"AskHuman"', '{"Hold"', '{"Record"', '{"Surface"')  # how those molecules begin that the human looks at
+SEEN = ('["AskHuman"', '["Hold"', '["Record"', '["Surface"')  # how those molecules begin that the human looks at
 
 
 class Failed(Exception):
@@ -92,6 +95,8 @@ class Simulation:
         self.answered = self.cranks = self.heard = 0
         self.outside = MemoryStore(self.bus, "outside")
         self.turns: SimTurns | None = None
+        self.settled: Settled | None = None
+        self.rows: Rows | None = None
         self.engine = self.boot()
 
     # ---- processes -------------------------------------------------------------------------------
@@ -102,24 +107,28 @@ class Simulation:
             self.turns.close()
         self.processes += 1
         fuse = Fuse(self.fuses.pop(0) if self.fuses else None, self.rng)
-        self.turns = SimTurns(self.schedule, self.disk, self.rng, fuse, self.scenario.faults, self.outside)
+        self.turns = SimTurns(
+            self.schedule, self.disk, self.rng, fuse, faults=self.scenario.faults, outside=self.outside
+        )
         world = World(
-            SimStore(self.bus, f"process-{self.processes}", fuse),
-            self.turns,
-            SimWorkspace(self.disk, fuse),
-            SimFiles(self.disk, fuse),
-            self.clock,
-            self.ids,
+            store=SimStore(self.bus, f"process-{self.processes}", fuse),
+            turns=self.turns,
+            workspace=SimWorkspace(self.disk, fuse),
+            files=SimFiles(self.disk, fuse),
+            clock=self.clock,
+            ids=self.ids,
             decisions=self.mind.decisions,
         )
         self.mind.decisions.fuse = fuse
-        return Engine(world, self.rules)
+        return make_engine(world, self.rules)
 
     def died(self, why: str) -> None:
         """The process is gone, and with it its locks and its turns."""
         self.trace(f"{self.clock.time:9.2f} process {self.processes} died: {why}")
         self.crashes += 1
+        self.judge_survival()
         self.bus.kill(f"process-{self.processes}")
+        self.judge_survival()
         if self.scenario.has_workflow and self.crashes % LOOKED_AT == 0 and self.outside.jobs():
             self.judge_record()
         self.engine = self.boot()
@@ -143,7 +152,15 @@ class Simulation:
             "human": made.stand_in,
             "memory": self.mind.settings,
         }
-        row = JobRow(JOB, "do it", "me", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings))
+        row = JobRow(
+            job=JOB,
+            request="do it",
+            decider="me",
+            created=BEGINNING,
+            updated=BEGINNING,
+            agent="scripted",
+            settings=json.dumps(settings),
+        )
         try:
             self.engine.start(row, charter_of(JOB, settings))
         except Crash as crash:
@@ -171,8 +188,8 @@ class Simulation:
         checked = 0
         for self.cranks in range(CRANKS):
             engine = self.alive()
-            live = engine.jobs[JOB]
-            if not live.record.live:
+            job = engine.jobs[JOB]
+            if not job.record.live:
                 break
             if self.clock.time > PATIENCE:
                 break
@@ -187,10 +204,11 @@ class Simulation:
             except LostOwnership as lost:
                 self.died(f"lost ownership: {lost}")
                 continue
-            if live.transaction != checked:
-                checked = live.transaction
-                check(live.soup, self.rules)
-            elif self.given_up(live.soup):
+            if job.counters.transaction != checked:
+                checked = job.counters.transaction
+                check(job.soup, self.rules)
+                self.settled = None if job.dirty else Settled(checked, tuple(job.soup))
+            elif self.given_up(job.soup):
                 break
         self.finish()
         return self.judge()
@@ -257,7 +275,7 @@ class Simulation:
         loaded = self.outside.load(JOB)
         if not loaded.transaction:
             return
-        soup = Soup(decode(json.loads(body)) for body in loaded.molecules.values() if body.startswith(SEEN))
+        soup = Soup(decode_molecule(body) for body in loaded.molecules.values() if body.startswith(SEEN))
         for asked in soup.of(AskHuman):
             if self.answers(soup):
                 self.answer(asked)
@@ -266,7 +284,7 @@ class Simulation:
         if self.rng.random() < made.faults.get("race", 0.0):
             self.race(soup)
         if soup.of(Hold) and self.rng.random() < 0.5:
-            self.put("resume", {})
+            self.put(ResumeInput())
 
     def answers(self, soup: Soup) -> bool:
         """Whether the human answers; about a workflow nobody is silent before it begins."""
@@ -281,12 +299,12 @@ class Simulation:
         answers = sum(row.kind == "answer" for row in self.outside.inputs(JOB, waiting=False))
         self.heard = self.heard if self.cranks > WEARY else answers
         if answers > self.heard:  # without another yes it is stuck, or goes on by itself: both are to be found
-            self.put("withdraw", {"reason": "it comes to nothing"}, "withdraw:weary")
+            self.put(WithdrawInput(reason="it comes to nothing"), "withdraw:weary")
         if any(row.job == JOB and row.needs_human for row in self.outside.jobs()):
             present = Present(self.outside, JOB)
             if present.unpaid:
                 raised = budgets.raises(self.rng, present)
-                self.put("resume", {"budget": raised, "day": day_of(self.clock.now())})
+                self.put(ResumeInput(raised=raised, day=day_of(self.clock.now())))
 
     def soup(self) -> Soup:
         """The soup as the bus has it."""
@@ -300,12 +318,12 @@ class Simulation:
         if self.answered > ANSWERS:
             ruling = "withdraw"
         text = self.rng.choice(("so be it", *self.scenario.says)) if self.scenario.says else "so be it"
-        body = {"question": asked.id, "framing": asked.framing, "ruling": ruling or None, "text": text}
-        if not self.put("answer", body, answer_key(asked)):
+        verdict = Ruling(ruling) if ruling else None
+        given = AnswerInput(question=asked.id, framing=asked.framing, ruling=verdict, text=text)
+        if not self.put(given, answer_key(asked)):
             return
-        if self.rng.random() < self.scenario.faults.get("double answer", 0.0) and self.put(
-            "answer", body, answer_key(asked)
-        ):
+        twice = self.rng.random() < self.scenario.faults.get("double answer", 0.0)
+        if twice and self.put(given, answer_key(asked)):
             raise Failed(self.seed, "an answer was taken twice")
 
     def meddle(self, soup: Soup) -> None:
@@ -317,29 +335,30 @@ class Simulation:
         what = self.rng.choice(("intervene", "intervene", "intervene", "pause", "withdraw"))
         if what == "intervene":
             now, authoritative = self.rng.random() < 0.5, self.rng.random() < 0.3
-            body = {"thread": thread, "text": "mind this", "now": now, "authoritative": authoritative}
-            self.put("intervene", body, by="me" if self.rng.random() < 0.9 else "somebody")
+            given = InterveneInput(thread=thread, text="mind this", now=now, authoritative=authoritative)
+            self.put(given, by="me" if self.rng.random() < 0.9 else "another")
         elif what == "withdraw":
-            self.put("withdraw", {"thread": thread, "reason": "enough"})
+            self.put(WithdrawInput(thread=thread, reason="enough"))
         else:
-            self.put("pause", {})
+            self.put(PauseInput())
 
     def race(self, soup: Soup) -> None:
         """Several people at once, in any order, before anybody looks: what came first counts, and nothing is lost."""
         deeds: list[Callable[[], object]] = [lambda: self.meddle(soup) for _ in range(self.rng.randrange(1, 4))]
         deeds += [lambda asked=asked: self.answer(asked) for asked in soup.of(AskHuman)]  # type: ignore[misc] # mypy infers no lambda with a default
-        deeds += [lambda: self.put("resume", {}), lambda: self.put("pause", {})]
+        deeds += [lambda: self.put(ResumeInput()), lambda: self.put(PauseInput())]
         self.rng.shuffle(deeds)
         for deed in deeds:
             deed()
 
-    def put(self, kind: str, body: dict[str, Any], key: str | None = None, by: str = "me") -> bool:
+    def put(self, given: Input, key: str | None = None, by: str = "me") -> bool:
         """Leave an input on the bus; whether it was new."""
         try:
-            self.outside.put(JOB, kind, key or f"{kind}:{self.ids.new()}", self.clock.now(), by, json.dumps(body))
+            name = key or f"{given.kind}:{self.ids.new()}"
+            self.outside.put(JOB, given.kind, name, self.clock.now(), by, encode(given))
         except Duplicate:
             return False
-        self.trace(f"{self.clock.time:9.2f} human: {kind} {body}")
+        self.trace(f"{self.clock.time:9.2f} human: {given}")
         return True
 
     # ---- what must be true -------------------------------------------------------------------------
@@ -365,6 +384,7 @@ class Simulation:
         self.judge_waits(soup)
         state = json.loads(self.disk.records[JOB, "state.json"])
         self.judge_record()
+        self.judge_survival()
         if wrong := fault(self.mind, JOB, store):
             raise Failed(self.seed, wrong)
         work = dict(record.approved).get("WORK_SUMMARY.md")
@@ -376,7 +396,25 @@ class Simulation:
         fired = Counter(step.rule for step in store.steps(JOB))
         last = store.load(JOB).transaction
         head = last.head if last else ""
-        return Result(self.seed, str(record.state), head, sum(fired.values()), self.crashes, self.clock.time, fired)
+        return Result(
+            seed=self.seed,
+            state=str(record.state),
+            head=head,
+            steps=sum(fired.values()),
+            crashes=self.crashes,
+            time=self.clock.time,
+            fired=fired,
+        )
+
+    def judge_survival(self) -> None:
+        """What was committed is there, and every row is as it was before a process died."""
+        if not any(row.job == JOB for row in self.outside.jobs()):
+            return
+        settled, rows = settled_in(self.outside.load(JOB)), rows_of(self.outside, JOB)
+        lost = bus_durability(self.settled, settled) or audit_append_only(self.rows, rows)
+        if lost:
+            raise Failed(self.seed, lost)
+        self.settled, self.rows = settled, rows
 
     def judge_record(self) -> None:
         """The record holds, and the files say what it says; also where a process has just died."""
@@ -394,7 +432,7 @@ class Simulation:
             if left:
                 raise Failed(self.seed, f"the job has ended and left {left[0]}")
         elif not soup.of(AskHuman) and not soup.of(Hold):
-            raise Failed(self.seed, f"it ended in {record.state} with nobody awaited")
+            raise Failed(self.seed, f"it ended in {record.state} while no one was awaited")
         elif self.scenario.human != "silent" or self.scenario.stand_in is not None:
             raise Failed(self.seed, f"it did not end although the human answers: {record.state}")
         else:
@@ -408,11 +446,11 @@ class Simulation:
         begun: Counter[str] = Counter()
         for step in self.outside.steps(JOB):
             if step.rule == "wake":
-                begun[_word(step.produced, "Run", 3)] += 1
+                begun[next(all_named(NamedRun, step.produced)).message] += 1
             elif step.rule in ("wake-int", "interrupt"):
-                begun[step.at.split(" ")[2]] += 1
-            elif step.rule == "recover" or (step.rule == "give-up" and " state:" in step.at):
-                begun[_word(step.consumed, "Run", 3)] -= 1
+                begun[place_of(step).message] += 1
+            elif step.rule == "recover" or (step.rule == "give-up" and thread_kind(place_of(step).thread) == "state"):
+                begun[next(all_named(NamedRun, step.consumed)).message] -= 1
         twice = [message for message, count in begun.items() if count > 1 or count < 0]
         if twice:
             raise Failed(self.seed, f"{twice[0]} was delivered {begun[twice[0]]} times")
@@ -457,21 +495,14 @@ class Simulation:
         idle = [hold for hold in stalls(soup) if soup.get(Run, hold.thread) is None]
         if idle:
             raise Failed(self.seed, f"{idle[0].thread} is called stalled, and is not at work")
-        steps = [step for step in self.outside.steps(JOB) if step.rule == "hold" and f'"{STALL} ' in step.choice]
-        hasty = [step for step in steps if json.loads(step.extra)["silent"] < STALL_SECONDS]
+        held = (step for step in self.outside.steps(JOB) if step.rule == "hold")
+        steps = [step for step in held if isinstance(hold_causes.read(json.loads(step.choice)), Stall)]
+        hasty = [step for step in steps if step_extra.read(step.extra).silent < STALL_SECONDS]
         if hasty:
             raise Failed(self.seed, f"step {hasty[0].number} calls one stalled that was not silent for long")
         told = sum(row.key.startswith("stalled:") for row in self.outside.messages(JOB))
         if told > len(steps):
             raise Failed(self.seed, f"{told} were told of {len(steps)} stalls")
-
-
-def _word(briefs: str, kind: str, index: int) -> str:
-    for brief in briefs.split("\n"):
-        words = brief.split(" ")
-        if words[0] == kind:
-            return words[index]
-    return ""
 
 
 def simulate(seed: int, rules: RuleSet = RULES, trace: Callable[[str], None] | None = None) -> Result:

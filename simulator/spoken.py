@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from parley.core.soup import Soup
-from parley.core.terms import Interrupt
-from parley.engine.interventions import interventions
-from parley.engine.names import number_of
-from parley.engine.orchestrator import origin_of
-from parley.ports import Store
+from parley.bus.slots import number_of
+from parley.bus.store import Store
+from parley.engine.agents.orchestrator import origin_of
+from parley.protocol.molecules import Interrupt
+from parley.protocol.soup import Soup
+from parley.views.interventions import interventions
 
 
 def misreported(store: Store, job: str, soup: Soup) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from parley.adapters.roles import shipped, to_json
-from parley.engine.roster import roles
-from parley.workflow.terms import (
+from parley.assembly import roles
+from parley.roles import shipped, to_json
+from parley.workflow.model.terms import (
     PLAN,
     SHARED_STATUS,
     Category,
@@ -170,12 +170,12 @@ def _workflow(rng: Random, *, disputed: bool) -> Workflow:
     verifiers = VERIFIERS[: rng.randrange(1, 3)]
     doers = [
         Doer(
-            name,
-            tuple(sorted(above[name])),
-            rng.choice(verifiers),
-            (f"test -f src/{name}/{name}.txt",) if rng.random() < 0.7 else (),
-            rng.choice(list(Remedy)).value,
-            rng.choice((0.0, 0.0, 12.0)),
+            name=name,
+            depends_on=tuple(sorted(above[name])),
+            verifier=rng.choice(verifiers),
+            commands=(f"test -f src/{name}/{name}.txt",) if rng.random() < 0.7 else (),
+            on_stall=rng.choice(list(Remedy)).value,
+            stall_seconds=rng.choice((0.0, 0.0, 12.0)),
         )
         for name in names
     ]

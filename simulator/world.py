@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.ports import Commit
+from parley.base.json_codec import decode
+from parley.bus.memory_store import MemoryBus, MemoryStore
+from parley.bus.rows import Commit
+from parley.engine.values.human_inputs import AnswerInput
 
 BEGINNING = 1_800_000_000.0
 
@@ -108,6 +109,9 @@ class SimStore(MemoryStore):
 
     def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
         """An answer is given only to what was asked for good, not to what a crash may take back."""
-        if kind == "answer" and f"question {json.loads(body)['question']}" not in self.load(job).molecules:
+        if (
+            kind == AnswerInput.kind
+            and f"question {decode(body, AnswerInput).question}" not in self.load(job).molecules
+        ):
             raise AssertionError(f"{by} answers a question that is not on the bus: {key}")
         return super().put(job, kind, key, time, by, body)

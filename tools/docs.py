@@ -7,11 +7,11 @@ import os
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from parley.adapters.boundary.attempts import ATTEMPTS
-from parley.adapters.roles import shipped
-from parley.core.catalogue import BLOCK, fill
-from parley.faces.cli import MODULES
-from parley.faces.cli import main as parley
+from parley.cli import MODULES
+from parley.cli import main as parley
+from parley.roles import shipped
+from parley.sandbox.inside.attempts import ATTEMPTS
+from tools.catalogue import BLOCK, fill
 
 DOCS = Path(__file__).parent.parent / "docs"
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -28,7 +29,7 @@ KEY_SECONDS = 0.07
 PATIENCE_SECONDS = 60.0
 # `parley`, for an account that has no name of its own here
 PARLEY = "import pwd, sys, types; pwd.getpwuid = lambda _: types.SimpleNamespace(pw_name='you'); \
-from parley.faces.cli import main; sys.exit(main())"
+from parley.cli import main; sys.exit(main())"
 
 COUNTER = r"""
 agents:
@@ -102,11 +103,27 @@ DEAD_END = "agents:\n  intent-lead:\n    - {match: '.', repeat: true, do: []}\n"
 YES = "human:\n  - {match: '.', repeat: true, verdict: approve, text: 'yes'}\n"
 
 
+EMPTY = (("see", "no jobs yet"), ("keep", "empty"), ("press", "q"))
+RUN = (
+    ("see", "intent-lead asks"),
+    ("keep", "run"),
+    ("press", "x\ryes\r"),
+)
 SESSION = (
     ("see", "approve INTENT.md?"),
     ("see", "(and 1 more at work)"),
     ("press", "g"),
     ("keep", "list"),
+    ("press", "?"),
+    ("see", "the keys"),
+    ("keep", "keys"),
+    ("press", "q/guide\r"),
+    ("see", "1 of 4 with"),
+    ("keep", "find"),
+    ("press", "\x1b"),
+    ("see", "Rename"),
+    ("press", "g"),
+    ("see", "a answer"),
     ("press", "\r"),
     ("see", "intent-lead asks"),
     ("keep", "job"),
@@ -124,8 +141,8 @@ SESSION = (
     ("press", "a\r"),
     ("see", "WORK_SUMMARY.md)"),
     ("press", "c"),
-    ("see", "conversation of"),
-    ("keep", "conversation"),
+    ("see", "work of"),
+    ("keep", "work"),
     ("press", "q"),
     ("see", "[EXECUTE]"),
     ("press", "d"),
@@ -143,7 +160,7 @@ SESSION = (
     ("press", "s\tKeep it under two pages."),
     ("keep", "tell"),
     ("press", "\r"),
-    ("see", ": it "),
+    ("see", ": delivered to "),
     ("press", "z"),
     ("see", "is paused"),
     ("keep", "paused"),
@@ -197,7 +214,7 @@ class Recording:
 
     def press(self, keys: str) -> None:
         """Type, as fast as people do."""
-        for key in re.findall(r"\x1b\[\w|.", keys, re.DOTALL):
+        for key in re.findall(r"\x1b\[\w|\x1b|.", keys, re.DOTALL):
             before = len(self._screen.everything)
             self._screen.type(key)
             self._screen.read(0.3)
@@ -256,8 +273,8 @@ def picture(rows: list[str], name: str) -> str:
     return console.export_svg(title="", code_format=SVG, unique_id=f"watch-{name}")
 
 
-def play(folder: Path, environment: dict[str, str]) -> Recording:
-    """The session."""
+def play(folder: Path, environment: dict[str, str]) -> list[Recording]:
+    """The sessions; the last is the long one."""
     words = [sys.executable, "-P", "-c", PARLEY]
 
     def run(request: str, playbook: str, *more: str) -> None:
@@ -266,20 +283,27 @@ def play(folder: Path, environment: dict[str, str]) -> Recording:
         with terminal(call, folder, {**environment, "TERM": "dumb"}, COLUMNS, ROWS) as screen:
             screen.end()
 
+    def session(call: list[str], deeds: Sequence[tuple[str, str]]) -> Recording:
+        with terminal([*words, *call], folder, environment, COLUMNS, ROWS) as screen:
+            recording = Recording(screen)
+            for deed, given in deeds:
+                {"see": recording.see, "press": recording.press, "keep": recording.keep}[deed](given)
+            screen.end()
+        return recording
+
+    empty = session(["watch"], EMPTY)
+    (folder.parent / "play.yaml").write_text(COUNTER, encoding="utf-8")
+    live = session(["run", "Count the words", "--playbook", str(folder.parent / "play.yaml")], RUN)
+    shutil.rmtree(folder / ".parley")
     run("Rename the settings file", COUNTER + YES)
     run("Port the tests to another system", DEAD_END, "--policy", "never")
     run("Write a guide for new users", GUIDE, "--detach")
     run("Count the words of text files", COUNTER, "--detach")
-    with terminal([*words, "watch"], folder, environment, COLUMNS, ROWS) as screen:
-        recording = Recording(screen)
-        for deed, words_ in SESSION:
-            {"see": recording.see, "press": recording.press, "keep": recording.keep}[deed](words_)
-        screen.end()
-    return recording
+    return [empty, live, session(["watch"], SESSION)]
 
 
 def _end(folder: Path) -> None:
-    """Leave nobody at work in a folder that goes."""
+    """Leave no job at work in a folder that goes."""
     for job in (folder / ".parley" / "jobs").glob("*"):
         subprocess.run([sys.executable, "-P", "-m", "parley", "withdraw", job.name], cwd=folder, check=False)
 
@@ -291,13 +315,14 @@ def main() -> None:
     folder.mkdir()
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     try:
-        recording = play(folder, {**kept, "LANG": "C.UTF-8", "COLORTERM": "truecolor"})
+        recordings = play(folder, {**kept, "LANG": "C.UTF-8", "COLORTERM": "truecolor"})
     finally:
         _end(folder)
         shutil.rmtree(above, ignore_errors=True)
-    (DOCS / "watch.cast").write_text(recording.cast(), encoding="utf-8")
-    (DOCS / "watch").mkdir(exist_ok=True)
-    for name, rows in recording.frames.items():
+    (DOCS / "watch.cast").write_text(recordings[-1].cast(), encoding="utf-8")
+    shutil.rmtree(DOCS / "watch", ignore_errors=True)
+    (DOCS / "watch").mkdir()
+    for name, rows in [frame for recording in recordings for frame in recording.frames.items()]:
         (DOCS / "watch" / f"{name}.svg").write_text(picture(rows, name), encoding="utf-8")
         print("\n".join([f"--- {name}", *(Text.from_ansi(row).plain.rstrip() for row in rows)]))
 

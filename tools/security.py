@@ -19,25 +19,26 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from parley.adapters.boundary.attempts import ATTEMPTS
+from parley.sandbox.inside.attempts import ATTEMPTS
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 USER = 64500  # an ordinary user that no machine has
 LAUNCHER = "the launcher's, in a cage"
 # What is tried, and the modules below tests/ that try it.
 CLASSES = {
-    "cages that were spoiled": ("boundary/test_spoiled.py",),
-    "escapes from a cage": ("boundary/test_escapes.py", "boundary/test_writes.py", "boundary/test_proofs.py"),
+    "cages that were spoiled": ("sandbox/test_spoiled_cages.py",),
+    "escapes from a cage": ("sandbox/test_escapes.py", "sandbox/test_writes.py", "sandbox/test_proofs.py"),
     "processes, links, seals, system calls": (
-        "boundary/test_processes.py", "boundary/test_links.py", "boundary/test_places.py", "boundary/test_seccomp.py",
+        "sandbox/test_processes.py", "sandbox/test_shared_links.py", "sandbox/test_bind_places.py",
+        "sandbox/test_seccomp.py",
     ),
-    "the way out": ("boundary/test_gateway.py",),
-    "repositories anywhere": ("boundary/test_anywhere.py", "cli/test_anywhere.py"),
-    "bounds, and withdrawals": ("boundary/test_bounds.py", "cli/test_full_disk.py", "steering/test_deaths.py"),
-    "workspaces and git": ("worktrees/test_hostile.py", "worktrees/test_shut.py", "worktrees/test_sparse.py"),
-    "names that are others elsewhere": ("worktrees/test_odd_names.py",),
+    "the way out": ("sandbox/test_gateway.py", "sandbox/test_smuggling.py"),
+    "repositories anywhere": ("sandbox/test_any_folder.py", "cli/test_any_folder.py"),
+    "bounds, and withdrawals": ("sandbox/test_resource_limits.py", "cli/test_full_disk.py", "steering/test_deaths.py"),
+    "workspaces and git": ("workspaces/test_hostile.py", "workspaces/test_unreadable.py", "workspaces/test_sparse.py"),
+    "names that are others elsewhere": ("workspaces/test_odd_names.py",),
     "merges, and what tools would run of them": (
-        "worktrees/test_homecoming.py", "adapters/test_obeyed.py", "inbox/test_obeyed.py",
+        "workspaces/test_merge_to_checkout.py", "base/test_obeyed.py", "inbox/test_obeyed.py",
     ),
     "trust and clones": (
         "trust/test_allowing.py", "trust/test_finding.py", "trust/test_widening.py",
@@ -125,7 +126,7 @@ def table(columns: Iterable[Column]) -> Iterator[str]:
         cells = [column.found.get(name, Found()) for column in listed]
         if any(cell.made for cell in cells):
             yield f"| {name} | {' | '.join(cell.words() for cell in cells)} |"
-    sums = [Found(*map(sum, zip(*column.found.values(), strict=True))) for column in listed]
+    sums = [Found._make(map(sum, zip(*column.found.values(), strict=True))) for column in listed]
     yield f"| all | {' | '.join(cell.words() for cell in sums)} |"
 
 

@@ -2,15 +2,15 @@
 
 import sys
 
-from parley.faces import interrupt
+from parley.cli import ctrl_c
 
 
 def main() -> int:
     """Run one command; the exit code."""
-    interrupt.watch()
-    from parley.faces import cli  # noqa: PLC0415 - it takes a while, and Ctrl-C may come meanwhile
+    ctrl_c.watch()
+    from parley import cli  # noqa: PLC0415 - it takes a while, and Ctrl-C may come meanwhile
 
-    return interrupt.run(cli.main)
+    return ctrl_c.run(cli.main)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ import sys
 def main() -> int:
     """Run the command line; the exit code."""
     try:
-        from parley.faces import interrupt
+        from parley.cli import ctrl_c
 
-        interrupt.watch()  # before the rest is imported, which takes a while
-        from parley.faces.cli import main as run
+        ctrl_c.watch()  # before the rest is imported, which takes a while
+        from parley.cli import main as run
     except Exception:
         from parley_cfa.installation import find_stranger, read
 
@@ -24,4 +24,4 @@ def main() -> int:
             raise
         print(f"parley: {stranger}: {read().without_stranger()}", file=sys.stderr)
         return 1
-    return interrupt.run(run)
+    return ctrl_c.run(run)

@@ -294,7 +294,7 @@ class _Handler(ScriptedHandler):
             self._fail(Fail(400, "not JSON"))
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.path, headers, body, document, time.monotonic())
+        request = Request(path=self.path, headers=headers, body=body, document=document, time=time.monotonic())
         if not self.path.startswith("/v1/messages"):
             self.api.refused.append(request)
             self.do_GET()

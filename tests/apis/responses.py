@@ -57,7 +57,7 @@ class Fail:
 def rate_limited(seconds: float, times: int = ALWAYS) -> Fail:
     """The provider's limit is reached, and it says for how long."""
     text = f"Rate limit reached for requests. Please try again in {seconds:g}s."
-    return Fail(429, text, seconds, "rate_limit_exceeded", times)
+    return Fail(status=429, message=text, retry_after=seconds, code="rate_limit_exceeded", times=times)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class _Handler(ScriptedHandler):
         except ValueError:
             self._fail(Fail(400, "not JSON", code="invalid_request"))
             return
-        request = Request(self.path, headers, body, document, self.api.whose(document))
+        request = Request(path=self.path, headers=headers, body=body, document=document, agent=self.api.whose(document))
         if self.path.partition("?")[0] != PATH:
             self.api.refused.append(request)
             self.do_GET()

@@ -7,18 +7,18 @@ from random import Random
 
 import pytest
 
-from parley.adapters.sqlite import SqliteStore
-from parley.core.terms import Hold
-from parley.engine.audit import audit
-from parley.engine.engine import Engine
-from parley.engine.roster import charter_of
+from parley.assembly import make_engine
+from parley.audit.audit import audit
+from parley.bus.rows import JobRow
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.engine.values.job_roles import charter_of
 from parley.engine.world import World
-from parley.ports import JobRow
+from parley.protocol.molecules import Hold
 from simulator.agents import SimTurns
 from simulator.disk import SimDisk, SimFiles, SimWorkspace
 from simulator.world import BEGINNING, Fuse, Schedule, SimClock, SimIds
 from tests.budgets.test_jobs import budget, fan
-from tests.engine.stage import Stage
+from tests.engine.job_harness import JobHarness
 
 
 class Process:
@@ -31,13 +31,28 @@ class Process:
         self.outside = SqliteStore(home, durability="normal")
         clock, disk, fuse = SimClock(), SimDisk(), Fuse(None, Random(0))
         turns = SimTurns(Schedule(clock), disk, Random(1), fuse, {}, self.outside)  # type: ignore[arg-type] # it only loads
-        self.engine = Engine(World(self.store, turns, SimWorkspace(disk, fuse), SimFiles(disk, fuse), clock, SimIds()))
+        self.engine = make_engine(
+            World(
+                store=self.store,
+                turns=turns,
+                workspace=SimWorkspace(disk, fuse),
+                files=SimFiles(disk, fuse),
+                clock=clock,
+                ids=SimIds(),
+            )
+        )
 
     def run(self) -> None:
-        settings = Stage(fan(3), **budget("day", **self.limits)).settings
+        settings = JobHarness(fan(3), **budget("day", **self.limits)).settings
         for job in self.jobs:
             row = JobRow(
-                job, "do it", "ada", BEGINNING, BEGINNING, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings)
+                job=job,
+                request="do it",
+                decider="ada",
+                created=BEGINNING,
+                updated=BEGINNING,
+                agent="scripted",
+                settings=json.dumps(settings),
             )
             self.engine.start(row, charter_of(job, settings))
         idle = 0

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.reserve import Reserve
-from parley.adapters.sqlite import SqliteStore
-from parley.engine.projections import Present
-from parley.faces.cli.desk import me
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.cli.common import account_name
+from parley.machine.disk_reserve import DiskReserve
+from parley.views.job_view import Present
 from tests.cli.home import Home
 
 READING = [
@@ -47,7 +47,7 @@ def forge(home: Home, by: str, kind: str = "answer") -> None:
         )
 
 
-@pytest.mark.parametrize("by", [me(), "human (--yes)", "human (playbook)"])
+@pytest.mark.parametrize("by", [account_name(), "human (--yes)", "human (playbook)"])
 def test_an_answer_that_another_program_wrote_does_not_count(home: Home, by: str) -> None:
     job, question = home.environment["JOB"], home.question()
     forge(home, by)
@@ -69,7 +69,7 @@ def test_an_answer_that_another_program_wrote_does_not_count(home: Home, by: str
 
 
 def test_a_withdrawal_that_another_program_wrote_ends_nothing(home: Home) -> None:
-    forge(home, me(), "withdraw")
+    forge(home, account_name(), "withdraw")
     assert home.run("resume", home.environment["JOB"]).code == 4
 
 
@@ -127,7 +127,7 @@ def test_a_copy_is_taken_in_and_the_original_goes_on_as_before(home: Home, tmp_p
     assert told.code == 0, told
     assert "this machine made it" in told.out
     assert "1 input that no job took yet will be deleted" in told.out
-    assert f"answer of {me()} for {job}: {waiting} approve" in told.out
+    assert f"answer of {account_name()} for {job}: {waiting} approve" in told.out
     assert copy.question() == waiting  # the word that was left is not taken along
     assert copy.here("answer", waiting, "--approve").code == 0
     for each in (copy, home):
@@ -145,14 +145,14 @@ def test_a_home_from_another_machine_is_marked_as_not_authenticated(
     home.here("answer", home.question(), "--approve")
     home.run("resume", job)
     with closing(SqliteStore(home.folder / ".parley")) as store:
-        store.put(job, "pause", "pause:1", 1.0, me(), "{}")  # no one takes it
+        store.put(job, "pause", "pause:1", 1.0, account_name(), "{}")  # no one takes it
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another machine"))
     assert "it came with a clone" in home.refuses("ls", code=1)
 
     told = home.here("bus", "adopt", "--yes", "--json")
 
     assert json.loads(told.out)["jobs"] == [job]
-    assert [(one["kind"], one["by"]) for one in json.loads(told.out)["deleted_inputs"]] == [("pause", me())]
+    assert [(one["kind"], one["by"]) for one in json.loads(told.out)["deleted_inputs"]] == [("pause", account_name())]
     report = home.here("audit", job)
     assert report.code == 0
     assert "1 input can't be authenticated here" in report.out
@@ -242,7 +242,7 @@ def test_a_link_of_a_clone_has_nothing_written_or_deleted_where_it_leads(tmp_pat
     (clone.folder / ".parley").unlink()
     (clone.folder / "sub").rename(clone.folder / ".parley")
     assert "has to be a folder" in clone.refuses("run", "x", "--playbook", clone.write("p.yaml", "agents: {}"))
-    reserve = Reserve(clone.folder / ".parley")
+    reserve = DiskReserve(clone.folder / ".parley")
     reserve.keep()
     assert not reserve.spend()
     assert sorted(path.read_text() for path in mine.iterdir()) == ["mine"] * 8

@@ -13,12 +13,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from parley.adapters import bus_gate, bus_keys
-from parley.adapters.glance import glance
-from parley.adapters.sqlite import SqliteStore
-from parley.ports import BusError
-from tests.homes import bind, copy_bus
+from parley.bus import key_files
+from parley.bus.rows import BusError
+from parley.bus.sqlite import bus_schema
+from parley.bus.sqlite.quick_read import glance
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from tests.copied_homes import bind, copy_bus
 from tests.stores.rows import commit, job, step
 
 
@@ -85,7 +87,7 @@ def test_another_bus_in_the_same_file_is_not_the_one_that_was_made(home: Path, t
 
 
 def test_a_key_that_is_not_the_users_alone_or_damaged_opens_nothing(home: Path) -> None:
-    path = bus_keys.folder() / (home / "bus.id").read_text().strip()
+    path = key_files.folder() / (home / "bus.id").read_text().strip()
     whole = path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -141,7 +143,7 @@ def test_nothing_of_a_bus_is_reached_through_a_link(home: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", ["bus.db", "bus.db-wal", "bus.id"])
-def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(home: Path, name: str) -> None:
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(home: Path, name: str) -> None:
     (home / name).unlink(missing_ok=True)
     os.mkfifo(home / name)
     assert "no ordinary file" in refused(home)
@@ -253,12 +255,12 @@ def test_a_schema_that_is_not_parleys_is_refused_before_a_row_is_read(home: Path
 
 
 def test_a_new_bus_holds_what_is_compared_and_nothing_else(home: Path) -> None:
-    script = (Path(bus_gate.__file__).with_name("queries.sql")).read_text()
-    schema = script.partition("-- name: schema\n")[2].partition("-- name: ")[0]
     with closing(sqlite3.connect(home / "bus.db")) as raw:
-        bus_gate.check_schema(raw, home, schema)
+        bus_schema.check_schema(raw, home, bus_schema.latest())
         made = raw.execute("SELECT count(*) FROM sqlite_schema WHERE sql IS NOT NULL").fetchone()[0]
-    assert made == len(bus_gate.statements(schema))
+    assert made == sum(
+        1 for script in (bus_schema.SCRIPT, *bus_schema.MIGRATIONS) for _ in bus_schema.statements(script)
+    )
 
 
 def test_a_log_that_came_along_is_compared_too(home: Path, tmp_path: Path) -> None:
@@ -283,9 +285,9 @@ def test_an_input_is_authentic_only_as_it_was_left(home: Path) -> None:
             ("job", "j2"), ("kind", "withdraw"), ("key", "k2"), ("time", 2.0), ("by", "eve"), ("body", "{}"),
             ("signature", ""), ("signature", row.signature[::-1]), ("body", b"x"), ("signature", None),
         ):  # fmt: skip
-            changed.append(lambda column=column, value=value: store.authentic(row._replace(**{column: value})))  # type: ignore[misc]  # a lambda with defaults
+            changed.append(lambda column=column, value=value: store.authentic(replace(row, **{column: value})))  # type: ignore[misc]  # a lambda with defaults
         assert [each() for each in changed] == [False] * len(changed)
-        assert store.authentic(row._replace(kind="answerk", key="")) is False  # nothing moves to the next column
+        assert store.authentic(replace(row, kind="answerk", key="")) is False  # nothing moves to the next column
 
 
 def test_a_transaction_that_another_program_wrote_has_no_seal(home: Path) -> None:
@@ -303,8 +305,8 @@ def test_a_transaction_that_another_program_wrote_has_no_seal(home: Path) -> Non
 LOOKS = """
 import sys
 from pathlib import Path
-from parley.adapters.bus_gate import admit
-from parley.adapters.sqlite import SqliteStore
+from parley.bus.sqlite.safe_open import admit
+from parley.bus.sqlite.sqlite_store import SqliteStore
 print("ready", flush=True)
 for name in sys.stdin:
     home, key = Path(name.strip()), None

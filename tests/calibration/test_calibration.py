@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import calibration as study
-from parley.engine.calibration import DAY, Case, Past, Weights, decide
+from parley.features.proxy.calibration import DAY, Case, PastDecision, Weights, decide
 
 NOW = 2_000_000_000.0
-CASE = Case(NOW, "PLAN", "assert", "approve", 0.9, 1.0)
+CASE = Case(time=NOW, state="PLAN", kind="assert", predicted="approve", confidence=0.9, draw=1.0)
 WEIGHTS = Weights()
 STATES = ("INTENT", "PLAN", "EXECUTE", "")
 KINDS = ("question", "assert")
@@ -23,19 +23,27 @@ SAYINGS = ("approve", "revise", "backtrack intent", "backtrack plan", "withdraw"
 
 def decision(
     predicted: str, said: str = "", *, time: float = NOW - 3600, confidence: float = 0.9, state: str = "PLAN"
-) -> Past:
+) -> PastDecision:
     """A decision in the case's state and kind, an hour ago; agreed unless something else was said."""
     said = said or predicted
-    return Past(time, state, "assert", predicted, confidence, said, predicted == said)
+    return PastDecision(
+        time=time,
+        state=state,
+        kind="assert",
+        predicted=predicted,
+        confidence=confidence,
+        said=said,
+        agreed=predicted == said,
+    )
 
 
-def agreement(number: int = 60, *, time: float = NOW - 3600, confidence: float = 0.9) -> list[Past]:
+def agreement(number: int = 60, *, time: float = NOW - 3600, confidence: float = 0.9) -> list[PastDecision]:
     """A long record of foreseen decisions, two thirds of them approvals."""
     verdicts = ["revise" if at % 3 == 2 else "approve" for at in range(number)]
     return [decision(verdict, time=time, confidence=confidence) for verdict in verdicts]
 
 
-def willing(past: list[Past], case: Case, weights: Weights = WEIGHTS) -> float:
+def willing(past: list[PastDecision], case: Case, weights: Weights = WEIGHTS) -> float:
     """The share of draws for which the case is answered."""
     return sum(decide(past, replace(case, draw=at / 10), weights).answer for at in range(11)) / 11
 
@@ -44,21 +52,30 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
 shares = st.floats(0.0, 1.0)
 
 
-def some(rng: random.Random) -> Past:
+def some(rng: random.Random) -> PastDecision:
     """A decision such as a record may hold: near in time, mostly in the case's state and kind, mostly foreseen."""
     predicted = rng.choice(SAYINGS + ("approve",) * 4 + ("revise",) * 2)
     said = rng.choice(SAYINGS) if rng.random() < 0.2 else predicted
     time = NOW - rng.uniform(0.0, 400.0) * DAY if rng.random() < 0.2 else NOW - 3600
     state, kind = rng.choice(STATES + ("PLAN",) * 4), rng.choice(("assert", *KINDS))
     confidence, likeness = rng.choice((0.5, 0.8, 0.9, 0.95, 1.0)), rng.choice((0.0, 0.0, 0.5, 1.0))
-    return Past(time, state, kind, predicted, confidence, said, predicted == said, likeness)
+    return PastDecision(
+        time=time,
+        state=state,
+        kind=kind,
+        predicted=predicted,
+        confidence=confidence,
+        said=said,
+        agreed=predicted == said,
+        likeness=likeness,
+    )
 
 
 # Drawn once: what is tried is which of them come together, and in which order.
 pasts = st.sampled_from([some(random.Random(at)) for at in range(400)])
 
 
-def _joined(before: list[Past], quiet: int, after: list[Past]) -> list[Past]:
+def _joined(before: list[PastDecision], quiet: int, after: list[PastDecision]) -> list[PastDecision]:
     return [*before, *agreement(quiet), *after]
 
 
@@ -80,7 +97,7 @@ few = settings(max_examples=50)  # each tries many draws
 
 # ---- whatever it is given ------------------------------------------------------------------------
 
-anything = st.builds(Past, numbers, st.text(), st.text(), st.text(), numbers, st.text(), st.booleans(), numbers)
+anything = st.builds(PastDecision, numbers, st.text(), st.text(), st.text(), numbers, st.text(), st.booleans(), numbers)
 
 
 @given(
@@ -88,7 +105,9 @@ anything = st.builds(Past, numbers, st.text(), st.text(), st.text(), numbers, st
     st.builds(Case, numbers, st.text(), st.text(), st.sampled_from((*SAYINGS, "?")), numbers, numbers),
     st.builds(Weights, numbers, numbers, numbers),
 )
-def test_nothing_breaks_it_and_what_it_says_can_be_shown(past: list[Past], case: Case, weights: Weights) -> None:
+def test_nothing_breaks_it_and_what_it_says_can_be_shown(
+    past: list[PastDecision], case: Case, weights: Weights
+) -> None:
     found = decide(past, case, weights)
     assert 0.0 <= found.agreement <= 1.0
     assert 0.0 <= found.evidence < math.inf
@@ -143,7 +162,7 @@ def test_without_evidence_it_asks(case: Case) -> None:
 
 @few
 @given(records, cases)
-def test_old_evidence_alone_asks(past: list[Past], case: Case) -> None:
+def test_old_evidence_alone_asks(past: list[PastDecision], case: Case) -> None:
     later = replace(case, time=NOW + 91 * DAY)
     assert not decide(past, later, WEIGHTS).answer
 
@@ -193,32 +212,53 @@ def test_a_clock_that_was_years_ahead_left_no_evidence() -> None:
 
 @few
 @given(records, cases, st.sampled_from((0.5, 0.8, 0.9)), st.sampled_from((0.0, 1.0)))
-def test_an_agreement_more_never_makes_it_less_willing(past: list[Past], case: Case, sure: float, like: float) -> None:
+def test_an_agreement_more_never_makes_it_less_willing(
+    past: list[PastDecision], case: Case, sure: float, like: float
+) -> None:
     verdict = case.predicted
-    more = Past(NOW - 60, case.state, case.kind, verdict, sure, verdict, agreed=True, likeness=like)
+    more = PastDecision(
+        time=NOW - 60,
+        state=case.state,
+        kind=case.kind,
+        predicted=verdict,
+        confidence=sure,
+        said=verdict,
+        agreed=True,
+        likeness=like,
+    )
     assert willing([*past, more], case) >= willing(past, case)
 
 
 @few
 @given(records, cases, st.sampled_from(SAYINGS), st.sampled_from((0.5, 0.8, 0.9, 1.0)))
-def test_a_disagreement_more_never_makes_it_more_willing(past: list[Past], case: Case, said: str, sure: float) -> None:
+def test_a_disagreement_more_never_makes_it_more_willing(
+    past: list[PastDecision], case: Case, said: str, sure: float
+) -> None:
     if said == case.predicted:
         return
-    more = Past(NOW - 60, case.state, case.kind, case.predicted, sure, said, agreed=False)
+    more = PastDecision(
+        time=NOW - 60,
+        state=case.state,
+        kind=case.kind,
+        predicted=case.predicted,
+        confidence=sure,
+        said=said,
+        agreed=False,
+    )
     assert willing([*past, more], case) <= willing(past, case)
 
 
 @few
 @given(records, cases, st.floats(0.1, 20.0), st.floats(1.0, 10.0))
 def test_a_false_approval_that_weighs_more_never_answers_more(
-    past: list[Past], case: Case, weight: float, times: float
+    past: list[PastDecision], case: Case, weight: float, times: float
 ) -> None:
     assert willing(past, case, Weights(weight * times)) <= willing(past, case, Weights(weight))
 
 
 @few
 @given(records, cases, shares)
-def test_no_less_than_the_set_share_is_checked(past: list[Past], case: Case, checked: float) -> None:
+def test_no_less_than_the_set_share_is_checked(past: list[PastDecision], case: Case, checked: float) -> None:
     below = replace(case, draw=math.nextafter(checked, 0.0)) if checked else case
     assert not (checked and decide(past, below, Weights(checked=checked)).answer)
 

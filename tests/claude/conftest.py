@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.boundary import Boundary
+from parley.sandbox import Boundary
 from tests.apis.messages import Script, Turn
-from tests.claude.stage import Stage, staged
+from tests.claude.claude_harness import ClaudeHarness, claude_harness
 
-Perform = Callable[..., Stage]
+Perform = Callable[..., ClaudeHarness]
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def perform(tmp_path: Path, boundary: Boundary) -> Iterator[Perform]:
     """Put an instance on stage whose model plays these turns."""
     with ExitStack() as stack:
 
-        def perform(*turns: Turn, **settings: Any) -> Stage:
-            return stack.enter_context(staged(tmp_path, boundary, Script({"coder": turns}), **settings))
+        def perform(*turns: Turn, **settings: Any) -> ClaudeHarness:
+            return stack.enter_context(claude_harness(tmp_path, boundary, Script({"coder": turns}), **settings))
 
         yield perform

@@ -9,17 +9,17 @@ from typing import IO, cast
 
 import pytest
 
-from parley.ports import Called, Ended, Progress
+from parley.ports.turns import Called, Ended, Progress
 from tests.apis.messages import Block, Turn
 from tests.apis.script import Say, Slow, Use
+from tests.claude.claude_harness import FROM, ClaudeHarness, until
 from tests.claude.conftest import Perform
-from tests.claude.stage import FROM, Stage, until
 
 ROOT = Path(__file__).resolve().parents[2]
 ENDLESS = "tail -f /dev/null -s 61.25"
 
 
-def cancelled(stage: Stage, turn: str) -> float:
+def cancelled(stage: ClaudeHarness, turn: str) -> float:
     begun = time.monotonic()
     stage.runner.cancel(stage.job, turn)
     took = time.monotonic() - begun
@@ -118,7 +118,7 @@ def test_a_killed_engine_leaves_no_process_and_another_goes_on_from_its_handle(p
     )
     words = [stage.api.url, str(stage.workspace), str(stage.home), stage.job]
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.claude.owner", *words], cwd=ROOT, stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.claude.killed_engine", *words], cwd=ROOT, stdout=subprocess.PIPE
     ) as owner:
         handle = cast("IO[bytes]", owner.stdout).readline().decode()
         until(lambda: stage.processes(ENDLESS))

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.boundary import Boundary
-from parley.adapters.roles import shipped, to_json
-from parley.core.anatomy import SKILLS
-from parley.core.states import LIVE, PHASES, State
-from parley.engine.roster import TOOLS, offered, roles
-from parley.faces.cli.runners import composed
-from parley.ports import Ended
+from parley.assembly import roles
+from parley.cli.running.job_runners import role_prompt
+from parley.engine.values.job_roles import TOOLS, offered
+from parley.ports.turns import Ended
+from parley.protocol.states import LIVE, State
+from parley.roles import shipped, to_json
+from parley.roles.phases import PHASES
+from parley.roles.skill_anatomy import SKILLS
+from parley.sandbox import Boundary
 from tests.apis.messages import Request, Turn, Usage
 from tests.apis.script import Say, Use
+from tests.claude.claude_harness import ClaudeHarness
 from tests.claude.conftest import Perform
-from tests.claude.stage import Stage
 
 DOER, LEAD = 9_000, 14_000  # bytes of a first request, the message included
 WINDOW = 1_000_000
@@ -93,7 +95,7 @@ ROLES = {entry["name"]: entry for entry in roles({name: to_json(role) for name, 
 MESSAGE = "Give `greet` in hello.py a parameter for the name."
 
 
-def instance(stage: Stage, name: str, skill: str = "", message: str = MESSAGE, **more: Any) -> Request:
+def instance(stage: ClaudeHarness, name: str, skill: str = "", message: str = MESSAGE, **more: Any) -> Request:
     """The first request of another instance of a role, as a job starts it."""
     order = stage.order(
         message,
@@ -115,13 +117,13 @@ def instance(stage: Stage, name: str, skill: str = "", message: str = MESSAGE, *
 
 
 @pytest.fixture
-def team(perform: Perform, boundary: Boundary) -> Stage:
+def team(perform: Perform, boundary: Boundary) -> ClaudeHarness:
     """Instances that say nothing, each told what a job tells it."""
-    return perform(Turn("never", []), prompt=partial(composed, boundary))
+    return perform(Turn("never", []), prompt=partial(role_prompt, boundary))
 
 
 @pytest.mark.parametrize("name", ["coder", "tester", "researcher", "reviewer", "writer"])
-def test_a_doers_first_request_is_small(team: Stage, name: str) -> None:
+def test_a_doers_first_request_is_small(team: ClaudeHarness, name: str) -> None:
     request = instance(team, name)
 
     assert len(request.body) <= DOER
@@ -133,7 +135,7 @@ def test_a_doers_first_request_is_small(team: Stage, name: str) -> None:
 
 
 @pytest.mark.parametrize("state", LIVE)
-def test_a_leads_first_request_is_small(team: Stage, state: State) -> None:
+def test_a_leads_first_request_is_small(team: ClaudeHarness, state: State) -> None:
     request = instance(team, PHASES[state].lead, SKILLS[state], f"[{state}] {MESSAGE}")
 
     assert len(request.body) <= LEAD
@@ -143,7 +145,7 @@ def test_a_leads_first_request_is_small(team: Stage, state: State) -> None:
     assert "[WORKFLOW" not in request.system
 
 
-def test_two_instances_of_a_role_share_all_that_stands_before_their_messages(team: Stage) -> None:
+def test_two_instances_of_a_role_share_all_that_stands_before_their_messages(team: ClaudeHarness) -> None:
     one, other = instance(team, "coder", message="Part one"), instance(team, "coder", message="Part two")
 
     for part in ("tools", "system"):  # in this order they are the prefix that the provider caches

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parley.ports import Ended
+from parley.ports.turns import Ended
 from tests.apis.messages import Block, Fail, Turn, too_long
 from tests.apis.script import Drop, Malformed, Say, Slow, Use
 from tests.claude.conftest import Perform

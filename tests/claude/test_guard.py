@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.adapters.claude.guard import BUILT_IN, HOME, Ground, Refused, built_in, check, resolve
-from parley.ports import Bind, Claim, Site
+from parley.ports.turns import Bind, Claim, Site
+from parley.runners.claude.guard import BUILT_IN, HOME, ToolRefused, ToolScope, built_in, check, resolve
 
 NAMES = st.sampled_from(["a", "b", "link", "deep", "..", ".", "", "x y"])
 PATHS = st.lists(NAMES, max_size=6).map("/".join)
@@ -25,19 +25,19 @@ JSON = st.recursive(
 
 
 @contextmanager
-def ground(**site: Any) -> Iterator[Ground]:
+def scope(**site: Any) -> Iterator[ToolScope]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         for name in ("work/deep/a", "home", "beside"):
             (root / name).mkdir(parents=True)
         place = Site(str(root / "work"), **site)
-        yield Ground(place, str(root / "home"), frozenset(BUILT_IN), frozenset({"Send"}))
+        yield ToolScope(place, str(root / "home"), frozenset(BUILT_IN), frozenset({"Send"}))
 
 
-def allowed(where: Ground, tool: str, folder: str = "", **arguments: Any) -> bool:
+def allowed(where: ToolScope, tool: str, folder: str = "", **arguments: Any) -> bool:
     try:
         check(where, tool, arguments, folder or where.site.workspace)
-    except Refused:
+    except ToolRefused:
         return False
     return True
 
@@ -49,7 +49,7 @@ def allowed(where: Ground, tool: str, folder: str = "", **arguments: Any) -> boo
     absolute=st.booleans(),
 )
 def test_what_may_be_written_really_lies_inside(links: dict[str, str], path: str, absolute: bool) -> None:
-    with ground() as where:
+    with scope() as where:
         workspace = Path(where.site.workspace)
         for name, target in links.items():
             if target:
@@ -64,7 +64,7 @@ def test_what_may_be_written_really_lies_inside(links: dict[str, str], path: str
 @settings(max_examples=60)
 @given(path=PATHS, target=PATHS)
 def test_a_path_is_resolved_as_the_system_resolves_it(path: str, target: str) -> None:
-    with ground() as where:
+    with scope() as where:
         workspace = Path(where.site.workspace)
         if target:
             (workspace / "link").symlink_to(target)
@@ -77,7 +77,7 @@ def test_a_path_is_resolved_as_the_system_resolves_it(path: str, target: str) ->
 @given(tool=st.sampled_from(["Write", "Edit", "NotebookEdit", "Read", "Bash"]), value=JSON)
 def test_arguments_that_make_no_sense_are_refused(tool: str, value: Any) -> None:
     key = {"Bash": "command", "NotebookEdit": "notebook_path"}.get(tool, "file_path")
-    with ground() as where:
+    with scope() as where:
         assert not allowed(where, tool, other=value)
         assert isinstance(value, str) or not allowed(where, tool, **{key: value})
 
@@ -107,21 +107,21 @@ def test_arguments_that_make_no_sense_are_refused(tool: str, value: Any) -> None
     ],
 )
 def test_where_may_be_written(path: str, fine: bool) -> None:
-    with ground() as where:
+    with scope() as where:
         assert allowed(where, "Write", file_path=path) is fine
         assert allowed(where, "Edit", file_path=path) is fine
         assert allowed(where, "NotebookEdit", notebook_path=path) is fine
 
 
 def test_beside_a_workspace_in_tmp_is_not_scratch() -> None:
-    with ground() as where:
+    with scope() as where:
         beside = str(Path(where.site.workspace).parent / "beside/x")
         assert not allowed(where, "Write", file_path=beside)
         assert not allowed(where, "Read", file_path=where.home)
 
 
 def test_links_are_followed_in_the_agent_s_own_world() -> None:
-    with ground() as where:
+    with scope() as where:
         workspace, home = Path(where.site.workspace), Path(where.home)
         (home / "out").symlink_to("/etc")
         (home / "in").symlink_to(workspace)
@@ -137,16 +137,16 @@ def test_links_are_followed_in_the_agent_s_own_world() -> None:
 
 
 def test_what_is_sealed_or_read_only_is_not_written() -> None:
-    with ground() as where:
+    with scope() as where:
         sealed = f"{where.site.workspace}/PLAN.md"
         site = Site(
             where.site.workspace, binds=(Bind(sealed, sealed), Bind("/x", f"{where.site.workspace}/own", writable=True))
         )
-        closed = Ground(site, where.home, where.tools, where.protocol)
+        closed = ToolScope(site, where.home, where.tools, where.protocol)
         assert not allowed(closed, "Write", file_path="PLAN.md")
         assert allowed(closed, "Read", file_path="PLAN.md")
         assert allowed(closed, "Write", file_path="own/x")
-        only = Ground(Site(where.site.workspace, writable=False), where.home, where.tools, where.protocol)
+        only = ToolScope(Site(where.site.workspace, writable=False), where.home, where.tools, where.protocol)
         assert not allowed(only, "Write", file_path="a")
         assert allowed(only, "Write", file_path=f"{HOME}/a")
 
@@ -160,27 +160,27 @@ def _whose(site: Site, path: str) -> str:
     "tool, key", [("Write", "file_path"), ("Edit", "file_path"), ("NotebookEdit", "notebook_path")]
 )
 def test_what_belongs_to_another_is_refused_with_its_owner_wherever_the_path_leads(tool: str, key: str) -> None:
-    with ground(worker="web") as where:
+    with scope(worker="web") as where:
         workspace = Path(where.site.workspace)
         (workspace / "db").mkdir()
         (workspace / "deep/out").symlink_to("../db")
         (workspace / "db/in").symlink_to("../deep")
         owned = replace(where, judge=_whose)
         for path in ("db/x", f"{workspace}/db/x", "deep/../db/x", "deep/out/x", "./db//x", "db/in/../db/x", "top", "."):
-            with pytest.raises(Refused, match=r"belongs to db \(rule: db owns db/\*\*\)"):
+            with pytest.raises(ToolRefused, match=r"belongs to db \(rule: db owns db/\*\*\)"):
                 check(owned, tool, {key: path}, str(workspace))
         for path in ("deep/x", "db/in/x", "deep/a/../x", f"{HOME}/x", "/tmp/x"):
             check(owned, tool, {key: path}, str(workspace))
         check(owned, "Read", {"file_path": "db/x"}, str(workspace))
-        with pytest.raises(Refused, match="no tool 'MultiEdit'"):
+        with pytest.raises(ToolRefused, match="no tool 'MultiEdit'"):
             check(owned, "MultiEdit", {"file_path": "deep/x", "edits": []}, str(workspace))
 
 
 def test_where_paths_have_owners_and_nobody_can_judge_nothing_is_written() -> None:
-    with ground(worker="web") as where:
+    with scope(worker="web") as where:
         assert not allowed(where, "Write", file_path="deep/x")
         assert allowed(where, "Write", file_path=f"{HOME}/x")
-    with ground(claims=(Claim("db", ("db/**",)),)) as where:
+    with scope(claims=(Claim("db", ("db/**",)),)) as where:
         assert not allowed(where, "Edit", file_path="deep/x")
 
 
@@ -210,7 +210,7 @@ def test_where_paths_have_owners_and_nobody_can_judge_nothing_is_written() -> No
     ],
 )
 def test_what_else_may_be_done(tool: str, arguments: dict[str, Any], fine: bool) -> None:
-    with ground() as where:
+    with scope() as where:
         assert allowed(where, tool, **arguments) is fine
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.claude import instance
-from parley.ports import Bind, Claim, Site
+from parley.ports.turns import Bind, Claim, Site
+from parley.runners.claude import instance
 from tests.apis.messages import Turn
 from tests.apis.script import Say, Use
+from tests.claude.claude_harness import KEY, ROLE
 from tests.claude.conftest import Perform
-from tests.claude.stage import KEY, ROLE
 
 ENDLESS = "tail -f /dev/null -s 62.75"
 

@@ -15,15 +15,17 @@ from claude_agent_sdk import AssistantMessage, TextBlock, ToolResultBlock, ToolU
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.adapters.claude import ClaudeError, available, find_login, find_program, lacking
-from parley.adapters.claude.handle import Handle
-from parley.adapters.claude.homes import Home
-from parley.adapters.claude.program import OLDEST
-from parley.adapters.claude.prompt import NOTES_LIMIT, project_notes
-from parley.adapters.claude.results import fault_of, limit_of, usage_of, wait_of
-from parley.adapters.claude.turn import Turn
-from parley.config import ClaudeSettings, ConfigError, read
-from parley.ports import Order, Progress, Site, TurnEvent
+from parley.base.documents.node import DocumentError
+from parley.ports.turns import Order, Progress, Site, TurnEvent
+from parley.runners.claude import ClaudeError, available, find_login, find_program, lacking
+from parley.runners.claude.agent_home import AgentHome
+from parley.runners.claude.claude_program import OLDEST
+from parley.runners.claude.claude_turn import ClaudeTurn
+from parley.runners.claude.results import fault_of, limit_of, usage_of, wait_of
+from parley.runners.claude.session_handle import SessionHandle
+from parley.runners.claude.system_prompt import NOTES_LIMIT, project_notes
+from parley.settings.load import read
+from parley.settings.schema import ClaudeSettings
 from parley_cfa import installation
 
 NONE = ClaudeSettings()
@@ -31,7 +33,24 @@ SUBSCRIPTION = ClaudeSettings(subscription=True)
 
 
 def order(handle: str, thread: str = "dispatch:d1") -> Order:
-    return Order("t", "j", 1, "k", "coder", thread, "m", "s", "EXECUTE", 1, Site("/w"), "/h", handle, False, 1.0, ())
+    return Order(
+        turn="t",
+        job="j",
+        epoch=1,
+        token="k",
+        agent="coder",
+        thread=thread,
+        message="m",
+        sender="s",
+        state="EXECUTE",
+        visit=1,
+        site=Site("/w"),
+        home="/h",
+        handle=handle,
+        may_ask=False,
+        time_limit_seconds=1.0,
+        tools=(),
+    )
 
 
 # ---- the login -----------------------------------------------------------------------------------
@@ -215,7 +234,7 @@ def test_without_a_login_there_is_one_clear_line() -> None:
 
 def test_asking_whether_it_is_available_loads_nothing_of_the_sdk() -> None:
     code = (
-        "import sys; from parley.adapters.claude import available; from parley.config import ClaudeSettings;"
+        "import sys; from parley.runners.claude import available; from parley.settings.schema import ClaudeSettings;"
         "assert available(ClaudeSettings(), {'ANTHROPIC_API_KEY': 'k'}) is not None;"
         "print(sorted(name for name in sys.modules if name.startswith(('claude_agent', 'mcp', 'anyio', 'asyncio'))))"
     )
@@ -228,8 +247,8 @@ def test_asking_whether_it_is_available_loads_nothing_of_the_sdk() -> None:
 def test_a_missing_extra_is_one_clear_line() -> None:
     code = (
         "import sys; sys.modules['claude_agent_sdk'] = None\n"
-        "from parley.adapters.claude import claude_runner, lacking, ClaudeError\n"
-        "from parley.config import ClaudeSettings\n"
+        "from parley.runners.claude import claude_runner, lacking, ClaudeError\n"
+        "from parley.settings.schema import ClaudeSettings\n"
         "print(lacking(ClaudeSettings(), {}))\n"
         "try: claude_runner(ClaudeSettings(), None, {})\n"
         "except ClaudeError as error: print(error)"
@@ -283,7 +302,7 @@ def test_a_program_on_the_path_is_run_where_its_version_fits(tmp_path: Path) -> 
 
 
 def test_a_program_that_was_named_has_to_fit(tmp_path: Path) -> None:
-    with pytest.raises(ClaudeError, match=r"\[claude\] path: .* is no Claude Code that can be used; give one of 2.1"):
+    with pytest.raises(ClaudeError, match=r"\[claude\] path: .* is not a usable Claude Code; give one of 2.1"):
         find_program(ClaudeSettings(path=str(tmp_path / "absent")), {})
 
 
@@ -295,7 +314,9 @@ def test_settings_are_read(tmp_path: Path) -> None:
         '[claude]\npath = "/opt/x"\nsubscription = true\nmodel = "opus"\nwarm = 2\nmax_retries = 5\n'
     )
 
-    assert read(tmp_path).claude == ClaudeSettings("/opt/x", True, "opus", 2, 5)
+    assert read(tmp_path).claude == ClaudeSettings(
+        path="/opt/x", subscription=True, model="opus", warm=2, max_retries=5
+    )
 
 
 @pytest.mark.parametrize(
@@ -304,7 +325,7 @@ def test_settings_are_read(tmp_path: Path) -> None:
 def test_settings_that_can_t_be_used_are_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "parley.toml").write_text(f"[claude]\n{line}\n")
 
-    with pytest.raises(ConfigError, match=rf"\[claude\] {line.split(maxsplit=1)[0]}: "):
+    with pytest.raises(DocumentError, match=rf"\[claude\] {line.split(maxsplit=1)[0]}: "):
         read(tmp_path)
 
 
@@ -312,28 +333,30 @@ def test_settings_that_can_t_be_used_are_named(tmp_path: Path, line: str) -> Non
 
 
 def test_a_handle_comes_back_as_it_went() -> None:
-    handle = Handle.new("dispatch:d1").after("6427428c-580f-4955-846e-ce6c11427295", 100, 0.5)
+    handle = SessionHandle.new("dispatch:d1").after("6427428c-580f-4955-846e-ce6c11427295", 100, 0.5)
 
-    assert Handle.of(order(handle.text())) == handle
-    assert Handle.of(order(handle.text(), "dispatch:d2")) == Handle()
+    assert SessionHandle.of(order(handle.text())) == handle
+    assert SessionHandle.of(order(handle.text(), "dispatch:d2")) == SessionHandle()
 
 
 @settings(max_examples=50)
 @given(
     st.text(max_size=20)
-    | st.dictionaries(st.sampled_from(list(Handle().document())), st.none() | st.text(max_size=5)).map(json.dumps)
+    | st.dictionaries(st.sampled_from(list(SessionHandle().document())), st.none() | st.text(max_size=5)).map(
+        json.dumps
+    )
 )
 def test_a_handle_that_is_not_understood_is_none(text: str) -> None:
-    assert Handle.of(order(text)) == Handle()
+    assert SessionHandle.of(order(text)) == SessionHandle()
 
 
 @pytest.mark.parametrize(
     "change", [{"session": "../../x"}, {"session": 7}, {"size": -1}, {"last": "x"}, {"context": 2.0}, {"size": "x"}]
 )
 def test_a_handle_with_something_odd_in_it_is_none(change: dict[str, Any]) -> None:
-    good = Handle.new("dispatch:d1").after("6427428c-580f-4955-846e-ce6c11427295", 100, 0.5)
+    good = SessionHandle.new("dispatch:d1").after("6427428c-580f-4955-846e-ce6c11427295", 100, 0.5)
 
-    assert Handle.of(order(json.dumps(good.document() | change))) == Handle()
+    assert SessionHandle.of(order(json.dumps(good.document() | change))) == SessionHandle()
 
 
 @settings(max_examples=40)
@@ -354,14 +377,14 @@ def test_a_session_is_put_back_to_any_entry(
     for number, line in enumerate(lines):
         with file.open("a") as stream:
             stream.write(line + "\n")
-        marks.append(Home(str(home)).mark(session, f"u{number}"))
-    assert Home(str(home)).mark(session, "u99") is None
+        marks.append(AgentHome(str(home)).mark(session, f"u{number}"))
+    assert AgentHome(str(home)).mark(session, "u99") is None
 
-    assert Home(str(home)).put_back(session, f"u{chosen}", marks[chosen] or 0)
+    assert AgentHome(str(home)).put_back(session, f"u{chosen}", marks[chosen] or 0)
 
     assert file.read_text().splitlines() == lines[: chosen + 1]
-    assert not Home(str(home)).put_back(session, "u99", marks[chosen] or 0)
-    assert not Home(str(home)).put_back(session, f"u{chosen}", 10_000)
+    assert not AgentHome(str(home)).put_back(session, "u99", marks[chosen] or 0)
+    assert not AgentHome(str(home)).put_back(session, f"u{chosen}", 10_000)
 
 
 # ---- results -------------------------------------------------------------------------------------
@@ -444,7 +467,7 @@ def test_how_long_a_limit_lasts() -> None:
 
 def test_the_use_of_a_tool_is_told_from_its_beginning_to_its_result() -> None:
     told: list[TurnEvent] = []
-    turn = Turn(order(""), told.append)
+    turn = ClaudeTurn(order(""), told.append)
     first, second = (
         ToolUseBlock("u1", "Bash", {"command": "make"}),
         ToolUseBlock("u2", "mcp__parley__Send", {"to": "x"}),
@@ -452,12 +475,17 @@ def test_the_use_of_a_tool_is_told_from_its_beginning_to_its_result() -> None:
 
     turn.take_in(AssistantMessage([TextBlock("I look"), first, second], "model"))
     turn.take_in(UserMessage([ToolResultBlock("u2", "taken"), ToolResultBlock("nobody's", "?")]))
-    turn.take_in(UserMessage([ToolResultBlock("u1", "done")]))
+    said: list[dict[str, Any]] = [
+        {"type": "text", "text": "no rule\nto make it"},
+        {"type": "image"},
+        {"type": "text", "text": 7},
+    ]
+    turn.take_in(UserMessage([ToolResultBlock("u1", said, is_error=True)]))
 
-    assert [(p.text, p.tool, p.use, p.over) for p in told if isinstance(p, Progress)] == [
-        ("I look", "", "", False),
-        ("Bash make", "Bash", "u1", False),
-        ("Send x", "Send", "u2", False),
-        ("", "Send", "u2", True),
-        ("", "Bash", "u1", True),
+    assert [(p.text, p.tool, p.use, p.over, p.result, p.failed) for p in told if isinstance(p, Progress)] == [
+        ("I look", "", "", False, "", False),
+        ("Bash make", "Bash", "u1", False, "", False),
+        ("Send x", "Send", "u2", False, "", False),
+        ("", "Send", "u2", True, "taken", False),
+        ("", "Bash", "u1", True, "no rule\nto make it\n(image)", True),
     ]

@@ -4,27 +4,27 @@ import time
 
 import pytest
 
-from parley.adapters.turns import LocalTurns
-from parley.ports import Called, Ended, Order, Waiting
+from parley.ports.turns import Called, Ended, Order, Waiting
+from parley.runners.local_turns import LocalTurns
 from tests.apis.messages import Fail, Turn
 from tests.apis.script import Cut, Drop, Say, Slow, Use
+from tests.claude.claude_harness import ClaudeHarness, until
 from tests.claude.conftest import Perform
-from tests.claude.stage import Stage, until
 
 STEP = Use("Bash", {"command": "echo step >> steps.txt"})
 ENDLESS = "tail -f /dev/null -s 61.75"
 DEAD_PORT = "http://127.0.0.1:9"
 
 
-def waits(stage: Stage) -> list[Waiting]:
+def waits(stage: ClaudeHarness) -> list[Waiting]:
     return [event for event in stage.told if isinstance(event, Waiting)]
 
 
-def reasons(stage: Stage) -> list[str]:
+def reasons(stage: ClaudeHarness) -> list[str]:
     return [event.reason for event in waits(stage)]
 
 
-def await_trouble(stage: Stage) -> Waiting:
+def await_trouble(stage: ClaudeHarness) -> Waiting:
     while not isinstance(event := stage.next(), Waiting):
         assert not isinstance(event, Ended)
     return event
@@ -119,7 +119,7 @@ def test_what_is_refused_after_trouble_is_still_refused(perform: Perform) -> Non
 # ---- the time limit ------------------------------------------------------------------------------
 
 
-def played(stage: Stage, order: Order) -> Ended:
+def played(stage: ClaudeHarness, order: Order) -> Ended:
     """Run a turn under a clock, as the engine does."""
     turns = LocalTurns({"claude": stage.runner}, shortest_grace=20.0)
     turns.submit(order)

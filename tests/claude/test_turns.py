@@ -3,15 +3,15 @@
 import json
 from pathlib import Path
 
-from parley.adapters.boundary import Boundary
-from parley.config import BoundarySettings
+from parley.sandbox import Boundary
+from parley.settings.schema import BoundarySettings
 from tests.apis.messages import Script, Turn
 from tests.apis.script import Say, Together, Use
+from tests.claude.claude_harness import ROLE, ClaudeHarness, claude_harness, until
 from tests.claude.conftest import Perform
-from tests.claude.stage import ROLE, Stage, staged, until
 
 
-def session(stage: Stage) -> str:
+def session(stage: ClaudeHarness) -> str:
     return str(json.loads(stage.handle)["session"])
 
 
@@ -39,7 +39,8 @@ def test_a_turn_writes_runs_sends_and_ends_with_its_text(perform: Perform) -> No
     assert "created" in written
     assert shown.splitlines()[:2] == ["one", str(stage.workspace)]
     assert sent == "Send taken on dispatch:d9"
-    assert ended.boundary["ok"] is True
+    assert ended.boundary is not None
+    assert ended.boundary.ok
 
 
 def test_between_its_turns_it_stands_still(perform: Perform) -> None:
@@ -176,11 +177,12 @@ def test_the_project_notes_are_honoured_as_text_and_settings_are_not(perform: Pe
 def test_it_works_without_a_boundary_where_the_user_accepts_that(tmp_path: Path) -> None:
     turn = Turn("go", [Use("Bash", {"command": "echo $HOME; echo kept > ~/scratch.md"}), Say("end")])
     boundary = Boundary(BoundarySettings(accept="none"))
-    with staged(tmp_path, boundary, Script({"coder": [turn]})) as stage:
+    with claude_harness(tmp_path, boundary, Script({"coder": [turn]})) as stage:
         ended = stage.play("go")
 
         assert (ended.fault, ended.text) == ("", "end")
-        assert ended.boundary["accepted"] == "none"
+        assert ended.boundary is not None
+        assert ended.boundary.accepted == "none"
         assert stage.results() == [str(stage.home)]
         assert (stage.home / "scratch.md").read_text() == "kept\n"
     boundary.close()

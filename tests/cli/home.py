@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.faces.cli import main
+from parley.cli import main
 
 PARLEY = Path(sys.executable).with_name("parley")
 PATIENCE_SECONDS = 30.0

@@ -9,13 +9,13 @@ from tests.cli.home import APPROVES, LEADS, Home
 # The real program, which ends as by SIGKILL when it is about to act on the job's end.
 DYING = """
 import os, sys
-from parley.engine.engine import Engine
-from parley.faces.cli import main
+from parley.engine.loop import Engine
+from parley.cli import main
 act = Engine._act
-def die(self):
-    if any(not live.record.live for live in self.jobs.values()):
+def die(self, job):
+    if not job.record.live:
         os._exit(137)
-    act(self)
+    act(self, job)
 Engine._act = die
 sys.exit(main(sys.argv[1:]))
 """

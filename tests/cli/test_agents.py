@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.boundary import Boundary
-from parley.adapters.claude import ClaudeError
-from parley.config import Settings
-from parley.faces.cli import runners
-from parley.faces.cli.desk import Place
-from parley.ports import Ended, Order, Site, TurnEvent
+from parley.base.documents.node import TOML, DocumentError, node_of
+from parley.cli.common import Workplace
+from parley.cli.running import job_runners
+from parley.ports.turns import BUILT_IN, Ended, Order, Site, TurnEvent
+from parley.runners.claude import ClaudeError
+from parley.sandbox import Boundary
+from parley.settings.schema import Settings
 from parley_cfa import installation
 from tests.cli.home import LEADS, Home
 
@@ -41,7 +42,7 @@ def test_without_a_login_nothing_starts(home: Home, words: tuple[str, ...]) -> N
 
 
 def test_without_the_extra_it_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parley.adapters.claude.login.find_spec", lambda _: None)
+    monkeypatch.setattr("parley.runners.claude.login.find_spec", lambda _: None)
 
     said = home.refuses("run", "x")
 
@@ -95,18 +96,43 @@ def test_each_role_has_its_own_runner_or_the_playbooks_or_the_jobs() -> None:
         {"name": "proxy"},
     ]
 
-    runners.assign(roles, "claude", ["project-lead"])
+    job_runners.assign(roles, "claude", ["project-lead"])
 
     assert [one["runner"] for one in roles] == ["codex", "scripted", "claude"]
 
 
+def test_every_runner_that_comes_with_parley_is_made_and_no_program_takes_its_name(tmp_path: Path) -> None:
+    made = job_runners.runners(Workplace(tmp_path, tmp_path / ".parley"), Settings(), Boundary())
+    assert set(BUILT_IN) <= set(made)
+    for name in BUILT_IN:
+        agents = node_of({name: {"command": ["true"]}}, "parley.toml", TOML)
+        with pytest.raises(DocumentError, match="can't have this name"):
+            job_runners.runners(Workplace(tmp_path, tmp_path / ".parley"), Settings(agents=agents), Boundary())
+
+
 def test_a_login_that_is_gone_when_its_turn_comes_is_told_as_hopeless(tmp_path: Path) -> None:
-    made = runners.runners(Place(tmp_path, tmp_path / ".parley"), Settings(), Boundary())
+    made = job_runners.runners(Workplace(tmp_path, tmp_path / ".parley"), Settings(), Boundary())
     told: list[TurnEvent] = []
     order = Order(
-        "t1", "j1", 1, "token", "coder", "dispatch:d", "go", "project-lead", "EXECUTE", 1, Site(str(tmp_path)),
-        str(tmp_path / "home"), "", False, 60.0, (), runner="claude", role=json.dumps({"name": "coder"}),
-    )  # fmt: skip
+        turn="t1",
+        job="j1",
+        epoch=1,
+        token="token",
+        agent="coder",
+        thread="dispatch:d",
+        message="go",
+        sender="project-lead",
+        state="EXECUTE",
+        visit=1,
+        site=Site(str(tmp_path)),
+        home=str(tmp_path / "home"),
+        handle="",
+        may_ask=False,
+        time_limit_seconds=60.0,
+        tools=(),
+        runner="claude",
+        role=json.dumps({"name": "coder"}),
+    )
 
     made["claude"].start(order, told.append)
     made["claude"].cancel("j1", "t1")
@@ -125,7 +151,7 @@ def test_a_runner_is_made_once_and_only_when_it_is_needed() -> None:
         makes.append(1)
         raise ClaudeError("not here")
 
-    late = runners.Late(make)
+    late = job_runners.LazyRunner(make)
     late.rest("j1")
     late.reply("j1", "t1", 1, True, "", {})
     late.close()
@@ -143,9 +169,43 @@ def test_a_file_where_a_role_s_folder_would_lie_is_left_alone(tmp_path: Path, th
     elif there == "file":
         target.touch()
     site = Site(str(target.parent))
-    order = Order("t", "j", 1, "k", "coder", "dispatch:d1", "m", "s", "EXECUTE", 1, site, "/h", "", False, 1.0, ())
+    order = Order(
+        turn="t",
+        job="j",
+        epoch=1,
+        token="k",
+        agent="coder",
+        thread="dispatch:d1",
+        message="m",
+        sender="s",
+        state="EXECUTE",
+        visit=1,
+        site=site,
+        home="/h",
+        handle="",
+        may_ask=False,
+        time_limit_seconds=1.0,
+        tools=(),
+    )
 
-    binds = runners.dressed(Place(tmp_path, tmp_path / ".parley"), order)
+    binds = job_runners.claude_folder_binds(Workplace(tmp_path, tmp_path / ".parley"), order)
 
     assert [bind.target for bind in binds] == ([] if there == "file" else [str(target)])
     assert target.is_file() == (there == "file")
+
+
+def test_a_model_reaches_the_program_that_takes_one_and_is_refused_where_it_can_not(home: Home) -> None:
+    writes = "command = ['/bin/sh', '-c', 'printf %s \"$0\" > INTENT.md', '{model}']"
+    home.settings(f"[limits]\nretry_budget = 1\n[agents.deaf]\ncommand = ['true']\n[agents.mine]\n{writes}\n")
+
+    said = home.refuses("run", "x", "--agent", "deaf", "--model", "m-7")
+    assert "--model 'm-7': it would not reach the program: [agents.deaf] command has no {model}; put it there" in said
+    for name in ("two words", "x" * 300):
+        assert "this is no model's name" in home.refuses("run", "x", "--agent", "mine", "--model", name)
+    done = home.run("run", "x", "--agent", "mine", "--model", " m-7 ")
+
+    assert done.code == 4, done
+    assert done.out.startswith("agent: mine, model: m-7, budget: ")
+    job = home.jobs()[0]["id"]
+    assert home.job_file(job, "work/INTENT.md").read_text() == "m-7"
+    assert "  agent      mine, model: m-7" in home.here("show", job).out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.faces.cli import MODULES
+from parley.cli import MODULES
 from tests.cli.home import PARLEY, Home
 from tests.cli.terminal import terminal
 
@@ -106,11 +106,15 @@ def looks(done: str, waiting: str, question: str) -> dict[str, list[list[str]]]:
 
     return {
         "run": [["run", bad, "--playbook", f"{bad}.yaml"], ["run", "x", "--agent", bad]],
+        "continue": [["continue", bad, NASTY], ["continue", waiting, bad]],
+        "pr": [["pr", bad], ["pr", waiting], ["pr", waiting, "--json"]],
+        "completion": [["completion", bad]],
         "demo": [],  # a job of its own, in which nothing is hostile
-        "ls": [["ls"], ["ls", "--json"]],
+        "ls": [["ls"], ["ls", "--json"], ["ls", "--state", bad], ["ls", "--older-than", bad], ["ls", bad]],
         "show": each("show"),
         "tree": each("tree"),
-        "log": [*each("log"), ["log", done, "--thread", bad]],
+        "log": [*each("log"), *each("log", "--work"), ["log", done, "--thread", bad], ["log", done, "--since", bad]],
+        "cost": [["cost"], ["cost", "--json"], ["cost", "--by", "model"], ["cost", "--by", bad], ["cost", bad]],
         "watch": [["watch"]],
         "inbox": [["inbox"], ["inbox", "--json"], ["inbox", question], ["inbox", question, "--json"], ["inbox", bad]],
         "answer": [["answer", bad, NASTY], ["answer", bad, "--json"]],
@@ -118,7 +122,7 @@ def looks(done: str, waiting: str, question: str) -> dict[str, list[list[str]]]:
         "intervene": [["intervene", bad, NASTY]],
         "pause": [["pause", bad], ["pause", done], ["pause", done, "--json"]],
         "resume": [["resume", bad], ["resume", done]],
-        "withdraw": [["withdraw", bad], ["withdraw", done]],
+        "withdraw": [["withdraw", bad], ["withdraw", done], ["withdraw", done, waiting, bad]],
         "memory": [["memory", "list"], ["memory", "list", "--json"], ["memory", "why", done], ["memory", bad]],
         "audit": each("audit"),
         "export": [["export", done], ["export", waiting], ["export", bad]],
@@ -157,7 +161,8 @@ def test_a_terminal_is_not_told_more_than_a_pipe(home: Home, words: list[str]) -
     job = next(str(job["id"]) for job in home.jobs() if job["state"] == "DONE")
     command, *rest = words
     about = [] if command in ("ls", "inbox") else [job]
-    with terminal([str(PARLEY), command, *about, *rest], home.folder, home.env(), 200, 50) as screen:
+    unpaged = {**home.env(), "PAGER": "cat"}
+    with terminal([str(PARLEY), command, *about, *rest], home.folder, unpaged, 200, 50) as screen:
         screen.end()
     check(screen.everything, " ".join(words))
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.adapters.sqlite import SqliteStore
-from parley.adapters.worktrees import Worktrees
-from parley.engine.delivery import assumptions, delivery
-from parley.faces.cli.delivered import cost_words, delivered, lines
-from parley.faces.cli.desk import Place
-from parley.ports import Change
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.cli.common import Workplace
+from parley.cli.results.delivered import cost_words, delivered, lines
+from parley.ports.workspaces import Change
+from parley.views.job_result import assumptions, delivery
+from parley.workspaces import JobWorkspaces
 from tests.cli.home import APPROVES, LEADS, Home
 
 SUMMARY = (
@@ -39,7 +39,7 @@ def test_a_job_that_is_not_done_hands_nothing_over(waiting: Home) -> None:
     assert waiting.here("show", waiting.jobs()[0]["id"], "--json").document["delivery"] is None
 
 
-class Changed(Worktrees):
+class Changed(JobWorkspaces):
     """A workspace whose job has changed files."""
 
     def changes(self, job: str, tree: str = "", *, whole: bool = False) -> list[Change]:
@@ -50,10 +50,10 @@ def test_changes_are_counted_and_the_longest_list_is_cut(home: Home, tmp_path: P
     job = home.start(DONE)
     store = SqliteStore(home.folder / ".parley")
     try:
-        document = delivered(store, Changed(tmp_path), job, tmp_path, str)
+        found = delivered(store, Changed(tmp_path), job, tmp_path, str)
     finally:
         store.close()
-    text = lines(document, Place(home.folder, home.folder / ".parley"))
+    document, text = found.document(), lines(found, Workplace(home.folder, home.folder / ".parley"))
 
     assert (document["added"], document["removed"], len(document["changes"])) == (435, 30, 31)
     assert text[0] == "what changed"
@@ -68,7 +68,7 @@ def test_a_summary_that_is_no_ordinary_file_is_not_read(home: Home, tmp_path: Pa
     (tmp_path / "WORK_SUMMARY.md").symlink_to(tmp_path / "secret.md")
     store = SqliteStore(home.folder / ".parley")
     try:
-        assert delivery(store, Worktrees(tmp_path), job, tmp_path).assumptions == ()
+        assert delivery(store, JobWorkspaces(tmp_path), job, tmp_path).assumptions == ()
     finally:
         store.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.faces.cli import demo
+from parley.cli.starting import demo
 from tests.cli.home import LEADS, PARLEY, Home
 from tests.cli.terminal import terminal
 
@@ -69,7 +69,7 @@ def test_what_it_prints_at_its_end_can_be_typed_on_a_machine_with_python_git_and
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "the record is sound" in done.stdout
-    commands = re.findall(r"^(?:look at it|take it home|look around): (.*)$", done.stdout, re.MULTILINE)
+    commands = re.findall(r"^(?:look at it|merge it|look around): (.*)$", done.stdout, re.MULTILINE)
     assert len(commands) == 3
     for command in commands:  # typed where the user is: make went to the checkout
         typed = subprocess.run(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.wording import advice, count, near
+from parley.base.wording import advice, count, near
 from tests.cli.home import BUSY, Home
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.reserve import FILES, Reserve
+from parley.machine.disk_reserve import FILES, DiskReserve
 from tests.cli.home import BUSY, Home, turn_processes, wait_for
 
 
@@ -134,7 +134,7 @@ def test_a_disk_that_can_only_be_read_is_told_and_no_process_is_left(small: Home
 
 
 def test_the_reserve_is_made_where_there_is_room_and_let_go_of_step_by_step(tmp_path: Path) -> None:
-    reserve = Reserve(tmp_path)
+    reserve = DiskReserve(tmp_path)
     reserve.keep()
     assert len(list((tmp_path / "reserve").iterdir())) == FILES
     reserve.ease()

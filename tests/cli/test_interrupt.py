@@ -13,7 +13,7 @@ from tests.cli.home import APPROVES, BUSY, LEADS, Home
 
 # What `parley` does, and a line on standard output as soon as it takes care of Ctrl-C: Python's own start is not ours.
 START = (
-    "import sys; from parley.faces import interrupt; interrupt.watch(); print('ready', flush=True);"
+    "import sys; from parley.cli import ctrl_c; ctrl_c.watch(); print('ready', flush=True);"
     "from parley.__main__ import main; sys.exit(main())"
 )
 NAMED = re.compile(r"go on with: parley resume (\w+)")
@@ -107,7 +107,7 @@ def test_an_ignored_ctrl_c_stays_ignored(waiting: Home) -> None:
 
 def test_the_third_ctrl_c_ends_a_tidying_up_that_hangs() -> None:
     code = (
-        "import sys, time; from parley.faces import interrupt; interrupt.watch(); interrupt.command_begins()\n"
+        "import sys, time; from parley.cli import ctrl_c; ctrl_c.watch(); ctrl_c.command_begins()\n"
         "try:\n    print('ready', flush=True)\n    time.sleep(60)\n"
         "except KeyboardInterrupt:\n    print('first', flush=True)\n    time.sleep(60)\n"
     )
@@ -128,10 +128,10 @@ def test_the_third_ctrl_c_ends_a_tidying_up_that_hangs() -> None:
 
 def test_a_ctrl_c_in_a_finalizer_is_not_lost() -> None:
     code = (
-        "import signal, time; from parley.faces import interrupt; interrupt.watch(); interrupt.command_begins()\n"
+        "import signal, time; from parley.cli import ctrl_c; ctrl_c.watch(); ctrl_c.command_begins()\n"
         "class Odd:\n    def __del__(self):\n        signal.raise_signal(signal.SIGINT)\n"
         "try:\n    Odd()\n    time.sleep(60)\n"
-        "except KeyboardInterrupt:\n    print(interrupt.told())\n"
+        "except KeyboardInterrupt:\n    print(ctrl_c.interrupted_line())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
 

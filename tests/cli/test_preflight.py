@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.boundary import Boundary, Cage, Caged
-from parley.adapters.sqlite import SqliteStore
-from parley.config import BoundarySettings
-from parley.faces.cli import trial
-from parley.faces.cli.desk import Place, place_of
-from tests.boundary.yard import FORBIDDEN, fake_bubblewrap, no_package
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.cli.common import Workplace, place_of
+from parley.cli.machine import boundary_trial
+from parley.sandbox import Boundary, Cage, Caged
+from parley.settings.schema import BoundarySettings
 from tests.cli.home import APPROVES, LEADS, PARLEY, Home, wait_for
+from tests.sandbox.cage_harness import FORBIDDEN, fake_bubblewrap, no_package
 
 SAID = "parley: no job can run here: user namespaces are not allowed here "
 
@@ -189,14 +189,14 @@ def test_the_boundary_is_tried_where_the_work_will_be(tmp_path: Path, monkeypatc
             tried.append(cage.site.workspace)
             return super().launch(cage)
 
-    monkeypatch.setattr(trial, "Boundary", Noting)
-    place = Place(tmp_path, tmp_path / "far" / ".parley")
-    trial.preflight(BoundarySettings(), place)
+    monkeypatch.setattr(boundary_trial, "Boundary", Noting)
+    place = Workplace(tmp_path, tmp_path / "far" / ".parley")
+    boundary_trial.preflight(BoundarySettings(), place)
     assert [Path(workspace).parents[1] for workspace in tried] == [place.home]
     assert list(tmp_path.iterdir()) == []  # as it was
 
     (tmp_path / "elsewhere").mkdir()
     place.home.parent.mkdir()
     place.home.symlink_to(tmp_path / "elsewhere")  # what uses the home refuses it
-    assert trial.hold(BoundarySettings(), place).ok
+    assert boundary_trial.try_boundary(BoundarySettings(), place).ok
     assert not Path(tried[-1]).is_relative_to(tmp_path / "elsewhere")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.boundary import Boundary
-from parley.config import BoundarySettings, Settings
-from parley.faces.cli.preparing import KEPT, Preparing, Tail
-from parley.ports import SetUpFailed, Site
+from parley.cli.running.setup_command import KEPT, SetUpCommand, Tail
+from parley.ports.turns import Site
+from parley.ports.workspaces import SetUpFailed
+from parley.sandbox import Boundary
+from parley.settings.schema import BoundarySettings, Settings
 
 LOUD = "head -c 30000000 /dev/zero | tr '\\0' x; echo; echo the last word; "
 
@@ -33,7 +34,7 @@ def workspace() -> Iterator[Path]:
 def test_a_loud_set_up_works_and_one_that_fails_tells_its_last_word(
     boundary: Boundary, workspace: Path, tmp_path: Path
 ) -> None:
-    prepare = Preparing(boundary, Settings(), tmp_path)
+    prepare = SetUpCommand(boundary, Settings(), tmp_path)
     site = Site(str(workspace))
 
     prepare(site, LOUD + "cat; touch done")
@@ -46,7 +47,7 @@ def test_a_loud_set_up_works_and_one_that_fails_tells_its_last_word(
 
 def test_what_a_set_up_leaves_running_is_not_waited_for(boundary: Boundary, workspace: Path, tmp_path: Path) -> None:
     begun = time.monotonic()
-    Preparing(boundary, Settings(), tmp_path)(Site(str(workspace)), "sleep 600 & touch here")
+    SetUpCommand(boundary, Settings(), tmp_path)(Site(str(workspace)), "sleep 600 & touch here")
 
     assert (workspace / "here").exists()
     assert time.monotonic() - begun < 600

@@ -7,10 +7,14 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from parley.adapters.sqlite import SqliteStore
-from parley.engine.refusals import ANOTHER_PROGRAM, LISTED, Refusals
-from parley.faces.cli.desk import me
-from parley.ports import InputRow, StepRow
+from parley.audit.refusals import ANOTHER_PROGRAM, LISTED, Refusals
+from parley.base.json_codec import encode
+from parley.bus.rows import InputRow, StepRow
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.cli.common import account_name
+from parley.engine.values.human_inputs import Denied
+from parley.engine.values.step_extra import StepExtra
+from parley.ports.turns import Confined
 from tests.cli.home import APPROVES, LEADS, Home
 
 HOSTILE = LEADS.replace(
@@ -43,10 +47,20 @@ def test_the_audit_says_what_was_refused_to_whom_and_why(home: Home, tmp_path: P
 
 def test_refusals_are_counted_where_there_are_too_many_to_list() -> None:
     found = Refusals()
-    row = StepRow(1, 1, "complete", "coder", 1.0, "coder dispatch:1 x", "", "", "")
+    row = StepRow(
+        number=1,
+        transaction=1,
+        rule="nosend-step",
+        who="coder",
+        time=1.0,
+        at="coder dispatch:1",
+        choice="",
+        consumed="",
+        produced="",
+    )
     for number in range(LISTED):
-        faults = [f"udp: datagram {number} arrived"]
-        found.step(row, {"refused": [f"{number}{'a' * 1000}", f"b{number}"], "boundary": {"faults": faults}})
+        cage = Confined(faults=(f"udp: datagram {number} arrived",))
+        found.step(row, StepExtra(refused=(f"{number}{'a' * 1000}", f"b{number}"), boundary=cage))
 
     document = found.document()
     assert (document["count"], len(document["listed"]), document["more"]) == (3 * LISTED, LISTED, 2 * LISTED)
@@ -57,10 +71,20 @@ def test_refusals_are_counted_where_there_are_too_many_to_list() -> None:
 
 def test_a_refusal_that_is_told_again_and_again_hides_no_other() -> None:
     found = Refusals()
-    row = StepRow(1, 1, "complete", "coder", 1.0, "coder dispatch:1 x", "", "", "")
+    row = StepRow(
+        number=1,
+        transaction=1,
+        rule="nosend-step",
+        who="coder",
+        time=1.0,
+        at="coder dispatch:1",
+        choice="",
+        consumed="",
+        produced="",
+    )
     for _ in range(2 * LISTED):
-        found.step(row, {"left_out": [".GIT/x: its name is git's own on another filesystem"]})
-    found.step(row, {"refused": ["/etc/passwd is outside your workspace"]})
+        found.step(row, StepExtra(left_out=(".GIT/x: its name is git's own on another filesystem",)))
+    found.step(row, StepExtra(refused=("/etc/passwd is outside your workspace",)))
 
     document = found.document()
     assert [one["kind"] for one in document["listed"]] == ["left_out"] * (LISTED // 2) + ["refused"]
@@ -75,17 +99,17 @@ def test_the_audit_says_which_inputs_were_not_followed_whose_they_were_and_why(h
     gone = {"question": "gone", "framing": "", "ruling": "approve", "text": "", "rule": None}
     with closing(SqliteStore(home.folder / ".parley")) as store:
         store.put(job, "answer", "a1", now, "mallory", json.dumps(gone))
-        store.put(job, "answer", "a2", now, me(), json.dumps(gone))
-        store.put(job, "intervene", "a3", now, me(), json.dumps({"thread": "dispatch:none", "text": "x"}))
+        store.put(job, "answer", "a2", now, account_name(), json.dumps(gone))
+        store.put(job, "intervene", "a3", now, account_name(), json.dumps({"thread": "dispatch:none", "text": "x"}))
     with closing(sqlite3.connect(home.folder / ".parley/bus.db", isolation_level=None)) as bus:
-        forged = [job, "withdraw", "a4", now, f"{me()}\nhead 0", "{}", "0" * 64]
+        forged = [job, "withdraw", "a4", now, f"{account_name()}\nhead 0", "{}", "0" * 64]
         bus.execute(
             "INSERT INTO inputs (job, kind, key, time, by, body, signature) VALUES (?, ?, ?, ?, ?, ?, ?)", forged
         )
     home.run("resume", job)
 
     told = home.here("audit", job, "--json").document["refusals"]
-    assert told["by"] == {"mallory": {"input": 1}, me(): {"input": 2}, ANOTHER_PROGRAM: {"input": 1}}
+    assert told["by"] == {"mallory": {"input": 1}, account_name(): {"input": 2}, ANOTHER_PROGRAM: {"input": 1}}
     assert {one["table"] for one in told["listed"]} == {"inputs"}
     assert all(one["time"] == now for one in told["listed"])
     for why in ("only they can answer; not mallory", "has no open question gone", "no dispatch:none", "is not signed"):
@@ -107,10 +131,10 @@ def test_the_audit_says_which_merges_were_refused_and_for_which_files(home: Home
     assert "a.txt" in home.refuses("merge", job, code=1)
     told = home.here("audit", job, "--json").document["refusals"]
     (one,) = told["listed"]
-    assert (one["kind"], one["who"], one["table"]) == ("merge", me(), "inputs")
+    assert (one["kind"], one["who"], one["table"]) == ("merge", account_name(), "inputs")
     assert "a.txt" in one["why"]
     assert one["time"] > 0
-    assert f"{me()} was refused a merge: a.txt" in home.here("audit", job).out
+    assert f"{account_name()} was refused a merge: a.txt" in home.here("audit", job).out
     home.here("export", job, "-o", str(tmp_path / "x.jsonl"))
     assert home.here("audit", str(tmp_path / "x.jsonl"), "--json").document["refusals"] == told
     assert home.here("show", job).code == 0
@@ -133,17 +157,51 @@ def test_a_merge_of_what_is_not_done_is_told_before_and_after_the_job_goes_on(ho
             home.run("resume", job)
         report = home.here("audit", job)
         assert report.code == 0
-        assert f"{me()} was refused a merge: {job} can't be merged: it is not done yet" in report.out
+        assert f"{account_name()} was refused a merge: {job} can't be merged: it is not done yet" in report.out
     home.here("withdraw", job)
     assert "it was withdrawn" in home.refuses("merge", job)
-    assert home.here("audit", job, "--json").document["refusals"]["by"] == {me(): {"merge": 2}}
+    assert home.here("audit", job, "--json").document["refusals"]["by"] == {account_name(): {"merge": 2}}
 
 
 def test_a_refusal_is_one_line_whatever_was_said() -> None:
     found = Refusals()
-    found.step(StepRow(1, 1, "complete", "coder", 1.0, "coder dispatch:1 x", "", "", ""), {"refused": ["a\nb\x1b[2J"]})
-    found.input(InputRow(1, "j", "x\ny", "k", 1.0, "m\nn", "[", 1, "refused: o\np", ""), signed=True, ended=True)
-    found.input(InputRow(2, "j", "merge", "k", 1.0, "m", "[" * 5000, 0, "", ""), signed=True, ended=True)
+    found.step(
+        StepRow(
+            number=1,
+            transaction=1,
+            rule="nosend-step",
+            who="coder",
+            time=1.0,
+            at="coder dispatch:1",
+            choice="",
+            consumed="",
+            produced="",
+        ),
+        StepExtra(refused=("a\nb\x1b[2J",)),
+    )
+    found.input(
+        InputRow(
+            number=1,
+            job="j",
+            kind="x\ny",
+            key="k",
+            time=1.0,
+            by="m\nn",
+            body="[",
+            taken=1,
+            note=encode(Denied("o\np")),
+            signature="",
+        ),
+        signed=True,
+        ended=True,
+    )
+    found.input(
+        InputRow(
+            number=2, job="j", kind="merge", key="k", time=1.0, by="m", body="[" * 5000, taken=0, note="", signature=""
+        ),
+        signed=True,
+        ended=True,
+    )
 
     assert not any(char in line for line in found.lines() for char in "\n\x1b")
     assert found.document()["count"] == 3

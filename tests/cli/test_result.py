@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.home import APPROVES, LEADS, Home
-from tests.worktrees.place import fingerprint, git, write
+from tests.workspaces.user_repository import fingerprint, git, write
 
 EFFECTS = "{write: {path: hello.txt, text: 'hello'}}, {write: {path: a.txt, text: 'changed'}}"
 SUMMARY = "{write: {path: WORK_SUMMARY.md"
@@ -50,8 +50,11 @@ def test_a_job_that_is_done_is_a_branch_of_the_users_repository(user: Home) -> N
     branch = f"parley/say-hello-{job_of(user)}"
 
     assert git(user.folder, "diff", "--name-status", f"main...{branch}") == "M\ta.txt\nA\thello.txt\n"
-    assert git(user.folder, "log", "--format=%an %s", branch) == "parley Say hello\nada first\n"
-    assert "hello.txt" in git(user.folder, "log", "--stat", f"refs/parley/jobs/{job_of(user)}")
+    assert git(user.folder, "log", "--all", "--format=%an %cn %s") == "ada ada Say hello\nada ada first\n"
+    assert git(user.folder, "log", "-1", "--format=%b", branch) == (
+        f"- work\n\nParley-Job: {job_of(user)}\nParley-Agent: project-lead\n\n"
+    )
+    assert git(user.folder, "for-each-ref", "--format=%(refname)") == f"refs/heads/main\nrefs/heads/{branch}\n"
     assert git(user.folder, "status", "--porcelain") == ""
     assert git(user.folder, "fsck", "--no-dangling") == ""
 
@@ -81,7 +84,10 @@ def test_merge_brings_the_work_into_the_users_branch_once(user: Home) -> None:
     assert (user.folder / "hello.txt").read_text() == "hello"
     assert (user.folder / "PLAN.md").read_text() == "my own plan"
     assert git(user.folder, "status", "--porcelain") == ""
-    assert git(user.folder, "log", "-1", "--format=%an %P").split()[0] == "ada"
+    assert git(user.folder, "log", "-1", "--format=%an %s%n%b") == (
+        f"ada Merge parley/say-hello-{job_of(user)}\n"
+        f"Say hello\n\nParley-Job: {job_of(user)}\nParley-Agent: project-lead\n\n"
+    )
     again = user.run("merge", job_of(user), "--json").document
     assert (again["before"], again["paths"]) == (True, [])
 
@@ -126,7 +132,7 @@ def test_without_any_name_merge_moves_the_branch_on_as_long_as_no_commit_is_need
 
     assert done.code == 0, done
     assert (user.folder / "hello.txt").read_text() == "hello"
-    assert git(user.folder, "log", "-1", "--format=%an %s") == "parley Say hello\n"
+    assert git(user.folder, "log", "-1", "--format=%an %s") == "ada Say hello\n"
     assert user.here("merge", job_of(user), "--json").document["before"]
 
 
@@ -179,9 +185,9 @@ def test_what_would_not_merge_is_refused_and_nothing_is_changed(user: Home, how:
 def test_only_what_is_done_can_be_merged(home: Home) -> None:
     job = home.start()
 
-    assert "it is not done yet" in home.refuses("merge", job)
+    assert [name for name in ("merge", "pr") if "it is not done yet" not in home.refuses(name, job)] == []
     home.here("withdraw", job)
-    assert "it was withdrawn" in home.refuses("merge", job)
+    assert [name for name in ("merge", "pr") if "it was withdrawn" not in home.refuses(name, job)] == []
 
 
 def test_a_folder_without_a_repository_gets_the_files_where_none_differ(home: Home) -> None:
@@ -199,7 +205,7 @@ def test_a_folder_without_a_repository_gets_the_files_where_none_differ(home: Ho
 
 def test_gc_lists_and_frees_what_is_merged_and_keeps_what_is_not(user: Home) -> None:
     job, folder = job_of(user), user.job_file(job_of(user), "work")
-    assert user.here("gc").out.startswith("there is nothing to free of what ended")
+    assert user.here("gc").out.startswith("nothing to delete: no finished job older than")
 
     kept = user.here("gc", "--older", "0s")
     assert f"{job} stays" in kept.out
@@ -209,14 +215,42 @@ def test_gc_lists_and_frees_what_is_merged_and_keeps_what_is_not(user: Home) -> 
     dry = user.here("gc", "--older", "0s", "--dry-run", "--json").document
     assert dry["bytes"] == sum(item["bytes"] for item in dry["items"]) > 0
     assert folder.is_dir()
-    assert "were freed" in user.here("gc", "--older", "0s").out
+    assert "were deleted" in user.here("gc", job, "--state", "done").out
 
     assert not folder.exists()
+    assert user.here("gc").out.startswith("nothing to delete")  # what is left are the bases that no job needs
     assert not user.job_file(job, "snapshots.git").exists()
     assert list((user.folder / ".parley/bases").iterdir()) == []
     assert user.run("audit", job).code == 0
-    assert git(user.folder, "for-each-ref", "refs/parley/base") == ""
+    assert git(user.folder, "for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
     assert git(user.folder, "fsck", "--no-dangling") == ""
+
+
+@pytest.mark.parametrize("how", ["merged", "squashed", "picked"])
+def test_a_branch_goes_at_once_when_the_user_has_its_work_and_is_not_made_again(user: Home, how: str) -> None:
+    job, branch = job_of(user), f"parley/say-hello-{job_of(user)}"
+    if how == "merged":
+        assert user.here("merge", job).code == 0
+    elif how == "squashed":
+        git(user.folder, "merge", "-q", "--squash", branch)
+        git(user.folder, "commit", "-qm", "by hand")
+    else:
+        git(user.folder, "commit", "-q", "--allow-empty", "-m", "other")
+        git(user.folder, "cherry-pick", branch)
+        write(user.folder, {"hello.txt": "changed since"})
+        git(user.folder, "commit", "-qam", "later")
+    git(user.folder, "checkout", "-q", branch)
+    assert user.here("gc").out.startswith("nothing to delete")  # it is checked out
+    git(user.folder, "checkout", "-q", "main")
+
+    said = user.here("gc", "--dry-run").out
+    assert said.splitlines()[1:] == ["1 branch would be deleted"]
+    assert user.here("gc").out.splitlines()[1:] == ["1 branch was deleted"]
+
+    assert git(user.folder, "for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
+    assert f"{branch} is in what you have checked out already" in user.here("merge", job).out
+    assert git(user.folder, "branch", "--format=%(refname)") == "refs/heads/main\n"
+    assert user.job_file(job, "work").is_dir()
 
 
 WITHDRAWN = r"""
@@ -241,7 +275,7 @@ def test_gc_and_merge_agree_on_a_job_that_was_withdrawn(home: Home) -> None:
     assert "parley merge" not in said
     assert "+half" in home.run("diff", did).out
     assert (kept.is_dir(), freed.is_dir()) == (True, False)
-    home.here("gc", did, "--older", "0s", "--unmerged")
+    home.here("gc", did, "--unmerged")
     assert not kept.exists()
 
 
@@ -253,20 +287,22 @@ def test_what_gc_has_freed_is_offered_to_nobody(user: Home) -> None:
     assert document["exits"] == [f"parley audit {job}", f"parley export {job}", f"parley log {job}"]
     assert document["delivery"]["commands"] == []
     assert [word for word in ("parley diff", "parley merge", document["result"]) if word in said] == []
-    assert "`parley gc` has freed them" in user.refuses("diff", job)
-    assert "`parley gc` has freed them" in user.refuses("merge", job, code=1)
+    assert "`parley gc` has deleted them" in user.refuses("diff", job)
+    assert "`parley gc` has deleted them" in user.refuses("merge", job, code=1)
 
 
 def test_gc_gives_up_unmerged_work_only_when_told_to_and_live_jobs_never(user: Home) -> None:
     user.write("../wait.yaml", LEADS)
     waiting = user.run("run", "wait", "--playbook", "../wait.yaml", "--json").document["id"]
 
-    assert user.here("gc", "--older", "0s", "--unmerged").code == 0
+    said = user.here("gc", "--older", "0s", "--unmerged").out
 
+    assert f"parley/say-hello-{job_of(user)} stays: it is not merged, or you work on it; delete it with" in said
     assert not user.job_file(job_of(user), "work").exists()
     assert user.job_file(waiting, "work").is_dir()
     assert "is not finished" in user.refuses("gc", waiting)
     assert "no age" in user.refuses("gc", "--older", "soon")
+    assert "there is no state 'gone'" in user.refuses("gc", "--state", "gone")
     assert user.run("diff", waiting, "--json").code == 0
 
 

@@ -26,11 +26,11 @@ def test_a_role_is_shown_with_all_that_it_is_told(home: Home) -> None:
     shown = home.here("roles", "rev").out
 
     assert shown.startswith("reviewer  (package)\n")
-    assert "You change nothing; you say what is wrong before it costs something." in shown
+    assert "You change nothing. You say what is wrong before it does harm." in shown
     assert "Your folder is your git worktree" in shown
     assert home.here("roles", "intent-lead", "--json").document["prompt"].count("# Your team") == 1
     assert "there is no role 'x'" in home.refuses("roles", "x")
-    assert "may be any of several roles" in home.refuses("roles", "re")
+    assert "matches several roles" in home.refuses("roles", "re")
 
 
 def test_a_job_keeps_the_roles_that_it_started_with(home: Home) -> None:
@@ -45,11 +45,11 @@ def test_a_job_keeps_the_roles_that_it_started_with(home: Home) -> None:
 
 
 def test_listing_jobs_needs_neither_yaml_nor_the_roles(waiting: Home) -> None:
-    code = "import sys; from parley.faces.cli import main; main(['ls']); print(sorted(sys.modules), file=sys.stderr)"
+    code = "import sys; from parley.cli import main; main(['ls']); print(sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=waiting.folder, env=waiting.env(), capture_output=True, text=True, check=True
     )
 
-    assert "'parley.faces.cli.listing'" in done.stderr
+    assert "'parley.cli.looking.ls'" in done.stderr
     assert "'yaml'" not in done.stderr
-    assert "'parley.adapters.roles'" not in done.stderr
+    assert "'parley.roles'" not in done.stderr

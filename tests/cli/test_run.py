@@ -2,7 +2,8 @@
 
 import pytest
 
-from parley import config
+from parley.settings.option_words import with_policy
+from parley.settings.schema import Settings
 from tests.cli.home import APPROVES, LEADS, Home
 
 
@@ -105,9 +106,9 @@ def test_yes_approves_whatever_is_asked_and_json_is_one_document(home: Home) -> 
 def test_policies_of_the_command_line_go_before_those_of_the_settings(
     given: list[str], policies: tuple[str, ...]
 ) -> None:
-    settings = config.Settings(policies=("always", "when_unsure", "always"))
+    settings = Settings(policies=("always", "when_unsure", "always"))
     for policy in given:
-        settings = config.with_policy(settings, policy)
+        settings = with_policy(settings, policy)
 
     assert settings.policies == policies
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.engine.projections import Past
-from parley.faces.cli.desk import Place
-from parley.faces.cli.documents import ran_by
-from parley.faces.cli.own_file import edited
-from parley.faces.cli.ready import LEAST_BYTES, LEAST_FILES, disk
-from parley.faces.cli.show import agent_words
+from parley.cli.common import Workplace
+from parley.cli.looking.json_documents import ran_by
+from parley.cli.looking.show import agent_words
+from parley.cli.machine.readiness import LEAST_BYTES, LEAST_FILES, disk
+from parley.cli.machine.user_settings_file import edited
+from parley.views.job_view import JobHistory
 from tests.cli.home import APPROVES, LEADS, PARLEY, Done, Home
 from tests.cli.terminal import terminal
 
@@ -266,7 +266,7 @@ def test_no_job_starts_without_a_git_that_fits(user: Home, tmp_path: Path, versi
 )
 def test_a_disk_is_full_by_bytes_or_by_files(free: int, left: int, files: int, block: int) -> None:
     told = os.statvfs_result((block, block, 10**9, free, free // block, files, left, left, 0, 255))
-    place = Place(Path(tempfile.gettempdir()), Path(tempfile.gettempdir()) / "no-such-home")
+    place = Workplace(Path(tempfile.gettempdir()), Path(tempfile.gettempdir()) / "no-such-home")
 
     found = disk(place, lambda _: told)
 
@@ -277,7 +277,7 @@ def test_a_home_that_takes_no_bytes_is_a_full_disk(tmp_path: Path) -> None:
     def refused(_: Path) -> os.statvfs_result:
         raise OSError(122, "Disk quota exceeded")
 
-    assert disk(Place(tmp_path, tmp_path), refused).words.startswith(
+    assert disk(Workplace(tmp_path, tmp_path), refused).words.startswith(
         f"disk: {tmp_path}: Disk quota exceeded; name a home"
     )
 
@@ -302,7 +302,7 @@ def test_a_model_is_named_on_the_command_line_for_an_agent_that_has_one(user: Ho
 def test_models_that_differ_are_shown_by_agent() -> None:
     answered = {"intent-lead": "claude-a", "coder": "claude-b", "proxy": "claude-a"}
 
-    assert ran_by(Past([], {}, 0, 0, models=answered)) == ["claude-a", "claude-b"]
+    assert ran_by(JobHistory([], {}, 0, 0, models=answered)) == ["claude-a", "claude-b"]
     assert agent_words({"agent": "claude", "model": "claude-a", "models": answered}) == (
         "Claude Code, model: claude-a (coder: claude-b)"
     )

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from parley import __version__
-from parley.engine import engine
-from parley.faces.cli import MODULES, form, parser
+from parley.cli import MODULES, parser
 from tests.cli.home import PARLEY, Home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,10 +53,6 @@ def test_every_command_has_its_module() -> None:
         assert parser(command).parse_known_args([command, "a", "b"][: 3 if command == "intervene" else 2])
 
 
-def test_the_form_is_that_of_the_modules_that_run() -> None:
-    assert form() == ("interpreted" if str(engine.__file__).endswith(".py") else "compiled")
-
-
 def test_python_m_parley_is_the_same(waiting: Home) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "parley", "ls", "--json"], cwd=waiting.folder, env=waiting.env(), capture_output=True,
@@ -65,5 +60,5 @@ def test_python_m_parley_is_the_same(waiting: Home) -> None:
     )  # fmt: skip
 
     assert json.loads(done.stdout) == json.loads(waiting.here("ls", "--json").out)  # the text tells ages
-    assert waiting.here("--version").out == f"parley {__version__}, {form()}\n"
+    assert waiting.here("--version").out == f"parley {__version__}\n"
     assert waiting.here().code == 2

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from parley.adapters.sqlite import SqliteStore
+from parley.bus.sqlite.sqlite_store import SqliteStore
 from tests.cli.home import BUSY, LEADS, Home, turn_processes, wait_for
 
 
@@ -73,7 +73,7 @@ def test_what_is_done_to_a_job_under_way(home: Home) -> None:
         assert "not delivered: it was withdrawn at " in home.here("show", job).out
         (need,) = [one for one in home.here("inbox", "--json").document["needs"] if one["kind"] == "undelivered"]
         assert need["exits"][0]["command"] == f"parley intervene {job} 'not yet'"
-        assert "words of yours reached no agent" in home.here("inbox").out
+        assert "your words reached no agent" in home.here("inbox").out
 
         refused = home.refuses("withdraw", job, "--thread", f"state:{job}/1")
         assert "is where the job's INTENT is led, and the job can't go on without it; withdraw" in refused
@@ -94,7 +94,8 @@ def test_what_is_done_to_a_job_under_way(home: Home) -> None:
 
 
 def test_a_withdrawal_is_on_the_bus_before_the_engine_is_imported_and_only_once(home: Home) -> None:
-    code = "import sys, parley.faces.cli.urgent; print([name for name in sys.modules if 'parley.core' in name])"
+    imported = "[name for name in sys.modules if 'parley.protocol' in name]"
+    code = f"import sys, parley.cli.running.urgent_withdraw; print({imported})"
     light = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert light.stdout == "[]\n"
     with busy(home) as (job, _):

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.command.stage import Stage
+from tests.command.command_harness import CommandHarness
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+def stage(tmp_path: Path) -> Iterator[Callable[..., CommandHarness]]:
     """Make stages that are cleared away at the end."""
-    made: list[Stage] = []
+    made: list[CommandHarness] = []
 
-    def make(agents: dict[str, Any], **more: Any) -> Stage:
-        made.append(Stage(tmp_path, agents, **more))
+    def make(agents: dict[str, Any], **more: Any) -> CommandHarness:
+        made.append(CommandHarness(tmp_path, agents, **more))
         return made[-1]
 
     yield make

@@ -11,21 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley import config
-from parley.adapters.command import agents, codex
-from parley.adapters.command.output import CodexJson, Text, parked, seconds_of
-from parley.adapters.command.runner import instructions
-from parley.config import ConfigError
-from parley.ports import Bind
-from tests.command.stage import Stage
+from parley.base.documents.node import TOML, DocumentError, node_of
+from parley.ports.turns import Bind
+from parley.runners.command import codex, configured_agents
+from parley.runners.command.codex import CodexToolEvent
+from parley.runners.command.command_runner import instructions
+from parley.runners.command.program_output import CodexOutput, TextOutput, parked, seconds_of
+from parley.settings import load
+from parley.settings.schema import FILE
+from tests.command.command_harness import CommandHarness
 
 ROOT = Path(__file__).resolve().parents[2]
+TEXT = st.text(st.characters(exclude_characters="\0"), max_size=8)  # a file of settings has no NUL
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-KEYS = st.sampled_from((*agents._KEYS, "upstream", "unknown"))
+KEYS = st.sampled_from((*configured_agents._KEYS, "upstream", "unknown"))
 
 
 def test_what_parley_toml_says_of_an_agent_is_read(tmp_path: Path) -> None:
@@ -45,23 +48,29 @@ def test_what_parley_toml_says_of_an_agent_is_read(tmp_path: Path) -> None:
         """
     )
 
-    read = agents.read(config.read(tmp_path).agents, tmp_path)
+    read = configured_agents.read(load.read(tmp_path).agents, tmp_path)
 
     other = read["other"]
     assert sorted(read) == ["codex", "other"]
     assert other.command == ("other", "run", "{message_file}")
     assert other.environment == {"LANG": "$LANG"}
     assert other.binds == (Bind(str(tmp_path / "tools"), str(tmp_path / "tools")),)
-    assert other.way == agents.Way(
-        "https://api.example.org", {"Authorization": "Bearer $KEY"}, ("/v1/*",), (), ("GET",)
+    assert other.way == configured_agents.Way(
+        upstream="https://api.example.org",
+        headers={"Authorization": "Bearer $KEY"},
+        paths=("/v1/*",),
+        hosts=(),
+        methods=("GET",),
     )
 
 
 def test_codex_needs_no_settings() -> None:
-    preset = agents.read({}, Path("/nowhere"))["codex"]
+    preset = configured_agents.read(node_of({}, "f"), Path("/nowhere"))["codex"]
 
     assert preset.output == "codex-json"
-    assert preset.way == agents.Way(codex.UPSTREAM, {"Authorization": "Bearer $OPENAI_API_KEY"}, ("/v1/responses",))
+    assert preset.way == configured_agents.Way(
+        codex.UPSTREAM, {"Authorization": "Bearer $OPENAI_API_KEY"}, ("/v1/responses",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,11 +101,12 @@ def test_codex_needs_no_settings() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_remedy(tmp_path: Path, text: str, problem: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        agents.read(tomllib.loads(text)["agents"], tmp_path)
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(DocumentError) as caught:
+        configured_agents.read(load.read(tmp_path).agents, tmp_path)
 
     assert problem in str(caught.value)
-    assert str(caught.value).startswith(f"{tmp_path}/parley.toml: [agents.")
+    assert re.match(rf"{tmp_path}/parley\.toml:\d+:\d+: \[agents\.", str(caught.value))
     assert "; " in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -105,14 +115,14 @@ def test_a_mistake_is_named_with_its_place_and_remedy(tmp_path: Path, text: str,
     st.dictionaries(st.sampled_from(("x", "codex", "Y")), JSON | st.dictionaries(KEYS, JSON, max_size=4), max_size=2)
 )
 def test_whatever_the_settings_hold_they_are_read_or_refused_in_a_line(tables: dict[str, Any]) -> None:
-    root = Path("/nowhere")
+    root, node = Path("/nowhere"), node_of(tables, "/nowhere/parley.toml", TOML)
     try:
-        read = agents.read(tables, root)
-    except ConfigError:
-        with pytest.raises(ConfigError, match=r"^/nowhere/parley\.toml: \[agents\."):
-            agents.read(tables, root)
+        read = configured_agents.read(node, root)
+    except DocumentError:
+        with pytest.raises(DocumentError, match=r"^/nowhere/parley\.toml:1:1: \[agents\."):
+            configured_agents.read(node, root)
     else:
-        assert all(isinstance(agents.problem(agent), str) for agent in read.values())
+        assert all(isinstance(configured_agents.problem(agent), str) for agent in read.values())
 
 
 @given(st.text(), st.lists(st.booleans()), st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), st.text()))
@@ -126,7 +136,7 @@ def test_values_are_written_as_toml_reads_them(text: str, flags: list[bool], tab
 @given(st.lists(st.binary(max_size=300) | JSON.map(lambda value: str(value).encode()), max_size=6))
 def test_whatever_a_program_says_is_heard_without_harm(parts: list[bytes]) -> None:
     told: list[tuple[object, ...]] = []
-    for output in (CodexJson(lambda *said: told.append(said)), Text(r"session (\S+)")):
+    for output in (CodexOutput(lambda *said: told.append(said)), TextOutput(r"session (\S+)")):
         for part in parts:
             output.take(part)
         output.take(b"\n")
@@ -147,7 +157,7 @@ def test_whatever_a_program_says_is_heard_without_harm(parts: list[bytes]) -> No
     ],
 )
 def test_events_that_are_not_as_they_should_be_do_no_harm(line: bytes) -> None:
-    output = CodexJson(lambda *_: None)
+    output = CodexOutput(lambda *_: None)
     output.take(line + b"\n" + b'{"type": "item.completed", "item": {"type": "agent_message", "text": "after"}}\n')
 
     assert output.text() == "after"
@@ -181,7 +191,7 @@ def test_how_long_to_wait_is_read_from_the_header(header: str, seconds: float) -
     ids=["at the beginning", "at the end", "nowhere", "empty"],
 )
 def test_a_session_is_found_at_either_end_of_what_was_said(said: bytes, session: str) -> None:
-    output = Text(r"id: (\w+)")
+    output = TextOutput(r"id: (\w+)")
     for start in range(0, len(said), 65536):
         output.take(said[start : start + 65536])
 
@@ -189,7 +199,7 @@ def test_a_session_is_found_at_either_end_of_what_was_said(said: bytes, session:
 
 
 def test_an_agent_is_told_who_it_is(tmp_path: Path) -> None:
-    here = Stage(tmp_path, {})
+    here = CommandHarness(tmp_path, {})
     try:
         assert instructions(here.order("x", "m")) == "You are `coder`.\n\nWrites code.\n\nDo as you are asked."
         assert instructions(here.order("x", "m", role="{}")) == "You are `coder`."
@@ -210,7 +220,7 @@ def test_the_guides_script_is_the_one_of_the_examples() -> None:
 def test_every_setting_of_the_guide_can_be_read(text: str, tmp_path: Path) -> None:
     (tmp_path / "parley.toml").write_text(text)
 
-    read = agents.read(config.read(tmp_path).agents, tmp_path)
+    read = configured_agents.read(load.read(tmp_path).agents, tmp_path)
 
     assert set(tomllib.loads(text)["agents"]) <= set(read)
 
@@ -218,28 +228,41 @@ def test_every_setting_of_the_guide_can_be_read(text: str, tmp_path: Path) -> No
 def test_the_guide_names_every_setting() -> None:
     said = {key for text in blocks("toml") for table in tomllib.loads(text)["agents"].values() for key in table}
 
-    assert said == set(agents._KEYS)
+    assert said == set(configured_agents._KEYS)
 
 
 def test_the_use_of_a_tool_is_told_from_its_beginning_to_its_end() -> None:
     told: list[tuple[object, ...]] = []
-    output = CodexJson(lambda *said: told.append(said))
+    output = CodexOutput(lambda *said: told.append(said))
     for line in (
         '{"type": "item.started", "item": {"id": "i1", "type": "command_execution", "command": "make"}}',
         '{"type": "item.started", "item": {"id": "i2", "type": "mcp_tool_call", "tool": "Send"}}',
-        '{"type": "item.completed", "item": {"id": "i2", "type": "mcp_tool_call", "tool": "Send"}}',
+        (
+            '{"type": "item.completed", "item": {"id": "i2", "type": "mcp_tool_call", "tool": "Send",'
+            ' "result": {"content": [{"type": "text", "text": "will be sent"}]}, "status": "completed"}}'
+        ),
         (
             '{"type": "item.completed", "item": {"id": "i1", "type": "command_execution", "command": "make",'
-            ' "exit_code": 0}}'
+            ' "aggregated_output": "no rule\\n", "exit_code": 2}}'
+        ),
+        (
+            '{"type": "item.completed", "item": {"id": "i4", "type": "file_change", "changes": [{"path": "a.py"}],'
+            ' "status": "completed"}}'
+        ),
+        (
+            '{"type": "item.completed", "item": {"id": "i5", "type": "mcp_tool_call", "tool": "Send",'
+            ' "error": {"message": "no such role"}, "status": "failed"}}'
         ),
         '{"type": "item.completed", "item": {"id": "i3", "type": "agent_message", "text": "done"}}',
     ):
         output.take(line.encode() + b"\n")
 
     assert told == [
-        ("shell make", "shell", "i1", False),
-        ("tool Send", "Send", "i2", False),
-        ("", "Send", "i2", True),
-        ("shell make: exit 0", "shell", "i1", True),
-        ("done", "", "i3", True),
+        ("shell make", CodexToolEvent("shell", "i1")),
+        ("tool Send", CodexToolEvent("Send", "i2")),
+        ("", CodexToolEvent("Send", "i2", over=True, result="will be sent")),
+        ("shell make: exit 2", CodexToolEvent("shell", "i1", over=True, result="no rule", failed=True)),
+        ("edit a.py", CodexToolEvent("edit", "i4", over=True)),
+        ("", CodexToolEvent("Send", "i5", over=True, result="no such role", failed=True)),
+        ("done", None),
     ]

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.command import codex
-from parley.config import BoundarySettings
-from parley.ports import Called, Ended, Waiting
+from parley.ports.turns import Called, Ended, Waiting
+from parley.runners.command import codex
+from parley.settings.schema import BoundarySettings
 from tests.apis.responses import Block, Fail, ResponsesAPI, Script, Turn, rate_limited, too_long
 from tests.apis.script import Drop, Malformed, Say, Slow, Use
-from tests.command.stage import Stage
+from tests.command.command_harness import CommandHarness
 
 FOLDER = Path(__file__).resolve().parents[2] / ".codex" / "node_modules" / ".bin"
 KEY = "sk-kept-outside"
@@ -24,7 +24,7 @@ LOOK_FOR_THE_KEY = """
 found=$(cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c 'sk-kept-outsid[e]')
 echo "found: $found $(grep -rl 'sk-kept-outsid[e]' "$HOME" . | grep -vc sessions)"
 """
-Make = Callable[..., Stage]
+Make = Callable[..., CommandHarness]
 Serve = Callable[[Mapping[str, list[Turn]]], ResponsesAPI]
 
 
@@ -101,7 +101,8 @@ def test_codex_edits_a_file_sends_and_goes_on_with_its_session(stage: Make, serv
     # each request counts 1000 and 50: five in the first turn, two in the second
     assert (first.usage["input_tokens"], first.usage["output_tokens"]) == (5000, 250)
     assert (second.usage["input_tokens"], second.usage["output_tokens"]) == (2000, 100)
-    assert first.boundary["ok"]
+    assert first.boundary is not None
+    assert first.boundary.ok
     assert "tool Send" in here.progress
     assert api.refused == []
     assert "You are `coder`" in api.of("coder")[0].body.decode()

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.adapters.command.caller import LINE_LIMIT
-from parley.adapters.command.hatch import CALLS, CONNECTIONS, REFUSALS, Hatch
-from parley.faces.cli import main
-from parley.ports import Called
-from tests.command.stage import Stage, script
+from parley.cli import main
+from parley.ports.turns import Called
+from parley.runners.command.tool_caller import LINE_LIMIT
+from parley.runners.command.tool_socket import CONNECTIONS, MAX_CALLS, MAX_REFUSALS, ToolSocket
+from tests.command.command_harness import CommandHarness, script
 
-Make = Callable[..., Stage]
+Make = Callable[..., CommandHarness]
 
 INSIDE = """
 import json, os, socket, sys
@@ -68,7 +68,7 @@ print(say(line()))
 
 GARBAGE = """
 for data in (b"", b"nonsense", b"[[[[", b"[" * 100000, b'{"token": null}', b"\\xff\\xfe"):
-    assert say(data + b"\\n").startswith("this is no call"), data
+    assert say(data + b"\\n").startswith("this is not a call"), data
 print(say(line()))
 """
 
@@ -113,7 +113,7 @@ def test_a_call_needs_the_turns_own_token(stage: Make, tmp_path: Path) -> None:
     assert [line.split(":")[0] for line in quiet.text.splitlines()] == [
         "the token is not this turn's",
         "the token is not this turn's",
-        "this is no call",
+        "this is not a call",
     ]
     assert here.calls == []
 
@@ -124,7 +124,9 @@ def test_who_sends_is_not_the_callers_to_say(stage: Make, tmp_path: Path) -> Non
 
     here.play(here.order("hostile", "go"))
 
-    assert here.calls == [Called(here.job, "t1", "token-1", 1, "Send", {"to": "x", "text": "y"})]
+    assert here.calls == [
+        Called(job=here.job, turn="t1", token="token-1", number=1, tool="Send", arguments={"to": "x", "text": "y"})
+    ]
 
 
 def test_a_message_of_a_hundred_megabytes_is_cut_off(stage: Make, tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ idle = []
 for _ in range({CONNECTIONS - 1}):
     idle.append(hatch())
 answers = set()
-for _ in range({CALLS + 20}):
+for _ in range({MAX_CALLS + 20}):
     answers.add(say(line()))
 print(json.dumps(sorted(answers)))
 """,
@@ -159,8 +161,8 @@ print(json.dumps(sorted(answers)))
 
     ended = here.play(here.order("hostile", "go"))
 
-    assert json.loads(ended.text) == [f"a turn has {CALLS} calls at most", "taken: Send on dispatch:d1"]
-    assert len(here.calls) == CALLS
+    assert json.loads(ended.text) == [f"a turn has {MAX_CALLS} calls at most", "taken: Send on dispatch:d1"]
+    assert len(here.calls) == MAX_CALLS
 
 
 def test_garbage_is_answered_and_the_next_call_still_taken(stage: Make, tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_parley_tool_wrongly_used_is_one_line(words: list[str], capsys: pytest.C
 
 
 @contextlib.contextmanager
-def opened(folder: Path, *, answer: bool = True) -> Iterator[tuple[Hatch, str, list[tuple[int, str]]]]:
+def opened(folder: Path, *, answer: bool = True) -> Iterator[tuple[ToolSocket, str, list[tuple[int, str]]]]:
     taken: list[tuple[int, str]] = []
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     ready = threading.Event()
@@ -231,14 +233,14 @@ def opened(folder: Path, *, answer: bool = True) -> Iterator[tuple[Hatch, str, l
         taken.append((number, tool))
         if answer:
             ready.wait(10)
-            hatch.reply(number, True, "yes", {})
+            tool_socket.reply(number, True, "yes", {})
 
-    hatch = Hatch(place, "s", "right", take)
+    tool_socket = ToolSocket(place, "s", "right", take)
     ready.set()
     try:
-        yield hatch, f"{folder}/s", taken
+        yield tool_socket, f"{folder}/s", taken
     finally:
-        hatch.close()
+        tool_socket.close()
         os.close(place)
 
 
@@ -279,12 +281,12 @@ def test_calls_on_one_connection_are_answered_in_order(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_not_answered_before_the_end_is_cut_off(tmp_path: Path) -> None:
-    with opened(tmp_path, answer=False) as (hatch, path, taken), dial(path) as one:
+    with opened(tmp_path, answer=False) as (tool_socket, path, taken), dial(path) as one:
         one.sendall(GOOD)
         deadline = time.monotonic() + 10
         while not taken and time.monotonic() < deadline:
             time.sleep(0.005)
-        hatch.close()
+        tool_socket.close()
         assert one.recv(1000) == b""
         with pytest.raises(OSError, match="refused"):
             dial(path)
@@ -292,7 +294,7 @@ def test_a_call_that_is_not_answered_before_the_end_is_cut_off(tmp_path: Path) -
 
 def test_after_too_many_refusals_nobody_is_let_in_any_more(tmp_path: Path) -> None:
     with opened(tmp_path) as (_, path, taken):
-        for _ in range(REFUSALS):
+        for _ in range(MAX_REFUSALS):
             with dial(path) as one:
                 one.sendall(b"x\n")
                 assert one.recv(1000)

@@ -10,26 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.boundary import Boundary
-from parley.adapters.command import codex
-from parley.adapters.command.agents import read
-from parley.adapters.command.runner import CommandRunner
-from parley.adapters.files import JobFiles
-from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.adapters.playing import Playing
-from parley.adapters.system import RandomIds, SystemClock
-from parley.adapters.turns import LocalTurns
-from parley.adapters.worktrees import Worktrees
-from parley.engine.audit import audit
-from parley.engine.engine import Engine
-from parley.engine.riders import own_words
-from parley.engine.roster import charter_of
+from parley.assembly import make_engine
+from parley.audit.audit import audit
+from parley.base.documents.node import TOML, node_of
+from parley.bus.memory_store import MemoryBus, MemoryStore
+from parley.bus.rows import JobRow, MessageRow
+from parley.engine.turn import merge_riders
+from parley.engine.values import message_meta
+from parley.engine.values.job_roles import charter_of
 from parley.engine.world import World
-from parley.ports import JobRow
+from parley.machine.clock import RandomIds, SystemClock
+from parley.machine.job_files import JobFiles
+from parley.runners.command import codex
+from parley.runners.command.command_runner import CommandRunner
+from parley.runners.command.configured_agents import read
+from parley.runners.local_turns import LocalTurns
+from parley.runners.scripted.scripted_runner import ScriptedRunner
+from parley.sandbox import Boundary
+from parley.workspaces import JobWorkspaces
 from tests.apis.responses import ResponsesAPI, Script, Turn
 from tests.apis.script import Say, Use
 from tests.command.test_codex import FOLDER, KEY
-from tests.engine.stage import EXECUTE, INTENT, PLAN, YES, asserts, close, on, send, tell, write
+from tests.engine.job_harness import EXECUTE, INTENT, PLAN, YES, asserts, close, on, send, tell, write
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120.0
@@ -76,7 +78,7 @@ def test_a_job_with_codex_and_a_script_among_its_workers_reaches_done(
         tables = {"codex": {"folder": str(FOLDER), "route": route}, "notes": {"command": ["./notes.sh"]}}
         store, files, trees = _play(tmp_path, tables)
 
-    said = [(row.sender, own_words(row.body, json.loads(row.meta or "{}"))) for row in store.messages("j1")]
+    said = [(row.sender, _own_words(row)) for row in store.messages("j1")]
     assert store.load("j1").row.state == "DONE", said
     reports = [(sender, words.rpartition("\n")[2]) for sender, words in said]
     assert [words for sender, words in reports if sender == "coder"] == ["double.py is written", "I am Codex."]
@@ -88,14 +90,21 @@ def test_a_job_with_codex_and_a_script_among_its_workers_reaches_done(
     assert sum(one["usage"]["input_tokens"] for one in left) == 1000 * len(api.of("coder"))
 
 
-def _play(folder: Path, tables: dict[str, object]) -> tuple[MemoryStore, JobFiles, Worktrees]:
+def _own_words(row: MessageRow) -> str:
+    meta = message_meta.read(row)
+    return merge_riders.own_words(row.body, meta.riders if meta else ())
+
+
+def _play(folder: Path, tables: dict[str, object]) -> tuple[MemoryStore, JobFiles, JobWorkspaces]:
     """Run the job to its end."""
     boundary = Boundary()
-    runner = CommandRunner(boundary, read(tables, folder))
-    turns = LocalTurns({"scripted": Playing(boundary), **dict.fromkeys(runner.agents, runner)})
+    runner = CommandRunner(boundary, read(node_of(tables, "parley.toml", TOML), folder))
+    turns = LocalTurns({"scripted": ScriptedRunner(boundary), **dict.fromkeys(runner.agents, runner)})
     store, files = MemoryStore(MemoryBus(), "one"), JobFiles(folder / "home")
-    trees = Worktrees(folder / "home", hand_over=boundary.hand_over)
-    engine = Engine(World(store, turns, trees, files, SystemClock(), RandomIds()))
+    trees = JobWorkspaces(folder / "home", hand_over=boundary.hand_over)
+    engine = make_engine(
+        World(store=store, turns=turns, workspace=trees, files=files, clock=SystemClock(), ids=RandomIds())
+    )
     roles = [
         {"name": "intent-lead", "team": []},
         {"name": "project-lead", "team": ["coder", "counter"]},
@@ -114,7 +123,15 @@ def _play(folder: Path, tables: dict[str, object]) -> tuple[MemoryStore, JobFile
         "human": YES,
     }
     now = time.time()
-    row = JobRow("j1", "double it", "ada", now, now, "INTENT", 1, 0, 0, 0, "scripted", json.dumps(settings))
+    row = JobRow(
+        job="j1",
+        request="double it",
+        decider="ada",
+        created=now,
+        updated=now,
+        agent="scripted",
+        settings=json.dumps(settings),
+    )
     try:
         engine.start(row, charter_of("j1", settings))
         deadline = time.monotonic() + SECONDS

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from parley.config import BoundarySettings
-from parley.ports import Called, Ended
+from parley.ports.turns import Called, Ended
+from parley.settings.schema import BoundarySettings
 from tests.apis.responses import ResponsesAPI, Script, Turn, rate_limited
-from tests.command.stage import Stage, eventually, script
+from tests.command.command_harness import CommandHarness, eventually, script
 
 ROOT = Path(__file__).resolve().parents[2]
-Make = Callable[..., Stage]
+Make = Callable[..., CommandHarness]
 
 
 def test_the_ten_line_shell_script_of_the_examples_is_an_agent(stage: Make, tmp_path: Path) -> None:
@@ -36,7 +36,8 @@ def test_the_ten_line_shell_script_of_the_examples_is_an_agent(stage: Make, tmp_
         ("Send", {"thread": "dispatcher", "text": "I counted 3 words; see counts.txt."}),
     ]
     assert {call.token for call in here.calls} == {"token-1"}
-    assert ended.boundary["ok"]
+    assert ended.boundary is not None
+    assert ended.boundary.ok
     assert ended.usage == {"turns": 1}
     assert len((ROOT / "examples" / "notes.sh").read_text().splitlines()) == 10
 
@@ -282,7 +283,8 @@ def test_without_a_boundary_that_the_user_gave_up_the_tools_work_too(stage: Make
     ended = here.play(here.order("one", "go"))
 
     assert (ended.fault, ended.text) == ("", f"taken: Send on dispatch:d1\n{here.home}")
-    assert ended.boundary["accepted"] == "none"
+    assert ended.boundary is not None
+    assert ended.boundary.accepted == "none"
 
 
 LIMITED = """
@@ -373,9 +375,9 @@ def marked(job: str, turn: str) -> list[str]:
 
 def test_the_interpreter_is_the_bare_one() -> None:
     """What runs inside may import nothing but the standard library: this is what keeps it so."""
-    inside = ["bridge", "caller", "tools"]
+    inside = ["mcp_bridge", "tool_caller", "tool_schemas"]
     for module in inside:
-        source = (ROOT / "src/parley/adapters/command" / f"{module}.py").read_text()
+        source = (ROOT / "src/parley/runners/command" / f"{module}.py").read_text()
         imported = {
             line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))
         }
@@ -385,7 +387,7 @@ def test_the_interpreter_is_the_bare_one() -> None:
 def test_whatever_a_program_says_is_a_sign_of_life(
     stage: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parley.adapters.command.turn.SIGN_SECONDS", 0.0)
+    monkeypatch.setattr("parley.runners.command.command_turn.SIGN_SECONDS", 0.0)
     name = script(tmp_path, "#!/bin/sh\nfor i in 1 2 3; do echo $i; read -r _ < /proc/uptime; sleep 0.05; done\n")
     here = stage({"one": {"command": [name]}})
 

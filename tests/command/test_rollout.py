@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.command.rollout import put_back, size
+from parley.runners.command.codex_session import put_back, size
 
 NAME = "rollout-2026-01-02T03-04-05-abc-1.jsonl"
 

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.playbook import PlaybookError, parse
+from parley.base.documents.node import DocumentError
+from parley.cli import parser
+from parley.runners.scripted.playbook import parse
 
 ROOT = Path(__file__).parents[2]
 PARLEY = str(Path(sys.executable).with_name("parley"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMAND_LINE = re.compile(r"^(?:\$ )?parley ([^\n#|]+)|`parley ([^`\n|]+)", re.MULTILINE)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -51,7 +54,7 @@ def test_the_whole_playbook_of_the_guide_ends_in_done(tmp_path: Path) -> None:
 def test_the_guides_error_is_the_programs_error() -> None:
     """The line of the guide is the line that is printed."""
     text = "human:\n  - match: INTENT\n    verdict: aprove\n"
-    with pytest.raises(PlaybookError, match=r"hello.yaml:3:14: .*did you mean 'approve'\?"):
+    with pytest.raises(DocumentError, match=r"hello.yaml:3:14: .*did you mean 'approve'\?"):
         parse(text, "hello.yaml")
 
 
@@ -69,3 +72,22 @@ def test_the_readme_shows_the_commands_that_there_are() -> None:
     words = set(re.findall(r"^parley (\w+)", text, re.MULTILINE))
     assert {"run", "answer", "audit"} <= words
     assert [word for word in words if not re.search(rf"\b{word}\b", known)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_every_command_line_in_the_docs_is_one_that_parley_takes(page: Path) -> None:
+    """The command exists, and its help has every option."""
+    commands, unknown = parser(), []
+    for shown, inline in COMMAND_LINE.findall(page.read_text(encoding="utf-8")):
+        line = re.sub(r"\"[^\"]*\"|'[^']*'", "", shown or inline)
+        word = line.split()[0]
+        if not re.fullmatch(r"[a-z]+", word) or word == "help":  # `parley --version`, `parley COMMAND`
+            continue
+        known = commands.help_of(word) if word in commands.commands else ""
+        unknown += [line] if not known else []
+        unknown += [line for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", line) if not _has(known, option)]
+    assert unknown == []
+
+
+def _has(known: str, option: str) -> bool:
+    return re.search(rf"{option}(?![\w-])", known) is not None

@@ -16,10 +16,10 @@ import pytest
 
 from tests.apis.messages import MessagesAPI
 from tests.cli.home import PATIENCE_SECONDS, Done, Home
-from tests.docs import session
+from tests.docs import readme_session
 from tests.docs.test_docs import ROOT, blocks
 from tests.install.test_installing import INSTALL
-from tests.worktrees.place import git, write
+from tests.workspaces.user_repository import git, write
 
 README, FIRST = ROOT / "README.md", ROOT / "docs" / "getting-started.md"
 KEY = "sk-ant-api03-planted-newcomer-0123456789"
@@ -166,13 +166,13 @@ def test_the_session_of_the_readme_is_how_it_goes(newcomer: Newcomer) -> None:
     repo = newcomer.folder / "hello"
     repo.mkdir()
     git(repo, "init", "-q")
-    write(repo, {**session.FILES})
+    write(repo, {**readme_session.FILES})
     git(repo, "add", "-A")
     git(repo, "commit", "-qm", "Say hello")
     newcomer.folder = repo
     ids: dict[str, str] = {}
     printed: list[str] = []
-    with MessagesAPI(session.script(), key=KEY) as api:
+    with MessagesAPI(readme_session.script(), key=KEY) as api:
         newcomer.environment["ANTHROPIC_BASE_URL"] = api.url
         for command in re.findall(r"^\$ (.*)$", shown, re.MULTILINE):
             done = newcomer.types(re.sub(r"^parley (answer|merge) \w+", _real(newcomer), command))

@@ -7,31 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.worktrees.shelf import Shelf
-from parley.engine.archiving import NotRestored, restore
-from parley.workflow.archive import read_index, read_log, render_index, render_log
-from parley.workflow.assumptions import render_assumptions
-from parley.workflow.contract import HEADING
-from parley.workflow.disjointness import disjoint
-from parley.workflow.record import read_record, render_record
-from parley.workflow.rounds import read_round
-from parley.workflow.session import render_session
-from parley.workflow.terms import Category, Note, NoteStatus, Session
+from parley.workflow.files.archive import read_index, read_log, render_index, render_log
+from parley.workflow.files.assumptions import render_assumptions
+from parley.workflow.files.contract import HEADING
+from parley.workflow.files.rounds import read_round
+from parley.workflow.files.session import render_session
+from parley.workflow.files.task_record import read_record, render_record
+from parley.workflow.host.archiving import NotRestored, restore
+from parley.workflow.model.terms import Category, Note, NoteStatus, Session
+from parley.workflow.paths.disjointness import disjoint
+from parley.workspaces.checkout.users_workflow_files import UsersWorkflowFiles
 
 PAGE = (Path(__file__).parents[2] / "docs" / "workflow-record.md").read_text(encoding="utf-8")
 LONG = re.findall(r"``````markdown\n(.*?)``````", PAGE, re.DOTALL)
 JSON = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 NOTE = Note(
-    "note_001",
-    1790000100,
-    "Emails are unique",
-    "Making the table of users",
-    NoteStatus.RESOLVED,
-    Category.REQUIREMENTS,
-    "Yes: one account for each email",
-    "user",
-    1790000240,
-    "The request does not say",
+    note_id="note_001",
+    timestamp=1790000100,
+    description="Emails are unique",
+    context="Making the table of users",
+    status=NoteStatus.RESOLVED,
+    category=Category.REQUIREMENTS,
+    resolution="Yes: one account for each email",
+    resolved_by="user",
+    resolution_timestamp=1790000240,
+    escalation_reason="The request does not say",
 )
 SESSION = Session("create_user_table_1790000000", 1790000010, (NOTE,))
 
@@ -83,7 +83,7 @@ def test_the_assumptions_of_the_guide_are_those_of_its_session() -> None:
 
 def test_the_archive_of_the_guide_comes_back_and_what_is_not_there_is_refused_in_these_words(tmp_path: Path) -> None:
     (entry,) = read_index(JSON[1])[0] or ()
-    shelf = Shelf(tmp_path)
+    shelf = UsersWorkflowFiles(tmp_path)
     shelf.write(
         {entry.file: render_session(SESSION), "orchestration/agents/archival_agent/archive_index.json": JSON[1]}
     )

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
-from parley.core.conversation import refuse_unless_admissible
-from parley.core.errors import Refused
-from parley.core.terms import AskHuman, Close, Deliver, Idle, Proxy
-from tests.engine.stage import (
+from parley.engine.values import message_meta
+from parley.engine.values.message_meta import Posed
+from parley.protocol.codec import decode_as
+from parley.protocol.conversation import refuse_unless_admissible
+from parley.protocol.errors import Refused
+from parley.protocol.molecules import AskHuman, Close, Deliver, Idle, Proxy
+from parley.protocol.rule import Broadcast
+from tests.engine.job_harness import (
     INTENT,
     ROOT,
-    Stage,
+    JobHarness,
     always,
     ask,
     asserts,
@@ -33,14 +37,14 @@ ASSERT = [write("INTENT.md", "x"), asserts("INTENT.md")]
 BUSY = [always("look", sleep(30), say("seen"))]
 
 
-def opening(*do: Any, **agents: Any) -> Stage:
+def opening(*do: Any, **agents: Any) -> JobHarness:
     """A stage whose first lead does that first; its workers take their time."""
     given: dict[str, Any] = {"writer": BUSY, "researcher": BUSY, **agents}
     more = given.pop("more", [])
-    return Stage(book(intent=[on(r"^\[INTENT\]", *do), *more], **given))
+    return JobHarness(book(intent=[on(r"^\[INTENT\]", *do), *more], **given))
 
 
-def said(stage: Stage) -> Stage:
+def said(stage: JobHarness) -> JobHarness:
     """The same, when the lead's first turn is over."""
     return stage.until(lambda s: s.started("intent-lead") and not s.busy("intent-lead"))
 
@@ -111,7 +115,7 @@ def test_an_agent_that_the_job_does_not_have_is_refused(to: str) -> None:
 def test_a_worker_without_a_team_dispatches_nobody() -> None:
     stage = opening(send("writer", "look"), writer=[on("look", send("researcher", "look"), say("seen"))])
     stage.until(lambda s: s.refusals)
-    assert stage.refusals == ["researcher is not in your team; you may dispatch: nobody"]
+    assert stage.refusals == ["researcher is not in your team; you may dispatch: no agent"]
 
 
 def test_a_known_thread_with_an_unknown_recipient_is_refused() -> None:
@@ -208,7 +212,7 @@ def test_a_close_of_what_has_died_meanwhile_is_no_error() -> None:
     stage = opening(send("writer", "look", "w"), writer=[on("look", say("seen"))], more=more)
     stage.until(lambda s: s.started("intent-lead") == 2 and s.slept("intent-lead"))
     stage.withdraw(stage.thread("writer")).run()
-    assert stage.live.asking == 1
+    assert stage.live.standing.asking == 1
 
 
 def test_a_call_from_an_earlier_turn_is_refused() -> None:
@@ -273,7 +277,7 @@ def test_the_calls_that_stand_in_one_message_with_a_question_are_taken() -> None
 
 def test_several_questions_of_one_turn_make_several_escalations_and_one_idle() -> None:
     stage = said(opening(ask("which?"), ask("when?")))
-    names = [json.loads(row.meta)["question"] for row in stage.messages(to="proxy")]
+    names = [message_meta.read_as(Posed, row).question for row in stage.messages(to="proxy")]
     told = [text for ok, text in stage.replies if ok]
     assert [text.split(".")[0] for text in told] == [f"asked: question {name}" for name in names]
     (step,) = stage.steps("ask")
@@ -298,7 +302,7 @@ def test_several_questions_of_one_turn_make_several_escalations_and_one_idle() -
     ],
 )
 def test_whoever_asks_is_told_who_will_answer(policy: str, more: dict[str, Any], who: str) -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", ask("which?"))]), policy, **more)
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", ask("which?"))]), policy, **more)
     stage.until(lambda s: s.fired("ask"))
     assert f"{who} Your turn ends, and the answer comes as your next message." in stage.replies[0][1]
 
@@ -329,7 +333,7 @@ def test_a_worker_may_ask_and_its_verdict_moves_nothing() -> None:
         on("yes", outcome("APPROVED_INTENT")),
     ]
     writer = [on("look", ask("INTENT.md: approve?")), on(r"^\[ANSWER approve\]", say("they say yes"))]
-    stage = Stage(book(intent=[*intent, *INTENT], writer=writer)).run()
+    stage = JobHarness(book(intent=[*intent, *INTENT], writer=writer)).run()
     stage.approve()
     assert stage.told("writer")[0] == "look"
     assert re.fullmatch(r"\[ANSWER approve\] \(from the human; question \w+\) yes", stage.told("writer")[1])
@@ -341,5 +345,5 @@ def test_what_was_accepted_reduces_in_its_order() -> None:
     stage = said(opening(send("writer", "look 1", "a"), send("researcher", "look 2"), tell("a", "look 3"), close("a")))
     names = [step.rule for step in stage.steps() if step.who == "intent-lead"]
     assert names == ["wake", "send-step", "spark", "spark", "send", "send-terminate", "send-empty"]
-    payloads = json.loads(stage.steps("send-step")[1].choice)["Broadcast"][0]
-    assert [next(iter(payload)) for payload in payloads] == ["Deliver", "Deliver", "Deliver", Close.__name__]
+    payloads = decode_as(Broadcast, stage.steps("send-step")[1].choice).payloads
+    assert [type(payload) for payload in payloads] == [Deliver, Deliver, Deliver, Close]

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, Crashed, Hold, Kind
-from parley.engine.audit import audit
-from tests.engine.stage import (
+from parley.audit.audit import audit
+from parley.engine.values.human_inputs import note_words
+from parley.protocol.molecules import AskHuman, Crashed, Hold, Kind
+from tests.engine.job_harness import (
     CRASH,
     EXECUTE,
     INTENT,
     JOB,
     YES,
-    Stage,
+    JobHarness,
     always,
     ask,
     asserts,
@@ -38,7 +39,7 @@ ASSERT = [write("INTENT.md", "x"), asserts("INTENT.md")]
 
 
 def test_a_lost_turn_is_tried_again_with_the_same_message() -> None:
-    stage = Stage(book(intent=[DISPATCH, on("seen", *ASSERT)], writer=[on("look", say("seen"))]))
+    stage = JobHarness(book(intent=[DISPATCH, on("seen", *ASSERT)], writer=[on("look", say("seen"))]))
     stage.lose("writer", 2).run()
     assert stage.told("writer") == ["look"] * 3
     assert [words_of(text) for text in stage.told("intent-lead")] == ["[INTENT] do it", "seen"]
@@ -46,7 +47,7 @@ def test_a_lost_turn_is_tried_again_with_the_same_message() -> None:
 
 
 def test_a_worker_has_three_tries_then_its_dispatcher_is_told() -> None:
-    stage = Stage(book(intent=[DISPATCH, on(r"^\[FAILED\]", *ASSERT)], writer=[always("look", CRASH)])).run()
+    stage = JobHarness(book(intent=[DISPATCH, on(r"^\[FAILED\]", *ASSERT)], writer=[always("look", CRASH)])).run()
     told = stage.told("intent-lead")
     assert stage.started("writer") == 3
     assert (stage.fired("recover"), stage.fired("give-up"), stage.fired("strike")) == (2, 1, 0)
@@ -58,7 +59,7 @@ def test_a_worker_has_three_tries_then_its_dispatcher_is_told() -> None:
 @pytest.mark.parametrize("process_dies", [False, True])
 def test_a_worker_that_dies_once_by_its_playbook_goes_on_by_its_next_rule(process_dies: bool) -> None:
     intent = [DISPATCH, on("seen", *ASSERT)]
-    stage = Stage(book(intent=intent, writer=[on("look", CRASH), on("look", sleep(5), say("seen"))]))
+    stage = JobHarness(book(intent=intent, writer=[on("look", CRASH), on("look", sleep(5), say("seen"))]))
     stage.until(lambda s: s.started("writer") == 2 and s.slept("writer"))
     if process_dies:
         stage.kill()
@@ -70,18 +71,18 @@ def test_a_worker_that_dies_once_by_its_playbook_goes_on_by_its_next_rule(proces
 
 
 def test_a_lead_that_dies_once_by_its_playbook_goes_on_by_its_next_rule() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", CRASH), on(r"^\[INTENT\]", *ASSERT)])).run()
-    assert (stage.started("intent-lead"), stage.fired("strike"), stage.live.asking) == (2, 0, 1)
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", CRASH), on(r"^\[INTENT\]", *ASSERT)])).run()
+    assert (stage.started("intent-lead"), stage.fired("strike"), stage.live.standing.asking) == (2, 0, 1)
 
 
 def test_a_proxy_that_dies_once_by_its_playbook_goes_on_by_its_next_rule() -> None:
     proxy = [on("QUESTION", CRASH), always("QUESTION", {"ask_human": "look"})]
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT)], proxy=proxy)).run()
-    assert (stage.started("proxy"), stage.live.asking) == (2, 1)
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT)], proxy=proxy)).run()
+    assert (stage.started("proxy"), stage.live.standing.asking) == (2, 1)
 
 
 def test_a_turns_time_limit_counts_as_a_crash() -> None:
-    stage = Stage(
+    stage = JobHarness(
         book(intent=[DISPATCH, on(r"^\[FAILED\]", *ASSERT)], writer=[always("look", sleep(100))]),
         time_limit_seconds=7,
     ).run()
@@ -92,7 +93,7 @@ def test_a_turns_time_limit_counts_as_a_crash() -> None:
 
 def test_a_turn_that_ends_well_forgives_the_crashes_before_it() -> None:
     intent = [DISPATCH, always("seen", tell("w", "look")), on(r"^\[FAILED\]", *ASSERT)]
-    stage = Stage(book(intent=intent, writer=[always("look", say("seen"))]))
+    stage = JobHarness(book(intent=intent, writer=[always("look", say("seen"))]))
     stage.lose("writer", 2).until(lambda s: s.started("writer") == 4)
     stage.lose("writer", 2).until(lambda s: s.started("writer") == 7)
     assert stage.fired("give-up") == 0
@@ -112,9 +113,9 @@ def test_a_turn_that_ends_well_forgives_the_crashes_before_it() -> None:
 def test_a_dispatcher_may_retry_dispatch_another_or_close(remedy: list[Any], started: list[str]) -> None:
     intent = [DISPATCH, on(r"^\[FAILED\]", *remedy), on("seen", *ASSERT)]
     writer = [on("again", say("seen")), always("look", CRASH)]
-    stage = Stage(book(intent=intent, writer=writer, researcher=[on("look", say("seen"))])).run()
+    stage = JobHarness(book(intent=intent, writer=writer, researcher=[on("look", say("seen"))])).run()
     assert stage.told("writer") == started
-    assert stage.live.asking == 1
+    assert stage.live.standing.asking == 1
     assert stage.fired("strike") == 0
 
 
@@ -122,7 +123,7 @@ def test_a_dispatcher_may_retry_dispatch_another_or_close(remedy: list[Any], sta
 
 
 def test_a_lead_is_tried_again_like_everybody() -> None:
-    stage = Stage(book()).lose("intent-lead", 2).run()
+    stage = JobHarness(book()).lose("intent-lead", 2).run()
     assert stage.told("intent-lead") == ["[INTENT] do it"] * 3
     assert (stage.fired("recover"), stage.fired("strike"), stage.fired("give-up")) == (2, 0, 0)
     assert stage.soup.of(Crashed) == ()
@@ -132,7 +133,7 @@ def test_a_lead_is_tried_again_like_everybody() -> None:
 def test_a_leads_turn_that_ends_well_forgives_the_crashes_before_it() -> None:
     """Two crashes before the question and two after its answer are not four in a row."""
     intent = [on(r"^\[INTENT\]", ask("which?")), on("ANSWER", *ASSERT), INTENT[1]]
-    stage = Stage(book(intent=intent)).lose("intent-lead", 2).run()
+    stage = JobHarness(book(intent=intent)).lose("intent-lead", 2).run()
     stage.answer(None, "this").lose("intent-lead", 2).run()
     stage.answer("approve", about="INTENT.md").lose("intent-lead", 2).run()
     assert (stage.state, stage.fired("give-up"), stage.fired("dialog")) == ("PLAN", 0, 0)
@@ -148,7 +149,7 @@ def test_crashes_silence_and_violations_have_budgets_of_their_own() -> None:
         on(r"^\[VIOLATION\]", *ASSERT),
         INTENT[1],
     ]
-    stage = Stage(book(intent=intent), crash_budget=3, retry_budget=2).lose("intent-lead", 2).run()
+    stage = JobHarness(book(intent=intent), crash_budget=3, retry_budget=2).lose("intent-lead", 2).run()
     assert (stage.record.pendings, stage.record.violations, stage.fired("recover")) == (2, 2, 2)
     assert stage.approve().state == "PLAN"
     assert stage.fired("dialog") == 0
@@ -162,7 +163,7 @@ def test_a_leads_lost_message_comes_first_again_and_from_its_own_sender() -> Non
         always("second", say("read")),
     ]
     doers = {"writer": [on("look", say("first"))], "researcher": [on("look", sleep(3), say("second"))]}
-    stage = Stage(book(intent=intent, **doers)).sleeping("intent-lead")
+    stage = JobHarness(book(intent=intent, **doers)).sleeping("intent-lead")
     stage.until(lambda s: any(row.sender == "researcher" for row in s.messages("intent-lead")))
     next(a for a in stage.turns.running.values() if a.order.agent == "intent-lead").dies_at = 0
     stage.until(lambda s: s.started("intent-lead") == 4)
@@ -178,25 +179,28 @@ def test_a_lead_that_is_given_up_keeps_its_mail_in_its_order_behind_the_dialog()
         on("second", *ASSERT),
     ]
     doers = {"writer": [on("look", say("first"))], "researcher": [on("look", sleep(3), say("second"))]}
-    stage = Stage(book(intent=intent, **doers), crash_budget=1).sleeping("intent-lead")
+    stage = JobHarness(book(intent=intent, **doers), crash_budget=1).sleeping("intent-lead")
     stage.until(lambda s: any(row.sender == "researcher" for row in s.messages("intent-lead")))
     next(a for a in stage.turns.running.values() if a.order.agent == "intent-lead").dies_at = 0
     stage.run()
-    assert (stage.started("intent-lead"), stage.live.asking) == (2, 1)  # the second report does not wake it meanwhile
+    assert (stage.started("intent-lead"), stage.live.standing.asking) == (
+        2,
+        1,
+    )  # the second report does not wake it meanwhile
     stage.answer("revise", "mind the gap").run()
     given = [(order.sender, words_of(order.message)) for order in stage.orders if order.agent == "intent-lead"]
     assert given[2:] == [("writer", "first\n\nThe human says: mind the gap"), ("researcher", "second")]
 
 
-def spent(state: str = "INTENT", budget: int = 2, **play: Any) -> Stage:
+def spent(state: str = "INTENT", budget: int = 2, **play: Any) -> JobHarness:
     """A stage on which a lead was tried as often as it may, and the human was asked."""
     back = [
         always(r"^\[ANSWER backtrack plan\]", outcome("REPLAN"), state="EXECUTE"),
         always(r"^\[ANSWER backtrack intent\]", outcome("REALIGN")),
     ]
-    stage = Stage(book(**{"execute": [*EXECUTE, *back], **play}), crash_budget=budget + 1)
+    stage = JobHarness(book(**{"execute": [*EXECUTE, *back], **play}), crash_budget=budget + 1)
     if state != "INTENT":
-        stage.run().answer("approve").until(lambda s: s.state == "PLAN" and s.live.asking)
+        stage.run().answer("approve").until(lambda s: s.state == "PLAN" and s.live.standing.asking)
         stage.answer("approve").until(lambda s: s.state == "EXECUTE")
     lead = "intent-lead" if state == "INTENT" else "project-lead"
     already = stage.busy(lead)
@@ -231,7 +235,7 @@ def test_retry_gives_the_lead_its_message_again_and_what_the_human_said(words: s
     stage = spent().answer("approve", words).run()
     said = f"\n\nThe human says: {words}" if words else ""
     assert stage.told("intent-lead")[-1] == f"[INTENT] do it{said}"
-    assert (stage.state, stage.live.asking, stage.soup.of(Hold)) == ("INTENT", 1, ())
+    assert (stage.state, stage.live.standing.asking, stage.soup.of(Hold)) == ("INTENT", 1, ())
 
 
 def test_retry_with_words_gives_the_lead_the_words_too() -> None:
@@ -279,9 +283,9 @@ def test_words_choose_nothing_they_are_advice_to_a_retry(words: str) -> None:
 @pytest.mark.parametrize("choice", ["abandon", "stop"])
 def test_what_the_question_does_not_list_can_not_be_chosen(choice: str) -> None:
     stage = spent().answer(choice, "").run()
-    note = next(row.note for row in stage.outside.inputs(JOB, waiting=False) if row.kind == "answer")
-    assert note == f"refused: {choice!r} is no choice of this question; it has: retry, fail"
-    assert stage.live.asking == 1
+    note = next(note_words(row) for row in stage.outside.inputs(JOB, waiting=False) if row.kind == "answer")
+    assert note == f"refused: {choice!r} is not a choice of this question; it has: retry, fail"
+    assert stage.live.standing.asking == 1
 
 
 def test_a_budget_spent_a_second_time_is_failure() -> None:
@@ -292,14 +296,14 @@ def test_a_budget_spent_a_second_time_is_failure() -> None:
 
 
 def test_where_the_human_is_never_asked_a_spent_budget_is_failure() -> None:
-    stage = Stage(book(), "never").lose("intent-lead", 3).run()
+    stage = JobHarness(book(), "never").lose("intent-lead", 3).run()
     assert stage.state == "FAILURE"
     assert "its agent lost 3 turns in a row" in stage.record.history[-1].reason
     assert (stage.fired("dialog"), stage.fired("escalate")) == (0, 0)
 
 
 def test_silence_spends_the_budget_too() -> None:
-    stage = Stage(book(intent=[]), retry_budget=2).run()
+    stage = JobHarness(book(intent=[]), retry_budget=2).run()
     assert stage.told("intent-lead")[0] == "[INTENT] do it"
     assert [text[:9] for text in stage.told("intent-lead")[1:]] == ["[PENDING]"] * 2
     assert "without an outcome record" in stage.body(stage.soup.of(AskHuman)[0].framing)
@@ -309,9 +313,9 @@ def test_silence_spends_the_budget_too() -> None:
 
 def test_a_failure_dialog_ends_with_the_state_that_it_is_about() -> None:
     """While the human thinks, they tell the lead something, and it finishes its state after all."""
-    stage = Stage(book(intent=[on("INTERVENE", *ASSERT), INTENT[1]]), retry_budget=1).run()
+    stage = JobHarness(book(intent=[on("INTERVENE", *ASSERT), INTENT[1]]), retry_budget=1).run()
     stage.intervene("write it down").run()
-    assert stage.live.asking == 2
+    assert stage.live.standing.asking == 2
     dialog = next(a for a in stage.soup.of(AskHuman) if a.question.kind is Kind.FAILURE)
     stage.answer("approve", about="INTENT.md").run()
     assert stage.state == "PLAN"
@@ -352,7 +356,7 @@ def test_a_failure_dialog_ends_with_the_state_that_it_is_about() -> None:
     ],
 )
 def test_an_outcome_against_the_contract_is_a_violation_and_a_failure_of_the_state(written: Any, why: str) -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", {"outcome": written}), on(r"^\[VIOLATION\]", *ASSERT)])).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", {"outcome": written}), on(r"^\[VIOLATION\]", *ASSERT)])).run()
     told = stage.told("intent-lead")
     assert len(told) == 2
     assert told[1].startswith("[VIOLATION] ")
@@ -361,20 +365,22 @@ def test_an_outcome_against_the_contract_is_a_violation_and_a_failure_of_the_sta
 
 
 def test_repeated_violations_end_in_failure() -> None:
-    stage = Stage(book(intent=[always(".", outcome("NONSENSE"))], human=YES), retry_budget=2).run()
+    stage = JobHarness(book(intent=[always(".", outcome("NONSENSE"))], human=YES), retry_budget=2).run()
     assert (stage.state, stage.fired("dialog")) == ("FAILURE", 1)
     assert stage.started("intent-lead") == 6
 
 
 def test_an_outcome_with_an_own_question_open_is_refused() -> None:
     intent = [on(r"^\[INTENT\]", *ASSERT, ask("and this?")), INTENT[1]]
-    stage = Stage(book(intent=intent)).run().approve("INTENT.md")
+    stage = JobHarness(book(intent=intent)).run().approve("INTENT.md")
     assert stage.state == "INTENT"
     assert "a question of yours is still open" in stage.told("intent-lead")[-1]
 
 
 def test_an_outcome_in_the_turn_that_asks_is_refused() -> None:
-    stage = Stage(book(plan=[on(r"^\[PLAN\]", write("PLAN.md", "p"), outcome("APPROVED_PLAN"), asserts("PLAN.md"))]))
+    stage = JobHarness(
+        book(plan=[on(r"^\[PLAN\]", write("PLAN.md", "p"), outcome("APPROVED_PLAN"), asserts("PLAN.md"))])
+    )
     stage.run().approve()
     assert stage.state == "PLAN"
     assert "a question of yours is still open" in stage.told("project-lead")[1]

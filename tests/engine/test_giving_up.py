@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, Surface
 from parley.engine.giving_up import LAST_WORD_SECONDS
-from tests.engine.stage import (
+from parley.protocol.molecules import AskHuman, Surface
+from tests.engine.job_harness import (
     CRASH,
     EXECUTE,
     YES,
     Action,
-    Stage,
+    JobHarness,
     always,
     ask,
     asserts,
@@ -33,7 +33,7 @@ MARKER = r"^\[WITHDRAW\]\nenough$"
 OTHERS = [{**YES[0], "state": state} for state in ("INTENT", "PLAN")]
 
 
-def given_up(stage: Stage, actor: str = "human") -> None:
+def given_up(stage: JobHarness, actor: str = "human") -> None:
     """The job ended as the human said, by one transaction after which nothing happens; no one was blamed for it."""
     last = stage.record.history[-1]
     assert (stage.state, last.action, last.actor) == ("WITHDRAWN", "WITHDRAW", actor)
@@ -50,7 +50,7 @@ def given_up(stage: Stage, actor: str = "human") -> None:
 
 def test_the_lead_that_asked_gets_the_marker_and_writes_its_outcome() -> None:
     intent = [on(r"^\[INTENT\]", *ASSERT), on(MARKER, outcome("WITHDRAW", "the human has had enough"))]
-    stage = Stage(book(intent=intent)).run().answer("withdraw", "enough").run()
+    stage = JobHarness(book(intent=intent)).run().answer("withdraw", "enough").run()
     assert stage.told(LEAD)[-1] == "[WITHDRAW]\nenough"
     given_up(stage, LEAD)
     assert stage.record.history[-1].reason == "the human has had enough"
@@ -74,7 +74,7 @@ DEAF: dict[str, list[Action]] = {
 @pytest.mark.parametrize("deed", DEAF)
 def test_a_lead_that_does_not_honour_it_changes_nothing(deed: str) -> None:
     intent = [on(r"^\[INTENT\]", *ASSERT), always(".", *DEAF[deed])]
-    stage = Stage(book(intent=intent, writer=[always(".", sleep(5))])).run().answer("withdraw", "enough").run()
+    stage = JobHarness(book(intent=intent, writer=[always(".", sleep(5))])).run().answer("withdraw", "enough").run()
     assert stage.told(LEAD)[-1] == "[WITHDRAW]\nenough"
     assert (stage.started(LEAD), stage.started("writer")) == (2, 0)
     given_up(stage)
@@ -83,13 +83,13 @@ def test_a_lead_that_does_not_honour_it_changes_nothing(deed: str) -> None:
 
 
 def test_a_lead_that_takes_too_long_changes_nothing() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(500))])).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(500))])).run()
     given_up(stage.answer("withdraw", "enough").run())
 
 
 def test_a_lead_that_does_not_come_to_an_end_keeps_no_agent_of_the_job_at_work() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look"), *ASSERT), on("WITHDRAW", sleep(50_000))]
-    stage = Stage(book(intent=intent, writer=[always(".", sleep(50_000))])).run()
+    stage = JobHarness(book(intent=intent, writer=[always(".", sleep(50_000))])).run()
     begun = stage.clock.time
     stage.answer("withdraw", "enough").run()
     given_up(stage)
@@ -99,7 +99,9 @@ def test_a_lead_that_does_not_come_to_an_end_keeps_no_agent_of_the_job_at_work()
 @pytest.mark.parametrize("kind", ["pause", "turns"])
 def test_a_lead_that_is_held_is_not_waited_for(kind: str) -> None:
     limits: dict[str, Any] = {"budget": {"job": {"turns": 1}, "day": {}}} if kind == "turns" else {}
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(5))]), brief_human=False, **limits)
+    stage = JobHarness(
+        book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(5))]), brief_human=False, **limits
+    )
     stage.run()
     if kind == "pause":
         stage.pause().run()
@@ -110,8 +112,8 @@ def test_a_lead_that_is_held_is_not_waited_for(kind: str) -> None:
 
 def test_a_lead_that_is_busy_with_something_else_is_not_waited_for() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look"), *ASSERT), on("seen", sleep(30))]
-    stage = Stage(book(intent=intent, writer=[on("look", say("seen"))])).until(lambda s: s.started(LEAD) == 2)
-    stage.until(lambda s: s.live.asking).answer("withdraw", "enough").run()
+    stage = JobHarness(book(intent=intent, writer=[on("look", say("seen"))])).until(lambda s: s.started(LEAD) == 2)
+    stage.until(lambda s: s.live.standing.asking).answer("withdraw", "enough").run()
     assert stage.started(LEAD) == 2
     given_up(stage)
     (step,) = [s for s in stage.steps("transition") if "WITHDRAW" in s.choice]
@@ -124,7 +126,7 @@ def test_nothing_overtakes_it() -> None:
         on(r"^\[INTENT\]", write("INTENT.md", "x"), ask("shall we?"), asserts("INTENT.md")),
         on(MARKER, sleep(5), outcome("APPROVED_INTENT")),
     ]
-    stage = Stage(book(intent=intent)).run().answer("withdraw", "enough", "shall we").sleeping(LEAD)
+    stage = JobHarness(book(intent=intent)).run().answer("withdraw", "enough", "shall we").sleeping(LEAD)
     stage.answer("approve", "yes", "INTENT.md").run()
     assert stage.notes() == ["answered", "answered"]
     given_up(stage)
@@ -132,7 +134,7 @@ def test_nothing_overtakes_it() -> None:
 
 def test_an_open_question_does_not_keep_the_lead_from_giving_up() -> None:
     opening = on(r"^\[INTENT\]", write("INTENT.md", "x"), ask("shall we?"), asserts("INTENT.md"))
-    stage = Stage(book(intent=[opening, on(MARKER, outcome("WITHDRAW"))])).run()
+    stage = JobHarness(book(intent=[opening, on(MARKER, outcome("WITHDRAW"))])).run()
     given_up(stage.answer("withdraw", "enough", "shall we").run(), LEAD)
 
 
@@ -141,7 +143,7 @@ def test_it_counts_on_an_assert_that_was_put_forward_anew() -> None:
         on(r"^\[INTENT\]", *ASSERT, send("writer", "look")),
         on("seen", write("INTENT.md", "y"), asserts("INTENT.md", "now?")),
     ]
-    stage = Stage(book(intent=intent, writer=[on("look", say("seen"))])).run()
+    stage = JobHarness(book(intent=intent, writer=[on("look", say("seen"))])).run()
     older = min(stage.soup.of(AskHuman), key=lambda asked: int(asked.framing[1:]))
     stage.put("answer", question=older.id, framing=older.framing, ruling="withdraw", text="enough").run()
     given_up(stage)
@@ -149,16 +151,16 @@ def test_it_counts_on_an_assert_that_was_put_forward_anew() -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_process_that_dies_over_it_leaves_it_to_the_next(when: str) -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(5), say("no"))])).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(5), say("no"))])).run()
     for number in (1, 2):
-        again = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(5), say("no"))])).run()
+        again = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("WITHDRAW", sleep(5), say("no"))])).run()
         given_up(again.answer("withdraw", "enough").die_at("commit", number, when).run())
     stage.answer("withdraw", "enough").sleeping(LEAD).kill()
     given_up(stage.adopt().run())
 
 
 def test_the_failure_dialogs_withdrawal_does_not_wait_for_a_pause_to_end() -> None:
-    stage = Stage(book(intent=[always(".", outcome("NONSENSE"))]), retry_budget=1).run().pause().run()
+    stage = JobHarness(book(intent=[always(".", outcome("NONSENSE"))]), retry_budget=1).run().pause().run()
     stage.answer("withdraw", "enough").run()
     assert (stage.state, stage.record.history[-1].actor) == ("WITHDRAWN", "human")
 
@@ -180,7 +182,7 @@ GO = [on(r"^\[EXECUTE\]", send("squad", "go"), send("writer", "look")), *EXECUTE
 def test_whoever_has_asked_the_whole_job_is_given_up_in_one_transaction(who: str) -> None:
     given: dict[str, Any] = {"execute": GO, "helper": [], "writer": [on("look", sleep(60))], **ASKERS[who]}
     human = [{**rule, "match": "right"} for rule in OTHERS]
-    stage = Stage(book(human=human, **given)).until(
+    stage = JobHarness(book(human=human, **given)).until(
         lambda s: any("how" in s.body(a.framing) for a in s.soup.of(AskHuman))
     )
     (asked,) = [a for a in stage.soup.of(AskHuman) if "how" in stage.body(a.framing)]
@@ -204,7 +206,7 @@ def test_whoever_has_asked_the_whole_job_is_given_up_in_one_transaction(who: str
 
 def test_what_is_said_after_it_comes_too_late() -> None:
     execute = [on(r"^\[EXECUTE\]", send("coder", "go"), send("coder", "go")), *EXECUTE]
-    stage = Stage(book(human=OTHERS, execute=execute, coder=[always("^go$", ask("how?"))])).run()
+    stage = JobHarness(book(human=OTHERS, execute=execute, coder=[always("^go$", ask("how?"))])).run()
     for asked, ruling in zip(stage.soup.of(AskHuman), ("withdraw", None), strict=True):
         stage.put("answer", question=asked.id, framing=asked.framing, ruling=ruling, text="so")
     stage.run()
@@ -214,7 +216,9 @@ def test_what_is_said_after_it_comes_too_late() -> None:
 
 def test_a_part_is_given_up_by_its_thread_and_the_job_goes_on() -> None:
     execute = [on(r"^\[EXECUTE\]", send("coder", "go")), on("FAILED", *EXECUTE[0]["do"]), *EXECUTE]
-    stage = Stage(book(human=[*OTHERS, {**YES[0], "match": "right"}], execute=execute, coder=[on("^go$", ask("how?"))]))
+    stage = JobHarness(
+        book(human=[*OTHERS, {**YES[0], "match": "right"}], execute=execute, coder=[on("^go$", ask("how?"))])
+    )
     stage.run().withdraw(stage.thread("coder"), "not that").run()
     assert stage.state == "DONE"
 
@@ -222,12 +226,12 @@ def test_a_part_is_given_up_by_its_thread_and_the_job_goes_on() -> None:
 # ---- a way back ------------------------------------------------------------------------------------
 
 
-def asking(*execute: Any, **agents: Any) -> Stage:
+def asking(*execute: Any, **agents: Any) -> JobHarness:
     """A doer has asked in EXECUTE."""
     coder = agents.pop("coder", [on("^go$", ask("how?")), on("ANSWER", say("heard"))])
     rules = [on(r"^\[EXECUTE\]", send("coder", "go"), state="EXECUTE"), *execute, *EXECUTE]
     human = [{**rule, "match": "right", "visit": 1} for rule in OTHERS]
-    return Stage(book(human=human, execute=rules, coder=coder, **agents)).run()
+    return JobHarness(book(human=human, execute=rules, coder=coder, **agents)).run()
 
 
 def test_a_way_back_that_is_given_to_a_doer_is_its_leads_to_go() -> None:
@@ -251,7 +255,7 @@ def test_a_way_back_that_is_given_to_a_doer_is_its_leads_to_go() -> None:
 def test_a_way_back_that_leads_nowhere_from_here_is_words() -> None:
     """In PLAN there is no way back to PLAN."""
     plan = [on(r"^\[PLAN\]", send("writer", "look")), on("seen", say("well"))]
-    stage = Stage(book(plan=plan, human=[OTHERS[0]], writer=[on("look", ask("how?")), on("ANSWER", say("seen"))]))
+    stage = JobHarness(book(plan=plan, human=[OTHERS[0]], writer=[on("look", ask("how?")), on("ANSWER", say("seen"))]))
     stage.run().answer("backtrack plan", "think again").until(lambda s: s.started("project-lead") == 2)
     assert (stage.fired("relay"), stage.verdicts()) == (0, [])
 
@@ -263,7 +267,7 @@ def test_a_way_back_below_a_subteam_is_the_subteams() -> None:
     ]
     human = [{**rule, "match": "right"} for rule in OTHERS]
     given = {"execute": [on(r"^\[EXECUTE\]", send("squad", "go")), *EXECUTE], "helper": [on("help", ask("how?"))]}
-    stage = Stage(book(human=human, squad=squad, **given)).run()
+    stage = JobHarness(book(human=human, squad=squad, **given)).run()
     stage.answer("backtrack intent", "no", "how").until(lambda s: s.started("squad") == 2)
     assert stage.told("squad")[1].startswith("[ANSWER backtrack intent] (from the human; question ")
     assert stage.steps("relay")[0].at.startswith(stage.thread("squad"))
@@ -277,7 +281,7 @@ def test_a_way_back_that_the_proxy_gives_is_the_proxys() -> None:
     ]
     back = on("how", {"answer": {"verdict": "backtrack plan", "text": "think"}})
     yes = always("QUESTION", {"answer": {"verdict": "approve", "text": "ok"}})
-    stage = Stage(book(execute=execute, coder=[on("^go$", ask("how?"))], proxy=[back, yes]), "never")
+    stage = JobHarness(book(execute=execute, coder=[on("^go$", ask("how?"))], proxy=[back, yes]), "never")
     stage.until(lambda s: s.record.backtrack_count == 1)
     assert stage.record.history[-1].action == "REPLAN"
 
@@ -285,7 +289,9 @@ def test_a_way_back_that_the_proxy_gives_is_the_proxys() -> None:
 @pytest.mark.parametrize("policy", ["never", "when_unsure", "always"])
 def test_the_proxy_gives_nothing_up(policy: str) -> None:
     proxy = [always("QUESTION", {"answer": {"verdict": "withdraw", "text": "hopeless"}})]
-    stage = Stage(book(proxy=proxy, intent=[on(r"^\[INTENT\]", *ASSERT), always(".", outcome("WITHDRAW"))]), policy)
+    stage = JobHarness(
+        book(proxy=proxy, intent=[on(r"^\[INTENT\]", *ASSERT), always(".", outcome("WITHDRAW"))]), policy
+    )
     stage.run()
     assert stage.state == ("FAILURE" if policy == "never" else "INTENT")
     assert (stage.verdicts(), stage.fired("human-reply")) == ([], 0)

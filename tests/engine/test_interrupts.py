@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, Hold, Interrupt
-from parley.engine.attention import Need, needs
-from parley.engine.chronicle import Follower
-from parley.engine.interventions import interventions
-from parley.engine.projections import Present, past
-from tests.engine.stage import (
+from parley.protocol.molecules import AskHuman, Hold, Interrupt
+from parley.views.chronicle import Follower
+from parley.views.interventions import interventions
+from parley.views.job_view import Present, past
+from parley.views.needs import Need, needs
+from tests.engine.job_harness import (
     INTENT,
     JOB,
     PLAN,
     YES,
-    Stage,
+    JobHarness,
     always,
     asserts,
     book,
@@ -39,7 +39,7 @@ SLOW = [on(r"^\[INTENT\]", sleep(9), *ASSERT), on("INTERVENE", sleep(1)), INTENT
 
 def test_an_intervention_waits_for_the_turns_end_and_goes_before_mail() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look")), on("seen", sleep(9)), always(".", sleep(1))]
-    stage = Stage(book(intent=intent, writer=[on("look", send("nobody", ""), say("seen"))]))
+    stage = JobHarness(book(intent=intent, writer=[on("look", send("nobody", ""), say("seen"))]))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.intervene("first", HERE).intervene("second", HERE).crank()
     left = f"left for {LEAD} on {HERE}; it is delivered when the turn under way ends"
@@ -53,7 +53,7 @@ def test_an_intervention_waits_for_the_turns_end_and_goes_before_mail() -> None:
 
 def test_an_intervention_goes_before_mail_that_came_earlier() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look")), SEEN, on("written", *ASSERT)]
-    stage = Stage(book(intent=intent, writer=[on("look", sleep(2), say("written"))])).sleeping("writer")
+    stage = JobHarness(book(intent=intent, writer=[on("look", sleep(2), say("written"))])).sleeping("writer")
     stage.pause().run()
     stage.intervene("first", HERE).run()
     assert (stage.fired("send"), stage.started(LEAD)) == (1, 1)
@@ -62,7 +62,7 @@ def test_an_intervention_goes_before_mail_that_came_earlier() -> None:
 
 
 def test_an_idle_instance_is_woken_at_once() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello", HERE).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello", HERE).run()
     assert stage.told(LEAD)[1] == "[INTERVENE advisory] hello"
     assert stage.notes() == [f"left for {LEAD} on {HERE}; it wakes it"]  # what is so when it is put
     (one,) = interventions(stage.outside, JOB)
@@ -71,7 +71,7 @@ def test_an_idle_instance_is_woken_at_once() -> None:
 
 def test_now_abandons_the_turn_and_starts_one_on_the_new_message() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look"), write("a.txt", "a"), sleep(20)), on("INTERVENE", *ASSERT)]
-    stage = Stage(book(intent=intent)).sleeping(LEAD)
+    stage = JobHarness(book(intent=intent)).sleeping(LEAD)
     abandoned = stage.order(LEAD)
     stage.intervene("stop that", HERE, now=True).run()
     (step,) = stage.steps("interrupt")
@@ -86,20 +86,20 @@ def test_now_abandons_the_turn_and_starts_one_on_the_new_message() -> None:
 
 
 def test_now_on_an_idle_instance_wakes_it() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello", HERE, now=True).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello", HERE, now=True).run()
     assert (stage.fired("interrupt"), stage.fired("wake-int")) == (0, 1)
 
 
 def test_a_worker_can_be_redirected() -> None:
     writer = [on("INTERVENE", say("done otherwise")), on("look", sleep(20), say("seen"))]
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("done", *ASSERT)], writer=writer))
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("done", *ASSERT)], writer=writer))
     stage.sleeping("writer")
     stage.intervene("otherwise", stage.thread("writer"), now=True).run()
     assert words_of(stage.told(LEAD)[1]) == "done otherwise"
 
 
 def test_an_intervention_on_the_jobs_thread_reaches_the_current_lead() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello").run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run().intervene("hello").run()
     assert stage.told(LEAD)[1] == "[INTERVENE advisory] hello"
     woken = [step.at for step in stage.steps("wake-int")]
     assert [at.split(" ")[:2] for at in woken] == [["orchestrator", "job:j1"], [LEAD, HERE]]
@@ -109,7 +109,7 @@ def test_an_intervention_on_the_jobs_thread_reaches_the_current_lead() -> None:
 def test_one_for_the_job_reaches_the_next_lead_where_this_one_does_not_take_it(paused: bool) -> None:
     """The lead's turn ends with its outcome: the next state's lead hears it."""
     intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9))]
-    stage = Stage(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
+    stage = JobHarness(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     if paused:
         stage.pause().run().intervene("in German").run().resume()
@@ -123,7 +123,7 @@ def test_one_for_the_job_reaches_the_next_lead_where_this_one_does_not_take_it(p
 
 def test_one_for_a_state_that_is_left_is_undelivered_and_recorded_so() -> None:
     intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9))]
-    stage = Stage(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
+    stage = JobHarness(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.intervene("only you", HERE).run()
     assert (stage.state, stage.fired("term-interrupt")) == ("DONE", 1)
@@ -137,7 +137,7 @@ def test_one_for_a_state_that_is_left_is_undelivered_and_recorded_so() -> None:
 
 def test_one_that_a_transition_left_undelivered_needs_the_human_until_they_speak_again() -> None:
     intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9))]
-    stage = Stage(book(intent=intent, plan=[SEEN, *PLAN]))
+    stage = JobHarness(book(intent=intent, plan=[SEEN, *PLAN]))
     stage.run().answer("approve").until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.intervene("it's only for you", HERE, authoritative=False).run()
     (need,) = [need for need in found_needs(stage) if need.kind == "undelivered"]
@@ -147,13 +147,13 @@ def test_one_that_a_transition_left_undelivered_needs_the_human_until_they_speak
     assert [need.kind for need in found_needs(stage)] == ["gate"]
 
 
-def found_needs(stage: Stage) -> list[Need]:
+def found_needs(stage: JobHarness) -> list[Need]:
     return needs(stage.outside, stage.engine.world.files)
 
 
 def test_one_for_the_job_that_a_state_leaves_goes_on_and_its_log_says_to_whom() -> None:
     intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9))]
-    stage = Stage(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
+    stage = JobHarness(book(intent=intent, plan=[SEEN, *PLAN], human=YES))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.intervene("in German").crank()
     assert stage.notes()[-1] == "left for the lead of INTENT; it is delivered when the turn under way ends"
@@ -165,7 +165,7 @@ def test_one_for_the_job_that_a_state_leaves_goes_on_and_its_log_says_to_whom() 
 
 
 def test_one_whose_turn_is_lost_is_not_delivered_until_the_next_has_it() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("INTERVENE", sleep(9), say("seen"))])).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("INTERVENE", sleep(9), say("seen"))])).run()
     stage.intervene("hello", HERE).sleeping(LEAD)
     stage.kill()
     stage.adopt().run()
@@ -176,7 +176,7 @@ def test_one_whose_turn_is_lost_is_not_delivered_until_the_next_has_it() -> None
 
 
 def test_one_whose_turn_another_cuts_short_says_so() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("first", sleep(9)), SEEN])).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("first", sleep(9)), SEEN])).run()
     stage.intervene("first", HERE).sleeping(LEAD).intervene("second", HERE, now=True).run()
     first, second = interventions(stage.outside, JOB)
     assert (first.status, second.status) == ("cut short", "delivered")
@@ -185,7 +185,7 @@ def test_one_whose_turn_another_cuts_short_says_so() -> None:
 
 
 def test_what_the_jobs_end_leaves_undelivered_is_told() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", sleep(9), *ASSERT)])).sleeping(LEAD)
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", sleep(9), *ASSERT)])).sleeping(LEAD)
     stage.intervene("late words", HERE).crank()
     stage.withdraw().run()
     (one,) = interventions(stage.outside, JOB)
@@ -193,13 +193,13 @@ def test_what_the_jobs_end_leaves_undelivered_is_told() -> None:
 
 
 def test_no_part_of_a_job_is_withdrawn_that_leads_it() -> None:
-    stage = Stage(book()).run().withdraw(HERE).run()
+    stage = JobHarness(book()).run().withdraw(HERE).run()
     assert stage.state == "INTENT"
     assert stage.notes() == [f"refused: {HERE} is where a state is led: withdraw the whole job, or redirect the lead"]
 
 
 def test_one_for_a_thread_that_is_gone_comes_too_late() -> None:
-    stage = Stage(book()).run().approve().intervene("hello", HERE).intervene("hello", "dispatch:none").run()
+    stage = JobHarness(book()).run().approve().intervene("hello", HERE).intervene("hello", "dispatch:none").run()
     assert stage.notes()[1:] == [
         "too late: there is no state:j1/1 any more",
         "too late: there is no dispatch:none any more",
@@ -216,7 +216,7 @@ def test_an_authoritative_one_is_taken_up_before_an_outcome_counts(thread: str) 
         on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9)),
         on("INTERVENE authoritative", outcome("APPROVED_INTENT", "as it was said")),
     ]
-    stage = Stage(book(intent=intent, human=YES))
+    stage = JobHarness(book(intent=intent, human=YES))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.intervene("in German", thread, authoritative=True).run()
     assert stage.told(LEAD)[2] == "[INTERVENE authoritative] in German"
@@ -227,7 +227,7 @@ def test_an_authoritative_one_is_taken_up_before_an_outcome_counts(thread: str) 
 
 def test_an_advisory_one_does_not_hold_an_outcome_up() -> None:
     intent = [INTENT[0], on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9)), SEEN]
-    stage = Stage(book(intent=intent, human=YES))
+    stage = JobHarness(book(intent=intent, human=YES))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.intervene("in German", HERE).run()
     assert (stage.state, stage.started(LEAD)) == ("DONE", 2)
@@ -239,7 +239,7 @@ def test_an_authoritative_one_waits_through_a_pause_too() -> None:
         on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT"), sleep(9)),
         on("INTERVENE", outcome("APPROVED_INTENT", "as it was said")),
     ]
-    stage = Stage(book(intent=intent, human=YES))
+    stage = JobHarness(book(intent=intent, human=YES))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.pause().run()
     stage.intervene("in German", authoritative=True).run()
@@ -252,7 +252,7 @@ def test_an_authoritative_one_waits_through_a_pause_too() -> None:
 
 
 def test_after_a_crash_of_the_process_it_is_the_interrupt_that_comes_back() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("INTERVENE", sleep(20))])).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), on("INTERVENE", sleep(20))])).run()
     stage.intervene("hello", HERE, authoritative=True).until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.kill()
     stage.adopt()
@@ -264,7 +264,7 @@ def test_after_a_crash_of_the_process_it_is_the_interrupt_that_comes_back() -> N
 
 def test_after_a_workers_crash_it_is_the_interrupt_that_comes_back() -> None:
     writer = [on("INTERVENE", say("done otherwise")), on("look", sleep(20), say("seen"))]
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("done", *ASSERT)], writer=writer))
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("done", *ASSERT)], writer=writer))
     stage.sleeping("writer").lose("writer", 2)
     stage.intervene("otherwise", stage.thread("writer"), now=True).run()
     assert stage.told("writer") == ["look", *["[INTERVENE advisory] otherwise"] * 3]
@@ -279,7 +279,7 @@ def test_after_a_leads_crash_an_authoritative_one_still_goes_before_the_mail_tha
         on("INTERVENE", sleep(20), say("taken up")),
         on(r"^\[ANSWER approve\]", outcome("APPROVED_INTENT")),
     ]
-    stage = Stage(book(intent=intent)).run()
+    stage = JobHarness(book(intent=intent)).run()
     stage.intervene("in German", thread, authoritative=True).until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.answer("approve").until(lambda s: s.fired("respond"))
     next(a for a in stage.turns.running.values() if a.order.agent == LEAD).dies_at = 0
@@ -294,10 +294,10 @@ def test_after_a_leads_crash_an_authoritative_one_still_goes_before_the_mail_tha
 # ---- behind a failure ------------------------------------------------------------------------------
 
 
-def behind_a_dialog(thread: str = "", tries: int = 2) -> Stage:
+def behind_a_dialog(thread: str = "", tries: int = 2) -> JobHarness:
     """A lead that died over an authoritative intervention until the human was asked about it."""
     intent = [INTENT[0], always("INTERVENE", sleep(9), say("heard")), INTENT[1]]
-    stage = Stage(book(intent=intent), crash_budget=tries).run()
+    stage = JobHarness(book(intent=intent), crash_budget=tries).run()
     stage.answer("approve").pause().run()  # the approval is there, and would open the gate
     stage.intervene("in German", thread, authoritative=True).lose(LEAD, tries).resume().run()
     assert [asked.question.kind for asked in stage.soup.of(AskHuman)] == ["failure"]
@@ -320,7 +320,7 @@ def test_an_authoritative_one_behind_a_failure_dialog_is_heard_before_any_outcom
 
 def test_one_for_the_job_behind_a_dialog_reaches_the_state_that_the_human_chooses() -> None:
     plan = [always("INTERVENE", sleep(9), say("heard")), *PLAN]
-    stage = Stage(book(plan=plan), crash_budget=2).run().approve()
+    stage = JobHarness(book(plan=plan), crash_budget=2).run().approve()
     stage.intervene("in German", authoritative=True).lose("project-lead", 2).run()
     stage.answer("backtrack intent", "begin anew", "is stuck").run()
     words = "The human's own words (backtrack intent): begin anew"
@@ -349,7 +349,7 @@ def test_a_process_that_dies_while_the_dialog_is_open_keeps_both() -> None:
 
 
 def test_only_the_decider_s_word_is_authoritative_whoever_left_it_on_the_bus() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", *ASSERT), SEEN])).run()
     body: dict[str, Any] = {"text": "obey", "thread": "", "now": False}
     stage.put("intervene", by="eve", authoritative=True, **body).put("intervene", by="eve", **body).run()
     left = "left for the lead of INTENT; it wakes it"
@@ -358,7 +358,7 @@ def test_only_the_decider_s_word_is_authoritative_whoever_left_it_on_the_bus() -
 
 
 def test_one_that_comes_before_the_request_is_taken_up_is_not_lost() -> None:
-    stage = Stage(book(intent=[SEEN, *INTENT])).die_at("commit").start()
+    stage = JobHarness(book(intent=[SEEN, *INTENT])).die_at("commit").start()
     stage.intervene("in German", authoritative=True).run()
     assert stage.told(LEAD) == ["[INTERVENE authoritative] in German", "[INTENT] do it"]
 
@@ -368,7 +368,7 @@ def test_one_that_comes_before_the_request_is_taken_up_is_not_lost() -> None:
 
 def test_what_an_abandoned_turn_had_written_is_kept_and_stays_where_it_was() -> None:
     intent = [on(r"^\[INTENT\]", write("a.txt", "a"), sleep(20)), on("INTERVENE", write("b.txt", "b"), *ASSERT)]
-    stage = Stage(book(intent=intent)).sleeping(LEAD)
+    stage = JobHarness(book(intent=intent)).sleeping(LEAD)
     abandoned = stage.order(LEAD).turn
     stage.intervene("stop that", HERE, now=True).run()
     assert stage.disk.lost[f"j1|job:j1|{abandoned}"] == '{"a.txt": "a"}'

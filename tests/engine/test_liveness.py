@@ -6,16 +6,17 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from parley.core.terms import Hold, Interrupt
-from parley.engine.attention import needs
-from parley.engine.chronicle import Follower
-from parley.engine.holds import STALL
-from parley.engine.liveness import vitals
-from parley.engine.projections import Present, with_progress
-from parley.ports import Progress
+from parley.engine.values.hold_causes import stalls
+from parley.ports.turns import Progress
+from parley.protocol.molecules import Hold, Interrupt
+from parley.views.chronicle import Follower
+from parley.views.job_view import Present, with_progress
+from parley.views.needs import needs
+from parley.views.vitals import vitals
 from simulator.disk import SimFiles
-from tests.engine.stage import JOB, YES, Stage, always, asserts, book, close, on, say, send, sleep, write
+from tests.engine.job_harness import JOB, YES, JobHarness, always, asserts, book, close, on, say, send, sleep, write
 
 LEAD = "intent-lead"
 LIMIT = 20
@@ -23,26 +24,26 @@ ASSERT = [write("INTENT.md", "x"), asserts("INTENT.md")]
 TOLD = always(r"^\[STALLED\]", say("I wait"))
 
 
-def team(silent: float, *more: Any, **limits: Any) -> Stage:
+def team(silent: float, *more: Any, **limits: Any) -> JobHarness:
     """A writer who says nothing for so long, and the lead that dispatched it."""
     intent = [*more, on(r"^\[INTENT\]", send("writer", "look", "w")), TOLD, on("seen", *ASSERT)]
     play = book(intent=intent, writer=[on("look", write("a.txt", "a"), sleep(silent), say("seen"))])
-    return Stage(play, **{"stall_seconds": LIMIT, "time_limit_seconds": 600, **limits})
+    return JobHarness(play, **{"stall_seconds": LIMIT, "time_limit_seconds": 600, **limits})
 
 
-def stalled(stage: Stage) -> list[str]:
+def stalled(stage: JobHarness) -> list[str]:
     """The threads that the bus calls stalled."""
-    return [hold.thread for hold in stage.soup.of(Hold) if hold.cause.startswith(f"{STALL} ")]
+    return [hold.thread for hold in stalls(stage.soup)]
 
 
-def sign(stage: Stage, agent: str, text: str = "still there", **how: Any) -> Stage:
+def sign(stage: JobHarness, agent: str, text: str = "still there", **how: Any) -> JobHarness:
     """A sign of life of an agent at work."""
     stage.turns.injected.append(Progress(JOB, stage.order(agent).turn, text, **how))
     stage.crank(0.0)
     return stage
 
 
-def seen(stage: Stage, agent: str) -> Any:
+def seen(stage: JobHarness, agent: str) -> Any:
     """An agent's thread as people are shown it."""
     present = Present(stage.outside, JOB)
     thread = next(thread for thread in present.threads() if thread.agent == agent)
@@ -68,7 +69,7 @@ def test_whoever_is_silent_for_too_long_is_stalled_and_its_dispatcher_hears_of_i
     assert thread.last_progress > 0
     stage.run()
     assert stage.busy("writer") is False
-    assert (stalled(stage), stage.live.asking) == ([], 1)
+    assert (stalled(stage), stage.live.standing.asking) == ([], 1)
 
 
 def test_a_stall_ends_with_the_next_sign_of_life_and_may_come_again() -> None:
@@ -103,7 +104,9 @@ def test_silence_inside_a_tool_is_no_stall() -> None:
 
 
 def test_a_lead_that_is_silent_is_the_humans_business() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", sleep(100), *ASSERT)]), stall_seconds=LIMIT, time_limit_seconds=600)
+    stage = JobHarness(
+        book(intent=[on(r"^\[INTENT\]", sleep(100), *ASSERT)]), stall_seconds=LIMIT, time_limit_seconds=600
+    )
     stage.sleeping(LEAD).wait(LIMIT + 6)
     assert stalled(stage) == ["state:j1/1"]
     assert stage.outside.load(JOB).row.needs_human == 1
@@ -137,20 +140,20 @@ def test_a_stall_is_gone_with_its_process_and_its_turn_is_tried_again() -> None:
     assert stalled(stage)
     stage.kill()
     thread = seen(stage, "writer")
-    assert (thread.state, thread.doing) == ("waiting", "nobody works on it")
+    assert (thread.state, thread.doing) == ("waiting", "no process works on it")
     assert [need.kind for need in needs(stage.outside, SimFiles(stage.disk, stage.fuse))] == ["unattended"]
     assert vitals(Present(stage.outside, JOB), SimFiles(stage.disk, stage.fuse), stage.clock.now()) == {}
     stage.adopt()
     assert stalled(stage) == []
     assert stage.busy("writer")
     stage.run()
-    assert stage.live.asking == 1
+    assert stage.live.standing.asking == 1
 
 
 def test_a_stalled_worker_can_be_closed_redirected_and_withdrawn() -> None:
     closing = on(r"^\[STALLED\]", close("w"), *ASSERT)
     stage = team(200, closing).sleeping("writer").wait(LIMIT + 10).run()
-    assert (stage.live.asking, stage.busy("writer"), stage.soup.of(Hold)) == (1, False, ())
+    assert (stage.live.standing.asking, stage.busy("writer"), stage.soup.of(Hold)) == (1, False, ())
     stage = team(200).sleeping("writer").wait(LIMIT + 6)
     stage.intervene("hurry", stage.thread("writer"), now=True).until(lambda s: s.started("writer") == 2)
     assert stalled(stage) == []
@@ -174,7 +177,7 @@ def test_a_role_has_a_patience_of_its_own() -> None:
     for role in stage.settings["roles"]:
         if role["name"] == "writer":
             role["limits"] = {"stall_seconds": 60}
-    stage.row = stage.row._replace(settings=json.dumps(stage.settings))
+    stage.row = replace(stage.row, settings=json.dumps(stage.settings))
     stage.sleeping("writer").wait(50)
     assert stalled(stage) == []
     stage.wait(20)
@@ -183,7 +186,7 @@ def test_a_role_has_a_patience_of_its_own() -> None:
 
 def test_the_proxys_silence_is_the_humans_business() -> None:
     proxy = [on(r"\[QUESTION\]", sleep(100), {"ask_human": "please look"})]
-    stage = Stage(book(proxy=proxy, human=None), stall_seconds=LIMIT, time_limit_seconds=600)
+    stage = JobHarness(book(proxy=proxy, human=None), stall_seconds=LIMIT, time_limit_seconds=600)
     stage.sleeping("proxy").wait(LIMIT + 6)
     files = SimFiles(stage.disk, stage.fuse)
     (need,) = [need for need in needs(stage.outside, files) if need.kind == "stall"]
@@ -199,12 +202,12 @@ def test_a_process_that_dies_over_a_stall_leaves_a_record_that_holds() -> None:
         for when in ("before", "after"):
             stage = team(60).sleeping("writer").die_at(what, when=when)
             stage.wait(LIMIT + 6).run()
-            assert stage.live.asking == 1
+            assert stage.live.standing.asking == 1
 
 
 def test_a_whole_job_goes_on_after_stalls() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look", "w")), on("seen", close("w"), *ASSERT)]
     approved = always(r"^\[ANSWER approve\]", {"outcome": {"outcome": "APPROVED_INTENT", "reason": "approved"}})
     play = book(intent=[*intent, approved, TOLD], writer=[on("look", sleep(90), say("seen"))], human=YES)
-    stage = Stage(play, stall_seconds=LIMIT, time_limit_seconds=600).run()
+    stage = JobHarness(play, stall_seconds=LIMIT, time_limit_seconds=600).run()
     assert (stage.state, stage.fired("hold")) == ("DONE", 1)

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, Kind, Tally
-from tests.engine.stage import (
+from parley.protocol.molecules import AskHuman, Kind, Tally
+from tests.engine.job_harness import (
     CRASH,
     EXECUTE,
     INTENT,
     PLAN,
     YES,
+    JobHarness,
     Rule,
-    Stage,
     always,
     ask,
     asserts,
@@ -108,7 +108,7 @@ NAMED = {
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_under_never_fails_with_a_reason_that_names_it(name: str) -> None:
-    stage = Stage(book(**LOOPS[name]), "never").run()
+    stage = JobHarness(book(**LOOPS[name]), "never").run()
     assert stage.state == "FAILURE"
     assert NAMED[name] in stage.record.history[-1].reason
     assert stage.fired("dialog") == 0
@@ -116,7 +116,7 @@ def test_a_loop_under_never_fails_with_a_reason_that_names_it(name: str) -> None
 
 @pytest.mark.parametrize("name", [name for name in LOOPS if name != "a proxy that says nothing"])
 def test_a_loop_where_the_human_may_be_asked_opens_the_dialog_and_fails_the_second_time(name: str) -> None:
-    stage = Stage(book(**LOOPS[name]), "when_unsure").run()
+    stage = JobHarness(book(**LOOPS[name]), "when_unsure").run()
     (asked,) = stage.soup.of(AskHuman)
     assert asked.question.kind is Kind.FAILURE
     text = stage.body(asked.framing)
@@ -133,12 +133,12 @@ def test_a_loop_where_the_human_may_be_asked_opens_the_dialog_and_fails_the_seco
 )
 @pytest.mark.parametrize("name", LOOPS)
 def test_no_scripted_human_keeps_a_loop_going(name: str, policy: str, human: list[Rule]) -> None:
-    stage = Stage(book(**{**LOOPS[name], "proxy": None}, human=human), policy).run()
+    stage = JobHarness(book(**{**LOOPS[name], "proxy": None}, human=human), policy).run()
     assert stage.state == "FAILURE"
 
 
 def test_backtracks_that_the_human_did_not_order_are_bounded() -> None:
-    stage = Stage(
+    stage = JobHarness(
         book(
             execute=BACK,
             proxy=[always("anew", {"answer": {"verdict": "backtrack plan", "text": "so"}}), answers("approve")],
@@ -151,7 +151,7 @@ def test_backtracks_that_the_human_did_not_order_are_bounded() -> None:
 
 def test_at_the_bound_of_backtracks_the_human_is_asked_and_may_let_it_go_on_once() -> None:
     proxy = [always("anew", {"answer": {"verdict": "backtrack plan", "text": "so"}}), answers("approve")]
-    stage = Stage(
+    stage = JobHarness(
         book(execute=[*BACK, always("VIOLATION", ask("shall I plan anew?"), state="EXECUTE")], proxy=proxy),
         "when_unsure",
     ).run()
@@ -167,13 +167,15 @@ def test_a_backtrack_on_the_humans_own_verdict_does_not_count() -> None:
     human = [{"match": "anew", "verdict": "backtrack plan", "text": "so"} for _ in range(8)]
     human += [{"match": "anew", "text": "no", "verdict": "approve"}, *YES]
     execute = [*BACK[:1], on("ANSWER approve", *EXECUTE[0]["do"], state="EXECUTE"), *EXECUTE[1:], BACK[1]]
-    stage = Stage(book(execute=execute, human=human)).run()
+    stage = JobHarness(book(execute=execute, human=human)).run()
     assert (stage.state, stage.record.backtrack_count, stage.record.circled) == ("DONE", 8, 0)
 
 
 def test_a_human_who_revises_often_does_not_lose_the_job() -> None:
     human = [{"match": ".", "verdict": "revise", "text": f"no {number}"} for number in range(25)]
-    stage = Stage(book(intent=[always(r"INTENT\]|revise", *INTENT[0]["do"]), INTENT[1]], human=[*human, *YES])).run()
+    stage = JobHarness(
+        book(intent=[always(r"INTENT\]|revise", *INTENT[0]["do"]), INTENT[1]], human=[*human, *YES])
+    ).run()
     assert (stage.state, stage.fired("dialog")) == ("DONE", 0)
 
 
@@ -185,19 +187,19 @@ def test_a_lead_whose_files_change_may_send_more_often() -> None:
         on("REPORT", close("w"), asserts("INTENT.md")),
         INTENT[1],
     ]
-    stage = Stage(book(intent=intent, writer=[always(".", say("seen"))], human=YES)).run()
+    stage = JobHarness(book(intent=intent, writer=[always(".", say("seen"))], human=YES)).run()
     assert (stage.state, stage.fired("dialog")) == ("DONE", 0)
 
 
 def test_files_that_change_for_ever_end_it_too() -> None:
     work = [on("REPORT", write("INTENT.md", str(n)), tell("w", "look again")) for n in range(300)]
-    stage = Stage(book(intent=[PING[0], *work], writer=[always(".", say("seen"))]), "never").run()
+    stage = JobHarness(book(intent=[PING[0], *work], writer=[always(".", say("seen"))]), "never").run()
     assert stage.state == "FAILURE"
     assert "sent and asked 80 times in this state" in stage.record.history[-1].reason
 
 
 def test_what_the_bound_refuses_is_said_at_the_call_in_one_line() -> None:
-    stage = Stage(book(intent=LOOPS["the same question"]["intent"], proxy=[answers()]), "never", repeats=2).run()
+    stage = JobHarness(book(intent=LOOPS["the same question"]["intent"], proxy=[answers()]), "never", repeats=2).run()
     said = "you have asked this 2 times, and the human has said nothing new; it is not asked again: "
     assert stage.refusals == [f"{said}go on with what you were told, or end your turn"]
 
@@ -206,14 +208,14 @@ def test_a_report_is_never_refused() -> None:
     """A doer at its bound still reports, by Send and by its last words."""
     writer = [on("look", ask("which?")), on("ANSWER", ask("and which?"), tell("dispatcher", "enough"))]
     intent = [PING[0], on("enough", *INTENT[0]["do"]), *INTENT[1:]]
-    stage = Stage(book(intent=intent, writer=writer, proxy=[answers("approve")]), "never", exchanges=1).run()
+    stage = JobHarness(book(intent=intent, writer=writer, proxy=[answers("approve")]), "never", exchanges=1).run()
     assert any("enough" in text for text in stage.told("intent-lead"))
     assert any("sent and asked 1 times" in text for text in stage.refusals)
 
 
 def test_a_proxy_asks_the_human_so_often_and_no_more() -> None:
     proxy = [always(".", {"ask_human": "what do you mean?"})]
-    stage = Stage(
+    stage = JobHarness(
         book(intent=[on(r"^\[INTENT\]", ask("which?")), *INTENT], proxy=proxy, human=WORDS), "when_unsure", repeats=4
     )
     stage.until(lambda s: s.fired("respond"))
@@ -222,7 +224,7 @@ def test_a_proxy_asks_the_human_so_often_and_no_more() -> None:
 
 
 def test_an_intervention_does_not_count() -> None:
-    stage = Stage(book(intent=[always("INTERVENE", say("heard"))]), retry_budget=9, exchanges=1).run()
+    stage = JobHarness(book(intent=[always("INTERVENE", say("heard"))]), retry_budget=9, exchanges=1).run()
     for _ in range(3):
         stage.intervene("and this").run()
     assert stage.soup.of(Tally) == ()
@@ -233,6 +235,8 @@ def test_subteams_do_not_nest_for_ever() -> None:
         "squad": [on(".", send("troop", "go"))],
         "troop": [on(".", send("squad", "go"))],
     }
-    stage = Stage(book(plan=[on(r"^\[PLAN\]", send("squad", "go")), *PLAN], human=YES, **play), "when_unsure").run()
+    stage = JobHarness(
+        book(plan=[on(r"^\[PLAN\]", send("squad", "go")), *PLAN], human=YES, **play), "when_unsure"
+    ).run()
     assert max(record.depth for record in stage.subteams) == 4
     assert any("teams are nested 4 deep already" in text for text in stage.refusals)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 
-from tests.engine.stage import (
+from parley.engine.values import message_meta
+from tests.engine.job_harness import (
     YES,
+    JobHarness,
     Rule,
-    Stage,
     asserts,
     book,
     close,
@@ -28,11 +28,11 @@ TESTER = [on("two", sleep(5), write("two.txt", "2"), say("tested"))]
 BEGIN = on(r"^\[EXECUTE\]", send("coder", "one", "c"), send("tester", "two", "t"))
 
 
-def played(*execute: Rule) -> Stage:
-    return Stage(book(execute=[BEGIN, *execute], human=YES, coder=CODER, tester=TESTER))
+def played(*execute: Rule) -> JobHarness:
+    return JobHarness(book(execute=[BEGIN, *execute], human=YES, coder=CODER, tester=TESTER))
 
 
-def in_execute(stage: Stage) -> list[str]:
+def in_execute(stage: JobHarness) -> list[str]:
     """What the lead was given to read, from the beginning of EXECUTE, without the threads' ids."""
     told = [THREAD.sub("dispatch:", text) for text in stage.told("project-lead")]
     return told[next(number for number, text in enumerate(told) if text.startswith("[EXECUTE]")) :]
@@ -49,7 +49,9 @@ def test_a_clean_merge_rides_on_the_next_report() -> None:
     assert stage.fired("merge") == 0
     assert stage.fired("pending") == 0
     told = stage.messages(to="project-lead", sender="tester")[-1]
-    assert [rider["thread"] for rider in json.loads(told.meta)["riders"]] == [stage.order("coder").thread]
+    meta = message_meta.read(told)
+    assert meta is not None
+    assert [rider.thread for rider in meta.riders] == [stage.order("coder").thread]
 
 
 def test_several_clean_merges_ride_together_and_wake_a_lead_that_nothing_else_would() -> None:
@@ -89,11 +91,11 @@ def test_an_intervention_goes_alone_and_the_merge_with_the_next_message() -> Non
 
 def test_a_merge_that_waits_to_be_told_survives_a_crash() -> None:
     stage = played(on("coded", close("c")), on("tested", close("t"), *ENDS), DONE)
-    stage.until(lambda s: bool(s.live.riders))
+    stage.until(lambda s: bool(s.live.mail.riders))
     stage.kill()
     stage.adopt()
-    (waiting,) = stage.live.riders.values()
-    assert [rider["thread"] for rider in waiting] == [stage.order("coder").thread]
+    (waiting,) = stage.live.mail.riders.values()
+    assert [rider.thread for rider in waiting] == [stage.order("coder").thread]
     stage.run()
     assert stage.state == "DONE"
     assert sum(text.count("[MERGE clean] coder") for text in stage.told("project-lead")) == 1
@@ -103,7 +105,7 @@ def test_what_waits_is_forgotten_with_the_state() -> None:
     done = on("ANSWER", close("c"), close("t"), outcome("APPROVED_WORK"))
     stage = played(on("coded", say("waiting")), on("tested", *ENDS), done).run()
     assert stage.state == "DONE"
-    assert not stage.live.riders
+    assert not stage.live.mail.riders
     assert not [where for where in stage.outside.load("j1").molecules if where.startswith("riders ")]
 
 
@@ -111,5 +113,5 @@ def test_the_marker_of_a_withdrawal_goes_alone() -> None:
     ruling = {"match": "WORK_SUMMARY", "verdict": "withdraw", "text": "not worth it"}
     gone = on(r"^\[WITHDRAW\]", outcome("WITHDRAW"))
     execute = [BEGIN, on("coded", say("waiting")), on("tested", close("c"), close("t"), *ENDS), gone]
-    stage = Stage(book(execute=execute, human=[ruling, *YES], coder=CODER, tester=TESTER)).run()
+    stage = JobHarness(book(execute=execute, human=[ruling, *YES], coder=CODER, tester=TESTER)).run()
     assert (stage.state, in_execute(stage)[-1]) == ("WITHDRAWN", "[WITHDRAW]\nnot worth it")

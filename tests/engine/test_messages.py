@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, MessageKind
-from parley.engine.audit import audit
-from parley.engine.live import LiveJob
-from parley.ports import CHILDREN, REPORTS
-from tests.engine.stage import (
+from parley.audit.audit import audit
+from parley.engine.owned_job import OwnedJob
+from parley.engine.values import message_meta, step_extra
+from parley.engine.values.message_meta import SentFiles
+from parley.ports.workspaces import CHILDREN, REPORTS
+from parley.protocol.molecules import AskHuman, MessageKind
+from tests.engine.job_harness import (
     JOB,
     YES,
     Action,
+    JobHarness,
     Rule,
-    Stage,
     ask,
     asserts,
     book,
@@ -32,12 +33,12 @@ LONG = "word " * 4000 + "the end"
 SEEN = [on("look", say("seen"))]
 
 
-def opening(*do: Action, more: list[Rule] | None = None, **agents: Any) -> Stage:
+def opening(*do: Action, more: list[Rule] | None = None, **agents: Any) -> JobHarness:
     """A stage whose first lead does that first."""
-    return Stage(book(intent=[on(r"^\[INTENT\]", *do), *(more or [])], **{"writer": SEEN, **agents}))
+    return JobHarness(book(intent=[on(r"^\[INTENT\]", *do), *(more or [])], **{"writer": SEEN, **agents}))
 
 
-def taking(stage: Stage, name: str, *kinds: str) -> Stage:
+def taking(stage: JobHarness, name: str, *kinds: str) -> JobHarness:
     """The same, with a role that takes these kinds alone."""
     for role in stage.settings["roles"]:
         if role["name"] == name:
@@ -74,7 +75,7 @@ def test_every_message_says_what_it_is_to_its_recipient() -> None:
 
 
 def test_outcomes_notices_and_interventions_are_told_apart() -> None:
-    stage = Stage(book(human=YES)).run()
+    stage = JobHarness(book(human=YES)).run()
     assert {row.kind for row in stage.messages("orchestrator", "intent-lead")} == {"outcome"}
 
     stage = opening().run()
@@ -127,12 +128,12 @@ def test_the_proxy_takes_questions_and_replies_alone() -> None:
 
 def test_a_message_that_says_another_kind_is_found_by_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine with a bug: its chain is sound, and what it says of a task is not."""
-    honest = LiveJob.write
+    honest = OwnedJob.write
 
-    def lies(self: LiveJob, *words: Any, kind: MessageKind, **more: Any) -> str:
+    def lies(self: OwnedJob, *words: Any, kind: MessageKind, **more: Any) -> str:
         return honest(self, *words, kind=MessageKind.MESSAGE if kind is MessageKind.TASK else kind, **more)
 
-    monkeypatch.setattr(LiveJob, "write", lies)
+    monkeypatch.setattr(OwnedJob, "write", lies)
     stage = opening(*ASSERT).until(lambda s: s.started("intent-lead"))
 
     (finding,) = audit(stage.outside, JOB, None).findings
@@ -161,7 +162,7 @@ def test_a_message_that_is_too_long_is_refused_with_what_to_do() -> None:
 
 def test_the_bound_is_a_setting_and_the_request_and_the_humans_words_have_none() -> None:
     intent = [on(r"^\[INTENT\]", ask("which?")), on("ANSWER", send("writer", "x" * 101), *ASSERT)]
-    stage = Stage(book(intent=intent), sending={"message": 100}).run().answer(None, LONG).run()
+    stage = JobHarness(book(intent=intent), sending={"message": 100}).run().answer(None, LONG).run()
 
     assert any(LONG in told for told in stage.told("intent-lead"))
     (refusal,) = stage.refusals
@@ -179,7 +180,7 @@ def test_a_final_text_that_is_too_long_is_moved_to_a_file_whole() -> None:
     assert report.splitlines()[0].endswith("(changed: no file)")
     assert report.splitlines()[1].startswith("word word")
     assert f"All {len(LONG)} characters: {CHILDREN}/{order.thread.partition(':')[2]}/{path}" in report
-    kept = json.loads(next(step.extra for step in stage.steps("send-step") if step.who == "writer"))["tree"]
+    kept = step_extra.read(next(step.extra for step in stage.steps("send-step") if step.who == "writer")).tree
     assert stage.disk.trees[kept][path] == LONG  # so the record rebuilds it
 
 
@@ -194,8 +195,8 @@ def test_files_go_along_as_they_were_when_they_were_sent() -> None:
     assert stage.files(thread)["notes.md"] == "first"
     (task,) = stage.messages("writer")
     assert task.body.endswith("in the place of what your tree had under such a name: notes.md")
-    ((path, _, mode, size),) = json.loads(task.meta)["files"]
-    assert (path, mode, size) == ("notes.md", "100644", 5)
+    (sent,) = message_meta.read_as(SentFiles, task).files
+    assert (sent.path, sent.mode, sent.size) == ("notes.md", "100644", 5)
 
 
 @pytest.mark.parametrize("number", range(1, 12))

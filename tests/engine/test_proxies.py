@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, Ruling
-from tests.engine.stage import (
+from parley.base.json_codec import decode
+from parley.engine.turn.question_clone import Clone
+from parley.engine.values import message_meta
+from parley.engine.values.message_meta import NO_VIEW, Put
+from parley.protocol.molecules import AskHuman, Ruling
+from tests.engine.job_harness import (
     CRASH,
     INTENT,
     ROOT,
     YES,
-    Stage,
+    JobHarness,
     always,
     ask,
     asserts,
@@ -36,17 +39,17 @@ def says(verdict: str | None, text: str = "I know") -> dict[str, Any]:
 ASKS = {"ask_human": "please look"}
 
 
-def gate(policy: str, proxy: list[Any] | None = None, **play: Any) -> Stage:
+def gate(policy: str, proxy: list[Any] | None = None, **play: Any) -> JobHarness:
     """A stage at rest behind its first gate's question."""
-    return Stage(book(proxy=proxy, **play), policy).run()
+    return JobHarness(book(proxy=proxy, **play), policy).run()
 
 
-def answer(stage: Stage, number: int = 1, agent: str = "intent-lead") -> str:
+def answer(stage: JobHarness, number: int = 1, agent: str = "intent-lead") -> str:
     """What an agent was told, without the question's id, which differs from job to job."""
     return re.sub(r"question \w+\)", "question Q)", stage.told(agent)[number], count=1)
 
 
-def authors(stage: Stage) -> list[str]:
+def authors(stage: JobHarness) -> list[str]:
     return [step.who for step in stage.steps("respond")]
 
 
@@ -67,13 +70,13 @@ def test_without_rules_it_asks_the_human_and_passes_the_answer_on(policy: str, r
 
 
 def test_where_the_human_is_never_asked_it_says_revise_no_answer() -> None:
-    stage = Stage(book(intent=INTENT[:1]), "never").until(lambda s: s.started("intent-lead") == 2)
+    stage = JobHarness(book(intent=INTENT[:1]), "never").until(lambda s: s.started("intent-lead") == 2)
     assert answer(stage).startswith("[ANSWER revise] (from the proxy; question Q) no answer")
     assert stage.fired("escalate") == 0
 
 
 def test_where_the_human_is_never_asked_it_may_not_ask() -> None:
-    stage = Stage(book(proxy=[always("QUESTION", ASKS)]), "never").until(lambda s: s.started("intent-lead") == 2)
+    stage = JobHarness(book(proxy=[always("QUESTION", ASKS)]), "never").until(lambda s: s.started("intent-lead") == 2)
     assert stage.refusals == ["the policy never asks the human here; answer from what you know"]
     assert answer(stage) == "[ANSWER revise] (from the proxy; question Q) no answer"
 
@@ -89,7 +92,7 @@ def test_where_it_may_it_answers_by_itself_and_the_answer_is_its_own(policy: str
 def test_where_the_human_is_always_asked_it_can_not_answer_first() -> None:
     stage = gate("always", [always("QUESTION", says("approve")), always("HUMAN", says("approve"))])
     assert stage.refusals == ["the policy always asks the human here; ask before you answer"]
-    assert (stage.state, stage.live.asking) == ("INTENT", 1)
+    assert (stage.state, stage.live.standing.asking) == ("INTENT", 1)
     assert stage.approve().state == "PLAN"
 
 
@@ -105,7 +108,7 @@ def test_it_has_no_turn_in_which_to_change_the_humans_verdict_or_words(policy: s
 
 
 def test_a_job_with_a_gate_in_each_state_takes_three_turns_of_it() -> None:
-    stage = Stage(book(human=YES), "always").run()
+    stage = JobHarness(book(human=YES), "always").run()
     assert (stage.state, stage.started("proxy"), stage.fired("human-reply")) == ("DONE", 3, 3)
 
 
@@ -150,7 +153,7 @@ def test_a_verdict_that_it_reads_in_plain_words_is_its_own_and_the_words_are_the
 def test_an_approval_or_a_withdrawal_that_it_reads_in_words_is_the_humans_to_confirm(policy: str, read: str) -> None:
     stage = gate(policy, [always("QUESTION", ASKS), always("HUMAN", says(read))], intent=INTENT[:1])
     stage.answer(None, "well,\nif you must").run()
-    assert (stage.live.asking, stage.fired("respond")) == (1, 0)
+    assert (stage.live.standing.asking, stage.fired("respond")) == (1, 0)
     shown = stage.body(stage.soup.of(AskHuman)[0].framing)
     assert "You said: well,\nif you must" in shown
     assert f"The proxy reads your words as: {read}." in shown
@@ -168,7 +171,7 @@ def test_under_when_unsure_an_approval_that_it_reads_in_words_stands_as_its_own(
 def test_a_human_who_gives_words_and_no_verdict_is_not_asked_for_ever() -> None:
     human = [{"match": ".", "repeat": True, "text": "whatever"}]
     rules = [always("QUESTION", ASKS), always("HUMAN", says("approve"))]
-    stage = Stage(book(proxy=rules, human=human, intent=INTENT[:1]), "always")
+    stage = JobHarness(book(proxy=rules, human=human, intent=INTENT[:1]), "always")
     stage.until(lambda s: s.started("intent-lead") == 2)
     assert stage.fired("human-reply") == 3
     assert answer(stage) == "[ANSWER] (from the human; question Q) whatever\nwhatever\nwhatever"
@@ -176,7 +179,7 @@ def test_a_human_who_gives_words_and_no_verdict_is_not_asked_for_ever() -> None:
 
 @pytest.mark.parametrize("policy", ["never", "when_unsure"])
 def test_it_never_withdraws_by_itself(policy: str) -> None:
-    stage = Stage(book(proxy=[always("QUESTION", says("withdraw"))], intent=INTENT[:1]), policy)
+    stage = JobHarness(book(proxy=[always("QUESTION", says("withdraw"))], intent=INTENT[:1]), policy)
     if policy == "never":
         stage.until(lambda s: s.started("intent-lead") == 2)
         assert stage.refusals == [
@@ -188,14 +191,14 @@ def test_it_never_withdraws_by_itself(policy: str) -> None:
         assert stage.refusals == [
             "only the human gives a job up; ask them with AskHuman, or answer `revise` and say what is wrong"
         ]
-        assert (stage.live.asking, stage.fired("respond")) == (1, 0)
+        assert (stage.live.standing.asking, stage.fired("respond")) == (1, 0)
 
 
 # ---- without a turn of it before the human is asked ------------------------------------------------
 
 
-def unbriefed(policy: str = "always", **play: Any) -> Stage:
-    return Stage(book(**play), policy, brief_human=False)
+def unbriefed(policy: str = "always", **play: Any) -> JobHarness:
+    return JobHarness(book(**play), policy, brief_human=False)
 
 
 def test_switched_off_it_has_no_turn_and_the_human_reads_the_askers_own_words() -> None:
@@ -203,7 +206,7 @@ def test_switched_off_it_has_no_turn_and_the_human_reads_the_askers_own_words() 
     assert (stage.state, stage.started("proxy"), stage.fired("escalate")) == ("DONE", 0, 3)
     asked = stage.messages(to="human")
     assert asked[0].body == stage.messages(to="proxy")[0].body.removeprefix("[QUESTION] ")
-    assert not any(f'"{name}"' in row.meta for row in asked for name in ("predicted", "would", "found"))
+    assert all(message_meta.read_as(Put, row).view == NO_VIEW for row in asked)
     assert answer(stage) == "[ANSWER approve] (from the human; question Q) yes"
 
 
@@ -251,7 +254,7 @@ def test_an_answer_counts_once() -> None:
 )
 def test_a_proxy_that_does_not_deal_with_a_question_leaves_it_to_the_human(rules: list[Any]) -> None:
     stage = gate("when_unsure", rules or [on("nothing like it")])
-    assert stage.live.asking == 1
+    assert stage.live.standing.asking == 1
     assert stage.approve().state == "PLAN"
     assert authors(stage)[0] == "human"
 
@@ -262,7 +265,7 @@ def test_a_crashing_proxy_has_three_tries() -> None:
 
 
 def test_a_crashing_proxy_that_may_not_ask_has_no_answer() -> None:
-    stage = Stage(book(proxy=[always(".", CRASH)]), "never").until(lambda s: s.started("intent-lead") == 2)
+    stage = JobHarness(book(proxy=[always(".", CRASH)]), "never").until(lambda s: s.started("intent-lead") == 2)
     assert answer(stage) == "[ANSWER revise] (from the proxy; question Q) no answer"
     assert authors(stage) == ["proxy"]
 
@@ -274,7 +277,7 @@ def test_a_proxy_that_dies_over_plain_words_passes_them_on() -> None:
 
 
 def test_it_answers_once_a_turn_and_reaches_nobody_else() -> None:
-    stage = Stage(
+    stage = JobHarness(
         book(proxy=[on("QUESTION", says("revise"), says("approve"), send("writer", "psst"), sleep(9))]), "never"
     ).until(lambda s: s.started("intent-lead") == 2)
     assert stage.refusals[0] == "you have dealt with the question in this turn"
@@ -283,15 +286,15 @@ def test_it_answers_once_a_turn_and_reaches_nobody_else() -> None:
 
 
 def test_the_policy_is_that_of_the_state() -> None:
-    stage = Stage(book(proxy=[always("QUESTION", says("approve"))]), ["never", "when_unsure", "always"]).run()
-    assert (stage.state, stage.live.asking) == ("EXECUTE", 1)
+    stage = JobHarness(book(proxy=[always("QUESTION", says("approve"))]), ["never", "when_unsure", "always"]).run()
+    assert (stage.state, stage.live.standing.asking) == ("EXECUTE", 1)
     assert authors(stage) == ["proxy", "proxy"]
 
 
 def test_what_the_proxy_sent_back_is_not_asserted_again_as_it_is() -> None:
     """Two machines could go on like that for ever."""
     again = always(r"^\[ANSWER revise\]", INTENT[0]["do"][1])
-    stage = Stage(book(intent=[*INTENT, again], proxy=[always("QUESTION", says("revise"))]), "never").run()
+    stage = JobHarness(book(intent=[*INTENT, again], proxy=[always("QUESTION", says("revise"))]), "never").run()
     assert "INTENT.md is what was sent back; change it before you assert it again" in stage.refusals
     assert stage.state == "FAILURE"
 
@@ -302,7 +305,7 @@ def test_what_the_proxy_sent_back_is_not_asserted_again_as_it_is() -> None:
 QUICK = always(r"\[QUESTION\] INTENT", says("approve"))
 
 
-def behind_its_back(proxy: list[Any], **play: Any) -> Stage:
+def behind_its_back(proxy: list[Any], **play: Any) -> JobHarness:
     """A lead puts its plan forward, and changes it when its worker reports, while the proxy is still reading."""
     plan = [
         on(r"^\[PLAN\]", write("PLAN.md", "good"), send("coder", "look", "c"), asserts("PLAN.md")),
@@ -310,10 +313,10 @@ def behind_its_back(proxy: list[Any], **play: Any) -> Stage:
         always(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN"), state="PLAN"),
     ]
     coder = [always(".", sleep(5), write("c.py", "c"), say("done"))]
-    return Stage(book(plan=plan, proxy=[QUICK, *proxy], coder=coder, **play), "when_unsure")
+    return JobHarness(book(plan=plan, proxy=[QUICK, *proxy], coder=coder, **play), "when_unsure")
 
 
-def reading(stage: Stage) -> str:
+def reading(stage: JobHarness) -> str:
     """The workspace of the proxy at work."""
     return stage.order("proxy").site.workspace.partition("|")[2]
 
@@ -326,8 +329,8 @@ def test_it_reads_what_was_committed_with_the_question_whatever_its_asker_does_m
     seen = stage.files(reading(stage))
     assert (seen["PLAN.md"], "more.py" in seen) == ("good", False)
     assert not stage.order("proxy").site.writable
-    asked = json.loads(stage.live.kept[f"clone {reading(stage)}"])
-    assert (asked["of"], asked["children"]) == (ROOT, {})
+    asked = decode(stage.live.kept[f"clone {reading(stage)}"], Clone)
+    assert (asked.of, asked.children) == (ROOT, {})
 
     stage.until(lambda s: s.started("project-lead") == 4)  # its approval was of other content
     assert any(body.startswith("[VIOLATION] PLAN.md") for body in stage.told("project-lead"))
@@ -362,7 +365,7 @@ def test_it_sees_the_trees_of_its_askers_workers_as_they_were() -> None:
     coder = [always(".", write("c.py", "c"), say("done"))]
     slow = [always(r"\[QUESTION\] PLAN", sleep(30), says("approve"))]
     play = book(plan=plan, proxy=[QUICK, *slow], coder=coder)
-    stage = Stage(play, "when_unsure").until(lambda s: s.state == "PLAN" and s.busy("proxy"))
+    stage = JobHarness(play, "when_unsure").until(lambda s: s.state == "PLAN" and s.busy("proxy"))
 
-    asked = json.loads(stage.live.kept[f"clone {reading(stage)}"])
-    assert asked["children"] == {stage.thread("coder"): stage.live.kept[f"tree {stage.thread('coder')}"]}
+    asked = decode(stage.live.kept[f"clone {reading(stage)}"], Clone)
+    assert asked.children == {stage.thread("coder"): stage.live.kept[f"tree {stage.thread('coder')}"]}

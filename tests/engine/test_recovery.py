@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from functools import cache
 
 import pytest
 
-from parley.engine.riders import own_words
-from parley.ports import Ended, LostOwnership
-from tests.engine.stage import (
+from parley.bus.rows import LostOwnership
+from parley.engine.turn.merge_riders import own_words
+from parley.engine.values import message_meta
+from parley.ports.turns import Ended
+from tests.engine.job_harness import (
     EXECUTE,
     JOB,
     YES,
-    Stage,
+    JobHarness,
     asserts,
     book,
     close,
@@ -47,7 +48,7 @@ PLAY = book(
 NEW = re.compile(r"(?:dispatch:|children/|question )n\d+")  # which number one gets depends on how many were made before
 
 
-def outline(stage: Stage) -> Counter[tuple[str, str, str]]:
+def outline(stage: JobHarness) -> Counter[tuple[str, str, str]]:
     """Who was told what by whom: the same however often the process died.
 
     Left out is a lead's empty report: it makes one if the other worker has ended before it, which is a matter of time.
@@ -55,17 +56,18 @@ def outline(stage: Stage) -> Counter[tuple[str, str, str]]:
     """
     told: Counter[tuple[str, str, str]] = Counter()
     for row in stage.messages():
-        meta = json.loads(row.meta or "{}")
-        if words := own_words(row.body, meta):
+        meta = message_meta.read(row)
+        riders = meta.riders if meta is not None else ()
+        if words := own_words(row.body, riders):
             told[row.sender, row.agent, NEW.sub("", words)] += 1
-        told.update(("orchestrator", row.agent, NEW.sub("", one["text"])) for one in meta.get("riders", ()))
+        told.update(("orchestrator", row.agent, NEW.sub("", one.text)) for one in riders)
     return told
 
 
 @cache
-def calm() -> Stage:
+def calm() -> JobHarness:
     """The same play with no crash."""
-    return Stage(PLAY).run()
+    return JobHarness(PLAY).run()
 
 
 @pytest.mark.parametrize("first", range(1, 8))
@@ -77,7 +79,7 @@ def test_a_crash_before_any_act_on_the_world_changes_nothing_that_is_said(first:
     acts = calm().fuse.seen
     assert {"commit", "submit", "snapshot", "merge", "prepare", "clear outcome", "append"} <= set(acts)
     for number in range(first, len(acts) + 1, 7):
-        stage = Stage(PLAY).die_at("", number).run()
+        stage = JobHarness(PLAY).die_at("", number).run()
         assert stage.processes == 2, number
         assert stage.state == "DONE"
         assert outline(stage) == outline(calm())
@@ -87,7 +89,7 @@ def test_a_crash_before_any_act_on_the_world_changes_nothing_that_is_said(first:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 9, 17])
 def test_a_crash_at_every_few_commits_is_survived(number: int) -> None:
-    stage = Stage(PLAY)
+    stage = JobHarness(PLAY)
     for _ in range(200):
         stage.die_at("commit", number, "after")
         stage.run()
@@ -99,7 +101,7 @@ def test_a_crash_at_every_few_commits_is_survived(number: int) -> None:
 
 
 def test_a_job_that_was_made_known_and_nothing_more_is_opened_by_the_next_process() -> None:
-    stage = Stage(PLAY).die_at("commit", 1, "before").start()
+    stage = JobHarness(PLAY).die_at("commit", 1, "before").start()
     assert stage.steps() == []
     stage.run()
     assert (stage.state, stage.fired("open")) == ("DONE", 1)
@@ -110,11 +112,11 @@ def test_whoever_was_at_work_gets_its_message_back_and_is_told_which_calls_were_
         on("RECOVERED", *ASSERT),
         on(r"^\[INTENT\]", send("writer", "look", "w"), {"note": {"text": "n"}}, tell("w", "look again"), sleep(20)),
     ]
-    stage = Stage(book(intent=intent)).sleeping(LEAD)
+    stage = JobHarness(book(intent=intent)).sleeping(LEAD)
     stage.crank(1.0)  # a quiet moment, in which the streams are written
     stage.kill()
     stage.adopt().run()
-    writer = "dispatch:n2"
+    writer = "dispatch:n1"
     assert stage.told(LEAD)[1] == (
         "[INTENT] do it\n\n[RECOVERED] The last turn was lost; these calls of it were discarded:"
         f" Send to writer on {writer}: look; Note; Send to writer on {writer}: look again"
@@ -128,7 +130,9 @@ def test_an_agent_that_dies_is_told_the_same() -> None:
         on("RECOVERED", say("seen")),
         on("look", tell("dispatcher", "half of it"), {"crash": 9}),
     ]
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("seen", *ASSERT)], writer=writer)).run()
+    stage = JobHarness(
+        book(intent=[on(r"^\[INTENT\]", send("writer", "look")), on("seen", *ASSERT)], writer=writer)
+    ).run()
     assert stage.told("writer")[1].startswith("look\n\n[RECOVERED] The last turn was lost")
     assert "Send to intent-lead on state:j1/1: half of it" in stage.told("writer")[1]
     assert stage.reports(LEAD, "writer") == ["seen"]
@@ -136,7 +140,7 @@ def test_an_agent_that_dies_is_told_the_same() -> None:
 
 def test_a_lead_that_dies_is_told_the_same() -> None:
     intent = [on("RECOVERED", *ASSERT), on(r"^\[INTENT\]", send("writer", "look"), {"crash": 9})]
-    stage = Stage(book(intent=intent)).run()
+    stage = JobHarness(book(intent=intent)).run()
     assert "these calls of it were discarded: Send to writer" in stage.told(LEAD)[1]
     assert (stage.fired("recover"), stage.fired("strike")) == (1, 0)
 
@@ -144,20 +148,20 @@ def test_a_lead_that_dies_is_told_the_same() -> None:
 def test_sessions_go_on_from_the_last_turn_that_was_committed() -> None:
     """A rule of a playbook acts once: what was used before the crash stays used, what was lost is not."""
     intent = [on(r"^\[INTENT\]", send("writer", "look")), on("seen", sleep(20), *ASSERT), on("seen", say("twice"))]
-    stage = Stage(book(intent=intent, writer=[on("look", say("seen"))]))
+    stage = JobHarness(book(intent=intent, writer=[on("look", say("seen"))]))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     stage.kill()
     stage.adopt().until(lambda s: s.slept(LEAD))
     first, lost, again = [order.handle for order in stage.orders if order.agent == LEAD]
     assert (first, bool(lost), lost) == ("", True, again)
     stage.run()
-    assert (stage.started(LEAD), stage.live.asking) == (3, 1)
+    assert (stage.started(LEAD), stage.live.standing.asking) == (3, 1)
 
 
 def test_the_workspace_is_put_back_and_what_the_lost_turn_wrote_is_kept() -> None:
     intent = [on(r"^\[INTENT\]", write("a.txt", "good"), send("writer", "look")),
               on("seen", write("a.txt", "bad"), write("b.txt", "bad"), sleep(20))]  # fmt: skip
-    stage = Stage(book(intent=intent, writer=[on("look", say("seen"))]))
+    stage = JobHarness(book(intent=intent, writer=[on("look", say("seen"))]))
     stage.until(lambda s: s.started(LEAD) == 2 and s.slept(LEAD))
     assert stage.files()["a.txt"] == "bad"
     stage.kill()
@@ -167,7 +171,7 @@ def test_the_workspace_is_put_back_and_what_the_lost_turn_wrote_is_kept() -> Non
 
 
 def test_what_a_close_brought_up_survives_a_crash_before_the_next_turns_end() -> None:
-    stage = Stage({**PLAY, "human": None}).run().approve().approve()
+    stage = JobHarness({**PLAY, "human": None}).run().approve().approve()
     assert stage.state == "EXECUTE"
     assert {"squad.txt", "helper.txt"} <= set(stage.files())
     stage.kill()
@@ -178,7 +182,7 @@ def test_what_a_close_brought_up_survives_a_crash_before_the_next_turns_end() ->
 
 def test_a_process_that_was_deposed_can_not_act() -> None:
     intent = [on(r"^\[INTENT\]", sleep(3), *ASSERT)]
-    stage = Stage(book(intent=intent)).sleeping(LEAD)
+    stage = JobHarness(book(intent=intent)).sleeping(LEAD)
     old, turns, first = stage.engine, stage.turns, stage.order(LEAD)
     stage.bus.steal(JOB)
     stage.bus.kill("thief")
@@ -191,11 +195,11 @@ def test_a_process_that_was_deposed_can_not_act() -> None:
     turns.close()
     assert len(stage.steps()) == before
     stage.run()
-    assert stage.live.asking == 1
+    assert stage.live.standing.asking == 1
 
 
 def test_every_turn_that_was_lost_is_recorded_as_lost() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", sleep(9), *ASSERT)])).sleeping(LEAD)
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", sleep(9), *ASSERT)])).sleeping(LEAD)
     stage.kill()
     stage.adopt().run()
     assert [turn.status for turn in stage.outside.turns(JOB) if turn.agent == LEAD] == ["lost", "ended"]
@@ -204,7 +208,7 @@ def test_every_turn_that_was_lost_is_recorded_as_lost() -> None:
 
 
 def test_a_process_that_dies_while_it_takes_over_is_followed_by_another() -> None:
-    stage = Stage(PLAY).until(lambda s: s.busy("helper"))
+    stage = JobHarness(PLAY).until(lambda s: s.busy("helper"))
     stage.kill()
     for number in (1, 2, 3, 4):
         stage.die_at("", number)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman
-from tests.engine.stage import (
+from parley.protocol.molecules import AskHuman
+from parley.roles.phases import phase_of
+from tests.engine.job_harness import (
     EXECUTE,
     YES,
-    Stage,
+    JobHarness,
     always,
     ask,
     asserts,
@@ -47,7 +48,7 @@ def play(squad: list[Any], *execute: Any, human: Any = YES, **agents: Any) -> di
 
 def test_a_role_with_a_team_gets_a_record_below_its_dispatchers() -> None:
     opening = on(r"^\[EXECUTE\]", send("squad", "go", "s"), sleep(5))
-    stage = Stage(
+    stage = JobHarness(
         book(execute=[opening, READY, *EXECUTE], squad=[TEAM, on("^go$", say("ready"))], helper=[], human=YES)
     )
     stage.sleeping("project-lead").pause().run()  # it is there, and has not set to work
@@ -55,7 +56,7 @@ def test_a_role_with_a_team_gets_a_record_below_its_dispatchers() -> None:
     thread = stage.thread("squad")
     assert record.id == record.task_id == record.thread == thread
     assert (record.depth, record.parent_id, record.team_id, record.actor) == (1, "j1", "squad", "squad")
-    assert (record.state, record.phase, record.history) == ("INTENT", "intent", ())
+    assert (record.state, phase_of(record), record.history) == ("INTENT", "intent", ())
     assert dict(record.approved) == {"INTENT.md": dict(stage.record.approved)["INTENT.md"]}
     stage.resume().running("squad")
     (record,) = stage.subteams
@@ -68,7 +69,7 @@ def test_a_role_with_a_team_gets_a_record_below_its_dispatchers() -> None:
 def test_what_it_must_hear_first_does_not_keep_it_from_starting() -> None:
     opening = on(r"^\[EXECUTE\]", send("squad", "go", "s"), sleep(5))
     squad = [TEAM, always("INTERVENE", say("heard")), on("^go$", say("ready"))]
-    stage = Stage(book(execute=[opening, READY, *EXECUTE], squad=squad, helper=[], human=YES))
+    stage = JobHarness(book(execute=[opening, READY, *EXECUTE], squad=squad, helper=[], human=YES))
     stage.sleeping("project-lead").pause().run()
     for text in ("this", "and that"):
         stage.intervene(text, stage.thread("squad"), authoritative=True)
@@ -78,12 +79,12 @@ def test_what_it_must_hear_first_does_not_keep_it_from_starting() -> None:
 
 
 def test_a_role_without_a_team_has_no_record() -> None:
-    stage = Stage(play([on("^go$", say("ready"))])).run()
+    stage = JobHarness(play([on("^go$", say("ready"))])).run()
     assert (stage.state, stage.subteams) == ("DONE", [])
 
 
 def test_it_goes_through_its_own_gates_to_done_and_reports() -> None:
-    stage = Stage(play(OWN_GATES)).run()
+    stage = JobHarness(play(OWN_GATES)).run()
     (record,) = stage.subteams
     assert stage.state == "DONE"
     assert [str(entry.action) for entry in record.history] == ["APPROVED_INTENT", "APPROVED_PLAN", "APPROVED_WORK"]
@@ -97,7 +98,7 @@ def test_it_goes_through_its_own_gates_to_done_and_reports() -> None:
 
 
 def test_its_record_lies_beside_the_jobs() -> None:
-    stage = Stage(play(OWN_GATES)).run()
+    stage = JobHarness(play(OWN_GATES)).run()
     (record,) = stage.subteams
     document = stage.document(f"records/{record.id.partition(':')[2]}.json")
     assert (document["state"], document["depth"], document["parent_id"], document["team_id"]) == (
@@ -121,7 +122,7 @@ def test_its_gates_are_gates() -> None:
         on(r"^\[ANSWER approve\]", write("PLAN.md", "another"), outcome("APPROVED_PLAN")),
         on("was changed after it was approved", say("ready")),
     ]
-    stage = Stage(play(squad)).until(lambda s: s.fired("strike") == 2).until(lambda s: s.started("squad") == 5)
+    stage = JobHarness(play(squad)).until(lambda s: s.fired("strike") == 2).until(lambda s: s.started("squad") == 5)
     (record,) = stage.subteams
     assert [str(entry.action) for entry in record.history] == ["APPROVED_INTENT"]
     assert stage.run().state == "DONE"
@@ -129,7 +130,7 @@ def test_its_gates_are_gates() -> None:
 
 def test_it_may_plan_in_its_first_turn() -> None:
     squad = [TEAM, on("^go$", *OWN_GATES[2]["do"]), *OWN_GATES[3:]]
-    stage = Stage(play(squad)).run()
+    stage = JobHarness(play(squad)).run()
     assert (stage.state, stage.subteams[0].state, stage.refusals) == ("DONE", "DONE", [])
 
 
@@ -140,7 +141,7 @@ def test_it_may_not_write_another_intent() -> None:
         on(r"^\[ANSWER approve\]", outcome("APPROVED_PLAN")),
         on("VIOLATION", say("ready")),
     ]
-    stage = Stage(play(squad)).until(lambda s: s.started("squad") == 3)
+    stage = JobHarness(play(squad)).until(lambda s: s.started("squad") == 3)
     told = stage.told("squad")[2]
     assert told.startswith("[VIOLATION] INTENT.md is not what was approved")
     assert [str(entry.action) for entry in stage.subteams[0].history] == ["APPROVED_INTENT"]
@@ -149,7 +150,7 @@ def test_it_may_not_write_another_intent() -> None:
 
 def test_what_it_can_not_decide_becomes_a_message_to_its_dispatcher() -> None:
     squad = [TEAM, on("^go$", outcome("APPROVED_INTENT")), on(r"^\[PLAN\]", outcome("REALIGN", "it makes no sense"))]
-    stage = Stage(play(squad, on(r"^\[FAILED\] squad", ask("what now?"))))
+    stage = JobHarness(play(squad, on(r"^\[FAILED\] squad", ask("what now?"))))
     stage.until(lambda s: s.started("project-lead") == 4)
     told = stage.told("project-lead")[3]
     thread = stage.thread("squad")
@@ -166,13 +167,13 @@ ACCEPTED = "its dispatcher closed it when it had finished, and so accepted its w
 UNFINISHED = "closed by its dispatcher before it had finished"
 
 
-def ends(stage: Stage) -> list[tuple[str, str, str]]:
+def ends(stage: JobHarness) -> list[tuple[str, str, str]]:
     """How each subteam has ended: its state, on whose action, why."""
     return [(str(r.state), r.history[-1].actor, r.history[-1].reason) for r in stage.subteams]
 
 
 def test_one_that_has_finished_is_done_when_its_dispatcher_closes_it() -> None:
-    stage = Stage(play([TEAM, on("^go$", say("ready"))])).run()
+    stage = JobHarness(play([TEAM, on("^go$", say("ready"))])).run()
     (record,) = stage.subteams
     assert ends(stage) == [("DONE", "project-lead", ACCEPTED)]
     assert [str(entry.action) for entry in record.history] == ["APPROVED_INTENT", "APPROVED_PLAN", "APPROVED_WORK"]
@@ -195,17 +196,17 @@ def test_one_that_is_closed_unfinished_has_failed(squad: list[Any], helper: list
     others = [{**YES[0], "match": "right"}]  # its own question waits
     if "sleep" in squad[0]["do"][-1]:  # its turn is under way: its dispatcher closes it without a report
         execute = [GO, on("now", close("s"), *EXECUTE[0]["do"]), *EXECUTE]
-        stage = Stage(book(execute=execute, squad=[TEAM, *squad], helper=helper, human=others)).sleeping("squad")
+        stage = JobHarness(book(execute=execute, squad=[TEAM, *squad], helper=helper, human=others)).sleeping("squad")
         stage.intervene("now", "state:j1/3").run()
     else:
-        stage = Stage(play([TEAM, *squad], helper=helper, human=others)).run()
+        stage = JobHarness(play([TEAM, *squad], helper=helper, human=others)).run()
     assert ends(stage) == [("FAILURE", "orchestrator", UNFINISHED)]
     assert stage.state == "DONE"
 
 
 def test_one_that_lost_its_last_turn_for_good_has_failed_when_it_is_closed() -> None:
     execute = [GO, on(r"^\[FAILED\]", close("s"), *EXECUTE[0]["do"]), *EXECUTE]
-    stage = Stage(book(execute=execute, squad=[TEAM], helper=[], human=YES)).lose("squad", 3).run()
+    stage = JobHarness(book(execute=execute, squad=[TEAM], helper=[], human=YES)).lose("squad", 3).run()
     assert ends(stage) == [("FAILURE", "orchestrator", "closed by its dispatcher after it had lost its last turn")]
     assert stage.state == "DONE"
 
@@ -213,13 +214,13 @@ def test_one_that_lost_its_last_turn_for_good_has_failed_when_it_is_closed() -> 
 def test_one_that_was_tried_again_and_finished_is_done() -> None:
     execute = [GO, on(r"^\[FAILED\]", tell("s", "again")), READY, *EXECUTE]
     squad = [TEAM, on("^again$", say("ready"))]
-    stage = Stage(book(execute=execute, squad=squad, helper=[], human=YES)).lose("squad", 3).run()
+    stage = JobHarness(book(execute=execute, squad=squad, helper=[], human=YES)).lose("squad", 3).run()
     assert ends(stage) == [("DONE", "project-lead", ACCEPTED)]
 
 
 def test_one_that_is_left_open_when_its_phase_ends_has_failed() -> None:
     execute = [GO, on("ready", *EXECUTE[0]["do"]), *EXECUTE]
-    stage = Stage(book(execute=execute, squad=[TEAM, on("^go$", say("ready"))], helper=[], human=YES)).run()
+    stage = JobHarness(book(execute=execute, squad=[TEAM, on("^go$", say("ready"))], helper=[], human=YES)).run()
     assert ends(stage) == [("FAILURE", "orchestrator", "left open when EXECUTE ended")]
     assert stage.state == "DONE"
 
@@ -227,14 +228,14 @@ def test_one_that_is_left_open_when_its_phase_ends_has_failed() -> None:
 def test_one_that_a_backtrack_leaves_behind_has_failed() -> None:
     execute = [GO, on("ready", ask("go back?")), on("backtrack plan", outcome("REPLAN"), state="EXECUTE"), *EXECUTE]
     human = [{"match": "go back", "verdict": "backtrack plan", "text": "yes"}, *YES]
-    stage = Stage(book(execute=execute, squad=[TEAM, on("^go$", say("ready"))], helper=[], human=human))
+    stage = JobHarness(book(execute=execute, squad=[TEAM, on("^go$", say("ready"))], helper=[], human=human))
     stage.until(lambda s: s.record.backtrack_count == 1)
     assert ends(stage) == [("FAILURE", "orchestrator", "left behind by a backtrack from EXECUTE")]
 
 
 def test_one_whose_job_fails_has_failed() -> None:
     execute = [GO, always("ready|PENDING|VIOLATION", outcome("NONSENSE"))]
-    stage = Stage(
+    stage = JobHarness(
         book(execute=execute, squad=[TEAM, on("^go$", say("ready"))], helper=[], proxy=[always(".", APPROVES)]), "never"
     ).run()
     assert (stage.state, ends(stage)) == ("FAILURE", [("FAILURE", "orchestrator", "left open when EXECUTE ended")])
@@ -245,9 +246,9 @@ APPROVES = {"answer": {"verdict": "approve", "text": "ok"}}
 
 def test_the_human_alone_gives_one_up_by_itself_or_with_the_job() -> None:
     squad = [TEAM, on("^go$", sleep(9))]
-    stage = Stage(play(squad)).sleeping("squad").withdraw("", "too dear").run()
+    stage = JobHarness(play(squad)).sleeping("squad").withdraw("", "too dear").run()
     assert ends(stage) == [("WITHDRAWN", "human", "given up with the job: too dear")]
-    stage = Stage(play(squad)).sleeping("squad")
+    stage = JobHarness(play(squad)).sleeping("squad")
     stage.withdraw(stage.thread("squad"), "too dear").until(lambda s: not s.busy("squad"))
     assert ends(stage) == [("WITHDRAWN", "human", "given up by the human: too dear")]
 
@@ -255,7 +256,7 @@ def test_the_human_alone_gives_one_up_by_itself_or_with_the_job() -> None:
 def test_it_can_not_give_itself_up() -> None:
     """WITHDRAWN is the human's abandonment, at every depth: it is told so, and reports."""
     squad = [TEAM, on("^go$", outcome("WITHDRAW", "too hard")), on("VIOLATION", say("ready"))]
-    stage = Stage(play(squad)).run()
+    stage = JobHarness(play(squad)).run()
     assert stage.told("squad")[1] == (
         "[VIOLATION] WITHDRAW needs the verdict 'withdraw'; ask first, or tell your dispatcher what keeps you from your"
         " task. Only the human gives it"
@@ -266,14 +267,14 @@ def test_it_can_not_give_itself_up() -> None:
 def test_what_lies_below_one_that_is_accepted_is_accepted_with_it() -> None:
     squad = [on("^go$", send("inner", "dig")), on("dug", say("ready"))]
     inner = [on("never", send("helper", "help")), on("dig", say("dug"))]
-    stage = Stage(play(squad, inner=inner)).run()
+    stage = JobHarness(play(squad, inner=inner)).run()
     assert ends(stage) == [("DONE", "project-lead", ACCEPTED), ("DONE", "squad", ACCEPTED)]
 
 
 def test_records_nest_and_a_close_brings_all_their_work_up() -> None:
     squad = [on("^go$", send("inner", "dig", "i")), on("dug", write("outer.txt", "o"), say("ready"))]
     inner = [on("dig", send("helper", "help")), on("helped", write("inner.txt", "i"), say("dug"))]
-    stage = Stage(play(squad, inner=inner, helper=[on("help", write("helper.txt", "h"), say("helped"))])).run()
+    stage = JobHarness(play(squad, inner=inner, helper=[on("help", write("helper.txt", "h"), say("helped"))])).run()
     outer, below = stage.subteams
     assert [(record.depth, record.team_id) for record in (outer, below)] == [(1, "squad"), (2, "inner")]
     assert below.parent_id == outer.id
@@ -286,7 +287,7 @@ def test_records_nest_and_a_close_brings_all_their_work_up() -> None:
 def test_work_that_was_left_open_is_brought_up_before_it_is_asserted() -> None:
     squad = [TEAM, on("^go$", write("s.txt", "s"), say("ready"))]
     execute = [GO, on("ready", *EXECUTE[0]["do"]), *EXECUTE]
-    stage = Stage(book(execute=execute, squad=squad, helper=[], human=YES)).run()
+    stage = JobHarness(book(execute=execute, squad=squad, helper=[], human=YES)).run()
     assert (stage.state, stage.fired("strike")) == ("DONE", 0)
     assert stage.files()["s.txt"] == "s"
 
@@ -300,20 +301,20 @@ def test_work_that_went_on_after_the_assert_is_brought_up_before_the_outcome_cou
         *EXECUTE,
     ]
     squad = [TEAM, on("^go$", say("ready")), on("^more$", write("s.txt", "s"), say("and this"))]
-    stage = Stage(book(execute=execute, squad=squad, helper=[], human=YES)).run()
+    stage = JobHarness(book(execute=execute, squad=squad, helper=[], human=YES)).run()
     assert (stage.state, stage.fired("strike"), stage.fired("human-reply")) == ("DONE", 1, 4)
     assert stage.files()["s.txt"] == "s"
 
 
 def test_an_assert_in_the_turn_of_a_close_is_about_the_merged_work() -> None:
-    stage = Stage(play([TEAM, on("^go$", write("s.txt", "s"), say("ready"))])).run()
+    stage = JobHarness(play([TEAM, on("^go$", write("s.txt", "s"), say("ready"))])).run()
     assert (stage.state, stage.fired("strike")) == ("DONE", 0)
     assert stage.files()["s.txt"] == "s"
 
 
 def test_its_workspace_is_its_own_until_it_is_closed() -> None:
     squad = [TEAM, on("^go$", write("s.txt", "s"), sleep(9), say("ready"))]
-    stage = Stage(play(squad)).sleeping("squad")
+    stage = JobHarness(play(squad)).sleeping("squad")
     thread = stage.thread("squad")
     assert "s.txt" in stage.files(thread)
     assert "s.txt" not in stage.files()
@@ -324,7 +325,7 @@ def test_its_workspace_is_its_own_until_it_is_closed() -> None:
 def test_a_subteam_that_keeps_violating_its_contract_fails_and_its_dispatcher_is_told() -> None:
     """It must not go on for ever: nobody else would be woken."""
     squad = [TEAM, always(".", outcome("NONSENSE"))]
-    stage = Stage(play(squad, on(r"^\[FAILED\] squad", *EXECUTE[0]["do"])), retry_budget=2).run()
+    stage = JobHarness(play(squad, on(r"^\[FAILED\] squad", *EXECUTE[0]["do"])), retry_budget=2).run()
     (record,) = stage.subteams
     assert (stage.state, record.state, stage.started("squad")) == ("DONE", "FAILURE", 3)
     why = "3 outcome records of its lead did not count, the last because 'NONSENSE' is not an outcome of PLAN"
@@ -336,14 +337,14 @@ def test_a_subteam_that_has_ended_can_be_spoken_to_and_reports() -> None:
     squad = [*OWN_GATES, on("one more thing", outcome("APPROVED_WORK"), say("even that"))]
     squad[-2] = on(r"^\[ANSWER approve\]", outcome("APPROVED_WORK", "all done"), say("almost"), state="EXECUTE")
     execute = [on("almost", tell("s", "one more thing")), on("even that", close("s"), *EXECUTE[0]["do"])]
-    stage = Stage(play(squad, *execute)).run()
+    stage = JobHarness(play(squad, *execute)).run()
     assert stage.state == "DONE"
     assert [words_of(text) for text in stage.told("project-lead")[3:5]] == ["almost", "even that"]
     assert stage.subteams[0].state == "DONE"
 
 
 def test_a_crashed_subteam_has_three_tries_and_the_jobs_budget_is_untouched() -> None:
-    stage = Stage(play([TEAM], on(r"^\[FAILED\]", *EXECUTE[0]["do"]))).lose("squad", 3).run()
+    stage = JobHarness(play([TEAM], on(r"^\[FAILED\]", *EXECUTE[0]["do"]))).lose("squad", 3).run()
     assert stage.started("squad") == 3
     assert (stage.state, stage.fired("strike")) == ("DONE", 0)
 
@@ -351,7 +352,7 @@ def test_a_crashed_subteam_has_three_tries_and_the_jobs_budget_is_untouched() ->
 def test_its_questions_follow_the_policy_of_its_own_state() -> None:
     squad = [TEAM, on("^go$", ask("what is meant?")), on(r"^\[ANSWER", say("ready"))]
     answers = [always("QUESTION", {"answer": {"verdict": "approve", "text": "ok"}})]
-    stage = Stage(
+    stage = JobHarness(
         book(execute=[GO, READY, *EXECUTE], squad=squad, helper=[], proxy=answers), ["never", "always", "never"]
     )
     stage.run().answer("approve").until(lambda s: s.state == "EXECUTE").run()

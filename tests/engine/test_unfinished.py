@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman
-from parley.engine.chronicle import Follower
-from parley.engine.projections import Present
-from tests.engine.stage import (
+from parley.engine.values import step_extra
+from parley.protocol.molecules import AskHuman
+from parley.views.chronicle import Follower
+from parley.views.job_view import Present
+from tests.engine.job_harness import (
     JOB,
     YES,
-    Stage,
+    JobHarness,
     always,
     ask,
     asserts,
@@ -33,11 +33,11 @@ GATE = "WORK_SUMMARY.md"
 EARLY = [{"match": "^(INTENT|PLAN) ", "verdict": "approve", "text": "yes", "repeat": True}]
 
 
-def logged(stage: Stage) -> list[str]:
+def logged(stage: JobHarness) -> list[str]:
     return [event.text for event in Follower(stage.outside, JOB).read() if event.kind == "unfinished"]
 
 
-def working(*do: Any, **more: Any) -> Stage:
+def working(*do: Any, **more: Any) -> JobHarness:
     """A lead whose coder is in its second turn when the lead does something, on the report of a second worker."""
     execute = [
         on(r"^\[EXECUTE\]", write(GATE, "the work"), send("coder", "one", "c"), state="EXECUTE"),
@@ -47,7 +47,7 @@ def working(*do: Any, **more: Any) -> Stage:
     ]
     looks = [always(".", sleep(5), say("looked"))]
     human = more.pop("human", YES)
-    stage = Stage(book(execute=execute, coder=SLOW, researcher=looks, human=human, **more), "when_unsure")
+    stage = JobHarness(book(execute=execute, coder=SLOW, researcher=looks, human=human, **more), "when_unsure")
     return stage.until(lambda s: any(body.startswith("[REPORT] researcher") for body in s.told("project-lead")))
 
 
@@ -104,22 +104,22 @@ def test_the_end_of_a_phase_says_what_it_leaves(state: str) -> None:
     ]
     human = [{"match": "PLAN", "verdict": verdict, "text": "so"}, *YES]
     slow = [always(".", write("b.py", "half"), sleep(50), say("late"))]
-    stage = Stage(book(plan=plan, coder=slow, human=human), "when_unsure")
+    stage = JobHarness(book(plan=plan, coder=slow, human=human), "when_unsure")
     after = "EXECUTE" if state == "forward" else "INTENT"
     stage.until(lambda s: s.state == after and len(s.actions) > 1)
-    at_end = [json.loads(step.extra)["unfinished"] for step in stage.steps("transition") if step.extra]
+    at_end = [step_extra.read(step.extra).unfinished for step in stage.steps("transition") if step.extra]
     ((left,),) = at_end
     ends = {
         "forward": ("phase", "was ended with its phase in mid-turn"),
         "back": ("discarded", "was ended in mid-turn"),
     }
 
-    assert (left["end"], left["doing"]) == (ends[state][0], "at work")
-    assert ends[state][1] in left["text"]
-    assert f"left out: {left['text']}" in logged(stage)
+    assert (left.end, left.doing) == (ends[state][0], "at work")
+    assert ends[state][1] in left.words()
+    assert f"left out: {left.words()}" in logged(stage)
     lead = "project-lead" if state == "forward" else "intent-lead"
     stage.until(lambda s: s.told(lead)[-1].startswith(f"[{after}]") and len(s.actions) > 1)
-    assert f"[LEFT OUT] {left['text']}." in stage.told(lead)[-1]
+    assert f"[LEFT OUT] {left.words()}." in stage.told(lead)[-1]
 
 
 def test_a_withdrawal_says_what_it_takes_away_and_where_it_is() -> None:
@@ -145,7 +145,7 @@ def test_an_unread_message_and_an_open_question_are_unfinished_work_as_well() ->
     ]
     coder = [always(".", ask("which?"))]
     looks = [always(".", sleep(9), say("looked"))]
-    stage = Stage(book(execute=execute, coder=coder, researcher=looks, human=EARLY), "when_unsure")
+    stage = JobHarness(book(execute=execute, coder=coder, researcher=looks, human=EARLY), "when_unsure")
     stage.until(lambda s: [asked for asked in s.soup.of(AskHuman) if asked.question.artifact == GATE])
 
     assert [line.partition("; ")[0].partition(" was ")[2] for line in logged(stage)] == [
@@ -154,10 +154,10 @@ def test_an_unread_message_and_an_open_question_are_unfinished_work_as_well() ->
 
 
 def test_nothing_is_said_where_nothing_is_left_out() -> None:
-    stage = Stage(book(human=YES), "when_unsure").until(lambda s: s.state == "DONE")
+    stage = JobHarness(book(human=YES), "when_unsure").until(lambda s: s.state == "DONE")
 
     assert logged(stage) == []
-    assert not any("unfinished" in step.extra for step in stage.steps())
+    assert not any(step_extra.read(step.extra).unfinished for step in stage.steps())
     assert not any("Left out" in row.body or "LEFT OUT" in row.body for row in stage.messages())
 
 
@@ -168,7 +168,7 @@ def test_work_that_is_given_out_in_the_turn_of_an_assert_is_not_in_what_is_asser
     execute = [
         on(r"^\[EXECUTE\]", write(GATE, "w"), send("coder", "one", "c"), *ends, asserts(GATE), state="EXECUTE"),
     ]
-    stage = Stage(book(execute=execute, coder=SLOW, human=EARLY), "when_unsure")
+    stage = JobHarness(book(execute=execute, coder=SLOW, human=EARLY), "when_unsure")
     stage.until(lambda s: [asked for asked in s.soup.of(AskHuman) if asked.question.artifact == GATE])
     (asked,) = Present(stage.outside, JOB).questions()
     (left,) = asked.document()["unfinished"]

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman, Hold, Parent, Surface
-from tests.engine.stage import (
+from parley.engine.values.hold_causes import PAUSE
+from parley.protocol.molecules import AskHuman, Hold, Parent, Surface
+from tests.engine.job_harness import (
     JOB,
     ROOT,
     YES,
-    Stage,
+    JobHarness,
     always,
     ask,
     asserts,
@@ -30,7 +31,7 @@ ASSERT = [write("INTENT.md", "x"), asserts("INTENT.md")]
 BUSY = [always("look", sleep(40), say("seen"))]
 
 
-def team(**agents: Any) -> Stage:
+def team(**agents: Any) -> JobHarness:
     """A job in EXECUTE: a squad with a helper, and a coder, all at work."""
     given: dict[str, Any] = {
         "execute": [on(r"^\[EXECUTE\]", send("squad", "go", "s"), send("coder", "look")), on("WITHDRAW", ask("now?"))],
@@ -39,10 +40,10 @@ def team(**agents: Any) -> Stage:
         "coder": BUSY,
         **agents,
     }
-    return Stage(book(human=YES, **given))
+    return JobHarness(book(human=YES, **given))
 
 
-def nothing_after(stage: Stage) -> None:
+def nothing_after(stage: JobHarness) -> None:
     """The withdrawal was one transaction, and the last one."""
     (step,) = [s for s in stage.steps("transition") if "WITHDRAW" in s.choice]
     last = stage.steps()[-1]
@@ -75,22 +76,22 @@ def test_a_withdrawal_ends_the_job_and_all_that_runs_in_one_transaction(thread: 
 
 
 def test_a_withdrawal_while_a_question_is_open_ends_the_question() -> None:
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     asked = stage.soup.of(AskHuman)[0]
     stage.withdraw().put("answer", question=asked.id, framing=asked.framing, ruling="approve", text="yes").run()
-    assert (stage.state, stage.live.asking, stage.live.row.needs_human) == ("WITHDRAWN", 0, 0)
+    assert (stage.state, stage.live.standing.asking, stage.live.row.needs_human) == ("WITHDRAWN", 0, 0)
     assert [note[:8] for note in stage.notes()] == ["withdraw", "too late"]
     nothing_after(stage)
 
 
 def test_an_answer_and_a_withdrawal_that_wait_together_are_taken_in_their_order() -> None:
-    stage = Stage(book()).run().answer("approve").withdraw().run()
+    stage = JobHarness(book()).run().answer("approve").withdraw().run()
     assert stage.notes() == ["answered", "withdrawn"]
     assert (stage.state, stage.actions) == ("WITHDRAWN", ["WITHDRAW"])
 
 
 def test_a_withdrawal_is_given_once() -> None:
-    stage = Stage(book()).run().withdraw().withdraw().pause().resume().intervene("hello").run()
+    stage = JobHarness(book()).run().withdraw().withdraw().pause().resume().intervene("hello").run()
     assert [note.partition(":")[0] for note in stage.notes()] == ["withdrawn", *["too late"] * 4]
     assert len(stage.record.history) == 1
 
@@ -146,7 +147,7 @@ def test_whoever_dispatched_the_dead_may_dispatch_again() -> None:
 
 def test_a_subtree_that_is_gone_is_withdrawn_too_late() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look", "w")), on("seen", close("w"), *ASSERT)]
-    stage = Stage(book(intent=intent, writer=[on("look", say("seen"))])).run()
+    stage = JobHarness(book(intent=intent, writer=[on("look", say("seen"))])).run()
     thread = stage.order("writer").thread
     stage.withdraw(thread).run()
     assert stage.notes() == [f"too late: there is no {thread} any more"]
@@ -166,22 +167,22 @@ def test_the_work_of_a_withdrawn_subteam_is_not_merged() -> None:
 
 def test_a_pause_holds_wakes_and_nothing_else() -> None:
     intent = [on(r"^\[INTENT\]", send("writer", "look")), on("seen", *ASSERT)]
-    stage = Stage(book(intent=intent, writer=[on("look", sleep(3), say("seen"))])).sleeping("writer")
+    stage = JobHarness(book(intent=intent, writer=[on("look", sleep(3), say("seen"))])).sleeping("writer")
     stage.pause().run()
-    assert stage.live.held == 1
-    assert stage.soup.of(Hold) == (Hold(ROOT, "pause"),)
+    assert stage.live.standing.held == 1
+    assert stage.soup.of(Hold) == (Hold(ROOT, PAUSE.text),)
     assert stage.fired("send") == 1  # the turn under way has ended and reported
     assert stage.started(LEAD) == 1  # but nobody was woken
     assert stage.fired("pending") == 0
     stage.resume().run()
     assert words_of(stage.told(LEAD)[1]) == "seen"
-    assert (stage.live.held, stage.live.asking) == (0, 1)
+    assert (stage.live.standing.held, stage.live.standing.asking) == (0, 1)
 
 
 @pytest.mark.parametrize("ruling", ["approve", None])
 def test_an_answer_is_taken_during_a_pause_and_acted_on_after_it(ruling: str | None) -> None:
     proxy = [always("QUESTION", {"ask_human": "look"}), always("HUMAN", {"answer": {"verdict": "approve", "text": ""}})]
-    stage = Stage(book(proxy=proxy), "when_unsure").run().pause().run().answer(ruling).run()
+    stage = JobHarness(book(proxy=proxy), "when_unsure").run().pause().run().answer(ruling).run()
     given = 1 if ruling else 0  # a verdict goes back by code, words without one wait for the proxy
     assert (stage.fired("human-reply"), stage.fired("respond"), stage.state) == (1, given, "INTENT")
     stage.resume().run()
@@ -189,7 +190,7 @@ def test_an_answer_is_taken_during_a_pause_and_acted_on_after_it(ruling: str | N
 
 
 def test_now_redirects_a_turn_under_way_during_a_pause_too() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", sleep(30)), on("INTERVENE", *ASSERT)])).sleeping(LEAD)
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", sleep(30)), on("INTERVENE", *ASSERT)])).sleeping(LEAD)
     stage.pause().intervene("stop that", "state:j1/1", now=True).until(lambda s: s.started(LEAD) == 2)
     assert (stage.fired("hold"), stage.fired("interrupt"), stage.fired("release")) == (1, 1, 0)
 
@@ -203,17 +204,17 @@ def test_a_paused_job_can_be_withdrawn() -> None:
 
 
 def test_a_pause_survives_its_process() -> None:
-    stage = Stage(book(intent=[on(r"^\[INTENT\]", sleep(5), *ASSERT)])).sleeping(LEAD).pause()
+    stage = JobHarness(book(intent=[on(r"^\[INTENT\]", sleep(5), *ASSERT)])).sleeping(LEAD).pause()
     stage.crank()
     stage.kill()
     stage.adopt().run()
-    assert (stage.live.held, stage.started(LEAD)) == (1, 1)
+    assert (stage.live.standing.held, stage.started(LEAD)) == (1, 1)
     stage.resume().run()
-    assert (stage.started(LEAD), stage.live.asking) == (2, 1)
+    assert (stage.started(LEAD), stage.live.standing.asking) == (2, 1)
 
 
 def test_a_job_is_paused_once_and_resumed_once() -> None:
-    stage = Stage(book()).run().resume().pause().pause().resume().resume().run()
+    stage = JobHarness(book()).run().resume().pause().pause().resume().resume().run()
     assert [note.partition(":")[0] for note in stage.notes()] == [
         "too late",
         "paused",
@@ -235,11 +236,14 @@ def test_a_job_is_paused_once_and_resumed_once() -> None:
         ("answer", {"question": "n2", "framing": "m5", "ruling": "perhaps", "text": ""}),
         ("intervene", {"thread": None}),
         ("withdraw", {"thread": 5}),
+        ("withdraw", {"whole": True}),
+        ("answer", {"question": "n2", "framing": "m5", "ruling": None, "text": "", "choice": 7}),
+        ("nothing", {}),
     ],
 )
 def test_an_input_that_can_not_be_read_does_not_stop_the_job(kind: str, body: dict[str, Any]) -> None:
     """Any process may leave one: it is noted, and the job goes on, also after a restart."""
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     if kind == "answer" and body:
         asked = stage.soup.of(AskHuman)[0]
         body = {**body, "question": asked.id, "framing": asked.framing}

@@ -1,18 +1,14 @@
 """Bugs, each planted alone in a copy of the rules, and the bounds within which it has to be found."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from parley.core.bounds import counted
-from parley.core.choices import CODER
-from parley.core.errors import Disabled
-from parley.core.explorer import Bounds
-from parley.core.rule import Answer, Broadcast, Firing, Passage, Reaction, RuleSet
-from parley.core.rules import RULES
-from parley.core.soup import Soup
-from parley.core.states import Record
-from parley.core.terms import (
+from msgspec.structs import replace
+
+from parley.protocol.bounds import counted
+from parley.protocol.errors import Disabled
+from parley.protocol.molecules import (
     EVERYDAY,
     HUMAN,
     PROXY,
@@ -29,6 +25,7 @@ from parley.core.terms import (
     Parent,
     Policy,
     Proxy,
+    Record,
     Ruling,
     Run,
     Send,
@@ -39,6 +36,11 @@ from parley.core.terms import (
     Verdict,
     escalation_thread,
 )
+from parley.protocol.rule import Answer, Broadcast, Firing, Passage, Reaction, RuleSet
+from parley.protocol.rules import RULES
+from parley.protocol.soup import Soup
+from parley.verify.exploration_menu import CODER, phases
+from parley.verify.explorer import Bounds
 from tests.explorer.scenarios import AT_WORK, DOERS, IN_PLAN, LEAD, LED_BACK, NOBODY, PLANNER, TASKS, two_at_work
 
 React = Callable[[Soup, Firing], Reaction]
@@ -166,7 +168,14 @@ def at_once(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
 def approved(firing: Firing) -> tuple[Molecule, ...]:
     assert isinstance(firing.choice, Passage)
     return tuple(
-        Verdict(firing.at[0], artifact, Ruling.APPROVE, digest, PROXY, "nobody")
+        Verdict(
+            record=firing.at[0],
+            artifact=artifact,
+            ruling=Ruling.APPROVE,
+            digest=digest,
+            author=PROXY,
+            question="nobody",
+        )
         for artifact, digest in firing.choice.contents
     )
 
@@ -178,7 +187,7 @@ def unread(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
 
 
 def inactive(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
-    return {soup.charter: replace(soup.charter, activated=False)}
+    return {soup.charter: replace(soup.charter, companions=())}
 
 
 def newest(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
@@ -270,7 +279,7 @@ def passed_by_the_proxy(soup: Soup, firing: Firing) -> Reaction:
 
 
 def charter_grows(reaction: Reaction) -> Reaction:
-    return Reaction(reaction.consumed, (*reaction.produced, Charter("other", ())))
+    return Reaction(reaction.consumed, (*reaction.produced, Charter("other", (), phases())))
 
 
 def changed(kind: type[Molecule], change: Callable[[Any], Molecule]) -> Callable[[Reaction], Reaction]:
@@ -299,6 +308,23 @@ def undisturbed(soup: Soup, firing: Firing) -> dict[Molecule, Molecule | None]:
     return {record: replace(record, dialogs=0) for record in soup.of(Record)}
 
 
+def unvoided(reaction: Reaction) -> Reaction:
+    """A backtrack after which all that was approved still stands."""
+    (old,) = (m for m in reaction.consumed if isinstance(m, Record))
+
+    def kept(record: Record) -> Record:
+        back = record.backtrack_count > old.backtrack_count
+        return replace(record, approved=old.approved) if back else record
+
+    return changed(Record, kept)(reaction)
+
+
+def orphaning(soup: Soup, firing: Firing) -> Reaction:
+    """A lost turn takes the edge to its instance along."""
+    reaction = RULES["recover"].react(soup, firing)
+    return Reaction((*reaction.consumed, *soup.all(Parent, firing.at[1])), reaction.produced)
+
+
 unlimited = changed(Charter, lambda charter: replace(charter, fan_out=9))
 without_roles = changed(Charter, lambda charter: replace(charter, roles=charter.roles[:-1]))
 shared = changed(Surface, lambda surface: replace(surface, workspace="job:j"))
@@ -322,7 +348,7 @@ GATE = Bounds(
 RULED = replace(
     GATE, rulings=(Ruling.APPROVE, Ruling.REVISE, Ruling.WITHDRAW), transitions=0, policy=Policy.ALWAYS, escalations=1
 )
-ACTIVATED = replace(GATE, activated=True, voices=frozenset({PLANNER}), prelude=IN_PLAN)
+ACCOMPANIED = replace(GATE, accompanied=True, voices=frozenset({PLANNER}), prelude=IN_PLAN)
 GATE_TWICE = replace(GATE, questions=2, transitions=0, several=True)
 
 
@@ -492,7 +518,7 @@ BUGS: dict[str, Bug] = {
         plant(transition=blind("transition", unread)), GATE, "gates_are_kept"
     ),
     "a plan without the workflow that was asked for counts": bug(
-        plant(transition=blind("transition", inactive)), ACTIVATED, "gates_are_kept"
+        plant(transition=blind("transition", inactive)), ACCOMPANIED, "gates_are_kept"
     ),
     "a superseded assert counts": bug(
         plant(respond=blind("respond", newest)), GATE_TWICE, "verdicts_come_from_answers"
@@ -553,6 +579,19 @@ BUGS: dict[str, Bug] = {
         plant(give_up=mended("give-up", losing)), replace(CRASHED, prelude=AT_WORK), "conservation_of_mail",
         "first_in_first_out",
     ),
+    "an approval outlives the way back": bug(
+        plant(transition=mended("transition", unvoided)),
+        Bounds(transitions=1, policy=Policy.NEVER, voices=NOBODY, prelude=LED_BACK), "audit_append_only",
+    ),
+    "a record is handed to another": bug(
+        plant(transition=mended("transition", changed(Record, lambda record: replace(record, team_id="other")))),
+        replace(GATE, questions=0), "audit_append_only",
+    ),
+    "a lead is not whom the charter says": bug(
+        plant(transition=mended("transition", changed(Record, lambda record: replace(record, actor=LEAD)))),
+        replace(GATE, questions=0), "audit_append_only",
+    ),
+    "a crash takes an edge along": bug(plant(recover=orphaning), Bounds(), "bus_durability"),
     "the charter changes": bug(plant(hold=mended("hold", charter_grows)), Bounds(holds=1), "charter_only_grows"),
     "a role is enrolled for everybody": bug(
         plant(enrol=mended("enrol", unlimited)), Bounds(enrolments=1, voices=TASKS, prelude=AT_WORK),

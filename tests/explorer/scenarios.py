@@ -4,10 +4,7 @@ A prelude leads to a soup where something is already under way, so that two rare
 without all the ways to get there.
 """
 
-from parley.core.explorer import CODER, SQUAD, Bounds
-from parley.core.rule import Answer, Asking, Broadcast, Choice, Ending, Firing, Passage
-from parley.core.states import Action
-from parley.core.terms import (
+from parley.protocol.molecules import (
     ORCHESTRATOR,
     PROXY,
     Close,
@@ -20,6 +17,9 @@ from parley.core.terms import (
     Question,
     Ruling,
 )
+from parley.protocol.rule import Answer, Asking, Broadcast, Choice, Ending, Firing, Passage
+from parley.protocol.states import Action
+from parley.verify.explorer import CODER, SQUAD, Bounds
 
 LEAD, STATE, JOB = "intent-lead", "state:j/1", "job:j"
 A, B, C = "dispatch:a", "dispatch:b", "dispatch:c"
@@ -169,7 +169,12 @@ def led_back(second: str = CODER, *, alone: bool = False) -> Prelude:
 ESC, PLANNER, PLANNING = "escalation:qi", "project-lead", "state:j/2"
 IN_PLAN: Prelude = (
     *AT_WORK,
-    fire("ask-step", LEAD, STATE, choice=Asking((Question("qi", "?qi", Kind.ASSERT, "INTENT.md", "di"),))),
+    fire(
+        "ask-step",
+        LEAD,
+        STATE,
+        choice=Asking((Question(id="qi", message="?qi", kind=Kind.ASSERT, artifact="intent", digest="di"),)),
+    ),
     fire("ask", LEAD, STATE),
     fire("respond", "qi", choice=Answer("ai", PROXY, Ruling.APPROVE)),
     fire("term-idle", ESC, PROXY),
@@ -179,7 +184,7 @@ IN_PLAN: Prelude = (
     fire("nosend-step", LEAD, STATE),
     fire("observe", "j", choice="report"),
     woken(ORCHESTRATOR, JOB),
-    fire("transition", "j", choice=Passage(Action.APPROVED_INTENT, LEAD, contents=(("INTENT.md", "di"),))),
+    fire("transition", "j", choice=Passage(Action.APPROVED_INTENT, LEAD, contents=(("intent", "di"),))),
     says(ORCHESTRATOR, JOB, Close(STATE, Origin.PHASE), Deliver(PLANNER, PLANNING, "begin 2")),
     fire("send-terminate", ORCHESTRATOR, JOB),
     fire("term-idle", STATE, LEAD),
@@ -199,6 +204,65 @@ LED_BACK: Prelude = (
     fire("respond", "q2", choice=Answer("a2", PROXY, Ruling.BACKTRACK_INTENT)),
 )
 """The plan's lead was told by the proxy, and not by the human, to go back."""
+
+
+def both(*names: str) -> tuple[Question, ...]:
+    """An assert of the intent and one of the plan."""
+    artifacts = zip(names, ("intent", "plan"), strict=True)
+    return tuple(
+        Question(id=name, message=f"?{name}", kind=Kind.ASSERT, artifact=artifact, digest=f"d{name}")
+        for name, artifact in artifacts
+    )
+
+
+def answered(name: str, ruling: Ruling) -> Prelude:
+    """A question was answered, and nothing is left of it."""
+    thread = f"escalation:{name}"
+    return (
+        fire("respond", name, choice=Answer(f"a{name}", PROXY, ruling)),
+        fire("term-idle", thread, PROXY),
+        fire("term-mbox", thread, PROXY),
+        fire("term-final", thread),
+    )
+
+
+def approved_both(agent: str, thread: str) -> Prelude:
+    """A running lead has asserted the intent and the plan, both were approved, and it runs again."""
+    return (
+        fire("ask-step", agent, thread, choice=Asking(both("q1", "q2"))),
+        fire("ask", agent, thread),
+        *answered("q1", Ruling.APPROVE),
+        *answered("q2", Ruling.APPROVE),
+        woken(agent, thread),
+    )
+
+
+TWO_VERDICTS: Prelude = (
+    *IN_PLAN,
+    *approved_both(PLANNER, PLANNING),
+    says(PLANNER, PLANNING, Deliver(ORCHESTRATOR, JOB, "again"), asks=both("q3", "q4")),
+    fire("send", PLANNER, PLANNING),
+    fire("send-ask", PLANNER, PLANNING),
+    HELD,
+)
+"""The plan's lead has two approvals, and has asserted both artifacts again."""
+APPROVED_PLAN = Passage(Action.APPROVED_PLAN, ORCHESTRATOR, contents=(("intent", "dq1"), ("plan", "dq2")))
+TWO_OF_A_SUBTEAM: Prelude = (
+    *two_at_work(SQUAD, CODER),
+    fire("transition", A, choice=Passage(Action.APPROVED_INTENT, SQUAD)),
+    *approved_both(SQUAD, A),
+    fire("ask-step", SQUAD, A, choice=Asking(both("q3", "q4"))),
+    fire("ask", SQUAD, A),
+    HELD,
+    withdrawn(A),
+    recorded(A),
+    fire("term-idle", A, SQUAD),
+    fire("term-mbox", A, SQUAD),
+    *(fire("cascade", A, f"escalation:{name}") for name in ("q1", "q2", "q3", "q4")),
+    *(fire("term-final", f"escalation:{name}") for name in ("q1", "q2")),
+    *(fire(rule, f"escalation:{name}", PROXY) for name in ("q3", "q4") for rule in ("term-idle", "term-mbox")),
+)
+"""The same of a subteam, which is withdrawn."""
 
 LATER = Question("qb", "?qb")
 NOBODY: frozenset[str] = frozenset()
@@ -396,6 +460,23 @@ SCENARIOS: dict[str, Bounds] = {
     ),
     "the human again": Bounds(questions=1, escalations=2, repeats=2, voices=frozenset({LEAD}), prelude=AT_WORK),
     "stuck lead": Bounds(crashes=2, interrupts=1, crash_budget=2, failures=1, voices=NOBODY, prelude=AT_WORK),
+    # as much as a rule takes and gives at once
+    "two verdicts superseded": Bounds(
+        policy=Policy.NEVER, voices=NOBODY, prelude=(*TWO_VERDICTS, *answered("q3", Ruling.BACKTRACK_INTENT))
+    ),
+    "two verdicts spent": Bounds(
+        policy=Policy.NEVER, voices=NOBODY,
+        prelude=(*TWO_VERDICTS, fire("transition", "j", choice=APPROVED_PLAN)),
+    ),
+    "two verdicts of a dying subteam": Bounds(
+        policy=Policy.NEVER, voices=NOBODY, nested=True, prelude=TWO_OF_A_SUBTEAM
+    ),
+    "held twice": Bounds(
+        voices=NOBODY, prelude=(
+            *two_at_work(), fire("hold", A, choice="limit"), fire("hold", A, choice="silence"), withdrawn(A), HELD
+        ),
+    ),
+    "lost twice": Bounds(crashes=2, crash_budget=3, voices=NOBODY, prelude=AT_WORK),
     "failing records": Bounds(
         failures=1, voices=NOBODY, nested=True,
         prelude=(*two_at_work(SQUAD, CODER), fire("strike", "j", choice="pending"), withdrawn(A), HELD),

@@ -2,16 +2,17 @@
 
 import gc
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from parley.core.choices import COUNTED, Bounds
-from parley.core.explorer import WINDING, Atlas, explore
-from parley.core.rules import RULES
-from parley.core.terms import Policy
+from parley.protocol.molecules import Policy
+from parley.protocol.rules import RULES
+from parley.verify.exploration_menu import COUNTED, Bounds
+from parley.verify.explorer import WINDING, Atlas, explore
+from parley.verify.notation import Witness
 from tests.explorer.scenarios import AT_WORK, LEAD, SCENARIOS, WIDER
 
 LEAST_SOUPS = 100_000
@@ -52,8 +53,9 @@ def without_collection() -> Iterator[None]:
 @pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("without_collection")
 def test_every_soup_keeps_every_promise_and_every_rule_meets_every_other() -> None:
-    atlas = Atlas()
-    reports = {name: explore(bounds, atlas=atlas) for name, bounds in SCENARIOS.items()}
+    atlas, witness = Atlas(), Witness()
+    rules = witness.watch(RULES)
+    reports = {name: explore(bounds, rules, atlas) for name, bounds in SCENARIOS.items()}
     findings = [f"{name}: {report.finding}" for name, report in reports.items() if report.finding]
     met = {pair for report in reports.values() for pair in report.met}
 
@@ -62,6 +64,7 @@ def test_every_soup_keeps_every_promise_and_every_rule_meets_every_other() -> No
     assert {rule for report in reports.values() for rule in report.fired} == set(RULES)
     assert possible_pairs() - met == set()
     assert met <= possible_pairs(), "two rules met that were thought never to"
+    assert list(witness.problems(RULES)) == [], "a rule's notation is not what it does"
 
 
 @pytest.mark.soak

@@ -2,16 +2,16 @@
 
 import pytest
 
-from parley.core.errors import Violated
-from parley.core.explorer import Report, explore
-from parley.core.invariants import check, lawful
-from parley.core.rule import RuleSet
-from parley.core.rules import apply
-from parley.core.soup import Soup
+from parley.protocol.errors import Violated
+from parley.protocol.rule import RuleSet
+from parley.protocol.rules import apply
+from parley.protocol.soup import Soup
+from parley.verify.explorer import SearchReport, explore
+from parley.verify.invariants import check, lawful
 from tests.explorer.bugs import BUGS
 
 
-def replayed_violation(report: Report, rules: RuleSet) -> str:
+def replayed_violation(report: SearchReport, rules: RuleSet) -> str:
     """Go along a finding's trace, with nothing but the public checks, to the first thing that is wrong."""
     assert report.finding is not None
     soup = Soup()

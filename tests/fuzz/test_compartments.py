@@ -6,28 +6,29 @@ from typing import Any
 
 import pytest
 
-from parley.engine import endings, engine, inputs
-from parley.engine.live import LiveJob
+from parley.engine import inputs, loop
+from parley.engine.owned_job import OwnedJob
+from parley.engine.turn import finish
 from parley.engine.world import World
-from parley.ports import Ended
-from tests.fuzz.arena import HOSTILE, INNOCENT, arena
+from parley.ports.turns import Ended
+from tests.fuzz.hostile_harness import HOSTILE, INNOCENT, hostile_harness
 
 BUG = "a bug that was planted"
 KEY = "sk-ant-abcdefgh12345678"  # as an agent may have written it
 
 
 def test_a_fault_at_the_end_of_a_turn_costs_that_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, times = endings.end_turn, list[str]()
+    real, times = finish.finish, list[str]()
 
-    def faulty(live: LiveJob, world: World, event: Ended) -> Any:
-        turn = real(live, world, event)  # all of it is applied, and nothing of it is committed
-        if live.job == HOSTILE and not times:
+    def faulty(job: OwnedJob, world: World, event: Ended) -> Any:
+        turn = real(job, world, event)  # all of it is applied, and nothing of it is committed
+        if job.id == HOSTILE and not times:
             times.append(event.turn)
             raise RecursionError(f"{BUG}\x1b[2J\u202e {KEY}")
         return turn
 
-    monkeypatch.setattr(engine, "end_turn", faulty)
-    with arena([]) as made:
+    monkeypatch.setattr(loop, "finish", faulty)
+    with hostile_harness([]) as made:
         made.play()
 
         assert made.state(INNOCENT) == "DONE"
@@ -44,15 +45,15 @@ def test_a_fault_at_the_end_of_a_turn_costs_that_turn(monkeypatch: pytest.Monkey
 
 
 def test_a_fault_that_comes_again_and_again_ends_in_the_failure_dialog(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = endings.end_turn
+    real = finish.finish
 
-    def faulty(live: LiveJob, world: World, event: Ended) -> Any:
-        if live.job == HOSTILE:
+    def faulty(job: OwnedJob, world: World, event: Ended) -> Any:
+        if job.id == HOSTILE:
             raise KeyError(BUG)
-        return real(live, world, event)
+        return real(job, world, event)
 
-    monkeypatch.setattr(engine, "end_turn", faulty)
-    with arena([]) as made:
+    monkeypatch.setattr(loop, "finish", faulty)
+    with hostile_harness([]) as made:
         made.play()
 
         assert made.state(INNOCENT) == "DONE"
@@ -64,13 +65,13 @@ def test_a_fault_that_comes_again_and_again_ends_in_the_failure_dialog(monkeypat
 def test_a_fault_that_no_turn_is_to_blame_for_puts_the_job_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     real = inputs.take
 
-    def faulty(live: LiveJob, world: World, row: Any) -> None:
-        if live.job == HOSTILE:
+    def faulty(job: OwnedJob, world: World, row: Any) -> None:
+        if job.id == HOSTILE:
             raise ValueError(BUG)
-        real(live, world, row)
+        real(job, world, row)
 
     monkeypatch.setattr(inputs, "take", faulty)
-    with arena([]) as made:
+    with hostile_harness([]) as made:
         made.play()
 
         assert made.state(INNOCENT) == "DONE"
@@ -83,9 +84,9 @@ def test_a_fault_that_no_turn_is_to_blame_for_puts_the_job_aside(monkeypatch: py
 def test_without_a_log_of_faults_they_are_loud(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the simulator: a bug of Parley's own must not be hidden from its tests."""
 
-    def faulty(live: LiveJob, world: World, event: Ended) -> Any:
+    def faulty(job: OwnedJob, world: World, event: Ended) -> Any:
         raise ValueError(BUG)
 
-    monkeypatch.setattr(engine, "end_turn", faulty)
-    with arena([], contained=False) as made, pytest.raises(ValueError, match=BUG):
+    monkeypatch.setattr(loop, "finish", faulty)
+    with hostile_harness([], contained=False) as made, pytest.raises(ValueError, match=BUG):
         made.play()

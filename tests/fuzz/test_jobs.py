@@ -9,9 +9,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import hostile
-from tests.fuzz.arena import CODES, HOSTILE, INNOCENT, SURPRISES, arena
-from tests.fuzz.hostile import Made, Turn
+from tests.fuzz import hostile_strategies
+from tests.fuzz.hostile_harness import CODES, HOSTILE, INNOCENT, SURPRISES, hostile_harness
+from tests.fuzz.hostile_strategies import Made, Turn
 
 EXAMPLES = 2
 FLOWS = 1
@@ -27,7 +27,7 @@ def scripts(turns: st.SearchStrategy[Turn], made: st.SearchStrategy[Made]) -> st
 
 def play(script: list[Turn], *, flow: bool = False) -> None:
     """Play a script, and look at all that must be so whatever it was. `flow`: while a workflow is executed."""
-    with arena(script, flow=flow) as made:
+    with hostile_harness(script, flow=flow) as made:
         made.play()
         assert made.state(INNOCENT) == "DONE"
         assert made.faults == ""
@@ -43,13 +43,13 @@ def play(script: list[Turn], *, flow: bool = False) -> None:
 
 # Not shrunk: an example takes a second and more, and its script says enough as it is.
 @settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(scripts(hostile.turns, hostile.made))
+@given(scripts(hostile_strategies.turns, hostile_strategies.made))
 def test_no_turn_stops_the_run_another_job_or_a_command(script: list[Turn]) -> None:
     play(script)
 
 
 @settings(max_examples=FLOWS, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(scripts(hostile.flow_turns, hostile.flow_files()))
+@given(scripts(hostile_strategies.flow_turns, hostile_strategies.flow_files()))
 def test_no_turn_of_a_workflow_stops_the_run_another_job_or_a_command(script: list[Turn]) -> None:
     play(script, flow=True)
 
@@ -60,7 +60,7 @@ def test_no_turn_stops_anything_for_hours() -> None:
     until = time.monotonic() + HOURS * 3600
 
     @settings(max_examples=20, phases=(Phase.generate,), derandomize=False, database=None)
-    @given(st.lists(hostile.turns | hostile.flow_turns, min_size=1, max_size=12), st.booleans())
+    @given(st.lists(hostile_strategies.turns | hostile_strategies.flow_turns, min_size=1, max_size=12), st.booleans())
     def one_round(script: list[Turn], flow: bool) -> None:
         play(script, flow=flow)
 

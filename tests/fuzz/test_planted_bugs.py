@@ -9,41 +9,48 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters import outcome
-from parley.adapters.worktrees import sweep
-from parley.engine import budgets, intake, live, texts
-from tests.fuzz.hostile import Made, Turn, nested
+from parley.base.documents.node import node_of
+from parley.base.json_codec import JSON
+from parley.engine import owned_job, protocol_messages
+from parley.engine.turn import calls, finish, progress
+from parley.features.budgets import arithmetic
+from parley.workspaces import outcome_record
+from parley.workspaces.checkout import sweep
+from tests.fuzz.hostile_strategies import Made, Turn, nested
 from tests.fuzz.test_jobs import play
 
 Plant = Callable[[pytest.MonkeyPatch], object]
 
 
 def careless_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(live, "mended", str)
-    patch.setattr(texts, "bounded", lambda text, most: text)
+    patch.setattr(owned_job, "mended", str)
+    patch.setattr(owned_job, "_json", lambda value: JSON.encode(value).decode())  # without its way out
+    patch.setattr(finish, "fit", lambda text, most: text)
+    patch.setattr(protocol_messages, "bounded", lambda text, most: text)
 
 
 def careless_names(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(texts, "name_text", str)
+    patch.setattr(protocol_messages, "name_text", str)
     careless_rows(patch)
 
 
 def careless_events(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(intake, "heard", lambda event: event)
+    patch.setattr(finish, "bounded", lambda event: event)
+    patch.setattr(progress, "text_in", lambda text, most: text)
     careless_rows(patch)
 
 
 def careless_arguments(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(intake, "arguments_of", lambda event: event.arguments)
+    patch.setattr(calls, "check_value", lambda *given, **bounds: None)
 
 
 def careless_outcomes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(outcome, "read_json", lambda data, most: json.loads(data))
+    patch.setattr(outcome_record, "read_json", lambda text, file, deepest: node_of(json.loads(text), file))
     careless_rows(patch)
 
 
 def uncounted_money(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(budgets, "MOST_COUNTED", 10**40)
+    patch.setattr(arithmetic, "MOST_COUNTED", 10**40)
 
 
 def recursive_deletion(patch: pytest.MonkeyPatch) -> None:

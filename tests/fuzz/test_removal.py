@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.adapters.worktrees.removal import delete
-from parley.adapters.worktrees.sweep import size_of
-from tests.fuzz import hostile
-from tests.fuzz.arena import dig, make
-from tests.fuzz.hostile import Made
+from parley.workspaces.checkout.sweep import size_of
+from parley.workspaces.files.safe_delete import delete
+from tests.fuzz import hostile_strategies
+from tests.fuzz.hostile_harness import dig, make
+from tests.fuzz.hostile_strategies import Made
 
 FEW = """
 import resource, sys
 from pathlib import Path
-from parley.adapters.worktrees.removal import delete
+from parley.workspaces.files.safe_delete import delete
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 delete(Path(sys.argv[1]))
 """
 
 
 @settings(max_examples=30)
-@given(st.lists(hostile.made.filter(lambda one: one.kind != "deep"), max_size=8))
+@given(st.lists(hostile_strategies.made.filter(lambda one: one.kind != "deep"), max_size=8))
 def test_whatever_was_made_can_be_measured_and_deleted(things: list[Made]) -> None:
-    with hostile.folder() as place:
+    with hostile_strategies.folder() as place:
         work = place / "work"
         work.mkdir()
         make(work, things)

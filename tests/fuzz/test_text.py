@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley import text as boundary
-from parley.text import BadText, name_bytes, name_text, printable, read_json, safe_lines
+from parley.base import text as boundary
+from parley.base.text import BadText, name_bytes, name_text, printable, read_json, safe_lines
 
 ANY_TEXT = st.text(st.characters() | st.characters(categories=["Cs", "Cc", "Cf"]), max_size=60)
 MOST = 10_000

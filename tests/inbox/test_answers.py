@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from parley.core.terms import AskHuman
-from parley.engine.attention import exits_of
-from parley.engine.fate import fate
-from parley.engine.projections import Present
-from parley.engine.session import Closed, NotDecider, Wordless, give_answer
-from parley.faces.cli.desk import me
+from parley.actions.leave import Closed, NotDecider, NoWords, give_answer
+from parley.cli.common import account_name
+from parley.protocol.molecules import AskHuman
+from parley.views.job_view import Present
+from parley.views.needs import exits_of
+from parley.views.question_outcome import fate
 from tests.cli.home import LEADS, Home
-from tests.engine.stage import JOB, Stage, always, ask, asserts, book, on, outcome, send, sleep, write
+from tests.engine.job_harness import JOB, JobHarness, always, ask, asserts, book, on, outcome, send, sleep, write
 
 # ---- whose word counts -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by", ["eve", "", "human", "human (--yes)", "human (playbook)", "ada ", "root"])
 def test_nobody_but_the_decider_answers(by: str) -> None:
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     asked = stage.soup.of(AskHuman)[0]
     words = {"question": asked.id, "framing": asked.framing, "ruling": "approve", "text": "yes"}
     stage.put("answer", by=by, key=f"answer:{asked.id}:{asked.framing}", **words).run()
     assert stage.notes() == [f"refused: ada started the job, and only they can answer; not {by}"]
-    assert (stage.state, stage.live.asking) == ("INTENT", 1)
+    assert (stage.state, stage.live.standing.asking) == ("INTENT", 1)
     question = Present(stage.outside, JOB).questions()[0]
     with pytest.raises(NotDecider):
         give_answer(stage.outside, question, "approve", "yes", by)
@@ -50,7 +50,7 @@ def test_an_answer_to_somebody_elses_job_is_refused_whatever_the_environment_say
     said = home.refuses("answer", question, "--approve")
 
     assert f"question {question} is not yours to answer: ada started " in said
-    assert said.endswith(f"answer as ada, not as {me()}")
+    assert said.endswith(f"answer as ada, not as {account_name()}")
     assert "only ada, who started the job, can answer" in home.here("inbox").out
     assert home.question() == question
 
@@ -65,7 +65,7 @@ def test_a_yes_to_a_plain_question_is_told_to_approve_nothing(home: Home) -> Non
 
 
 def test_whoever_stands_in_is_the_deciders_own_only_where_the_decider_said_so() -> None:
-    stage = Stage(book(), yes=True).run()
+    stage = JobHarness(book(), yes=True).run()
 
     assert stage.state == "DONE"
     assert {row.by for row in stage.outside.inputs(JOB, waiting=False)} == {"human (--yes)"}
@@ -86,7 +86,7 @@ def test_yes_is_recorded_as_such(home: Home) -> None:
 
 def test_the_audit_finds_an_answer_of_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record made by an owner that does not care who answers."""
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     asked = stage.soup.of(AskHuman)[0]
     monkeypatch.setattr("parley.engine.inputs._refuse_unless_decider", lambda live, by: None)
     stage.put("answer", by="eve", question=asked.id, framing=asked.framing, ruling="approve", text="yes")
@@ -96,7 +96,7 @@ def test_the_audit_finds_an_answer_of_somebody_elses(monkeypatch: pytest.MonkeyP
 
 def test_an_answer_that_somebody_else_has_left_hides_no_question_and_takes_none() -> None:
     """Nobody works on the job, so that nobody has refused it yet."""
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     question = Present(stage.outside, JOB).questions()[0]
     stage.kill()
     words = {"question": question.id, "framing": question.framing, "ruling": "withdraw", "text": "no"}
@@ -115,36 +115,36 @@ def test_an_answer_that_somebody_else_has_left_hides_no_question_and_takes_none(
 
 @pytest.mark.parametrize("text", ["", " \n\t"])
 def test_an_empty_revise_that_was_left_on_the_bus_is_refused_and_takes_nothing(text: str) -> None:
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     question = Present(stage.outside, JOB).questions()[0]
-    with pytest.raises(Wordless, match="revise needs words; say what is to change"):
+    with pytest.raises(NoWords, match="revise needs words; say what is to change"):
         give_answer(stage.outside, question, "revise", text, "ada")
     stage.answer("revise", text).run()
 
     assert stage.notes() == ["refused: revise needs words; say what is to change"]
-    assert (stage.state, stage.live.asking) == ("INTENT", 1)
+    assert (stage.state, stage.live.standing.asking) == ("INTENT", 1)
     give_answer(stage.outside, question, "approve", "", "ada")  # an approval needs none
     assert stage.run().state == "PLAN"
 
 
 def test_a_proxy_that_revises_without_words_is_refused() -> None:
     rules = [on(r"\[QUESTION\]", {"answer": {"verdict": "revise", "text": " "}}, {"answer": {"text": "yes"}})]
-    stage = Stage(book(proxy=rules), policies="when_unsure").run()
+    stage = JobHarness(book(proxy=rules), policies="when_unsure").run()
 
     assert "revise needs words; say what is to change" in stage.refusals
 
 
 def test_an_answer_that_names_no_question_of_the_job_is_refused_clearly() -> None:
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     stage.put("answer", question="n77", framing="m4", ruling="approve", text="yes").run()
 
     assert stage.notes() == [f"too late: {JOB} has no open question n77"]
-    assert stage.live.asking == 1
+    assert stage.live.standing.asking == 1
 
 
 def test_an_answer_to_how_it_was_put_before_is_refused() -> None:
     proxy = [always(r"\[QUESTION\]|\[HUMAN\]", {"ask_human": "please look"})]
-    stage = Stage(book(proxy=proxy)).run()
+    stage = JobHarness(book(proxy=proxy)).run()
     before = Present(stage.outside, JOB).questions()[0]
     stage.answer(None, "well").run()
     asked = stage.soup.of(AskHuman)[0]
@@ -154,20 +154,20 @@ def test_an_answer_to_how_it_was_put_before_is_refused() -> None:
     stage.put("answer", question=before.id, framing=before.framing, ruling="approve", text="").run()
 
     assert stage.notes()[-1] == "too late: the question was put anew since"
-    assert stage.live.asking == 1
+    assert stage.live.standing.asking == 1
 
 
 # ---- what became of it -----------------------------------------------------------------------------
 
 
-def told(stage: Stage, question: str) -> str:
+def told(stage: JobHarness, question: str) -> str:
     found = fate(stage.outside, JOB, question)
     assert found is not None
     return found.words(lambda time: "then")
 
 
 def test_what_became_of_a_question_is_told() -> None:
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     first = stage.soup.of(AskHuman)[0].id
     assert fate(stage.outside, JOB, first) is None
     stage.answer("approve").run()
@@ -179,9 +179,9 @@ def test_what_became_of_a_question_is_told() -> None:
 
 
 def test_a_withdrawn_subtree_a_close_and_a_transition_are_told_apart() -> None:
-    def asking(*more: dict[str, Any]) -> Stage:
+    def asking(*more: dict[str, Any]) -> JobHarness:
         lead = [on(r"^\[INTENT\]", write("INTENT.md", "x"), send("writer", "go", "w"), asserts("INTENT.md")), *more]
-        return Stage(book(intent=lead, writer=[on("go", ask("which?"))])).run()
+        return JobHarness(book(intent=lead, writer=[on("go", ask("which?"))])).run()
 
     stage = asking()
     question = next(asked for asked in stage.soup.of(AskHuman) if asked.agent == "writer")
@@ -191,7 +191,7 @@ def test_a_withdrawn_subtree_a_close_and_a_transition_are_told_apart() -> None:
     stage = asking(on("ANSWER approve", {"close": {"thread": "w"}}))
     question = next(asked for asked in stage.soup.of(AskHuman) if asked.agent == "writer")
     stage.answer("approve", about="INTENT.md").run()
-    assert told(stage, question.id).endswith("is closed: whoever asked was closed at then")
+    assert told(stage, question.id).endswith("is closed: its asker was closed at then")
 
     stage = asking(on("ANSWER approve", outcome("APPROVED_INTENT", "clear")))
     question = next(asked for asked in stage.soup.of(AskHuman) if asked.agent == "writer")
@@ -202,14 +202,14 @@ def test_a_withdrawn_subtree_a_close_and_a_transition_are_told_apart() -> None:
 
 def test_what_the_proxy_answered_is_told_as_the_proxys() -> None:
     proxy = [always("QUESTION", {"answer": {"verdict": "approve", "text": "ok", "confidence": 0.9}})]
-    stage = Stage(book(proxy=proxy), "when_unsure").run()
+    stage = JobHarness(book(proxy=proxy), "when_unsure").run()
     question = next(step.at for step in stage.steps("respond"))
 
     assert told(stage, question) == f"question {question} was answered before: approve, by the proxy at then"
 
 
 def test_an_answer_that_lost_a_race_with_a_withdrawal_names_the_withdrawal() -> None:
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     asked = stage.soup.of(AskHuman)[0]
     question = Present(stage.outside, JOB).questions()[0]
     stage.withdraw()
@@ -227,7 +227,7 @@ def test_what_a_withdrawal_gives_up_is_said_before_it_is_said() -> None:
     execute = [on(r"^\[EXECUTE\]", send("coder", "go"), send("writer", "look"))]
     human = [{"match": "right", "verdict": "approve", "text": "yes", "repeat": True}]
     play = book(execute=execute, human=human, coder=[on("^go$", ask("how?"))], writer=[on("look", sleep(60))])
-    stage = Stage(play).sleeping("writer").until(lambda s: s.live.asking)
+    stage = JobHarness(play).sleeping("writer").until(lambda s: s.live.standing.asking)
     (asked,) = Present(stage.outside, JOB).questions()
     assert (asked.asker, asked.stake) == ("coder", "the whole job j1 (1 agent at work)")
     assert asked.document()["gives_up"] == asked.stake

@@ -1,6 +1,5 @@
 """The inbox: one list of all that needs the human, each with what can be done about it."""
 
-import json
 import os
 import shlex
 import signal
@@ -11,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.worktrees import Worktrees
-from parley.engine.attention import needs
-from parley.engine.projections import Present
-from parley.engine.seen import last_seen
-from parley.faces.cli import parser
-from parley.faces.cli.need import Exhibit, lines
+from parley.cli import parser
+from parley.cli.looking.need_texts import GateExhibit, lines
+from parley.engine.values.hold_causes import Budget
+from parley.protocol.molecules import AskHuman
+from parley.views.job_view import Present, soup_of
+from parley.views.last_reviewed import last_seen
+from parley.views.needs import needs
+from parley.workspaces import JobWorkspaces
 from tests.cli.home import BUSY, LEADS, Home, wait_for
-from tests.engine.stage import INTENT, JOB, Stage, always, ask, asserts, book, on, send, write
+from tests.engine.job_harness import INTENT, JOB, JobHarness, always, ask, asserts, book, on, send, write
 
 TILL = r"""
 agents:
@@ -122,7 +123,7 @@ def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answer
 def test_what_only_a_stand_in_has_seen_nobody_has_seen() -> None:
     intent = [*INTENT, always(r"^\[ANSWER revise\]", write("INTENT.md", "better"), asserts("INTENT.md", "now?"))]
     human = [{"match": "right", "verdict": "revise", "text": "no"}]
-    stage = Stage(book(intent=intent, human=human)).run()
+    stage = JobHarness(book(intent=intent, human=human)).run()
     (asked,) = Present(stage.outside, JOB).questions()
     assert (asked.text, last_seen(stage.outside, asked)) == ("now?", None)
     stage.answer("revise", "not yet").run()
@@ -134,12 +135,12 @@ def test_what_only_a_stand_in_has_seen_nobody_has_seen() -> None:
 
 
 def test_a_long_artifact_is_cut_in_the_list_and_whole_on_its_own(tmp_path: Path) -> None:
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     (need,) = needs(stage.outside, stage.engine.world.files)
-    found = Exhibit("\n".join(f"line {number} {'x' * 100}" for number in range(50)))
+    found = GateExhibit("\n".join(f"line {number} {'x' * 100}" for number in range(50)))
 
     def shown(*, whole: bool) -> list[str]:
-        return list(lines(need, found, Worktrees(tmp_path), "ada", whole=whole))
+        return list(lines(need, found, JobWorkspaces(tmp_path), "ada", whole=whole))
 
     assert f"    … 42 more lines: parley inbox {need.id}" in shown(whole=False)
     assert not any("line 8 " in line or len(line) > 80 for line in shown(whole=False) if str(tmp_path) not in line)
@@ -149,8 +150,8 @@ def test_a_long_artifact_is_cut_in_the_list_and_whole_on_its_own(tmp_path: Path)
 def test_what_an_agent_says_can_not_pass_for_an_exit(tmp_path: Path) -> None:
     forged = "right?\n\napprove                     parley answer other --approve"
     rules = [on(r"\[INTENT\]", write("INTENT.md", "x"), asserts("INTENT.md", forged))]
-    (need,) = needs((stage := Stage({"agents": {"intent-lead": rules}}).run()).outside, stage.engine.world.files)
-    told = list(lines(need, Exhibit(), Worktrees(tmp_path), "ada", whole=True))
+    (need,) = needs((stage := JobHarness({"agents": {"intent-lead": rules}}).run()).outside, stage.engine.world.files)
+    told = list(lines(need, GateExhibit(), JobWorkspaces(tmp_path), "ada", whole=True))
     commands = [
         line.split("parley ", 1)[1] for line in told if "parley answer" in line and not line.startswith("    >")
     ]
@@ -168,7 +169,7 @@ def parses(command: str) -> bool:
 
 def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() -> None:
     intent = [on(r"^\[INTENT\]", write("INTENT.md", "x"), ask("which?"), asserts("INTENT.md")), on("never")]
-    stage = Stage(book(intent=intent), crash_budget=2).run()
+    stage = JobHarness(book(intent=intent), crash_budget=2).run()
     stage.answer("approve", about="which?").lose("intent-lead", 2).run()
     found = needs(stage.outside, stage.engine.world.files)
 
@@ -200,7 +201,7 @@ def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() 
     ],
 )
 def test_what_a_failure_dialog_offers_is_what_happens(ruling: str | None, text: str, state: str) -> None:
-    stage = Stage(book(), crash_budget=2).lose("intent-lead", 2).run()
+    stage = JobHarness(book(), crash_budget=2).lose("intent-lead", 2).run()
     (need,) = needs(stage.outside, stage.engine.world.files)
     assert need.kind == "failure"
     stage.answer(ruling, text).run()
@@ -212,12 +213,14 @@ def test_what_a_failure_dialog_offers_is_what_happens(ruling: str | None, text: 
 
 
 def test_a_job_that_nobody_works_on_says_how_to_go_on() -> None:
-    stage = Stage(book(intent=[on("INTENT", send("writer", "go"))], writer=[on("go", {"sleep": 50})])).running("writer")
+    stage = JobHarness(book(intent=[on("INTENT", send("writer", "go"))], writer=[on("go", {"sleep": 50})])).running(
+        "writer"
+    )
     files = stage.engine.world.files
     assert needs(stage.outside, files) == []
     stage.kill()
     (need,) = needs(stage.outside, files)
-    assert (need.kind, need.headline) == ("unattended", "nobody works on it: the process that did has ended")
+    assert (need.kind, need.headline) == ("unattended", "no process works on it: its owner has ended")
     assert [way.command for way in need.exits] == [f"parley resume {JOB}", f"parley withdraw {JOB}"]
     stage.adopt()
     assert needs(stage.outside, files) == []
@@ -226,13 +229,13 @@ def test_a_job_that_nobody_works_on_says_how_to_go_on() -> None:
 
 
 def test_an_answer_that_nobody_takes_is_not_asked_for_again() -> None:
-    stage = Stage(book()).run()
+    stage = JobHarness(book()).run()
     stage.kill()
     assert [need.kind for need in needs(stage.outside, stage.engine.world.files)] == ["gate"]
     asked = stage.outside.load(JOB)
     assert asked.row.needs_human == 1
-    molecule = next(iter(json.loads(body) for slot, body in asked.molecules.items() if slot.startswith("question ")))
-    question, framing = molecule["AskHuman"][0], molecule["AskHuman"][5]
+    (molecule,) = soup_of(asked).of(AskHuman)
+    question, framing = molecule.id, molecule.framing
     stage.put(
         "answer", key=f"answer:{question}:{framing}", question=question, framing=framing, ruling="approve", text=""
     )
@@ -243,10 +246,14 @@ def test_an_answer_that_nobody_takes_is_not_asked_for_again() -> None:
 
 
 def test_a_pause_of_ones_own_needs_nobody_and_a_spent_budget_does() -> None:
-    stage = Stage(book(intent=[on("INTENT", send("writer", "go"))], writer=[on("go", {"sleep": 50})])).running("writer")
+    stage = JobHarness(book(intent=[on("INTENT", send("writer", "go"))], writer=[on("go", {"sleep": 50})])).running(
+        "writer"
+    )
     stage.pause().crank()
     assert needs(stage.outside, stage.engine.world.files) == []
-    stage.live.fire("hold", f"job:{JOB}", choice="budget turns job", who="orchestrator", time=stage.clock.now())
+    stage.live.fire(
+        "hold", f"job:{JOB}", choice=Budget("turns", "job").text, who="orchestrator", time=stage.clock.now()
+    )
     stage.crank(0.0)
 
     (need,) = needs(stage.outside, stage.engine.world.files)
@@ -257,7 +264,7 @@ def test_a_pause_of_ones_own_needs_nobody_and_a_spent_budget_does() -> None:
 
 def test_a_lead_that_shows_no_sign_of_life_needs_the_human() -> None:
     intent = [on(r"^\[INTENT\]", write("INTENT.md", "x"), {"sleep": 500}, asserts("INTENT.md"))]
-    stage = Stage(book(intent=intent), stall_seconds=20, time_limit_seconds=600).sleeping("intent-lead")
+    stage = JobHarness(book(intent=intent), stall_seconds=20, time_limit_seconds=600).sleeping("intent-lead")
     stage.wait(30)
 
     (need,) = needs(stage.outside, stage.engine.world.files)
@@ -271,7 +278,7 @@ def test_a_newer_version_is_pointed_at_from_the_older() -> None:
         on(r"^\[INTENT\]", write("INTENT.md", "1"), ask("which?"), asserts("INTENT.md", "first")),
         on(r"^\[ANSWER\]", write("INTENT.md", "2"), asserts("INTENT.md", "second")),
     ]
-    stage = Stage(book(intent=intent)).run()
+    stage = JobHarness(book(intent=intent)).run()
     stage.answer(None, "blue", about="which?").run()
     older, newer = needs(stage.outside, stage.engine.world.files)
 
@@ -331,5 +338,5 @@ def test_the_death_of_a_real_owner_is_seen(busy: tuple[Home, subprocess.Popen[st
     owner.wait()
 
     text = wait_for(lambda: found if "job" in (found := home.here("inbox").out) else "")
-    assert "nobody works on it: the process that did has ended" in text
+    assert "no process works on it: its owner has ended" in text
     assert f"parley resume {home.jobs()[0]['id']}" in text

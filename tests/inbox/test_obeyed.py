@@ -9,7 +9,7 @@ import pytest
 from tests.cli.home import PARLEY, PATIENCE_SECONDS, Home
 from tests.cli.terminal import terminal
 from tests.inbox.test_work_gate import job_of
-from tests.worktrees.place import git, write
+from tests.workspaces.user_repository import git, write
 
 PLANTS = r"""
 human:

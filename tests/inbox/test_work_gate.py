@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.worktrees import Worktrees
+from parley.workspaces import JobWorkspaces
 from tests.cli.home import PARLEY, Home
 from tests.cli.terminal import terminal
 
@@ -87,7 +87,7 @@ def test_what_is_shown_is_what_was_put_forward_whatever_becomes_of_the_files(tmp
     job = job_of(home)
     seen = looked_at(home, job)
     file = Path(home.run("inbox", "--json").document["questions"][0]["file"])
-    trees = Worktrees(home.folder / ".parley")
+    trees = JobWorkspaces(home.folder / ".parley")
     work = home.job_file(job, "work")
     for name in ("a.py", "WORK_SUMMARY.md"):
         (work / name).write_text("changed behind your back\n")

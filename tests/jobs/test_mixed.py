@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.command import codex
+from parley.runners.command import codex
 from tests.apis import messages, responses, script
 from tests.apis.messages import MessagesAPI
 from tests.apis.responses import ResponsesAPI
 from tests.cli.home import turn_processes
 from tests.command.test_codex import FOLDER
-from tests.engine.stage import INTENT
-from tests.jobs.desk import KEY, Desk
-from tests.jobs.till import asserts, at, outcome, shell
+from tests.engine.job_harness import INTENT
+from tests.jobs.cash_register_job import asserts, at, outcome, shell
+from tests.jobs.user_machine import KEY, UserMachine
 
 OTHER_KEY = "sk-proj-planted-for-the-other-0123456789"
 PORTER = """---
@@ -104,7 +104,7 @@ def porter() -> responses.Script:
 def test_a_job_led_by_claude_code_with_a_codex_at_work_reaches_done(tmp_path: Path) -> None:
     if codex.find(str(FOLDER)) is None and os.environ.get("CI") != "true":
         pytest.skip("the Codex CLI is not here; `make .codex/installed` fetches it")
-    desk = Desk(tmp_path / "repo")
+    desk = UserMachine(tmp_path / "repo")
     desk.write(".claude/agents/porter.md", PORTER)
     human = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
     proxy = [
@@ -131,7 +131,7 @@ def test_a_job_led_by_claude_code_with_a_codex_at_work_reaches_done(tmp_path: Pa
     assert len(claude.of("project-lead")) > len(other.of("porter")) > 1
     assert any("42" in request.body.decode() for request in other.of("porter"))
     assert shown["cost"]["input_tokens"] > 1000 * len(other.of("porter"))
-    assert all(verdict["ok"] for verdict in desk.left("boundary"))
+    assert all(verdict.ok for verdict in desk.left("boundary"))
     assert [secret for secret in (KEY, OTHER_KEY) if desk.holding(secret)] == []
     assert turn_processes(job) == []
     assert desk.parley("audit", job).code == 0

@@ -12,8 +12,8 @@ from typing import IO, cast
 
 from tests.apis.messages import Block, Fail, MessagesAPI, Script, Turn
 from tests.apis.script import Use
-from tests.jobs.desk import KEY, Desk
-from tests.jobs.till import shell
+from tests.jobs.cash_register_job import shell
+from tests.jobs.user_machine import KEY, UserMachine
 
 STEP = "echo step >> steps.txt"
 DOWN = ": the API is down (502)"
@@ -30,10 +30,10 @@ def script(*trouble: Block) -> Script:
 
 
 @contextmanager
-def failing(folder: Path) -> Iterator[tuple[Desk, MessagesAPI, subprocess.Popen[str], float]]:
+def failing(folder: Path) -> Iterator[tuple[UserMachine, MessagesAPI, subprocess.Popen[str], float]]:
     """A job whose lead waits for its API within its turn; with when that API failed first."""
     with MessagesAPI(script(Fail(502)), key=KEY) as api:
-        desk = Desk(folder / "repo")
+        desk = UserMachine(folder / "repo")
         desk.log_in(api)
         job = desk.begin("run", "Do it", "--agent", "claude", "--policy", "always")
         try:

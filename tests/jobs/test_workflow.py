@@ -6,18 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from parley.adapters.sqlite import SqliteStore
-from parley.workflow.flow import Flow
-from parley.workflow.slots import current
-from parley.workflow.terms import Status
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.workflow.model.flow import Flow
+from parley.workflow.model.flow_slots import current
+from parley.workflow.model.terms import Status
 from tests.apis.messages import Block, MessagesAPI, Request, Script, Turn
 from tests.apis.script import Say, Together, Use
 from tests.cli.home import turn_processes
-from tests.engine.stage import INTENT, asserts, close, on, outcome, send, write
-from tests.jobs.desk import KEY, Desk
-from tests.jobs.till import at, shell
-from tests.workflow.book import PLAN_FILE, output, plan
-from tests.workflow.plans import instructed
+from tests.engine.job_harness import INTENT, asserts, close, on, outcome, send, write
+from tests.jobs.cash_register_job import at, shell
+from tests.jobs.user_machine import KEY, UserMachine
+from tests.workflow.design_actions import instructed
+from tests.workflow.workflow_harness import PLAN_FILE, output, plan
 
 STORE = "class Store:\n    def __init__(self):\n        self.notes = {}\n\n    def add(self, title, text):\n"
 TAKES_ALL = f"{STORE}        self.notes[title] = text\n"
@@ -159,7 +159,7 @@ BOOK = {
 
 
 def test_a_workflow_carried_out_by_claude_code_reaches_done(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "repo")
+    desk = UserMachine(tmp_path / "repo")
     book = tmp_path / "book.yaml"
     book.write_text(json.dumps(BOOK), encoding="utf-8")
     with MessagesAPI(Script(AGENTS), key=KEY) as api:
@@ -198,7 +198,7 @@ def _results(request: Request) -> str:
     return json.dumps(results, ensure_ascii=False)
 
 
-def _flow(desk: Desk, job: str) -> Flow:
+def _flow(desk: UserMachine, job: str) -> Flow:
     store = SqliteStore(desk.folder / ".parley")
     try:
         found = current(store.load(job).molecules)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.decisions import SqliteDecisions
-from parley.decisions import Decided
+from parley.features.proxy.decision_store import SqliteDecisions
+from parley.ports.decisions import Decided
 from tests.cli.home import LEADS, Home
 
 VIEW = '{text: "I think so", verdict: approve, confidence: 0.9, reason: "it has all parts"}'
@@ -189,7 +189,22 @@ def test_an_unknown_policy_is_told_in_a_line(home: Home, policy: str) -> None:
 
 def test_all_is_forgotten_at_once(home: Home) -> None:
     memory = SqliteDecisions(Path(f"{home.folder}.db"))
-    memory.remember([Decided(1.0, "me", "r", "j", f"q{n}", "", "PLAN", "question", "how?") for n in range(3)])
+    memory.remember(
+        [
+            Decided(
+                time=1.0,
+                human="me",
+                repository="r",
+                job="j",
+                question=f"q{n}",
+                framing="",
+                state="PLAN",
+                kind="question",
+                asked="how?",
+            )
+            for n in range(3)
+        ]
+    )
     memory.close()
     assert home.here("memory", "forget", "--all", "--json").document == {"forgotten": 3}
     assert home.here("memory", "export").out == ""

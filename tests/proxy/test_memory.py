@@ -13,15 +13,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.adapters import decisions
-from parley.adapters.decisions import SCHEMA, SqliteDecisions, place
-from parley.decisions import Decided, Guess, MemoryTrouble
-from parley.engine import remembering
-from parley.ports import InputRow, MessageRow
+from parley.bus.rows import InputRow, MessageRow
+from parley.features.proxy import decision_store, remembering
+from parley.features.proxy.decision_store import SCHEMA, SqliteDecisions, place
+from parley.ports.decisions import Decided, Guess, MemoryTrouble
 
 DAY = 86400.0
 NOW = 1.8e9
@@ -29,7 +29,19 @@ NOW = 1.8e9
 
 def decided(question: str = "q1", asked: str = "is it right?", **more: Any) -> Decided:
     """A decision; the rest as it is given."""
-    base = Decided(NOW, "me", "shop", "j1", question, "m7", "PLAN", "assert", asked, "PLAN.md", "d1g")
+    base = Decided(
+        time=NOW,
+        human="me",
+        repository="shop",
+        job="j1",
+        question=question,
+        framing="m7",
+        state="PLAN",
+        kind="assert",
+        asked=asked,
+        artifact="PLAN.md",
+        digest="d1g",
+    )
     after = Guess("approve", 0.9, "it has all parts")
     return replace(base, before=Guess("approve", 0.6), after=after, verdict="approve", how="policy", **more)
 
@@ -46,14 +58,25 @@ def memory(tmp_path: Path) -> Iterator[SqliteDecisions]:
 
 @pytest.mark.parametrize("known", [True, False, None])
 def test_after_an_adoption_no_word_is_remembered_that_anybody_may_have_written(known: bool | None) -> None:
-    given = InputRow(3, "j", "answer", "k", 1.0, "me", "{}", 2, "answered")
+    given = InputRow(number=3, job="j", kind="answer", key="k", time=1.0, by="me", body="{}", taken=2, note="answered")
     world: Any = SimpleNamespace(
         store=SimpleNamespace(inputs=lambda job, *, waiting: [given], authentic=lambda row: known)
     )
-    live: Any = SimpleNamespace(job="j")
-    word = MessageRow(1, 2, "human", "escalation:q", "proxy", "escalation:q", 1, "input:3", 1.0, "[HUMAN approve] yes")
+    live: Any = SimpleNamespace(id="j")
+    word = MessageRow(
+        number=1,
+        transaction=2,
+        sender="human",
+        sender_thread="escalation:q",
+        agent="proxy",
+        thread="escalation:q",
+        seq=1,
+        key="input:3",
+        time=1.0,
+        body="[HUMAN approve] yes",
+    )
     assert remembering._is_authentic(live, world, word) is (known is True)
-    assert not remembering._is_authentic(live, world, word._replace(key="input:4"))
+    assert not remembering._is_authentic(live, world, msgspec.structs.replace(word, key="input:4"))
 
 
 # ---- keeping -------------------------------------------------------------------------------------
@@ -204,10 +227,10 @@ def _stocked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_recall_reads_a_bounded_number_of_rows(memory: SqliteDecisions, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many decisions share a word: what is fetched is counted, not timed."""
-    monkeypatch.setattr(decisions, "WALKED", 20)
-    monkeypatch.setattr(decisions, "POSTINGS", 10)
-    monkeypatch.setattr(decisions, "PAST", 10)
-    monkeypatch.setattr(decisions, "WEIGHED", 5)
+    monkeypatch.setattr(decision_store, "WALKED", 20)
+    monkeypatch.setattr(decision_store, "POSTINGS", 10)
+    monkeypatch.setattr(decision_store, "PAST", 10)
+    monkeypatch.setattr(decision_store, "WEIGHED", 5)
     work = []
     for count in (400, 1600):
         memory.remember([decided(f"n{n}", f"the common words of question {n}") for n in range(count)])
@@ -229,7 +252,7 @@ def test_a_recall_reads_a_bounded_number_of_rows(memory: SqliteDecisions, monkey
 
 def test_the_record_is_read_from_an_index_alone(memory: SqliteDecisions) -> None:
     memory.remember([decided()])
-    plan = memory._opened().execute(f"EXPLAIN QUERY PLAN {decisions._SQL['of_kind']}", ("me", "PLAN", "assert", 5))
+    plan = memory._opened().execute(f"EXPLAIN QUERY PLAN {decision_store._SQL['of_kind']}", ("me", "PLAN", "assert", 5))
     assert [row["detail"] for row in plan] == [
         "SEARCH decisions USING COVERING INDEX of_kind (human=? AND state=? AND kind=?)"
     ]

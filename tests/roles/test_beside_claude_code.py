@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from parley import config
-from parley.adapters.claude.guard import BUILT_IN
-from parley.adapters.roles import RoleError, RoleFile, gather, lacking_tools, not_given, shipped, skipped
-from parley.adapters.roles.files import BUS_TOOLS, GIVEN, PROXY_TOOLS
+from parley.base.documents.node import DocumentError
+from parley.roles import RoleFile, gather, lacking_tools, not_given, shipped, skipped
+from parley.roles.role_file import BUS_TOOLS, GIVEN, PROXY_TOOLS
+from parley.runners.claude.guard import BUILT_IN
+from parley.settings import load
 from tests.cli.home import BUSY, Home
 from tools.docs import fill_roles
 
@@ -31,7 +32,7 @@ def agents(root: Path, files: dict[str, str]) -> Path:
 
 
 def gathered(root: Path) -> dict[str, RoleFile]:
-    return gather(root, config.read(root))
+    return gather(root, load.read(root))
 
 
 def test_what_is_no_role_is_skipped_and_told(tmp_path: Path) -> None:
@@ -52,13 +53,13 @@ def test_a_link_that_leads_nowhere_or_outside_stops_no_job_unless_it_is_a_roles(
     assert len(skipped(tmp_path / "root")) == 2
     assert set(gathered(tmp_path / "root")) == set(shipped())
     (folder / "coder.md").symlink_to("/etc/passwd")
-    with pytest.raises(RoleError, match="this leads outside"):
+    with pytest.raises(DocumentError, match="this leads outside"):
         gathered(tmp_path / "root")
 
 
 @pytest.mark.parametrize("text", ["You code.\n", "---\nname: Coder\n---\n"])
 def test_a_file_that_is_called_as_a_shipped_role_has_to_be_right(tmp_path: Path, text: str) -> None:
-    with pytest.raises(RoleError):
+    with pytest.raises(DocumentError):
         gathered(agents(tmp_path, {"coder.md": text}))
 
 
@@ -120,12 +121,12 @@ def test_a_team_is_extended_or_replaced(tmp_path: Path) -> None:
 def test_a_team_that_is_wrong_is_refused(tmp_path: Path, toml: str, said: str) -> None:
     (tmp_path / "parley.toml").write_text(f"[roles.project-lead]\nteam = {toml}\n", encoding="utf-8")
 
-    with pytest.raises(RoleError, match=said):
+    with pytest.raises(DocumentError, match=said):
         gathered(tmp_path)
 
 
 def test_a_team_of_a_file_that_is_wrong_is_refused_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(RoleError, match=r"lead.md:2: `team`: some names have a \+"):
+    with pytest.raises(DocumentError, match=r"lead.md:2:7: `team`: some names have a \+"):
         gathered(agents(tmp_path, {"intent-lead.md": "---\nteam: +coder, writer\n---\n"}))
 
 

@@ -10,23 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley import config
-from parley.adapters.roles import (
-    RoleError,
+from parley.assembly import roles
+from parley.base.documents.node import DocumentError
+from parley.engine.values.job_roles import TOOLS, charter_of, offered, time_limit
+from parley.protocol.molecules import PROXY
+from parley.protocol.states import Action, State
+from parley.protocol.transitions import make_initial_state, transition
+from parley.roles import (
     RoleFile,
-    dress,
     gather,
+    make_claude_folder,
     parse,
     shipped,
     skill_text,
     system_prompt,
     to_json,
 )
-from parley.core.anatomy import SKILLS
-from parley.core.states import PHASES
-from parley.core.terms import PROXY
-from parley.engine.roster import BUS, CODE, TOOLS, charter_of, offered, roles, time_limit
-from parley.workflow.terms import EXECUTOR, GROUP
+from parley.roles.phases import PHASES, phase_of
+from parley.roles.skill_anatomy import SKILLS
+from parley.settings import load
+from parley.workflow.host.role_traits import TRAITS
+from parley.workflow.model.terms import EXECUTOR, GROUP
 
 DOERS = ("coder", "tester", "researcher", "writer", "reviewer")
 PATH = "/usr/bin:/bin"
@@ -40,10 +44,18 @@ def write(root: Path, name: str, text: str) -> Path:
 
 
 def gathered(root: Path, *also: str) -> dict[str, RoleFile]:
-    return gather(root, config.read(root), also)
+    return gather(root, load.read(root), also)
 
 
 # ---- what ships ----------------------------------------------------------------------------------
+
+
+def test_a_record_has_the_phase_of_its_state_or_of_the_one_it_ended_in() -> None:
+    record = transition(make_initial_state("j"), Action.APPROVED_INTENT)
+
+    assert phase_of(record) == PHASES[State.PLAN].name == "planning"
+    assert phase_of(transition(record, Action.WITHDRAW)) == "planning"
+    assert [phase.lead for phase in PHASES.values()] == ["intent-lead", "project-lead", "project-lead"]
 
 
 def test_the_leads_a_team_and_the_proxy_ship() -> None:
@@ -66,16 +78,16 @@ def test_the_leads_a_team_and_the_proxy_ship() -> None:
 def told(name: str, skill: str = "", tools: tuple[str, ...] | None = None) -> str:
     """The system prompt of an instance, as a job has it."""
     entry = {entry["name"]: entry for entry in roles({n: to_json(r) for n, r in shipped().items()}, {})}[name]
-    given = offered(BUS.get(name, TOOLS), entry["team"]) if tools is None else tools
+    given = offered(TRAITS[name].tools if name in TRAITS else TOOLS, entry["team"]) if tools is None else tools
     return system_prompt(entry, skill, given, path=PATH, seconds=1800)
 
 
 LEADS = [(phase.lead, SKILLS[state]) for state, phase in PHASES.items()]
 CASES = [
     *(
-        (name, "", offered(BUS.get(name, TOOLS), role.team))
+        (name, "", offered(TRAITS[name].tools if name in TRAITS else TOOLS, role.team))
         for name, role in shipped().items()
-        if name not in (*CODE, PROXY)
+        if name != PROXY and not (name in TRAITS and TRAITS[name].code)
     ),
     (PROXY, "", ("Answer", "AskHuman", "Predict")),
     *((lead, skill, TOOLS) for lead, skill in LEADS),
@@ -91,7 +103,7 @@ def test_a_prompt_names_no_tool_that_the_instance_has_not(name: str, skill: str,
 
     named = {tool for tool in KNOWN if re.search(rf"`{tool}\b|\b{tool}`", text)}
     assert named <= set(tools), named - set(tools)
-    assert ("reading that fits INTENT.md" in text) == ("AskQuestion" in tools and not skill)
+    assert ("Go by INTENT.md" in text) == ("AskQuestion" in tools and not skill)
     assert ("orchestration_agent_contract.md" in text) == ("Note" in tools)
 
 
@@ -146,7 +158,7 @@ def test_a_repository_names_no_file_of_its_readers_as_a_prompt(tmp_path: Path, h
         named = secret if how == "absolute" else f"../{secret.name}"
         write(root, "parley.toml", f'[roles.coder]\nprompt = "{named}"\n')
 
-    with pytest.raises(RoleError, match=r"leads outside .*; put a copy there instead"):
+    with pytest.raises(DocumentError, match=r"leads outside .*; put a copy there instead"):
         gathered(root)
 
 
@@ -164,7 +176,7 @@ def test_what_is_no_file_is_no_role(tmp_path: Path) -> None:
     agents.mkdir(parents=True)
     os.mkfifo(agents / "x.md")
 
-    with pytest.raises(RoleError, match="this is no ordinary file; remove it"):
+    with pytest.raises(DocumentError, match="this is no ordinary file; remove it"):
         gathered(tmp_path)
 
 
@@ -185,7 +197,7 @@ def test_a_users_file_goes_before_the_package_and_settings_before_both(tmp_path:
         "You code Rust.", "haiku", "codex", {"turn_seconds": 60.0},
     )  # fmt: skip
     assert coder.description == shipped()["coder"].description
-    assert coder.source == f"{tmp_path}/.claude/agents/coder.md + parley.toml"
+    assert coder.origin == f"{tmp_path}/.claude/agents/coder.md + parley.toml"
     assert (tester.prompt, tester.tools, tester.team) == ("You test everything.", ("Read", *TOOLS), ("coder",))
     assert found["writer"] == shipped()["writer"]
 
@@ -220,21 +232,21 @@ def test_an_agent_file_of_claude_code_is_read_as_it_is(tmp_path: Path) -> None:
         ("---\nteam: [proxy]\n---\n", 2, "'proxy', and there is no such role to send to"),
         ("---\nname: x\nmodel: [a]\n---\n", 3, "`model` must be one name"),
         ("---\nname: x\nrunner: two words\n---\n", 3, "`runner` must be one name"),
-        ("---\nlimits: 5\n---\n", 2, "`limits`: it must be a table"),
-        ("---\nlimits: {turns: 5}\n---\n", 2, "there is no limit 'turns'"),
-        ("---\nlimits: {turn_seconds: 0}\n---\n", 2, "turn_seconds must be a number of seconds"),
-        ("---\nlimits: {turn_seconds: true}\n---\n", 2, "turn_seconds must be a number of seconds"),
-        ("---\nname: human\n---\n", 1, "'human' is the protocol's own name"),
+        ("---\nlimits: 5\n---\n", 2, "`limits` must be a mapping"),
+        ("---\nlimits: {turns: 5}\n---\n", 2, "unknown key 'turns' in `limits`"),
+        ("---\nlimits: {turn_seconds: 0}\n---\n", 2, "`turn_seconds` must be a number of seconds"),
+        ("---\nlimits: {turn_seconds: true}\n---\n", 2, "`turn_seconds` must be a number of seconds"),
+        ("---\nname: human\n---\n", 2, "'human' is the protocol's own name"),
         ("---\ntools: {a: b}\n---\n", 2, "`tools` must be names"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_with_its_line(tmp_path: Path, text: str, line: int, problem: str) -> None:
     path = write(tmp_path, ".claude/agents/x.md", text)
 
-    with pytest.raises(RoleError) as error:
+    with pytest.raises(DocumentError) as error:
         gathered(tmp_path)
 
-    assert str(error.value).startswith(f"{path}:{line}: ")
+    assert str(error.value).startswith(f"{path}:{line}:")
     assert problem in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -243,7 +255,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(tmp_path: Path, text: s
     "text, problem",
     [
         ('[roles.coder]\nteam = ["ghost"]\n', "[roles.coder] team: the team of 'coder' has 'ghost'"),
-        ('[roles.coder]\nprompt = "nowhere.md"\n', "nowhere.md:1: No such file"),
+        ('[roles.coder]\nprompt = "nowhere.md"\n', "nowhere.md:1:1: No such file"),
         ("[roles.'A b']\nteam = []\n", "'A b' can't be a role's name"),
         ("[roles]\ncoder = 5\n", "[roles.coder]: it must be a table"),
         ("[roles.coder]\ncolour = 5\n", "[roles.coder] colour: there is no such setting"),
@@ -256,7 +268,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(tmp_path: Path, text: s
 def test_what_is_wrong_with_the_settings_is_told(tmp_path: Path, text: str, problem: str) -> None:
     write(tmp_path, "parley.toml", text)
 
-    with pytest.raises((RoleError, config.ConfigError)) as error:
+    with pytest.raises((DocumentError, DocumentError)) as error:
         gathered(tmp_path)
 
     assert problem in str(error.value)
@@ -273,14 +285,14 @@ def test_a_team_may_name_an_agent_that_only_the_playbook_knows(tmp_path: Path) -
 def test_any_text_is_a_role_or_one_clear_line(text: str) -> None:
     for given_ in (text, f"---\n{text}\n---\nbody"):
         said = _said(given_)
-        assert re.fullmatch(r"x\.md:\d+: [^\n]+|\{.+\}", said), said
+        assert re.fullmatch(r"x\.md:\d+:\d+: [^\n]+|\{.+\}", said), said
 
 
 def _said(text: str) -> str:
     """The role as JSON, or the error."""
     try:
         return json.dumps(to_json(parse(text, Path("x.md"))))
-    except RoleError as error:
+    except DocumentError as error:
         return str(error)
 
 
@@ -302,7 +314,7 @@ def test_the_snapshot_has_every_role_with_all_that_a_runner_needs(tmp_path: Path
 
     for entry in settings["roles"]:
         keys = {"name", "team", "tools", "description", "prompt", "model", "runner", "limits", "members", "messages"}
-        assert keys == set(entry)
+        assert keys == set(entry) - {"traits"}
     known = {role["name"]: role for role in settings["roles"]}
     assert known["coder"]["prompt"] == shipped()["coder"].prompt
     assert known["coder"]["team"] == ["helper"]
@@ -327,7 +339,9 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 def test_a_folder_holds_the_role_and_its_skills_and_can_only_be_read(tmp_path: Path) -> None:
     role = to_json(shipped()["project-lead"])
-    one, two = (dress(tmp_path / name / "claude", role, ["planning", "execute"]) for name in ("one", "two"))
+    one, two = (
+        make_claude_folder(tmp_path / name / "claude", role, ["planning", "execute"]) for name in ("one", "two")
+    )
 
     assert bytes_of(one) == bytes_of(two)
     assert set(bytes_of(one)) == {
@@ -343,24 +357,24 @@ def test_a_folder_holds_the_role_and_its_skills_and_can_only_be_read(tmp_path: P
 
 def test_a_folder_that_was_meddled_with_is_made_anew(tmp_path: Path) -> None:
     role, outside = to_json(shipped()["coder"]), tmp_path / "outside"
-    folder = dress(tmp_path / "claude", role)
+    folder = make_claude_folder(tmp_path / "claude", role)
     good, number = bytes_of(folder), folder.stat().st_ino
-    assert dress(folder, role).stat().st_ino == number
+    assert make_claude_folder(folder, role).stat().st_ino == number
     outside.mkdir()
     (outside / "kept").write_text("kept")
 
     folder.chmod(0o700)
     (folder / "settings.json").write_text("{}")
-    assert bytes_of(dress(folder, role)) == good
+    assert bytes_of(make_claude_folder(folder, role)) == good
     folder.chmod(0o700)
     (folder / "skills").symlink_to(outside)
-    assert bytes_of(dress(folder, role)) == good
+    assert bytes_of(make_claude_folder(folder, role)) == good
     folder.rename(tmp_path / "aside")
     folder.symlink_to(outside)
-    assert bytes_of(dress(folder, role)) == good
+    assert bytes_of(make_claude_folder(folder, role)) == good
     assert not folder.is_symlink()
     assert (outside / "kept").read_text() == "kept"
-    assert set(bytes_of(dress(folder, to_json(shipped()["tester"])))) == {
+    assert set(bytes_of(make_claude_folder(folder, to_json(shipped()["tester"])))) == {
         ".claude-plugin/plugin.json", "agents/tester.md",
     }  # fmt: skip
 
@@ -394,9 +408,9 @@ def test_a_role_takes_the_kinds_that_it_names_and_notices(tmp_path: Path) -> Non
 def test_kinds_that_can_not_be_are_refused_with_their_place(tmp_path: Path, name: str, matter: str, why: str) -> None:
     write(tmp_path, f".claude/agents/{name}.md", f"---\nname: {name}\ndescription: d\n{matter}\n---\nDo it.\n")
 
-    with pytest.raises(RoleError) as refused:
-        gather(tmp_path, config.read(tmp_path))
+    with pytest.raises(DocumentError) as refused:
+        gather(tmp_path, load.read(tmp_path))
 
-    assert f"{tmp_path / '.claude/agents' / name}.md:4: " in str(refused.value)
+    assert f"{tmp_path / '.claude/agents' / name}.md:4:" in str(refused.value)
     assert why in str(refused.value)
     assert "\n" not in str(refused.value)

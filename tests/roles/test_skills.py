@@ -5,16 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.roles import protocols, skill_text
-from parley.adapters.roles.dress import AT_HAND
-from parley.core.anatomy import EDGES, SKILLS, STEPS, WORKFLOW, marks
-from parley.core.states import APPROVAL, BACKTRACK, LIVE, PHASES, Action, State, make_initial_state, skill_outcomes
-from parley.core.terms import Ruling
-from parley.engine import texts
-from parley.ports import Conflict, Merge
+from parley.engine import protocol_messages
+from parley.ports.workspaces import Conflict, Merge
+from parley.protocol.molecules import Ruling
+from parley.protocol.states import APPROVAL, BACKTRACK, LIVE, Action, State, skill_outcomes
+from parley.protocol.transitions import make_initial_state
+from parley.roles import protocols, skill_text
+from parley.roles.instance_files import EXTRA_SKILLS
+from parley.roles.phases import PHASES
+from parley.roles.skill_anatomy import EDGES, SKILLS, STEPS, WORKFLOW, marks
 
 RUNS = "workflow-execution"
-FOLDER = Path(texts.__file__).parents[1] / "skills"
+FOLDER = Path(protocol_messages.__file__).parents[1] / "skills"
 
 
 def sections(state: State) -> dict[str, str]:
@@ -28,7 +30,7 @@ def outcomes_in(text: str) -> set[str]:
 
 
 def test_each_state_has_its_skill_and_there_are_no_others() -> None:
-    at_hand = {name for names in AT_HAND.values() for name in names}
+    at_hand = {name for names in EXTRA_SKILLS.values() for name in names}
     assert {path.name for path in FOLDER.iterdir()} == {*SKILLS.values(), *at_hand}
     assert (protocols() / "workflow-planning.md").is_file()
     assert at_hand.isdisjoint(SKILLS.values())
@@ -109,17 +111,17 @@ def made(state: State) -> list[str]:
     rulings = [None, *Ruling]
     return [
         f"[{state}] text",
-        texts.pending(record, ["coder on dispatch:a"]),
-        texts.violation("why"),
-        texts.failed("coder", "dispatch:a", "it died", 3),
-        texts.report("coder", "dispatch:a", ("a.py",), "done"),
-        texts.dead_letter("coder", "dispatch:a", "text"),
-        texts.merged("coder", "dispatch:a", Merge(("a.py",))),
-        texts.merged("coder", "dispatch:a", Merge((), (Conflict("a.py", "one", None),))),
-        texts.recovered("", ["Send"]).strip(),
-        texts.withdrawn("why"),
-        *(texts.intervene("text", authoritative=authority) for authority in (True, False)),
-        *(texts.answer(ruling, "text", "q", "human", heard=True) for ruling in rulings),
+        protocol_messages.pending(record, ["coder on dispatch:a"]),
+        protocol_messages.violation("why"),
+        protocol_messages.failed("coder", "dispatch:a", "it died", 3),
+        protocol_messages.report("coder", "dispatch:a", ("a.py",), "done"),
+        protocol_messages.dead_letter("coder", "dispatch:a", "text"),
+        protocol_messages.merged("coder", "dispatch:a", Merge(("a.py",))),
+        protocol_messages.merged("coder", "dispatch:a", Merge((), (Conflict("a.py", "one", None),))),
+        protocol_messages.recovered("", ["Send"]).strip(),
+        protocol_messages.withdrawn("why"),
+        *(protocol_messages.intervene("text", authoritative=authority) for authority in (True, False)),
+        *(protocol_messages.answer(ruling, "text", "q", "human", heard=True) for ruling in rulings),
     ]
 
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from parley.engine.audit import Report, audit, read_anchor, render
-from parley.engine.export import Exported, export, load_export, write_export
-from parley.engine.redaction import Secrets
-from parley.ports import BusError
+from parley.audit.audit import AuditReport, audit, read_anchor, render
+from parley.audit.export import Exported, export, load_export, write_export
+from parley.base.redaction import Secrets
+from parley.bus.rows import BusError
+from tests.audit.played_jobs import PLAYS, RecordedHome
 from tests.cli.home import APPROVES, LEADS, Home
-from tests.records.stage import PLAYS, Theatre
 
 
-def proved(exported: Exported) -> Report:
-    return audit(exported, exported.job, read_anchor(exported.state), sealed=exported.sealed)
+def proved(exported: Exported) -> AuditReport:
+    return audit(exported, exported.job, read_anchor(exported.state), redacted=exported.redacted)
 
 
-def said(theatre: Theatre, job: str) -> list[str]:
+def said(theatre: RecordedHome, job: str) -> list[str]:
     """The words in a job's messages: each of them is called a secret below."""
     words = {word for row in theatre.store.messages(job) for word in re.findall(r"\w{4,}", row.body)}
     return sorted(words)
@@ -31,7 +31,7 @@ def said(theatre: Theatre, job: str) -> list[str]:
 @pytest.mark.parametrize("name", PLAYS)
 def test_whatever_is_called_a_secret_the_export_is_proved_without_it(tmp_path: Path, name: str) -> None:
     """Every word that anybody said, the names of states, roles and verdicts among them."""
-    theatre = Theatre(tmp_path / "home", "memory")
+    theatre = RecordedHome(tmp_path / "home", "memory")
     job = PLAYS[name](theatre)
     words = said(theatre, job)
     secrets = Secrets([(f"WORD_{number}_KEY", word) for number, word in enumerate(words)])
@@ -60,7 +60,7 @@ def test_whatever_is_called_a_secret_the_export_is_proved_without_it(tmp_path: P
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """A redacted export, line by line, without the last."""
     folder = tmp_path_factory.mktemp("export")
-    theatre = Theatre(folder / "home", "memory")
+    theatre = RecordedHome(folder / "home", "memory")
     job = PLAYS["finished"](theatre)
     secrets = Secrets([(f"WORD_{number}_KEY", word) for number, word in enumerate(said(theatre, job))])
     write_export(folder / "x", export(theatre.store, theatre.home / "jobs" / job, job, secrets))

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parley.core.anatomy import WORKFLOW, marks
-from parley.core.states import LIVE, Record
-from parley.core.terms import HUMAN, PROXY, Question, Ruling
-from parley.engine import texts
-from parley.ports import Conflict, Merge
-from parley.quoting import HEADINGS, MARKS, begins_like_a_mark, below, quoted, with_sender
+from parley.base.quoting import HEADINGS, MARKS, begins_like_a_mark, below, quoted, with_sender
+from parley.engine import protocol_messages
+from parley.ports.workspaces import Conflict, Merge
+from parley.protocol.molecules import HUMAN, PROXY, Question, Record, Ruling
+from parley.protocol.states import LIVE
+from parley.roles.skill_anatomy import WORKFLOW, marks
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "parley"
 _WRITTEN = re.compile(r"(?:^|\n)\[([A-Z]{2,})\b")
@@ -165,24 +165,24 @@ def messages(body: str) -> dict[str, tuple[str, int]]:
     conflict = Conflict(body, body, body, beside="x.theirs")
     name = body.replace("\0", "")
     return {
-        "report": (texts.report("coder", "dispatch:a", (name,), body), 1),
-        "long report": (texts.report("coder", "dispatch:a", (), body, "[LONG] more"), 2),
+        "report": (protocol_messages.report("coder", "dispatch:a", (name,), body), 1),
+        "long report": (protocol_messages.report("coder", "dispatch:a", (), body, "[LONG] more"), 2),
         "sent": (with_sender("lead", quoted(f"[HUMAN] {body}")), 1),
-        "question": (with_sender("coder", texts.question(RECORD, ASKED, body, (body,), body)), 1),
-        "answer": (texts.answer(Ruling.REVISE, body, "q", HUMAN, heard=True, remarks=body), 1),
-        "proxy's answer": (texts.answer(None, body, "q", PROXY, heard=False), 1),
-        "withdrawn": (texts.withdrawn(body), 1),
-        "intervention": (texts.intervene(body, authoritative=False), 1),
-        "human": (texts.human(None, body), 1),
-        "violation": (texts.violation(body), 1),
-        "failed": (texts.failed("coder", "dispatch:a", body, 2), 1),
-        "stalled": (texts.stalled("coder", "dispatch:a", 0.0, 1.0, body), 1),
-        "gone": (texts.dead_letter("coder", "dispatch:a", body), 1),
-        "taken away": (texts.taken_away("coder", "dispatch:a", body), 1),
-        "recovered": (texts.recovered("[TASK] x", [body], body), 2),
-        "clean merge": (texts.merged("coder", "dispatch:a", Merge((name,), (), (name,))), 1),
-        "conflict": (texts.merged("coder", "dispatch:a", Merge((name,), (conflict,), (name,))), 1),
-        "left out": (texts.unfinished([body]), 1),
+        "question": (with_sender("coder", protocol_messages.question(RECORD, ASKED, body, (body,), body)), 1),
+        "answer": (protocol_messages.answer(Ruling.REVISE, body, "q", HUMAN, heard=True, remarks=body), 1),
+        "proxy's answer": (protocol_messages.answer(None, body, "q", PROXY, heard=False), 1),
+        "withdrawn": (protocol_messages.withdrawn(body), 1),
+        "intervention": (protocol_messages.intervene(body, authoritative=False), 1),
+        "human": (protocol_messages.human(None, body), 1),
+        "violation": (protocol_messages.violation(body), 1),
+        "failed": (protocol_messages.failed("coder", "dispatch:a", body, 2), 1),
+        "stalled": (protocol_messages.stalled("coder", "dispatch:a", 0.0, 1.0, body), 1),
+        "gone": (protocol_messages.dead_letter("coder", "dispatch:a", body), 1),
+        "taken away": (protocol_messages.taken_away("coder", "dispatch:a", body), 1),
+        "recovered": (protocol_messages.recovered("[TASK] x", [body], body), 2),
+        "clean merge": (protocol_messages.merged("coder", "dispatch:a", Merge((name,), (), (name,))), 1),
+        "conflict": (protocol_messages.merged("coder", "dispatch:a", Merge((name,), (conflict,), (name,))), 1),
+        "left out": (protocol_messages.unfinished([body]), 1),
         "of the executor": (below(f"[TASK] coder: {body}\nBoundaries: {body}"), 1),
     }
 
@@ -206,10 +206,10 @@ def test_a_message_names_its_sender_first_whatever_the_sender_says(body: str) ->
 
     assert first == "[MESSAGE] coder:"
     assert rest == (quoted(body) or "(it says nothing)")
-    assert with_sender("coder", texts.question(RECORD, ASKED, body)).startswith(
+    assert with_sender("coder", protocol_messages.question(RECORD, ASKED, body)).startswith(
         "[QUESTION] from coder: INTENT question"
     )
-    assert with_sender("parley", texts.violation(body)) == texts.violation(body)
+    assert with_sender("parley", protocol_messages.violation(body)) == protocol_messages.violation(body)
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_a_message_names_its_sender_first_whatever_the_sender_says(body: str) ->
 
 def test_every_mark_that_the_code_writes_is_in_the_table() -> None:
     written: set[str] = set()
-    for folder in ("engine", "workflow", "adapters/claude", "adapters/command"):
+    for folder in ("engine", "workflow", "runners/claude", "runners/command"):
         for path in (SOURCE / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -13,14 +13,22 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.adapters import outcome, scripted
-from parley.adapters.worktrees.scan import path_text
-from parley.engine.discretion import words
-from parley.engine.redaction import SHAPES, Secrets, hints
-from parley.engine.vault import from_environment, from_text, names_a_secret, secrets_of
-from parley.text import BadText, last_bytes, read_json
-from parley.workflow import strictly
+from parley.base.documents.node import SHOWN
+from parley.base.redaction import SHAPES, Secrets, hints
+from parley.base.text import BadText, last_bytes, read_json
+from parley.features.secrets.row_redaction import choice, molecule, words
+from parley.features.secrets.secret_sources import from_environment, from_text, names_a_secret, secrets_of
+from parley.protocol.codec import decode_choice, decode_molecule, encode_term
+from parley.protocol.molecules import Idle
+from parley.protocol.rule import Passage
+from parley.protocol.states import Action
+from parley.protocol.transitions import make_initial_state, transition
+from parley.runners.scripted import agent_process
+from parley.workflow.files.reading import strict_json
+from parley.workspaces import outcome_record
+from parley.workspaces.files.scan import path_text
 
 FORMS: dict[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
@@ -323,8 +331,18 @@ def test_what_the_protocol_reads_is_never_touched() -> None:
         "deep": [{"reason": "[redacted PIN_KEY]"}],
     }
     assert words('{"a": 1}', secrets) == '{"a": 1}'
-    passage = '{"Passage":["REALIGN","project-lead",1.0,"the project-lead says so",[]]}'
-    assert words(passage, secrets) == '{"Passage":["REALIGN","project-lead",1.0,"the [redacted A_KEY] says so",[]]}'
+    passage = Passage(Action.REALIGN, "project-lead", 1.0, "the project-lead says so")
+    redacted = "the [redacted A_KEY] says so"
+    assert decode_choice(choice(encode_term(passage), secrets)) == replace(passage, reason=redacted)
+    assert (
+        choice('["project-lead",{"reason":"INTENT"}]', secrets)
+        == '["[redacted A_KEY]",{"reason":"[redacted PIN_KEY]"}]'
+    )
+    record = transition(make_initial_state("j"), Action.APPROVED_INTENT, reason="the project-lead says so")
+    kept = decode_molecule(molecule("record j", encode_term(record), secrets))
+    assert kept == replace(record, history=(replace(record.history[0], reason=redacted),))
+    idle, cause = encode_term(Idle("project-lead", "dispatch:abc")), encode_term("project-lead")
+    assert (molecule("life project-lead dispatch:abc", idle, secrets), choice(cause, secrets)) == (idle, cause)
     assert words("broken project-lead {", secrets) == "broken [redacted A_KEY] {"
 
 
@@ -344,16 +362,16 @@ def _refusal(data: str) -> str:
 
 
 def _outcome(document: dict[str, int]) -> str:
-    return outcome._parse(json.dumps(document).encode()).problem
+    return outcome_record._parse(json.dumps(document).encode()).problem
 
 
 # Each of these shows some of what an agent made: the parameter is what lies just where it is cut.
 SHOWS: dict[str, Callable[[str], str]] = {
     "a file that is not kept": lambda text: path_text("d" * 180 + text),
     "a key given twice": lambda text: _refusal(json.dumps({"k" * 25 + text: 1})[:-1] + f', "{"k" * 25 + text}": 2}}'),
-    "a key of an outcome record": lambda text: _outcome({"k" * (outcome.KEY_LIMIT - 12) + text: 1}),
-    "a command of a playbook": lambda text: scripted._beginning("c" * 185 + text),
-    "a file of a workflow": lambda text: strictly.shown("v" * (strictly._SHOWN - 12) + text),
+    "a key of an outcome record": lambda text: _outcome({"k" * (SHOWN - 12) + text: 1}),
+    "a command of a playbook": lambda text: agent_process._beginning("c" * 185 + text),
+    "a file of a workflow": lambda text: strict_json.shown("v" * (strict_json._SHOWN - 12) + text),
     "errors without line ends": lambda text: last_bytes(b"x" * 99 + text.encode() + b"y" * 88, 100).decode(),
 }
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from parley.core.rules import RULES
-from parley.engine import designs, executing
-from parley.ports import Scope
-from parley.workflow import checking, events, helping, notes, reviewing
-from parley.workflow.conduct import Conduct
-from parley.workflow.flow import Flow, Talk
+from parley.ports.workspaces import Scope
+from parley.protocol.rules import RULES
+from parley.workflow.execution import assist, verification, verifier_notes
+from parley.workflow.execution.executor_turn import ExecutorTurn
+from parley.workflow.host import design_gates, executor_agent
+from parley.workflow.model import events, notes
+from parley.workflow.model.flow import Flow, OpenConversation
+from parley.workflow.model.worker_result import Judgement
 from simulator.workflows import has_workflow, is_disputed
 from tests.simulator.test_planted_bugs import failure
 
@@ -33,36 +35,36 @@ def test_a_doer_that_does_not_wait_for_what_it_depends_on_is_found(monkeypatch: 
 
 
 def test_a_verifier_whose_silence_counts_as_approval_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def approve(act: Conduct, talk: Talk, problems: Any) -> None:
-        checking.judged(act, talk, "verified", ())
+    def approve(act: ExecutorTurn, talk: OpenConversation, problems: Any) -> None:
+        verification.judged(act, talk, Judgement("verified"))
 
-    monkeypatch.setattr(checking, "_no_verdict", approve)
+    monkeypatch.setattr(verification, "_no_verdict", approve)
     assert "is found good by" in found()
 
 
 def test_a_gate_that_is_never_blocked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(designs, "gate_of", lambda live: "clear")
+    monkeypatch.setattr(design_gates, "gate_of", lambda live: "clear")
     assert found(first=667).startswith("the job is done, and its")
 
 
 def test_a_merge_that_does_not_ask_whose_it_is_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executing, "scope_of", lambda plan, agent: Scope(lambda path: ""))
+    monkeypatch.setattr(executor_agent, "scope_of", lambda plan, agent: Scope(lambda path: ""))
     why = found(DISPUTED, DISPUTED[0])  # whose it is, or that what came in is more than was looked at
     assert "does not own it" in why or "has seen something else" in why
 
 
 def test_assumptions_that_nobody_is_told_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(designs, "render_assumptions", lambda *_: "None.")
+    monkeypatch.setattr(design_gates, "render_assumptions", lambda *_: "None.")
     assert "is not in WORK_SUMMARY.md" in found()
 
 
 def test_an_answer_that_is_put_into_the_users_mouth_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(helping, "BY_EXECUTOR", notes.BY_USER)
+    monkeypatch.setattr(assist, "BY_EXECUTOR", notes.BY_USER)
     assert "the user has said nothing" in found()
 
 
 def test_a_verifiers_note_that_holds_nothing_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reviewing, "waits", lambda *_: None)
+    monkeypatch.setattr(verifier_notes, "waits", lambda *_: None)
     monkeypatch.setattr(events, "refuse_ready", lambda session: "")  # or the events themselves would refuse it
     why = found()
-    assert "goes to nobody" in why or "not settled" in why, why
+    assert "reaches no agent above" in why or "not settled" in why, why

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from parley.core.states import Record
+from parley.engine.values import message_meta
+from parley.engine.values.message_meta import Answered, Put
+from parley.protocol.molecules import Record
+from parley.workflow.model.events import MergeEnded, NoteTaken, RoundEnded, StatusChanged
+from parley.workflow.model.terms import Note
 from simulator.ledger import events
 from simulator.minds import mind
 from simulator.run import JOB, Simulation, simulate
@@ -73,18 +76,18 @@ def happened(run: Simulation) -> Iterator[str]:
     status: dict[str, str] = {}
     for event in events(run.outside, JOB):
         match event:
-            case {"event": "status", "agent": agent, "to": to}:
+            case StatusChanged(agent=agent, to=to):
                 yield to
                 yield f"{status.get(agent, 'pending')}-{to}"
                 status[agent] = to
-            case {"event": "round", "round": {"verdict": verdict}}:
-                yield verdict
-            case {"event": "merge ends", "merged": merged}:
-                yield "refused" if not merged["taken"] else "settled" if merged.get("conflicts") else "merged"
-            case {"event": "note", "note": {"resolved_by": by}}:
+            case RoundEnded(round=found):
+                yield found.verdict
+            case MergeEnded(merged=merged):
+                yield "refused" if not merged.taken else "settled" if merged.conflicts else "merged"
+            case NoteTaken(note=Note(resolved_by=str(by))):
                 yield f"by-{by}"
             case _:
-                yield str(event["event"])
+                yield str(event.__struct_config__.tag)
 
 
 @pytest.mark.soak
@@ -130,6 +133,7 @@ def test_seeds_let_answers_stand_and_be_questions_and_lose_the_memory() -> None:
         if made.settings is not None and made.steady and made.policies:
             run = Simulation(seed)
             run.run()
-            abouts = (json.loads(row.meta) for row in run.outside.messages(JOB) if '"weighed"' in row.meta)
-            told.update("stood" if about["weighed"]["answer"] else about["how"] for about in abouts)
+            for meta in map(message_meta.read, run.outside.messages(JOB)):
+                if isinstance(meta, Answered | Put) and meta.view.weighed is not None:
+                    told[meta.how if isinstance(meta, Put) else "stood"] += 1
     assert {"stood", "unsure", "checked"} <= set(told), told

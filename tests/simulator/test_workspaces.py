@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from parley.adapters.worktrees import Worktrees
-from parley.ports import Merge, Scope, Workspace
+from parley.ports.workspaces import Merge, Scope, Workspace
+from parley.workspaces import JobWorkspaces
 from simulator.disk import SimDisk, SimWorkspace
 from simulator.world import Fuse
 
@@ -20,7 +20,7 @@ class Pair:
 
     def __init__(self, folder: Path) -> None:
         self.disk = SimDisk()
-        self.trees = Worktrees(folder)
+        self.trees = JobWorkspaces(folder)
         self.worlds: tuple[Workspace, Workspace] = SimWorkspace(self.disk, Fuse(None, Random(0))), self.trees
 
     def put(self, name: str, files: dict[str, str | None]) -> None:

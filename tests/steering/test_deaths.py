@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import pytest
 
-from parley.adapters.marks import MARK, end_marked, gits_mark
-from parley.faces.cli import inputs
+from parley.cli import leave_input
+from parley.machine.process_tags import MARK, end_marked, gits_mark
 from tests.cli.home import PATIENCE_SECONDS, Home, turn_processes, wait_for
 
 AIM_SECONDS = 2.0
@@ -132,7 +132,7 @@ def test_an_owner_that_is_stopped_keeps_no_agent_alive(home: Home) -> None:
 def test_an_answer_that_gives_up_ends_agents_too_where_the_owner_is_stopped(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "WAIT_SECONDS", AIM_SECONDS)
+    monkeypatch.setattr(leave_input, "WAIT_SECONDS", AIM_SECONDS)
     agents = _yaml(dict.fromkeys(("writer", "researcher"), IDLE))
     asking = LEAD.rstrip().removesuffix("]") + ', {ask: {text: "what?"}}]\n'
     playbook = home.write("p.yaml", asking + agents)

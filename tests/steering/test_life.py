@@ -59,7 +59,7 @@ def test_a_silent_worker_is_stalled_wherever_one_looks_and_one_in_a_tool_is_not(
         process.wait()
         assert home.here("ls").out.startswith("interrupted (parley resume)")
         shown = home.here("show", job)
-        assert "nobody works on it" in shown.out
+        assert "no process works on it" in shown.out
         assert "stalled" not in shown.out
         assert home.jobs()[0]["stalled"] == 0
     assert home.here("audit", job).code == 0

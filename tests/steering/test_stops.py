@@ -14,7 +14,8 @@ from uuid import uuid4
 
 import pytest
 
-from parley.faces.cli import inputs, withdrawal
+from parley.cli import leave_input
+from parley.cli.running import withdraw
 from tests.cli.home import Home, turn_processes, wait_for
 
 # A daemon of a daemon that minds no signal it may mind, in a session of its own, and writes for ever.
@@ -138,8 +139,8 @@ def test_a_job_without_an_owner_is_withdrawn_in_part_and_as_a_whole_and_nobody_i
 def test_an_owner_that_is_stopped_is_named_and_obeys_when_it_goes_on(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "WAIT_SECONDS", 1.0)
-    monkeypatch.setattr(withdrawal, "WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(leave_input, "WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(withdraw, "WAIT_SECONDS", 1.0)
     with stubborn(home) as play:
         os.kill(play.process.pid, signal.SIGSTOP)
         (need,) = home.here("inbox", "--json").document["needs"]

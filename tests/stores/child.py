@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from parley.adapters.sqlite import SqliteStore
-from parley.ports import BusError, LostOwnership
+from parley.bus.rows import BusError, LostOwnership
+from parley.bus.sqlite.sqlite_store import SqliteStore
 from tests.stores.rows import commit, job, message, step
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,10 +11,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.adapters.sqlite import SqliteStore
-from parley.ports import Commit, Store
-from tests.stores.rows import commit, job, message, step, turn
+from parley.bus.memory_store import MemoryBus, MemoryStore
+from parley.bus.rows import Commit
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.sqlite.sqlite_writes import place, write
+from parley.bus.store import Store
+from tests.stores.rows import change, commit, end, job, message, step, turn
 
 BODY = "x" * 1024
 SETTINGS = "y" * 8192  # roles and playbook
@@ -44,8 +46,8 @@ def a_turn(name: str, number: int) -> Commit:
             f"send:{number - 1}": None,
         },
         started=[turn(f"t{number}")],
-        ended=[(f"t{number - 1}", 1, "ended")] if number > 1 else [],
-        row=job(name, updated=float(number), settings=SETTINGS),
+        ended=[end(f"t{number - 1}", 1, "ended")] if number > 1 else [],
+        progress=change(updated=float(number)),
     )
 
 
@@ -68,11 +70,15 @@ def measure(store: Store, jobs: int, rounds: int) -> tuple[float, float]:
 def python_part(home: Path, jobs: int) -> float:
     """Time what commit does besides SQLite's own work."""
     store = SqliteStore(home)
-    group = [a_turn(f"job{number:06d}", 2) for number in range(jobs)]
+    names = [f"job{number:06d}" for number in range(jobs)]
+    for name in names:
+        store.create(job(name))
+        store.own(name)
+    group = [place(a_turn(name, 2), store._serials[name]) for name in names]
     rounds = 20_000 // jobs
     before = time.process_time()
     for _ in range(rounds):
-        store._write(NoCursor(), group)  # type: ignore[arg-type] # it only counts
+        write(NoCursor(), group, store._secret)  # type: ignore[arg-type] # it only counts
     spent = (time.process_time() - before) / rounds
     store.close()
     return spent

@@ -3,17 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parley.ports import (
+from msgspec.structs import replace
+
+from parley.bus.rows import (
     Commit,
+    EndedTurn,
     InputRow,
+    JobProgress,
     JobRow,
     Loaded,
     MessageRow,
     StepRow,
-    Store,
+    TakenInput,
     TransactionRow,
     TurnRow,
 )
+from parley.bus.store import Store
 
 
 def job(name: str = "j1", **fields: Any) -> JobRow:
@@ -51,7 +56,15 @@ def turn(name: str, epoch: int = 1, **fields: Any) -> TurnRow:
 
 
 def transaction(number: int, epoch: int = 1) -> TransactionRow:
-    return TransactionRow(number, 2.5, epoch, number * 2, number, f"head{number}", f"digests{number}")
+    return TransactionRow(
+        number=number,
+        time=2.5,
+        epoch=epoch,
+        steps=number * 2,
+        messages=number,
+        head=f"head{number}",
+        digests=f"digests{number}",
+    )
 
 
 def commit(
@@ -63,11 +76,37 @@ def commit(
     messages: Sequence[MessageRow] = (),
     molecules: Mapping[str, str | None] | None = None,
     started: Sequence[TurnRow] = (),
-    ended: Sequence[tuple[str, int, str]] = (),
-    taken: Sequence[tuple[int, str]] = (),
-    row: JobRow | None = None,
+    ended: Sequence[EndedTurn] = (),
+    taken: Sequence[TakenInput] = (),
+    progress: JobProgress | None = None,
 ) -> Commit:
-    return Commit(name, epoch, transaction(number, epoch), steps, messages, molecules or {}, started, ended, taken, row)
+    return Commit(
+        job=name,
+        epoch=epoch,
+        transaction=transaction(number, epoch),
+        steps=steps,
+        messages=messages,
+        molecules=molecules or {},
+        started=started,
+        ended=ended,
+        taken=taken,
+        progress=progress,
+    )
+
+
+def change(**fields: Any) -> JobProgress:
+    values: dict[str, Any] = {
+        "updated": 2.0, "state": "INTENT", "visit": 1, "backtracks": 0, "needs_human": 0, "held": 0,
+    }  # fmt: skip
+    return JobProgress(**{**values, **fields})
+
+
+def end(turn: str, epoch: int, status: str) -> EndedTurn:
+    return EndedTurn(turn=turn, epoch=epoch, status=status)
+
+
+def take(number: int, note: str) -> TakenInput:
+    return TakenInput(number=number, note=note)
 
 
 def everything(store: Store) -> list[tuple[Loaded, list[Any], list[InputRow], list[InputRow]]]:
@@ -79,7 +118,7 @@ def everything(store: Store) -> list[tuple[Loaded, list[Any], list[InputRow], li
             *store.messages(row.job), *store.turns(row.job),
         ]  # fmt: skip
         waiting, given = (
-            [each._replace(signature="") for each in store.inputs(row.job, waiting=waiting)]  # each bus has its key
+            [replace(each, signature="") for each in store.inputs(row.job, waiting=waiting)]  # each bus has its key
             for waiting in (True, False)
         )
         found.append((store.load(row.job), rows, waiting, given))

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.adapters.sqlite import SqliteStore
-from parley.ports import BusError, Commit, Duplicate, Loaded, LostOwnership, Owned, Spent, Store
-from tests.stores.rows import commit, everything, job, message, step, transaction, turn
+from parley.bus.memory_store import MemoryBus, MemoryStore
+from parley.bus.rows import BusError, Commit, Duplicate, Loaded, LostOwnership, Owned, Spent
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import Store
+from tests.stores.rows import change, commit, end, everything, job, message, step, take, transaction, turn
 
 Opener = Callable[[], Store]
 
@@ -97,7 +99,7 @@ def test_a_job_that_is_not_there(store: Store) -> None:
 def test_a_job_without_steps_is_loaded(store: Store) -> None:
     store.create(job(settings='{"long": "text"}'))
 
-    assert store.load("j1") == Loaded(job(settings='{"long": "text"}'), {}, None, {}, ())
+    assert store.load("j1") == Loaded(row=job(settings='{"long": "text"}'))
 
 
 # ---- owners
@@ -180,9 +182,10 @@ def test_a_commit_is_read_back_to_the_letter(owned: Store) -> None:
     steps = [step(1, produced=odd, extra=odd), step(2, rule="send")]
     messages = [message(1, body=odd, meta=odd), message(2, thread="dispatch:2", seq=7)]
     turns = [turn("t1"), turn("t2", message=odd)]
-    row = job(updated=9.25, state="PLAN", visit=2, backtracks=1, needs_human=1, held=1, agent="claude")
+    made = change(updated=9.25, state="PLAN", visit=2, backtracks=1, needs_human=1, held=1)
 
-    owned.commit([commit(steps=steps, messages=messages, molecules={"s2": odd, "s1": "{}"}, started=turns, row=row)])
+    rows = {"steps": steps, "messages": messages, "started": turns}
+    owned.commit([replace(commit(molecules={"s2": odd, "s1": "{}"}, progress=made), **rows)])
 
     assert list(owned.steps("j1")) == steps
     assert list(owned.messages("j1")) == messages
@@ -191,9 +194,16 @@ def test_a_commit_is_read_back_to_the_letter(owned: Store) -> None:
     assert list(owned.turns("j1")) == turns
     sequences = {("coder", "dispatch:1"): 1, ("coder", "dispatch:2"): 7}
     loaded = owned.load("j1")
-    assert loaded == Loaded(row, {"s1": "{}", "s2": odd}, transaction(1), sequences, tuple(turns), epoch=1)
+    assert loaded == Loaded(
+        row=job(updated=9.25, state="PLAN", visit=2, backtracks=1, needs_human=1, held=1),
+        molecules={"s1": "{}", "s2": odd},
+        transaction=transaction(1),
+        sequences=sequences,
+        turns=tuple(turns),
+        epoch=1,
+    )
     assert list(loaded.molecules) == ["s1", "s2"]
-    assert owned.jobs() == [row]
+    assert owned.jobs() == [loaded.row]
 
 
 def test_times_and_numbers_keep_their_exact_values(owned: Store) -> None:
@@ -214,7 +224,7 @@ def test_a_number_that_is_out_of_reach_is_refused(owned: Store, number: int) -> 
 
 @pytest.mark.parametrize("name", ["", "t", "17", "t-1", "t01", "t1x", "u1", "t 1", f"t{2**39}"])
 def test_a_turn_that_has_no_number_is_refused(owned: Store, name: str) -> None:
-    for wrong in (commit(started=[turn(name)]), commit(ended=[(name, 1, "ended")])):
+    for wrong in (commit(started=[turn(name)]), commit(ended=[end(name, 1, "ended")])):
         with pytest.raises(BusError, match=r"nothing (of it )?was written"):
             owned.commit([wrong])
     assert list(owned.turns("j1")) == []
@@ -233,11 +243,12 @@ def test_molecules_come_and_go(owned: Store) -> None:
     assert owned.load("j1").molecules == {"b": "3", "c": "4"}
 
 
-def test_the_listing_row_may_change_in_all_but_the_id(owned: Store) -> None:
-    for number, text in enumerate(("{1}", "{2}", "{2}", "{1}"), 1):
-        row = job(request=f"r{text}", settings=text, created=float(number), decider="bob")
-        owned.commit([commit(number, row=row)])
-        assert owned.load("j1").row == row
+def test_a_jobs_progress_changes_and_the_rest_of_its_row_stays(owned: Store) -> None:
+    for number, held in enumerate((1, 2, 2, 0), 1):
+        owned.commit([commit(number, progress=change(updated=float(number), held=held))])
+        assert owned.load("j1").row == job(updated=float(number), held=held)
+    owned.commit([commit(5)])
+    assert owned.jobs() == [job(updated=4.0)]
 
 
 def test_commits_of_many_jobs_are_one(owned: Store) -> None:
@@ -257,9 +268,9 @@ def test_commits_of_one_job_in_a_group_are_written_in_turn(owned: Store) -> None
     owned.own("j2")
     owned.commit(
         [
-            commit(1, molecules={"a": "1", "b": "1"}, started=[turn("t1")], row=job(state="PLAN")),
+            commit(1, molecules={"a": "1", "b": "1"}, started=[turn("t1")], progress=change(state="PLAN")),
             commit(1, name="j2", molecules={"a": "j2"}),
-            commit(2, molecules={"a": None, "b": None}, ended=[("t1", 1, "ended")], row=job(state="DONE")),
+            commit(2, molecules={"a": None, "b": None}, ended=[end("t1", 1, "ended")], progress=change(state="DONE")),
             commit(3, molecules={"b": "3"}),
         ]
     )
@@ -276,13 +287,13 @@ FULL = commit(
     messages=[message(1)],
     molecules={"a": "1"},
     started=[turn("t1"), turn("t2")],
-    taken=[(1, "done")],
-    row=job(state="PLAN"),
+    taken=[take(1, "done")],
+    progress=change(state="PLAN"),
 )
 GOOD = {
     "steps": [step(3, 2)], "messages": [message(2, 2)], "molecules": {"a": None, "b": "2"},
-    "started": [turn("t3")], "ended": [("t1", 1, "ended")], "taken": [(2, "ok")],
-    "row": job(state="DONE", settings="{new}"),
+    "started": [turn("t3")], "ended": [end("t1", 1, "ended")], "taken": [take(2, "ok")],
+    "progress": change(state="DONE", held=3),
 }  # fmt: skip
 
 
@@ -302,12 +313,12 @@ GOOD = {
         ),
         pytest.param(2, {"messages": [message(2, 2, key="key1")]}, Duplicate, id="message key"),
         pytest.param(2, {"started": [turn("t3"), turn("t1")]}, Duplicate, id="turn"),
-        pytest.param(2, {"ended": [("t1", 1, "ended"), ("t9", 1, "ended")]}, BusError, id="no such turn"),
-        pytest.param(2, {"ended": [("t1", 1, "ended"), ("t1", 1, "ended")]}, BusError, id="turn ended twice"),
-        pytest.param(2, {"ended": [("t1", 2, "ended")]}, BusError, id="turn of another epoch"),
-        pytest.param(2, {"taken": [(2, "ok"), (1, "again")]}, BusError, id="input taken before"),
-        pytest.param(2, {"taken": [(2, "ok"), (3, "other's")]}, BusError, id="input of another job"),
-        pytest.param(2, {"taken": [(9, "ok")]}, BusError, id="no such input"),
+        pytest.param(2, {"ended": [end("t1", 1, "ended"), end("t9", 1, "ended")]}, BusError, id="no such turn"),
+        pytest.param(2, {"ended": [end("t1", 1, "ended"), end("t1", 1, "ended")]}, BusError, id="turn ended twice"),
+        pytest.param(2, {"ended": [end("t1", 2, "ended")]}, BusError, id="turn of another epoch"),
+        pytest.param(2, {"taken": [take(2, "ok"), take(1, "again")]}, BusError, id="input taken before"),
+        pytest.param(2, {"taken": [take(2, "ok"), take(3, "other's")]}, BusError, id="input of another job"),
+        pytest.param(2, {"taken": [take(9, "ok")]}, BusError, id="no such input"),
     ],
 )
 @pytest.mark.parametrize("alone", [True, False])
@@ -321,7 +332,7 @@ def test_a_refused_commit_changes_nothing(
     owned.commit([FULL])
     before = everything(owned)
     bad = commit(number, **{**GOOD, **wrong})  # type: ignore[arg-type]  # rows of any kind
-    others = [] if alone else [commit(name="j2", steps=[step(1)], molecules={"x": "y"}, row=job("j2", held=1))]
+    others = [] if alone else [commit(name="j2", steps=[step(1)], molecules={"x": "y"}, progress=change(held=1))]
 
     with pytest.raises(error, match=r"nothing (of it )?was written"):
         owned.commit([*others, bad])
@@ -388,10 +399,10 @@ def test_a_message_that_is_not_there(owned: Store) -> None:
 def test_a_turn_ends_once_and_in_its_epoch(owned: Store) -> None:
     owned.commit([commit(started=[turn("t1"), turn("t2"), turn("t3")])])
     assert [row.turn for row in owned.load("j1").turns] == ["t1", "t2", "t3"]
-    owned.commit([commit(2, ended=[("t2", 1, "ended"), ("t1", 1, "lost")])])
+    owned.commit([commit(2, ended=[end("t2", 1, "ended"), end("t1", 1, "lost")])])
 
-    for late in (("t2", 1, "ended"), ("t1", 1, "ended"), ("t3", 2, "ended")):
-        with pytest.raises(BusError, match=f"not out.*j1 {late[0]}") as refused:
+    for late in (end("t2", 1, "ended"), end("t1", 1, "ended"), end("t3", 2, "ended")):
+        with pytest.raises(BusError, match=f"not out.*j1 {late.turn}") as refused:
             owned.commit([commit(3, ended=[late])])
         assert not isinstance(refused.value, LostOwnership | Duplicate)
     assert [(row.turn, row.status) for row in owned.turns("j1")] == [
@@ -406,13 +417,13 @@ def test_a_turn_of_an_earlier_owner_is_ended_by_the_next(owned: Store, bus: Open
     heir = bus()
 
     assert heir.own("j1") == 2
-    heir.commit([commit(2, epoch=2, ended=[("t1", 1, "lost")], started=[turn("t2", 2)])])
+    heir.commit([commit(2, epoch=2, ended=[end("t1", 1, "lost")], started=[turn("t2", 2)])])
 
     assert heir.load("j1").turns == (turn("t2", 2),)
 
 
 def test_a_turn_may_start_and_end_in_one_commit(owned: Store) -> None:
-    owned.commit([commit(started=[turn("t1")], ended=[("t1", 1, "ended")])])
+    owned.commit([commit(started=[turn("t1")], ended=[end("t1", 1, "ended")])])
 
     assert [row.status for row in owned.turns("j1")] == ["ended"]
     assert owned.load("j1").turns == ()
@@ -431,7 +442,7 @@ def test_inputs_are_taken_in_order_and_once(owned: Store, bus: Opener) -> None:
     assert (first.job, first.kind, first.key, first.time, first.by, first.body) == (
         "j1", "answer", "k0", 0.0, "ann", '{"n": 0}',
     )  # fmt: skip
-    owned.commit([commit(5, taken=[(numbers[1], "late")])])
+    owned.commit([commit(5, taken=[take(numbers[1], "late")])])
 
     assert [row.key for row in other.inputs("j1")] == ["k0", "k2"]
     assert [(row.key, row.taken, row.note) for row in other.inputs("j1", waiting=False)] == [
@@ -445,7 +456,7 @@ def test_an_input_of_a_used_key_is_a_duplicate(owned: Store, bus: Opener) -> Non
 
     with pytest.raises(Duplicate, match="of the key k before"):
         bus().put("j1", "withdraw", "k", 2.0, "bob", "[]")
-    owned.commit([commit(taken=[(number, "")])])
+    owned.commit([commit(taken=[take(number, "")])])
     with pytest.raises(Duplicate):
         owned.put("j1", "answer", "k", 1.0, "ann", "{}")
     assert owned.put("j2", "answer", "k", 1.0, "ann", "{}") == number + 1
@@ -519,9 +530,9 @@ commits = st.builds(
         messages=[message(n, number, thread=f"d{t}", seq=n + t, key=f"k{n}") for n, t in messages],
         molecules=molecules,
         started=[turn(f"t{n}", epoch) for n in started],
-        ended=[(f"t{n}", e, "ended") for n, e in ended],
-        taken=[(n, "taken") for n in taken],
-        row=None if state is None else job(name, state=state, settings=f"{{{state}}}"),
+        ended=[end(f"t{n}", e, "ended") for n, e in ended],
+        taken=[take(n, "taken") for n in taken],
+        progress=None if state is None else change(state=state, held=number),
     ),
     names, st.integers(1, 12), st.sampled_from([1, 1, 1, 2, 3]),
     st.lists(st.integers(1, 30), max_size=3), st.lists(st.tuples(st.integers(1, 30), small), max_size=2),
@@ -589,25 +600,31 @@ def test_what_is_used_up_adds_up_by_job_and_by_day(bus: Opener) -> None:
     for name, store in (("j1", one), ("j2", two)):
         store.create(job(name))
         store.own(name)
-    one.commit([commit(1)._replace(spent=[("mon", Spent(1)), ("tue", Spent(1, 5, 7, 9))])])
-    two.commit([commit(1, name="j2")._replace(spent=[("tue", Spent(2, 10, 20, 30))])])
-    one.commit([commit(2)._replace(spent=[("tue", Spent(0, 1, 1, 1))])])
+    one.commit([replace(commit(1), spent={"mon": Spent(turns=1), "tue": Spent(turns=1, tokens=5, micros=7, millis=9)})])
+    two.commit([replace(commit(1, name="j2"), spent={"tue": Spent(turns=2, tokens=10, micros=20, millis=30)})])
+    one.commit([replace(commit(2), spent={"tue": Spent(turns=0, tokens=1, micros=1, millis=1)})])
 
-    assert two.load("j1").spent == {"mon": Spent(1), "tue": Spent(1, 6, 8, 10)}
-    assert one.load("j2").spent == {"tue": Spent(2, 10, 20, 30)}
-    assert (one.spent("mon"), one.spent("tue"), one.spent("wed")) == (Spent(1), Spent(3, 16, 28, 40), Spent())
+    assert two.load("j1").spent == {"mon": Spent(turns=1), "tue": Spent(turns=1, tokens=6, micros=8, millis=10)}
+    assert one.load("j2").spent == {"tue": Spent(turns=2, tokens=10, micros=20, millis=30)}
+    assert (one.spent("mon"), one.spent("tue"), one.spent("wed")) == (
+        Spent(turns=1),
+        Spent(turns=3, tokens=16, micros=28, millis=40),
+        Spent(),
+    )
 
 
 def test_a_commit_that_fails_spends_nothing(owned: Store) -> None:
-    owned.commit([commit(1)._replace(spent=[("mon", Spent(1))])])
+    owned.commit([replace(commit(1), spent={"mon": Spent(turns=1)})])
     with pytest.raises(BusError):
-        owned.commit([commit(2, ended=[("t9", 1, "ended")])._replace(spent=[("mon", Spent(5)), ("tue", Spent(5))])])
+        owned.commit(
+            [replace(commit(2, ended=[end("t9", 1, "ended")]), spent={"mon": Spent(turns=5), "tue": Spent(turns=5)})]
+        )
 
-    assert owned.load("j1").spent == {"mon": Spent(1)}
+    assert owned.load("j1").spent == {"mon": Spent(turns=1)}
     assert owned.spent("tue") == Spent()
 
 
-def test_nobody_else_writes_while_one_is_alone(bus: Opener) -> None:
+def test_no_other_process_writes_while_one_is_alone(bus: Opener) -> None:
     stores = [bus() for _ in range(4)]
     for number, store in enumerate(stores):
         store.create(job(f"j{number}"))
@@ -617,7 +634,7 @@ def test_nobody_else_writes_while_one_is_alone(bus: Opener) -> None:
         for turn_ in range(1, 21):
             with store.alone():
                 if store.spent("mon").turns < 50:
-                    store.commit([commit(turn_, name=f"j{number}")._replace(spent=[("mon", Spent(1))])])
+                    store.commit([replace(commit(turn_, name=f"j{number}"), spent={"mon": Spent(turns=1)})])
 
     threads = [threading.Thread(target=take, args=each) for each in enumerate(stores)]
     for thread in threads:
@@ -625,4 +642,4 @@ def test_nobody_else_writes_while_one_is_alone(bus: Opener) -> None:
     for thread in threads:
         thread.join()
 
-    assert stores[0].spent("mon") == Spent(50)
+    assert stores[0].spent("mon") == Spent(turns=50)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from parley.adapters.memory import MemoryBus, MemoryStore
-from parley.ports import BusError, LostOwnership, Owned
+from parley.bus.memory_store import MemoryBus, MemoryStore
+from parley.bus.rows import BusError, LostOwnership, Owned
 from tests.stores.rows import commit, job, step
 
 

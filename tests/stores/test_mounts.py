@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.mounts import MOUNTINFO, filesystem, network_filesystem
-from parley.adapters.sqlite import SqliteStore
-from parley.ports import BusError
+from parley.bus.rows import BusError
+from parley.bus.sqlite.mounts import MOUNTINFO, filesystem, network_filesystem
+from parley.bus.sqlite.sqlite_store import SqliteStore
 
 KINDS = [
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs",

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.locks import Locks
-from parley.adapters.sqlite import SqliteStore
-from parley.ports import Owned
+from parley.bus.owner_locks import Locks
+from parley.bus.rows import Owned
+from parley.bus.sqlite.sqlite_store import SqliteStore
 from tests.stores.child import ROOT, Process
 from tests.stores.rows import commit, job
 
@@ -126,7 +126,7 @@ def test_a_killed_owners_job_is_taken_within_two_seconds(store: SqliteStore, sta
     store.commit([commit(len(kept) + 1, 2)])
 
 
-def test_asking_who_owns_disturbs_nobody(store: SqliteStore, start: Start) -> None:
+def test_asking_who_owns_a_job_disturbs_no_owner(store: SqliteStore, start: Start) -> None:
     askers = [start() for _ in range(2)]
     for asker in askers:
         for _ in range(300):
@@ -163,7 +163,7 @@ def test_a_stopped_owner_whose_lock_was_lost_can_not_write(
 
 def test_a_lock_file_that_is_replaced_while_it_is_being_locked(tmp_path: Path) -> None:
     class Hindered(Locks):
-        """Somebody replaces the file just after it was opened, twice; then it is gone, once."""
+        """Another program replaces the file just after it was opened, twice; then it is gone, once."""
 
         asked = 0
 

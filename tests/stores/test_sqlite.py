@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters import bus_gate, bus_keys
-from parley.adapters.bus_gate import SCHEMA
-from parley.adapters.sqlite import PROTOCOL, SqliteStore
-from parley.core.states import Action, State
-from parley.ports import BusError
-from tests.homes import copy_bus
-from tests.stores.rows import commit, everything, job, message, step, turn
+from parley.bus import key_files
+from parley.bus.rows import BusError
+from parley.bus.sqlite import safe_open
+from parley.bus.sqlite.bus_schema import latest
+from parley.bus.sqlite.sqlite_store import PROTOCOL, SqliteStore
+from parley.protocol.states import Action, State
+from tests.copied_homes import copy_bus
+from tests.stores.rows import commit, end, everything, job, message, step, turn
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_looking_makes_nothing(tmp_path: Path) -> None:
     assert SqliteStore.exists(tmp_path)
 
 
-def test_nobody_else_may_read_the_bus(tmp_path: Path, store: SqliteStore) -> None:
+def test_no_other_user_may_read_the_bus(tmp_path: Path, store: SqliteStore) -> None:
     before = os.umask(0)
     try:
         fill(store)
@@ -95,7 +96,7 @@ def test_settings_of_the_file(tmp_path: Path, store: SqliteStore) -> None:
     assert store._get("synchronous") == 2
     with closing(sqlite3.connect(tmp_path / "bus.db")) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (latest(),)
     with closing(SqliteStore(tmp_path, durability="normal")) as other:
         assert other._get("synchronous") == 1
 
@@ -130,7 +131,7 @@ def test_loading_reads_no_more_of_a_long_conversation(store: SqliteStore) -> Non
     for last in (10, 500):
         first = list(store.transactions("j1"))[-1].number + 1
         for number in range(first, last + 1):
-            old = [(f"t{number - 1}", 1, "ended")] if number > first else []
+            old = [end(f"t{number - 1}", 1, "ended")] if number > first else []
             new = [] if number == last else [turn(f"t{number}")]
             rows = [message(number, 1, thread=f"dispatch:{number % 2}")]
             store.commit([commit(number, messages=rows, steps=[step(number)], started=new, ended=old)])
@@ -178,13 +179,13 @@ def test_a_durability_that_is_not_known(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
-    bus_gate.make(tmp_path)
+    safe_open.make(tmp_path)
     (tmp_path / "bus.db").write_bytes(b"no database at all" * 1000)
     assert "it is not a database" in refusal(lambda: SqliteStore(tmp_path))
 
 
 def test_the_database_of_another_program(tmp_path: Path) -> None:
-    bus_gate.make(tmp_path)
+    safe_open.make(tmp_path)
     raw(tmp_path, "CREATE TABLE t (x)")
     assert "another program's database" in refusal(lambda: SqliteStore(tmp_path))
     raw(tmp_path, "PRAGMA application_id = 1; PRAGMA user_version = 1")
@@ -212,10 +213,10 @@ def test_a_damaged_file(tmp_path: Path, store: SqliteStore) -> None:
 
 def test_a_newer_schema(tmp_path: Path, store: SqliteStore) -> None:
     store.close()
-    raw(tmp_path, f"PRAGMA user_version = {SCHEMA + 1}")
+    raw(tmp_path, f"PRAGMA user_version = {latest() + 1}")
 
     line = refusal(lambda: SqliteStore(tmp_path))
-    assert f"newer Parley (schema {SCHEMA + 1}, this one knows {SCHEMA})" in line
+    assert f"newer Parley (schema {latest() + 1}, this one knows {latest()})" in line
     assert "update Parley" in line
 
 
@@ -238,7 +239,7 @@ def test_a_bus_that_another_holds(tmp_path: Path, store: SqliteStore) -> None:
     with closing(SqliteStore(tmp_path, busy_seconds=0.05)) as other:
         line = refusal(lambda: other.put("j1", "answer", "k", 1.0, "ann", "{}"))
         assert "another process holds the bus" in line
-        # Reading waits for nobody.
+        # Reading waits for no writer.
         assert numbers(other) == [1, 2, 3]
         holder.execute("ROLLBACK")
         holder.close()
@@ -299,18 +300,6 @@ def test_a_log_with_a_damaged_frame_loses_what_follows_only(tmp_path: Path, stor
         assert numbers(other) == [1, 2, 3]
 
 
-# ---- schemas
-
-
-def test_a_bus_of_an_older_schema_is_refused(tmp_path: Path, store: SqliteStore) -> None:
-    store.close()
-    raw(tmp_path, "PRAGMA user_version = 5")
-
-    line = refusal(lambda: SqliteStore(tmp_path))
-    assert f"an older Parley (schema 5, this one knows {SCHEMA} only)" in line
-    assert "finish its jobs with that one" in line
-
-
 def test_a_bus_whose_making_was_cut_short_is_made(tmp_path: Path) -> None:
     """A crash may come before the key, before the identity, and before the schema."""
     (tmp_path / "bus.db").touch()
@@ -318,11 +307,11 @@ def test_a_bus_whose_making_was_cut_short_is_made(tmp_path: Path) -> None:
     keyless = tmp_path / "keyless"
     keyless.mkdir()
     (keyless / "bus.db").touch()
-    bus_keys.make(str(keyless), (keyless / "bus.db").stat().st_ino)
+    key_files.make(str(keyless), (keyless / "bus.db").stat().st_ino)
     SqliteStore(keyless).close()
     empty = tmp_path / "empty"
     empty.mkdir()
-    bus_gate.make(empty)
+    safe_open.make(empty)
     raw(empty, "PRAGMA journal_mode = WAL")
     with closing(SqliteStore(empty)) as store:
         fill(store)

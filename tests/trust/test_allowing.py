@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.notices import Outbox
-from parley.config import Settings
-from parley.engine.world import Silence
-from parley.faces.cli.desk import Place
-from parley.faces.cli.notices import notices_of
-from parley.faces.cli.start import own_notes, warn_of_notes
-from parley.faces.cli.trust import unallowed
+from parley.cli.common import Workplace
+from parley.cli.machine.notify import notices_of
+from parley.cli.machine.trust import unallowed
+from parley.cli.starting.run import own_notes, warn_of_notes
+from parley.engine.world import NoNotices
+from parley.features.notices import NoticeSender
+from parley.settings.schema import Settings
 from tests.cli.home import APPROVES, LEADS, PARLEY, Home
 from tests.cli.terminal import terminal
 
@@ -90,7 +90,7 @@ def test_on_a_terminal_the_user_is_asked(cloned: Home, answer: str, allowed: boo
 def test_a_repository_may_spend_less_than_the_user_and_not_more(cloned: Home, tmp_path: Path) -> None:
     def asked(budget: str) -> list[str]:
         cloned.write("parley.toml", f"[budget.job]\n{budget}\n")
-        return unallowed(Place(cloned.folder, cloned.folder / ".parley"))
+        return unallowed(Workplace(cloned.folder, cloned.folder / ".parley"))
 
     own = tmp_path / "xdg_config_home/parley/parley.toml"
     assert asked("turns = 20\nmoney = 20") == []
@@ -156,7 +156,7 @@ def test_notes_that_lead_elsewhere_are_told_to_nobody(home: Home, capsys: pytest
     home.folder.with_name("secret").write_text("the reader's own", encoding="utf-8")
     home.write("AGENTS.md", "Tabs.")
     home.write(".env", "KEY=of-the-user")
-    notes, place = home.folder / "CLAUDE.md", Place(home.folder, home.folder / ".parley")
+    notes, place = home.folder / "CLAUDE.md", Workplace(home.folder, home.folder / ".parley")
 
     for target, text, said in (
         ("AGENTS.md", "Tabs.", ""),
@@ -192,7 +192,7 @@ def test_settings_that_are_no_ordinary_file_are_not_read(home: Home) -> None:
         (lambda: os.mkfifo(path), "this is no ordinary file; remove it"),
         (path.mkdir, "Is a directory; make it readable, or remove it"),
         (lambda: path.write_bytes(b"#" * 300_000), "the file is larger than 256 KiB; make it smaller"),
-        (lambda: path.write_bytes(b"a = " + b"[" * 90_000), "nested too deeply"),
+        (lambda: path.write_bytes(b"a = " + b"[" * 90_000), "nested deeper than 50 levels"),
         (lambda: path.write_bytes(b"a = " + b"9" * 9000), "this is not valid TOML"),
     ):
         make()
@@ -231,7 +231,7 @@ def test_what_was_allowed_can_be_taken_back(cloned: Home) -> None:
     assert "asks for [boundary] hosts" in cloned.refuses(*play(cloned))
     assert cloned.here("trust", "--revoke", "--json").document == {"revoked": []}
     cloned.here("trust", "--yes")
-    assert unallowed(Place(cloned.folder, cloned.folder / ".parley")) == []
+    assert unallowed(Workplace(cloned.folder, cloned.folder / ".parley")) == []
 
 
 def test_a_user_who_becomes_stricter_is_asked_about_what_they_have_not_seen(cloned: Home, tmp_path: Path) -> None:
@@ -292,31 +292,31 @@ def test_own_settings_in_a_repository_need_a_word_too(home: Home, tmp_path: Path
     config = tmp_path / "xdg_config_home/parley"
     config.mkdir(parents=True)
     (config / "parley.toml").write_text(HOSTS, encoding="utf-8")
-    assert unallowed(Place(home.folder, home.folder / ".parley")) == [], "the user's own"
+    assert unallowed(Workplace(home.folder, home.folder / ".parley")) == [], "the user's own"
     subprocess.run(["git", "init", "-q"], cwd=tmp_path / "xdg_config_home", check=True)
 
     assert "lies where jobs can put files, and asks for [boundary] hosts" in home.refuses(*play(home))
     assert home.here("trust", "--yes").out.endswith("allowed: [boundary] hosts\n")
     assert home.run(*play(home)).code == 0
     assert home.here("setup", "--budget", "turns=500").out.count("turns = 500") == 1
-    assert unallowed(Place(home.folder, home.folder / ".parley")) == [], "what setup writes is the user's word"
+    assert unallowed(Workplace(home.folder, home.folder / ".parley")) == [], "what setup writes is the user's word"
 
 
 def test_no_command_sends_where_own_settings_that_wait_for_a_word_say(home: Home, tmp_path: Path) -> None:
     config = tmp_path / "xdg_config_home/parley"
     config.mkdir(parents=True)
     (config / "parley.toml").write_text("[notify]\nto = ['json://127.0.0.1:9/']\n", encoding="utf-8")
-    place = Place(home.folder, home.folder / ".parley")
+    place = Workplace(home.folder, home.folder / ".parley")
     # As a withdrawal has it, and what finishes jobs after a crash: these read no other setting.
-    assert isinstance(notices_of(place, Settings()), Outbox), "the user's own"
+    assert isinstance(notices_of(place, Settings()), NoticeSender), "the user's own"
     subprocess.run(["git", "init", "-q"], cwd=tmp_path / "xdg_config_home", check=True)
 
-    assert isinstance(notices_of(place, Settings()), Silence)
+    assert isinstance(notices_of(place, Settings()), NoNotices)
     home.here("setup", "--budget", "turns=500")
-    assert isinstance(notices_of(place, Settings()), Silence), "what setup writes says nothing of what was there"
+    assert isinstance(notices_of(place, Settings()), NoNotices), "what setup writes says nothing of what was there"
     assert "[notify] to" in unallowed(place)
     home.here("trust", "--yes")
-    assert isinstance(notices_of(place, Settings()), Outbox)
+    assert isinstance(notices_of(place, Settings()), NoticeSender)
 
 
 # ---- roles ------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.adapters.discovery import NoWorkTree, find_work_tree
-from parley.faces.cli.desk import place_of, shield
-from parley.faces.cli.ready import repository
+from parley.cli.common import hide_home_from_git, place_of
+from parley.cli.machine.readiness import repository
+from parley.machine.discovery import NoWorkTree, find_work_tree
 
 _TEMPLATE = tempfile.TemporaryDirectory(prefix="parley-finding-")
 TREE = Path(_TEMPLATE.name) / "tree"
@@ -186,7 +186,7 @@ def test_homes_are_no_repositories_and_only_the_user_s_list_or_their_place_says_
     for home in (usual, named, stranger):
         (home / "jobs/j/work").mkdir(parents=True)
         (home / "jobs/j/work/.git").touch()
-        shield(home)
+        hide_home_from_git(home)
         assert asked_of_git(home / "jobs") == home, "it looks like a repository"
     state = tmp_path / "state/parley/homes"
     state.parent.mkdir(parents=True)
@@ -248,14 +248,14 @@ def test_a_work_tree_that_is_named_and_is_where_it_was_found_is_as_good(tmp_path
 
 LOOKS = """
 import os, sys
-from parley.faces.cli import Trouble
-from parley.faces.cli.desk import place_of
+from parley.cli import CommandError
+from parley.cli.common import place_of
 os.setgid(1234)
 os.setuid(1234)
 try:
     print(place_of(sys.argv[1]).root)
-except Trouble as trouble:
-    print(trouble)
+except CommandError as error:
+    print(error)
 """
 
 

@@ -1,6 +1,5 @@
 """Every setting is either harmless or asked about; and what is asked about is what is used."""
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from parley import config
-from parley.config import BudgetSettings, NotifySettings, Settings
-from parley.widening import RULES, paths, value_at, widenings
+from parley.base.documents.node import node_of
+from parley.settings.option_words import budget_amount
+from parley.settings.schema import BudgetSettings, NotifySettings, RoleSettings, Settings
+from parley.settings.widening import RULES, paths, value_at, widenings
 
 DEFAULT = Settings()
 # For each setting a value that is more than the default allows, and one that is no more; None: there is none such.
@@ -27,7 +28,10 @@ MORE: Mapping[str, tuple[Any, Any]] = {
     "stall_seconds": (301.0, 1.0),
     "parallel": (9, 1),
     "durability": ("normal", None),
-    "roles": ({"coder": {"runner": "codex"}}, {"coder": {"team": ("tester",), "tools": ("Bash",), "model": "m"}}),
+    "roles": (
+        {"coder": RoleSettings(runner="codex")},
+        {"coder": RoleSettings(team=("tester",), tools=("Bash",), model="m")},
+    ),
     "boundary.accept": ("none", None),
     "boundary.readable": (("/opt",), None),
     "boundary.hosts": (("example.org:443",), None),
@@ -41,7 +45,7 @@ MORE: Mapping[str, tuple[Any, Any]] = {
     "workspace.quota_mb": (2049, 1),
     "workspace.files": (200_001, 1),
     "workspace.dirty": ("include", None),
-    "agents": ({"x": {"command": ["x"]}}, None),
+    "agents": (node_of({"x": {"command": ["x"]}}, "f"), None),
     "claude.path": ("/x", None),
     "claude.subscription": (True, None),
     "claude.model": (None, "m"),
@@ -71,10 +75,10 @@ def with_value(settings: Settings, path: str, value: Any) -> Settings:
     """Settings that say something else at one place."""
     name, _, rest = path.partition(".")
     if not rest:
-        return dataclasses.replace(settings, **{name: value})
+        return structs.replace(settings, **{name: value})
     inner: Any = getattr(settings, name) or NotifySettings()
-    changed: Any = dataclasses.replace(inner, **{rest: value})
-    return dataclasses.replace(settings, **{name: changed})
+    changed: Any = structs.replace(inner, **{rest: value})
+    return structs.replace(settings, **{name: changed})
 
 
 def test_no_setting_is_forgotten() -> None:
@@ -105,7 +109,7 @@ def test_what_is_asked_about_is_each_setting_by_itself(chosen: list[str]) -> Non
 
 
 def test_a_setting_that_is_not_named_widens_as_soon_as_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parley.widening.RULES", {})
+    monkeypatch.setattr("parley.settings.widening.RULES", {})
     for path, values in MORE.items():
         for value in values:
             if value is not None:
@@ -124,13 +128,13 @@ def test_a_set_up_command_is_free_only_behind_a_boundary() -> None:
 
 
 def test_budgets_are_compared_with_what_holds_without_them() -> None:
-    own = dataclasses.replace(DEFAULT, parallel=4, budget=BudgetSettings({"tokens": 1000.0}, {"money": 5.0}))
+    own = structs.replace(DEFAULT, parallel=4, budget=BudgetSettings({"tokens": 1000.0}, {"money": 5.0}))
 
     def asked(job: dict[str, float], day: dict[str, float]) -> list[str]:
         budget = BudgetSettings({**own.budget.job, **job}, {**own.budget.day, **day})
-        return [wish.name for wish in widenings(own, dataclasses.replace(own, budget=budget))]
+        return [wish.name for wish in widenings(own, structs.replace(own, budget=budget))]
 
-    none = config.budget_amount("tokens", "none", "")
+    none = budget_amount("tokens", "none", "")
     assert asked({"parallel": 8.0}, {}) == ["[budget.job] parallel"]
     assert asked({"tokens": none}, {"money": none}) == ["[budget.job] tokens", "[budget.day] money"]
     assert asked({"tokens": 10.0, "parallel": 2.0, "minutes": none}, {"money": 5.0, "turns": 9.0}) == []
@@ -140,5 +144,5 @@ def test_budgets_are_compared_with_what_holds_without_them() -> None:
 @pytest.mark.parametrize("key", ["turn_seconds", "stall_seconds"])
 def test_a_role_may_be_shorter_than_a_turn_may_and_not_longer(key: str) -> None:
     for seconds, more in ((1e6, 1), (60.0, 0)):
-        asked = dataclasses.replace(DEFAULT, roles={"coder": {"limits": {key: seconds}}})
+        asked = structs.replace(DEFAULT, roles={"coder": RoleSettings(limits={key: seconds})})
         assert len(widenings(DEFAULT, asked)) == more

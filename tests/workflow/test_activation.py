@@ -6,12 +6,24 @@ from typing import Any
 
 import pytest
 
-from parley.core.gates import has_workflow
-from parley.core.states import State
-from parley.workflow.activation import Activation
-from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, PLAN, instructions_of
-from tests.engine.stage import ROOT, YES, Stage, StageWorkspace, always, asserts, book, on, outcome, say, write
-from tests.workflow.plans import design
+from parley.protocol.states import State
+from parley.workflow.design.activation import Activation
+from parley.workflow.design.binding import has_workflow
+from parley.workflow.model.terms import ARCHITECT, DESIGN_VERIFIER, PLAN, instructions_of
+from tests.engine.job_harness import (
+    ROOT,
+    YES,
+    HarnessWorkspace,
+    JobHarness,
+    always,
+    asserts,
+    book,
+    on,
+    outcome,
+    say,
+    write,
+)
+from tests.workflow.design_actions import design
 from tests.workflow.test_designing import BEGIN, HAND_IN, WHOLE, designed, verdict
 from tests.workflow.test_summary import TEXT
 
@@ -21,7 +33,7 @@ LEAD = "project-lead"
 
 @pytest.fixture(autouse=True)
 def _room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StageWorkspace, "most_files", 100)
+    monkeypatch.setattr(HarnessWorkspace, "most_files", 100)
 
 
 def files(*, without: tuple[str, ...] = (), **more: Any) -> dict[str, str]:
@@ -39,7 +51,7 @@ def test_a_lead_that_makes_do_without_a_workflow_gets_nowhere() -> None:
         always(r"^\[ANSWER approve\]|^\[PENDING\]|^\[VIOLATION\]", outcome("APPROVED_PLAN"), state="PLAN"),
     ]
     play = book(plan=plan, human=[{**YES[0], "state": "INTENT"}])
-    stage = Stage(play, policies=("always", "never", "never"), **given()).run()
+    stage = JobHarness(play, policies=("always", "never", "never"), **given()).run()
     assert "APPROVED_PLAN" not in stage.actions
     assert stage.state == "FAILURE"
     assert any("activated the workflow architect, and this plan has no workflow" in text for text in stage.refusals)
@@ -50,7 +62,7 @@ def test_a_lead_that_makes_do_without_a_workflow_gets_nowhere() -> None:
 
 def test_a_design_that_the_architect_had_no_part_in_is_not_put_forward() -> None:
     plan = [on(BEGIN, write("PLAN.md", "mine"), *design(), asserts("PLAN.md"), state="PLAN")]
-    stage = Stage(book(plan=plan, human=[{**YES[0], "state": "INTENT"}]), **given()).run()
+    stage = JobHarness(book(plan=plan, human=[{**YES[0], "state": "INTENT"}]), **given()).run()
     assert any("and it was not asked; send what is wanted to architecture-group" in text for text in stage.refusals)
     assert not any("PLAN PLAN.md" in body for body in stage.bodies("human"))
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from parley.workflow.agreement import contradictions
-from parley.workflow.archive import INDEX, render_index
-from parley.workflow.plan import read_plan
-from parley.workflow.rounds import render_round
-from parley.workflow.status_file import COMPLETE, render_status, shared_of
-from parley.workflow.terms import PLAN, SHARED_STATUS, Plan, Round, Standing, Status, round_of, session_of
-from tests.workflow.made import PLAN_TEXT
+from parley.workflow.files.agreement import contradictions
+from parley.workflow.files.archive import INDEX, render_index
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.rounds import render_round
+from parley.workflow.files.status_file import COMPLETE, render_status, shared_of
+from parley.workflow.model.terms import PLAN, SHARED_STATUS, Plan, Round, Status, WorkerStanding, round_of, session_of
+from tests.workflow.plan_strategies import PLAN_TEXT
 
 DB, API = "database_agent", "api_agent"
 Files = dict[str, str]
@@ -30,7 +30,7 @@ def done() -> Files:
     """A workflow that is complete, with files that agree."""
     plan = the_plan()
     rounds = {worker.name: Round(1, worker.verifier, "verified", time=5) for worker in plan.doers}
-    standings = [Standing(name, Status.COMPLETE, version=1, last_update=9) for name in rounds]
+    standings = [WorkerStanding(name, Status.COMPLETE, version=1, last_update=9) for name in rounds]
     shared = shared_of(plan, standings, started=1, status=COMPLETE, gate="clear")
     files = {PLAN: PLAN_TEXT, SHARED_STATUS: render_status(shared), INDEX: render_index(())}
     return files | {round_of(name, 1): render_round(plan.workers[name], one) for name, one in rounds.items()}

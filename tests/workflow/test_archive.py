@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.workflow.archive import (
+from parley.workflow.files.archive import (
     ACTIONS,
     INDEX,
     LOG,
@@ -28,9 +28,9 @@ from parley.workflow.archive import (
     restorable,
     task_of,
 )
-from parley.workflow.session import render_session
-from parley.workflow.terms import Note, Session, session_of
-from tests.workflow.values import texts
+from parley.workflow.files.session import render_session
+from parley.workflow.model.terms import Note, Session, session_of
+from tests.workflow.value_strategies import texts
 
 START = 1727539822
 SESSION = Session("create_user_table_1727539200", START, (Note("note_001", START, "emails are unique", "the table"),))

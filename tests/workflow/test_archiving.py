@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from parley.engine.archiving import Archival, NotRestored, Tree, archive, restore
-from parley.ports import WorkspaceError
-from parley.workflow.archive import INDEX, LOG, archive_of, digest, found_of, read_index, read_log
-from parley.workflow.session import render_session
-from parley.workflow.terms import Note, NoteStatus, Session, instructions_of, session_of
-from tests.worktrees.place import JOB, ROOT, Place, repository
+from parley.ports.workspaces import WorkspaceError
+from parley.workflow.files.archive import INDEX, LOG, archive_of, digest, found_of, read_index, read_log
+from parley.workflow.files.session import render_session
+from parley.workflow.host.archiving import Archival, NotRestored, Tree, archive, restore
+from parley.workflow.model.terms import Note, NoteStatus, Session, instructions_of, session_of
+from tests.workspaces.user_repository import JOB, ROOT, UserRepository, repository
 
 START = 1727539822
 NOTE = Note(
-    "note_001",
-    START,
-    "emails are unique",
-    "the table",
-    NoteStatus.RESOLVED,
+    note_id="note_001",
+    timestamp=START,
+    description="emails are unique",
+    context="the table",
+    status=NoteStatus.RESOLVED,
     resolution="yes",
     resolved_by="user",
     resolution_timestamp=START + 5,
@@ -304,7 +304,7 @@ def test_a_changed_archive_does_not_come_back() -> None:
 
 
 def test_sessions_are_put_away_and_brought_back_in_a_worktree(tmp_path_factory: pytest.TempPathFactory) -> None:
-    place: Place = repository(tmp_path_factory.mktemp("archive") / "user")
+    place: UserRepository = repository(tmp_path_factory.mktemp("archive") / "user")
     place.prepare()
     tree = Tree(place.trees, JOB, ROOT)
     tree.write(CURRENT)

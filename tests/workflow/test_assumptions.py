@@ -7,11 +7,11 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.engine.delivery import assumptions
-from parley.workflow.assumptions import NOTED, render_assumptions, with_assumptions
-from parley.workflow.cells import code
-from parley.workflow.terms import Category, Note, NoteStatus, Session
-from tests.workflow.values import texts
+from parley.views.job_result import assumptions
+from parley.workflow.files.assumptions import NOTED, render_assumptions, with_assumptions
+from parley.workflow.files.reading.markdown_codec import code
+from parley.workflow.model.terms import Category, Note, NoteStatus, Session
+from tests.workflow.value_strategies import texts
 
 notes = st.builds(
     Note,
@@ -39,18 +39,25 @@ def test_every_note_is_one_line_whatever_it_says(made: list[Note]) -> None:
 
 
 ANSWERED = Note(
-    "note_001",
-    1,
-    "emails are unique",
-    "making the table",
-    NoteStatus.RESOLVED,
-    Category.REQUIREMENTS,
-    "yes, they are",
-    "user",
-    2,
-    "the request does not say",
+    note_id="note_001",
+    timestamp=1,
+    description="emails are unique",
+    context="making the table",
+    status=NoteStatus.RESOLVED,
+    category=Category.REQUIREMENTS,
+    resolution="yes, they are",
+    resolved_by="user",
+    resolution_timestamp=2,
+    escalation_reason="the request does not say",
 )
-WAITING = Note("note_002", 3, "which hash?", "sign up", NoteStatus.ESCALATED, escalation_reason="security")
+WAITING = Note(
+    note_id="note_002",
+    timestamp=3,
+    description="which hash?",
+    context="sign up",
+    status=NoteStatus.ESCALATED,
+    escalation_reason="security",
+)
 LISTED = render_assumptions([("database_agent", Session("t_1", 1, (ANSWERED, WAITING)))])
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parley.core.gates import has_workflow
-from parley.workflow.binding import bound, digest_of, is_covered
-from parley.workflow.terms import PLAN, SHARED_STATUS, TASK_ORCHESTRATION, instructions_of, session_of
+from parley.workflow.design.binding import bound, digest_of, has_workflow, is_covered
+from parley.workflow.model.terms import PLAN, SHARED_STATUS, TASK_ORCHESTRATION, instructions_of, session_of
 
 COVERED = (PLAN, instructions_of("a"), "orchestration/conversation_summary_x.md", "orchestration/roles/new.md")
 files = st.dictionaries(st.sampled_from(COVERED), st.none() | st.text(max_size=8))

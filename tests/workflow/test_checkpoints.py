@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.workflow.at_checkpoint import refuse_criteria
-from parley.workflow.remedies import OnFailure, gravest, meant
-from parley.workflow.rounds import read_round
-from parley.workflow.terms import Checkpoint, instructions_of, round_of, task_base_of
-from tests.engine.stage import JOB, Rule, always, on, say, sleep
-from tests.workflow.book import JUDGE, Workflow, doer, output, plan, proved, resolve, verdict
-from tests.workflow.book import PROVER as HOLDS
+from parley.workflow.execution.checkpoints import read_criteria, refuse_criteria
+from parley.workflow.files.rounds import read_round
+from parley.workflow.model.remedies import OnFailure, gravest, meant
+from parley.workflow.model.terms import Checkpoint, instructions_of, round_of, task_base_of
+from tests.engine.job_harness import JOB, Rule, always, on, say, sleep
+from tests.workflow.workflow_harness import JUDGE, WorkflowHarness, doer, output, plan, proved, resolve, verdict
+from tests.workflow.workflow_harness import PROVER as HOLDS
 
 
 def planned(on_failure: str) -> str:
@@ -21,10 +21,10 @@ def planned(on_failure: str) -> str:
     return text.replace('"back to one"', json.dumps(on_failure))
 
 
-def played(on_failure: str, judge: list[Rule], human: Any = None, **agents: Any) -> Workflow:
+def played(on_failure: str, judge: list[Rule], human: Any = None, **agents: Any) -> WorkflowHarness:
     said = [*(human or ()), {"match": ".", "verdict": "approve", "repeat": True}]
     everybody = {"one": doer("one"), "two": doer("two"), "judge": judge, **agents}
-    return Workflow(planned(on_failure), everybody, said)
+    return WorkflowHarness(planned(on_failure), everybody, said)
 
 
 REJECTS: list[Rule] = [
@@ -93,7 +93,7 @@ def test_criteria_may_be_judged_in_the_rounds_file() -> None:
 def test_a_verifier_is_told_of_its_instructions_and_has_every_file_that_its_message_names() -> None:
     two = {"name": "two", "depends_on": ["one"], "inputs": [output("one")]}
     agents = {"one": doer("one"), "two": doer("two"), "judge": [on("two, round 1", sleep(5)), *JUDGE]}
-    stage = Workflow(plan({"name": "one"}, two), agents)
+    stage = WorkflowHarness(plan({"name": "one"}, two), agents)
     stage.until(lambda s: any("[VERIFY] two" in text for text in s.told("judge")) and s.busy("judge"))
 
     told = next(text for text in stage.told("judge") if text.startswith("[VERIFY] two"))
@@ -221,14 +221,17 @@ ANYTHING = st.recursive(
 
 @given(ANYTHING, st.sampled_from(["verified", "rejected", "blocked"]))
 def test_whatever_a_verifier_says_of_checkpoints_is_taken_whole_or_refused(said: Any, word: str) -> None:
-    if refuse_criteria(POINTS, word, said):
+    read, problem = read_criteria(said, POINTS)
+    if problem or refuse_criteria(POINTS, word, read):
         return
-    assert {one["to"] for one in said} in (set(), {"two", "three"})
-    assert all(type(one["met"]) is bool for one in said)
-    assert word != "verified" or all(one["met"] for one in said)
+    assert {one.to for one in read} in (set(), {"two", "three"})
+    assert all(type(one.met) is bool for one in read)
+    assert word != "verified" or all(one.met for one in read)
 
 
 def test_an_agent_without_a_checkpoint_is_judged_as_before() -> None:
-    stage = Workflow(plan({"name": "one"}), {"one": doer("one"), "judge": [always(".", verdict("verified"), say("x"))]})
+    stage = WorkflowHarness(
+        plan({"name": "one"}), {"one": doer("one"), "judge": [always(".", verdict("verified"), say("x"))]}
+    )
 
     assert json.loads(stage.done().files()[round_of("one", 1)])["criteria"] == []

@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.memory import MemoryStore
-from parley.engine.attention import needs
-from parley.engine.audit import audit
-from parley.engine.projections import Present
-from parley.engine.session import Unchosen, give_answer
-from parley.options import Menu, Option, listed, menu_of, refusal
-from parley.workflow import deciding
-from parley.workflow.conduct import Conduct
-from tests.engine.stage import JOB, on, say
-from tests.workflow.book import LEAD, Workflow, doer, plan
+from parley.actions.leave import Unchosen, give_answer
+from parley.audit.audit import audit
+from parley.base.options import Menu, Option, listed, menu_of, refusal
+from parley.bus.memory_store import MemoryStore
+from parley.engine.values.human_inputs import note_words
+from parley.views.job_view import Present
+from parley.views.needs import needs
+from parley.workflow.execution import escalate
+from parley.workflow.execution.executor_turn import ExecutorTurn
+from tests.engine.job_harness import JOB, on, say
+from tests.workflow.workflow_harness import LEAD, WorkflowHarness, doer, plan
 
 ALONE = plan({"name": "one"})
 TWO = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
@@ -23,10 +24,10 @@ FAILED = "one has failed"
 STOPPED = [LEAD[0], on(r"^\[WORKFLOW stopped\]", say("it was stopped"), state="EXECUTE")]
 
 
-def failing(text: str = TWO) -> Workflow:
+def failing(text: str = TWO) -> WorkflowHarness:
     """A doer that has failed, about which the human is asked."""
     agents = {"one": doer("one"), "two": doer("two")}
-    stage = Workflow(text, agents, GATES, execute=[*LEAD, STOPPED[1]]).lose("one", 3)
+    stage = WorkflowHarness(text, agents, GATES, execute=[*LEAD, STOPPED[1]]).lose("one", 3)
     return stage.run()
 
 
@@ -77,17 +78,17 @@ def test_stop_stops() -> None:
     assert any(text.startswith("[WORKFLOW stopped] the human says stop: enough") for text in stage.told("project-lead"))
 
 
-@pytest.mark.parametrize("choice", ["fail", "withdrawn", 7])
-def test_what_is_not_listed_is_refused_with_what_is(choice: object) -> None:
+@pytest.mark.parametrize("choice", ["fail", "withdrawn"])
+def test_what_is_not_listed_is_refused_with_what_is(choice: str) -> None:
     stage = failing()
     (asked,) = Present(stage.outside, JOB).questions()
     odd: dict[str, Any] = {"ruling": None, "text": "", "choice": choice}
     stage.put("answer", key="odd", question=asked.id, framing=asked.framing, **odd)
     stage.run()
 
-    note = next(row.note for row in stage.outside.inputs(JOB, waiting=False) if row.key == "odd")
-    assert note == f"refused: {choice!r} is no choice of this question; it has: retry, abandon, stop"
-    assert stage.live.asking == 1
+    note = next(note_words(row) for row in stage.outside.inputs(JOB, waiting=False) if row.key == "odd")
+    assert note == f"refused: {choice!r} is not a choice of this question; it has: retry, abandon, stop"
+    assert stage.live.standing.asking == 1
 
 
 def test_a_single_word_that_names_a_choice_is_not_sent_as_advice() -> None:
@@ -101,12 +102,12 @@ def test_a_single_word_that_names_a_choice_is_not_sent_as_advice() -> None:
 
 @pytest.mark.parametrize("done", ["abandon", "stop", "retry", ""])
 def test_the_audit_sees_whether_what_was_done_is_what_was_chosen(done: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    faithful = deciding.answered
+    faithful = escalate.answered
 
-    def faithless(act: Conduct, question: str, said: deciding.Said) -> None:
+    def faithless(act: ExecutorTurn, question: str, said: escalate.HumanAnswer) -> None:
         faithful(act, question, replace(said, choice=done, ruling=""))
 
-    monkeypatch.setattr(deciding, "answered", faithless)
+    monkeypatch.setattr(escalate, "answered", faithless)
     stage = failing().answer("retry", "again", FAILED)
     if done == "retry":
         assert stage.run().flow.phase == "complete"
@@ -121,5 +122,5 @@ def test_a_menu_is_read_as_it_was_written() -> None:
     assert menu_of({"menu": menu.document()}) == menu
     assert menu_of({}) == menu_of({"menu": "odd"}) == Menu()
     assert (menu.meant("", "approve"), menu.meant("stop", ""), menu.meant("", "revise")) == ("retry", "stop", "")
-    assert "no choice of this question; it has none" in refusal(Menu(), "stop")
+    assert "not a choice of this question; it has none" in refusal(Menu(), "stop")
     assert "- retry: try (so does --approve): parley answer q --retry" in listed("q", menu)

@@ -6,11 +6,11 @@ from dataclasses import asdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.ports import Claim, Site, unjudged
-from parley.workflow.claims import claims_of, refuse_at, scope_of
-from parley.workflow.ownership import refuse_write
-from parley.workflow.terms import Plan, Task, Worker
-from tests.workflow.globs import paths, patterns
+from parley.ports.turns import Claim, Site, unjudged
+from parley.workflow.model.terms import Plan, Task, Worker
+from parley.workflow.paths.claims import claims_of, refuse_at, scope_of
+from parley.workflow.paths.ownership import refuse_write
+from tests.workflow.reference_globs import paths, patterns
 
 PATHS = st.sampled_from(paths(3))
 NAMES = ("db", "api", "judge")
@@ -29,7 +29,9 @@ PLACES = st.sampled_from(
 @given(plan=PLANS, agent=st.sampled_from([*NAMES, "newcomer", ""]), path=PATHS | PLACES | st.text(max_size=8))
 def test_the_tool_the_turns_end_and_the_merge_give_one_answer(plan: Plan, agent: str, path: str) -> None:
     site = Site("/w", worker=agent, claims=claims_of(plan))
-    assert refuse_at(site, path) == scope_of(plan, agent).allowed(path) == refuse_write(plan, agent, path)
+    refusal = refuse_write(plan, agent, path)
+    assert refuse_at(site, path) == (str(refusal) if refusal else "")
+    assert scope_of(plan, agent).allowed(path) == (refusal.reason if refusal else "")
 
 
 @given(plan=PLANS)
@@ -42,4 +44,4 @@ def test_what_a_turn_is_given_is_plain_data(plan: Plan) -> None:
 def test_where_nobody_owns_anything_everything_may_be_written_and_where_nobody_can_judge_nothing() -> None:
     assert refuse_at(Site("/w"), "db/x") == unjudged(Site("/w"), "db/x") == ""
     assert "the answer is no" in unjudged(Site("/w", worker="db"), "db/x")
-    assert "belongs to nobody" in refuse_at(Site("/w", worker="db"), "db/x")
+    assert "has no owner" in refuse_at(Site("/w", worker="db"), "db/x")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.workflow.cells import sections
-from parley.workflow.contract import HEADING, render_contract
-from parley.workflow.terms import Acceptance, Plan, Remedy, Task, Worker
-from tests.workflow.values import lists, texts
+from parley.workflow.files.contract import HEADING, render_contract
+from parley.workflow.files.reading.markdown_codec import sections
+from parley.workflow.model.terms import Acceptance, Plan, Remedy, Task, Worker
+from tests.workflow.value_strategies import lists, texts
 
 WORKER = Worker(
     "api_agent",

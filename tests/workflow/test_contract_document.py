@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.boundary import Boundary
-from parley.adapters.roles import CONTRACT, PROTOCOLS, dress, protocols, shipped, skill_text, system_prompt, to_json
-from parley.config import BoundarySettings
-from parley.faces.cli.runners import at_home
-from parley.workflow import moving, words
-from parley.workflow.flow import EDGES
-from parley.workflow.notes import CATEGORIES, MUST_ESCALATE, RESOLVERS
-from parley.workflow.ownership import ARTIFACTS, HIDDEN
-from parley.workflow.terms import ARCHITECT, DESIGN_VERIFIER, INTEGRATOR, SOLUTION, NoteStatus, Remedy, Status
-from tests.boundary.yard import lay_out, run
+from parley.cli.running.job_runners import home_binds
+from parley.roles import CONTRACT, PROTOCOLS, make_claude_folder, protocols, shipped, skill_text, system_prompt, to_json
+from parley.sandbox import Boundary
+from parley.settings.schema import BoundarySettings
+from parley.workflow.execution import doer_moves, executor_messages
+from parley.workflow.model.flow import EDGES
+from parley.workflow.model.notes import CATEGORIES, MUST_ESCALATE, RESOLVERS
+from parley.workflow.model.terms import ARCHITECT, DESIGN_VERIFIER, INTEGRATOR, SOLUTION, NoteStatus, Remedy, Status
+from parley.workflow.paths.ownership import ARTIFACTS, HIDDEN
 from tests.cli.home import LEADS, Home
+from tests.sandbox.cage_harness import lay_out, run
 
 TEXT = (protocols() / CONTRACT).read_text(encoding="utf-8")
 HELPERS = ("instruction-writer", "file-structure-designer", "checkpoint-designer")
@@ -69,7 +69,9 @@ def test_its_table_of_statuses_is_the_programs_and_every_mark_of_the_executors_i
         for before in re.findall(r"`(\w+)`", here)
         for after in re.findall(r"`(\w+)`", there)
     }
-    marks = re.findall(r"\[([A-Z]+(?: [a-z]+)?)\]", inspect.getsource(words) + inspect.getsource(moving))
+    marks = re.findall(
+        r"\[([A-Z]+(?: [a-z]+)?)\]", inspect.getsource(executor_messages) + inspect.getsource(doer_moves)
+    )
 
     assert told == {(before, after) for before, listed in EDGES.items() for after in listed}
     assert {mark for mark in marks if f"`[{mark}]`" not in section(8)} <= {"INTEGRATE", "WORKFLOW", "WORKFLOW stopped"}
@@ -84,7 +86,7 @@ def test_who_works_in_a_workflow_is_told_where_it_lies_and_nobody_else_is() -> N
 
 
 def test_it_is_in_every_home_and_can_only_be_read() -> None:
-    boundary = Boundary(given=at_home())
+    boundary = Boundary(given=home_binds())
     try:
         with tempfile.TemporaryDirectory(prefix="parley-yard-") as folder:
             Path(folder).chmod(0o777)
@@ -100,7 +102,7 @@ def test_it_is_in_every_home_and_can_only_be_read() -> None:
 
 
 def test_without_a_boundary_it_is_copied_over_whatever_is_there(tmp_path: Path) -> None:
-    boundary = Boundary(BoundarySettings(accept="none"), at_home())
+    boundary = Boundary(BoundarySettings(accept="none"), home_binds())
     yard = lay_out(tmp_path / "yard", boundary)
     there = yard.home / PROTOCOLS
     there.mkdir(parents=True)
@@ -126,7 +128,7 @@ def test_the_architecture_group_and_the_integrator_ship() -> None:
 
 @pytest.mark.parametrize("name", GROUP)
 def test_each_of_them_is_dressed_read_only(tmp_path: Path, name: str) -> None:
-    folder = dress(tmp_path / "claude", to_json(shipped()[name]))
+    folder = make_claude_folder(tmp_path / "claude", to_json(shipped()[name]))
 
     assert (folder / "agents" / f"{name}.md").is_file()
     assert not any(path.stat().st_mode & 0o222 for path in (folder, *folder.rglob("*")))
@@ -136,7 +138,7 @@ def test_the_lead_engineers_skill_says_when_it_fires_and_can_be_read_in_every_ho
     skill = skill_text("persona-lead-engineer")
     matter = skill.split("---\n", 2)[1]
     role = to_json(shipped()["project-lead"])
-    places = [bind.target for bind in at_home()]
+    places = [bind.target for bind in home_binds()]
 
     assert re.search(r"^name: persona-lead-engineer$", matter, re.MULTILINE)
     for phrase in ("ALWAYS", "several source documents", "decompose", "delegate", "merge parallel branches"):

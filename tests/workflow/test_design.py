@@ -11,13 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workflow import design, handoffs, instructions, precedence, roster, scopes
-from parley.workflow.blueprint import cycles
-from parley.workflow.design import check_design
-from parley.workflow.patterns import matches, overlap
-from parley.workflow.terms import PLAN, ROLES, SHARED_STATUS, Finding, instructions_of, output_of
-from tests.workflow.designs import ROLES as KNOWN
-from tests.workflow.designs import ROUTES, SCHEMA, STATUS, TO_DOCS, good
+from parley.workflow.design import (
+    design_check,
+    handoffs,
+    instructions,
+    precedence,
+    roster,
+    scopes,
+)
+from parley.workflow.design.blueprint import cycles
+from parley.workflow.design.design_check import check_design
+from parley.workflow.model.terms import PLAN, ROLES, SHARED_STATUS, Finding, instructions_of, output_of
+from parley.workflow.paths.patterns import matches, overlap
+from tests.workflow.complete_design import ROLES as KNOWN
+from tests.workflow.complete_design import ROUTES, SCHEMA, STATUS, TO_DOCS, good
 
 Files: TypeAlias = dict[str, str]
 Spoil: TypeAlias = Callable[[Files], object]
@@ -94,7 +101,7 @@ ONE_BY_ONE: list[tuple[str, str, str, Spoil, str]] = [
         both(swap('    owns: ["docs/"]\n', ""), swap("docs/users.md\n    acc", "a guide\n    acc")),
         "leave nothing",
     ),
-    ("missing-verifier", "docs", "docs:", swap(BY_API, "inputs: [orch"), "nobody verifies"),
+    ("missing-verifier", "docs", "docs:", swap(BY_API, "inputs: [orch"), "no agent verifies"),
     ("self-verification", "docs", "verifier: docs", swap(BY_API, "verifier: docs\n    inputs: [orch"), "itself"),
     ("unknown-verifier", "docs", "verifier: ghost", swap(BY_API, "verifier: ghost\n    inputs: [orch"), "ghost"),
     ("verifier-is-doer", "docs", "verifier: api", swap(BY_API, "verifier: api\n    inputs: [orch"), "is a doer"),
@@ -163,7 +170,7 @@ ONE_BY_ONE: list[tuple[str, str, str, Spoil, str]] = [
             swap(f"inputs: [{SCHEMA}]", f"inputs: [{SCHEMA}, orchestration/notes.md]"),
             swap("[the schema]", "orchestration/notes.md [the schema]", GUIDE),
         ),
-        "nobody makes",
+        "no agent makes",
     ),
     (
         "path-mismatch",
@@ -246,7 +253,7 @@ ONE_BY_ONE: list[tuple[str, str, str, Spoil, str]] = [
             swap('    owns: ["docs/"]', '    outputs: [README.md]\n    owns: ["docs/"]'),
             swap("docs/users.md", "README.md", GUIDE),
         ),
-        "belongs to nobody",
+        "has no owner",
     ),
     ("overlap", "docs", "owns", swap('["docs/"]', '["docs/", "{lib,src}/**/*_x.py"]'), "both would own src/api_x.py"),
     ("file-for-folder", "docs", "owns", swap('["docs/"]', '["docs/", "d*"]'), "database needs a folder for db"),
@@ -647,7 +654,7 @@ def test_two_hundred_agents_are_checked() -> None:
 
 
 def test_the_docs_have_every_rule_of_the_check_and_each_is_tried_here() -> None:
-    parts = (design, handoffs, instructions, precedence, roster, scopes)
+    parts = (design_check, handoffs, instructions, precedence, roster, scopes)
     sources = "".join(Path(it.__file__ or "").read_text() for it in parts)
     known = set(re.findall(r'"([a-z]+(?:-[a-z]+)+|cycle|overlap|placeholder)",', sources)) - set(PROTOCOL)
     shown = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", DOCS.read_text()))

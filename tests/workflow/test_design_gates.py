@@ -7,10 +7,22 @@ from typing import Any
 
 import pytest
 
-from parley.core.gates import has_workflow
-from parley.workflow.terms import PLAN, SHARED_STATUS, TASK_ORCHESTRATION, instructions_of
-from tests.engine.stage import INTENT, ROOT, YES, Stage, StageWorkspace, always, asserts, book, on, outcome, write
-from tests.workflow.plans import design, plan
+from parley.workflow.design.binding import has_workflow
+from parley.workflow.model.terms import PLAN, SHARED_STATUS, TASK_ORCHESTRATION, instructions_of
+from tests.engine.job_harness import (
+    INTENT,
+    ROOT,
+    YES,
+    HarnessWorkspace,
+    JobHarness,
+    always,
+    asserts,
+    book,
+    on,
+    outcome,
+    write,
+)
+from tests.workflow.design_actions import design, plan
 
 APPROVED = r"^\[ANSWER approve\]"
 BEGIN = r"^\[PLAN\]"
@@ -18,21 +30,21 @@ BEGIN = r"^\[PLAN\]"
 
 @pytest.fixture(autouse=True)
 def _room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StageWorkspace, "most_files", 100)
+    monkeypatch.setattr(HarnessWorkspace, "most_files", 100)
 
 
-def planning(*do: Any, rules: Any = ()) -> Stage:
+def planning(*do: Any, rules: Any = ()) -> JobHarness:
     """A job whose plan is written by these acts and asserted; who asks is told yes."""
     first = on(BEGIN, write("PLAN.md", "the plan"), *do, asserts("PLAN.md"), state="PLAN")
     last = always(APPROVED, outcome("APPROVED_PLAN"), state="PLAN")
-    return Stage(book(plan=[first, *rules, last], human=YES))
+    return JobHarness(book(plan=[first, *rules, last], human=YES))
 
 
-def approved(*execute: Any) -> Stage:
+def approved(*execute: Any) -> JobHarness:
     """A job with an approved workflow, whose lead goes on by these rules."""
     first = on(BEGIN, write("PLAN.md", "the plan"), *design(), asserts("PLAN.md"), state="PLAN")
     last = always(APPROVED, outcome("APPROVED_PLAN"), state="PLAN")
-    return Stage(book(plan=[first, last], execute=execute, human=YES))
+    return JobHarness(book(plan=[first, last], execute=execute, human=YES))
 
 
 # ---- the plan ----------------------------------------------------------------------------------------
@@ -59,7 +71,7 @@ def test_gaps_that_come_after_the_call_are_found_at_the_turns_end() -> None:
 
 
 def test_the_human_is_told_of_the_workflow_in_words_that_are_not_the_askers() -> None:
-    stage = Stage(
+    stage = JobHarness(
         book(plan=[on(BEGIN, write("PLAN.md", "p"), *design(), asserts("PLAN.md", "a\nb"), state="PLAN")])
     ).run()
     stage.approve()
@@ -123,4 +135,4 @@ def test_a_lead_that_changes_the_approved_design_finds_it_put_back() -> None:
 
 
 def test_without_a_workflow_nothing_is_asked_of_the_work() -> None:
-    assert Stage(book(intent=INTENT, human=YES)).run().state == "DONE"
+    assert JobHarness(book(intent=INTENT, human=YES)).run().state == "DONE"

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from parley.core.gates import has_workflow
-from parley.workflow.terms import ARCHITECT, DESIGN_REPORT, DESIGN_VERIFIER, GROUP, PLAN, instructions_of
-from tests.engine.stage import (
+from parley.workflow.design.binding import has_workflow
+from parley.workflow.model.terms import ARCHITECT, DESIGN_REPORT, DESIGN_VERIFIER, GROUP, PLAN, instructions_of
+from tests.engine.job_harness import (
     CRASH,
     ROOT,
     YES,
+    HarnessWorkspace,
+    JobHarness,
     Rule,
-    Stage,
-    StageWorkspace,
     always,
     ask,
     asserts,
@@ -28,7 +28,7 @@ from tests.engine.stage import (
     tell,
     write,
 )
-from tests.workflow.plans import design
+from tests.workflow.design_actions import design
 
 BEGIN = r"^\[PLAN\]"
 HAND_IN = say("here it is")
@@ -36,14 +36,14 @@ HAND_IN = say("here it is")
 
 @pytest.fixture(autouse=True)
 def _room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StageWorkspace, "most_files", 100)
+    monkeypatch.setattr(HarnessWorkspace, "most_files", 100)
 
 
 def verdict(said: str, *findings: str) -> dict[str, Any]:
     return {"verdict": {"verdict": said, "findings": list(findings)}}
 
 
-def designed(*architect: Rule, verifier: Any = None, lead: Any = (), human: Any = YES, **more: Any) -> Stage:
+def designed(*architect: Rule, verifier: Any = None, lead: Any = (), human: Any = YES, **more: Any) -> JobHarness:
     """A job whose lead has a workflow designed, and asserts the plan when it is ready."""
     plan = [
         on(BEGIN, send(GROUP, "a service with a database", "group"), state="PLAN"),
@@ -58,7 +58,7 @@ def designed(*architect: Rule, verifier: Any = None, lead: Any = (), human: Any 
         agents[helper] = more.pop(helper, [])
     play = book(plan=plan, execute=[], human=human)
     play["agents"].update(agents)
-    return Stage(play, **more)
+    return JobHarness(play, **more)
 
 
 WHOLE = on(r"^\[DESIGN\]", *design(), HAND_IN)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.workflow.disjointness import disjoint, rescopes
-from parley.workflow.patterns import matches, overlap
-from parley.workflow.record import record_of, render_record
-from parley.workflow.terms import Finding, Plan, Rescope, Task, Worker
+from parley.workflow.files.task_record import record_of, render_record
+from parley.workflow.model.terms import Finding, Plan, Rescope, Task, Worker
+from parley.workflow.paths.disjointness import disjoint, rescopes
+from parley.workflow.paths.patterns import matches, overlap
 
 PATTERNS = [
     "db/**",
@@ -99,8 +98,12 @@ def test_workers_that_come_and_go_with_a_plan_are_re_scopes_too() -> None:
 
 def test_a_path_that_two_owned_for_a_while_is_found_afterwards() -> None:
     now = plan(one=("db/**",), two=("api/**",))
-    given = Rescope(1000, "two", "project-lead", ("web/**",), ("web/**", "db/x"), "hurry")
-    taken = Rescope(2000, "two", "project-lead", ("web/**", "db/x"), ("api/**",), "sorry")
+    given = Rescope(
+        time=1000, agent="two", by="project-lead", before=("web/**",), after=("web/**", "db/x"), reason="hurry"
+    )
+    taken = Rescope(
+        time=2000, agent="two", by="project-lead", before=("web/**", "db/x"), after=("api/**",), reason="sorry"
+    )
     (finding,) = disjoint(page(now, given, taken))
     assert (finding.agent, finding.rule) == ("one", "overlap")
     assert finding.text == "`db/**` and `db/x` of `two` both match `db/x` until 1970-01-01T00:33:20Z"
@@ -108,9 +111,11 @@ def test_a_path_that_two_owned_for_a_while_is_found_afterwards() -> None:
 
 def test_a_tracker_that_does_not_follow_from_its_re_scopes_is_told() -> None:
     now = plan(one=("db/**",))
-    assert rules(disjoint(page(now, Rescope(1000, "one", "project-lead", (), ("db/x",), "because")))) == [
-        ("one", "re-scope")
-    ]
+    assert rules(
+        disjoint(
+            page(now, Rescope(time=1000, agent="one", by="project-lead", before=(), after=("db/x",), reason="because"))
+        )
+    ) == [("one", "re-scope")]
 
 
 def test_a_row_that_is_there_twice_or_holds_no_pattern_is_told() -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.adapters.roles import RoleError, parse, shipped, to_json
-from parley.workflow.drafts import RESERVED, Allowed, read_draft, read_drafts
+from parley.base.documents.node import DocumentError
+from parley.roles import parse, shipped, to_json
+from parley.workflow.design.drafts import RESERVED, DraftLimits, read_draft, read_drafts
 
 ROLES: list[dict[str, Any]] = [to_json(role) for role in shipped().values()]
-ALLOWED = Allowed.by(ROLES)
+ALLOWED = DraftLimits.by(ROLES)
 PATH = "orchestration/roles/data_engineer.md"
 GOOD = """---
 name: data_engineer
@@ -110,7 +111,7 @@ def test_what_can_not_be_used_is_named_with_its_place(text: str, why: str) -> No
 def test_a_draft_that_would_grow_without_end_is_refused_at_once(key: str) -> None:
     bomb = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30))])
     assert "alias" in finding(f"---\n{bomb}\n{key}: *a29\n---\nprompt")
-    with pytest.raises(RoleError):
+    with pytest.raises(DocumentError):
         parse(f"---\nname: x\n{bomb}\n{key}: *a29\n---\nprompt", Path(PATH))
 
 

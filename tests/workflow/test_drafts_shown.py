@@ -5,19 +5,25 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from parley.engine.audit import audit
-from parley.engine.chain import link
-from parley.engine.designs import Committed, design_of
-from parley.engine.held import Held
-from parley.ports import StepRow
-from parley.workflow.binding import bound
-from parley.workflow.terms import instructions_of
+from parley.audit.audit import audit
+from parley.base.json_codec import decode, encode
+from parley.bus.hash_chain import link
+from parley.bus.rows import StepRow
+from parley.engine.turn.question_clone import Clone
+from parley.engine.values import message_meta, step_extra
+from parley.engine.values.message_meta import Posed
+from parley.workflow.design.binding import bound
+from parley.workflow.host.design_gates import Committed, design_of
+from parley.workflow.host.files_audit import FilesReport
+from parley.workflow.model.code_steps import ExecutorStep
+from parley.workflow.model.terms import instructions_of
 from simulator.disk import SimDisk, SimPapers
-from tests.engine.stage import JOB, Rule, always, on, say, sleep, write
-from tests.workflow.book import LEAD, PLAN_FILE, Workflow, doer, output, plan, resolve
-from tests.workflow.designs import doer as instructions
+from tests.engine.job_harness import JOB, Rule, always, on, say, sleep, write
+from tests.workflow.complete_design import doer as instructions
 from tests.workflow.test_plan_changes import AFTER, ANSWER, BEFORE, CHANGED, ONE, changed, designed, needing_lib, told
+from tests.workflow.workflow_harness import LEAD, PLAN_FILE, WorkflowHarness, doer, output, plan, resolve
 
 MADE = f"- `{output('one')}`: text"
 MENDED = f"{instructions('one', '- nothing', MADE)}\nMind lib.\n"
@@ -29,7 +35,7 @@ def says(verdict: str, text: str = "so") -> dict[str, Any]:
     return {"answer": {"verdict": verdict, "text": text, "confidence": 0.9}}
 
 
-def read_slowly(verdict: str = "approve", *architect: Rule) -> Workflow:
+def read_slowly(verdict: str = "approve", *architect: Rule) -> WorkflowHarness:
     """A workflow whose changed plan is before the proxy, which takes its time."""
     proxy = [
         always(CHANGED, sleep(30), says(verdict)),
@@ -38,19 +44,19 @@ def read_slowly(verdict: str = "approve", *architect: Rule) -> Workflow:
     change = designed(AFTER, write(instructions_of("one"), MENDED))
     helps = [on(r"^\[ESCALATION\]", *change, ANSWER), *architect]
     agents = {"one": needing_lib(), "workflow-architect": helps}
-    stage = Workflow(BEFORE, agents, None, proxy=proxy, policies="never", execute=LEAD, memory=REHEARSED)
+    stage = WorkflowHarness(BEFORE, agents, None, proxy=proxy, policies="never", execute=LEAD, memory=REHEARSED)
     return stage.until(lambda s: s.state == "EXECUTE" and s.busy("proxy"))
 
 
-def reading(stage: Workflow) -> str:
+def reading(stage: WorkflowHarness) -> str:
     """The workspace of the proxy at work."""
     return stage.order("proxy").site.workspace.partition("|")[2]
 
 
-def asked(stage: Workflow) -> tuple[str, str]:
+def asked(stage: WorkflowHarness) -> tuple[str, str]:
     """The tree that the question is about, and the digest that a verdict is bound to."""
     row = next(row for row in stage.messages("proxy") if CHANGED in row.body)
-    return json.loads(stage.live.kept[f"clone {reading(stage)}"])["tree"], json.loads(row.meta)["digest"]
+    return decode(stage.live.kept[f"clone {reading(stage)}"], Clone).tree, message_meta.read_as(Posed, row).digest
 
 
 def test_the_proxy_reads_the_very_plan_that_its_verdict_lets_come_into_force() -> None:
@@ -77,8 +83,8 @@ def test_the_step_that_asserts_a_changed_plan_names_its_tree() -> None:
     stage = read_slowly()
     tree, _ = asked(stage)
 
-    [drafts] = [extra["drafts"] for row in stage.steps() if row.extra and "drafts" in (extra := json.loads(row.extra))]
-    assert drafts == {reading(stage).removeprefix("escalation:"): tree}
+    [(_, step)] = asserting(stage)
+    assert step.drafts == {reading(stage).removeprefix("escalation:"): tree}
 
 
 def test_a_crash_while_it_reads_gives_the_proxy_the_same_draft_again() -> None:
@@ -111,7 +117,7 @@ def test_the_human_is_told_who_works_by_the_plan_in_force_meanwhile() -> None:
     change = designed(after, told("two"))
     slow = doer("two", on(r"^\[TASK\]", sleep(60), *doer("two")[0]["do"]))
     agents = {"one": needing_lib(), "two": slow, "workflow-architect": [on(r"^\[ESCALATION\]", *change, ANSWER)]}
-    stage = Workflow(before, agents).until(lambda s: any(CHANGED in body for body in s.bodies("human")))
+    stage = WorkflowHarness(before, agents).until(lambda s: any(CHANGED in body for body in s.bodies("human")))
 
     [asks] = [body for body in stage.bodies("human") if CHANGED in body]
     assert stage.busy("two")
@@ -126,14 +132,14 @@ def test_the_human_is_told_who_works_by_the_plan_in_force_meanwhile() -> None:
 # ---- the audit -------------------------------------------------------------------------------------
 
 
-def audited(stage: Workflow, disk: SimDisk) -> Held:
+def audited(stage: WorkflowHarness, disk: SimDisk) -> FilesReport:
     report = audit(stage.outside, JOB, None, papers=SimPapers(disk, JOB))
     assert not report.findings
     assert report.files is not None
     return report.files
 
 
-def with_tree(stage: Workflow, tree: str, files: dict[str, str] | None) -> SimDisk:
+def with_tree(stage: WorkflowHarness, tree: str, files: dict[str, str] | None) -> SimDisk:
     """The disk with a tree that another hand has changed, or taken away."""
     disk = copy.copy(stage.disk)
     disk.trees = {name: held for name, held in disk.trees.items() if name != tree or files is not None}
@@ -153,40 +159,51 @@ def test_the_audit_holds_the_tree_that_was_shown_against_the_verdict() -> None:
     assert any("is not in snapshots.git" in remark for remark in audited(stage, with_tree(stage, tree, None)).remarks)
 
 
-def forge(stage: Workflow, step: StepRow, extra: dict[str, Any]) -> None:
-    """Let a step tell something else, and compute every head anew."""
+def asserting(stage: WorkflowHarness) -> list[tuple[StepRow, ExecutorStep]]:
+    """The executor's steps that assert a changed plan."""
+    rows = [row for row in stage.steps() if row.who == "workflow-executor"]
+    found = [(row, step_extra.read(row.extra).left(ExecutorStep)) for row in rows]
+    return [(row, step) for row, step in found if step is not None and step.drafts]
+
+
+def forge(stage: WorkflowHarness, step: StepRow, drafts: dict[str, Any]) -> None:
+    """Let a step name other drafts, and compute every head anew."""
     job, head = stage.bus.find(JOB), ""
-    job.steps.rows[job.steps.rows.index(step)] = step._replace(extra=json.dumps(extra))
+    extra = json.loads(step.extra)
+    extra["feature"]["drafts"] = drafts
+    job.steps.rows[job.steps.rows.index(step)] = replace(step, extra=encode(extra))
     for place, commit in enumerate(job.transactions.rows):
         number = commit.number
         steps = [row for row in job.steps.rows if row.transaction == number]
         messages = [row for row in job.messages.rows if row.transaction == number]
         taken = [row for row in job.inputs.values() if row.taken == number]
-        head, digests = link(head, number, commit.time, commit.epoch, steps, messages, taken)
-        job.transactions.rows[place] = commit._replace(head=head, digests=digests)
+        made = link(
+            head, number=number, time=commit.time, epoch=commit.epoch, steps=steps, messages=messages, taken=taken
+        )
+        head = made.head
+        job.transactions.rows[place] = replace(commit, head=head, digests=made.digests)
 
 
 @pytest.mark.parametrize("named", [{}, {"another": "tree"}, {"": ""}, {"": 1}], ids=["none", "other", "empty", "odd"])
 def test_a_step_that_hides_the_tree_of_what_it_asserts_is_found(named: dict[str, Any]) -> None:
     stage = read_slowly()
-    [step] = [row for row in stage.steps() if row.extra and "drafts" in json.loads(row.extra)]
+    [(row, step)] = asserting(stage)
     question = reading(stage).removeprefix("escalation:")
-    said = json.loads(step.extra)
-    forge(stage, step, said)
+    forge(stage, row, step.drafts)
     assert not audit(stage.outside, JOB, None).findings  # it says the same
 
-    [step] = [row for row in stage.steps() if row.number == step.number]
-    forge(stage, step, {**said, "drafts": {name or question: tree for name, tree in named.items()}})
+    [(row, _)] = asserting(stage)
+    forge(stage, row, {name or question: tree for name, tree in named.items()})
     [finding] = audit(stage.outside, JOB, None).findings
-    assert (finding.table, finding.number) == ("steps", step.number)
-    assert "does not name the tree of each changed plan" in finding.what
+    assert (finding.table, finding.number) == ("steps", row.number)
+    unread = any(not isinstance(tree, str) for tree in named.values())
+    assert ("can't be read" if unread else "does not name the tree of each changed plan") in finding.what
 
 
 def test_a_step_that_names_another_tree_than_the_proxy_was_given_is_found() -> None:
     stage = read_slowly()
-    [step] = [row for row in stage.steps() if row.extra and "drafts" in json.loads(row.extra)]
-    said = json.loads(step.extra)
-    forge(stage, step, {**said, "drafts": dict.fromkeys(said["drafts"], said.get("tree", "another"))})
+    [(row, step)] = asserting(stage)
+    forge(stage, row, dict.fromkeys(step.drafts, "another"))
 
     [finding] = audit(stage.outside, JOB, None).findings
     assert (finding.table, str(finding.number).startswith("clone ")) == ("molecules", True)

@@ -3,12 +3,13 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
-from parley.adapters.memory import MemoryStore
-from parley.core.errors import Refused
-from parley.engine.audit import audit
-from parley.engine.roster import roles
-from tests.engine.stage import JOB, SHIPPED, Stage, ask, book, on, say, send
+from parley.assembly import roles
+from parley.audit.audit import audit
+from parley.bus.memory_store import MemoryStore
+from parley.protocol.errors import Refused
+from tests.engine.job_harness import JOB, SHIPPED, JobHarness, ask, book, on, say, send
 
 STATE = f"state:{JOB}/3"
 TESTER = {
@@ -17,9 +18,9 @@ TESTER = {
 }  # fmt: skip
 
 
-def at_work() -> Stage:
+def at_work() -> JobHarness:
     """The lead has dispatched a coder, and will dispatch somebody of whom the job knows nothing yet."""
-    stage = Stage(
+    stage = JobHarness(
         book(
             execute=[
                 on(r"^\[EXECUTE\]", send("coder", "wait"), state="EXECUTE"),
@@ -31,7 +32,7 @@ def at_work() -> Stage:
     )
     stage.settings["agents"]["load_tester"] = [on("now", ask("who?"), say("tried"))]
     stage.settings["roles"] = roles(SHIPPED, {})
-    stage.row = stage.row._replace(settings=json.dumps(stage.settings))
+    stage.row = replace(stage.row, settings=json.dumps(stage.settings))
     return stage
 
 

@@ -6,21 +6,33 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from parley.engine.chronicle import Follower
-from parley.workflow import executor
-from parley.workflow.flow import Illegal
-from parley.workflow.terms import SHARED_STATUS, TASK_ORCHESTRATION, session_of
-from parley.workflow.times import moment
-from tests.engine.stage import JOB, Action, Rule, always, asserts, close, on, say, send, sleep, write
-from tests.workflow.book import LEAD, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
+from parley.views.chronicle import Follower
+from parley.workflow.execution import executor
+from parley.workflow.model.flow import IllegalEvent
+from parley.workflow.model.terms import SHARED_STATUS, TASK_ORCHESTRATION, session_of
+from parley.workflow.model.times import moment
+from tests.engine.job_harness import JOB, Action, Rule, always, asserts, close, on, say, send, sleep, write
+from tests.workflow.workflow_harness import (
+    LEAD,
+    PROVER,
+    WorkflowHarness,
+    doer,
+    note,
+    output,
+    plan,
+    proved,
+    resolve,
+    verdict,
+)
 
 ONE_TWO = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
 ALONE = plan({"name": "one"})
 
 
 def test_two_doers_one_after_the_other_come_to_their_end() -> None:
-    stage = Workflow(ONE_TWO, {"one": doer("one"), "two": doer("two")}).done()
+    stage = WorkflowHarness(ONE_TWO, {"one": doer("one"), "two": doer("two")}).done()
 
     assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
     assert stage.files()["src/one/one.py"] == "one"
@@ -33,7 +45,7 @@ def test_what_the_plan_lets_run_in_parallel_does_under_the_fan_out() -> None:
     text = plan({"name": "one"}, {"name": "two"}, {"name": "three"}, stages=[["one", "two", "three"]])
     agents = {name: doer(name) for name in ("one", "two", "three")}
 
-    stage = Workflow(text, agents, fan_out=3).until(lambda s: s.started("three"))
+    stage = WorkflowHarness(text, agents, fan_out=3).until(lambda s: s.started("three"))
 
     assert [stage.busy(name) for name in agents] == [True, True, True]
     assert stage.flow.held == []
@@ -44,7 +56,7 @@ def test_the_fan_out_counts_doers_and_says_whom_it_holds_back() -> None:
     text = plan({"name": "one"}, {"name": "two"}, {"name": "three"}, stages=[["one", "two", "three"]])
     agents = {name: doer(name) for name in ("one", "two", "three")}
 
-    stage = Workflow(text, agents, fan_out=2).until(lambda s: s.started("two"))
+    stage = WorkflowHarness(text, agents, fan_out=2).until(lambda s: s.started("two"))
 
     said = "one and two are at work; three waits for a free slot (fan_out 2)"
     assert (stage.started("three"), stage.flow.held) == (0, ["three"])
@@ -65,7 +77,7 @@ def test_a_doer_that_waits_holds_no_slot() -> None:
         "workflow-architect": [on(r"^\[ESCALATION\]", asks), on(r"^\[ESCALATION\]", asks)],
     }
     human = [{"match": "PLAN|INTENT", "verdict": "approve", "repeat": True}]
-    stage = Workflow(text, agents, human, fan_out=2).run()
+    stage = WorkflowHarness(text, agents, human, fan_out=2).run()
 
     assert stage.statuses() == {"one": "blocked", "two": "blocked", "three": "verified"}
 
@@ -99,7 +111,7 @@ def test_one_conversation_at_a_time_is_enough() -> None:
         "judge": [on("one, round 1", verdict("rejected", "too short")), always(".", verdict("verified"))],
         "workflow-architect": [answers("one", "so")],
     }
-    stage = Workflow(text, agents, fan_out=1).done()
+    stage = WorkflowHarness(text, agents, fan_out=1).done()
 
     assert [one.verdict for one in stage.flow.members["one"].standing.rounds] == ["rejected", "verified"]
     assert stage.files()["src/one/one.py"] == "one"
@@ -112,7 +124,7 @@ def test_a_rejected_output_goes_back_with_the_findings_and_three_times_goes_up()
         "judge": [*rejecting, always(".", verdict("verified"))],
         "workflow-architect": [answers("one", "drop it")],
     }
-    stage = Workflow(ALONE, agents).done()
+    stage = WorkflowHarness(ALONE, agents).done()
 
     told = stage.told("one")
     assert ["fault 1" in told[2], "fault 2" in told[4], "[ANSWERS]" in told[6]] == [True] * 3
@@ -130,7 +142,7 @@ def test_a_verdict_may_be_written_to_the_file_of_its_round_and_a_broken_one_is_t
         on("without a verdict", by_file(1, '{"verdict": "rejected", "findings": ["no test"]}')),
         on(r"^\[VERIFY\] one, round 2", by_file(2, '{"verdict": "verified", "findings": []}')),
     ]
-    stage = Workflow(ALONE, {"one": doer("one"), "judge": judge}).done()
+    stage = WorkflowHarness(ALONE, {"one": doer("one"), "judge": judge}).done()
 
     rounds = stage.flow.members["one"].standing.rounds
     assert [(one.verdict, one.findings) for one in rounds] == [("rejected", ("no test",)), ("verified", ())]
@@ -140,7 +152,7 @@ def test_a_verdict_may_be_written_to_the_file_of_its_round_and_a_broken_one_is_t
 def test_a_verdict_that_a_doer_has_left_in_its_tree_is_nobodys() -> None:
     judge = [on(r"^\[VERIFY\] one, round 1", say("hm")), always(".", verdict("verified"))]
     prover = [on(".", sleep(5), proved()), *PROVER]
-    stage = Workflow(ALONE, {"one": doer("one"), "judge": judge, "prover": prover})
+    stage = WorkflowHarness(ALONE, {"one": doer("one"), "judge": judge, "prover": prover})
     stage.until(lambda s: s.started("prover"))
     stage.disk.work[JOB, stage.thread("one")]["orchestration/agents/one/verification/round_1.json"] = (
         '{"verdict": "verified", "findings": []}'
@@ -151,7 +163,7 @@ def test_a_verdict_that_a_doer_has_left_in_its_tree_is_nobodys() -> None:
 
 def test_a_command_that_fails_goes_back_to_its_doer_and_spares_the_verifier() -> None:
     agents = {"one": doer("one"), "prover": [on("one, round 1", proved(1)), *PROVER]}
-    stage = Workflow(ALONE, agents).done()
+    stage = WorkflowHarness(ALONE, agents).done()
 
     first, second = stage.flow.members["one"].standing.rounds
     assert (first.verifier, first.verdict, first.proofs[0].code) == ("prover", "rejected", 1)
@@ -166,7 +178,7 @@ def test_a_command_that_fails_goes_back_to_its_doer_and_spares_the_verifier() ->
 def test_commands_that_keep_failing_go_up_after_as_many_rounds_as_the_settings_say() -> None:
     failing = [on(f"one, round {number}", proved(1)) for number in (1, 2, 3)]
     agents = {"one": doer("one"), "prover": [*failing, *PROVER], "workflow-architect": [answers("one", "drop it")]}
-    stage = Workflow(ALONE, agents).done()
+    stage = WorkflowHarness(ALONE, agents).done()
 
     assert "3 rounds did not end well" in stage.told("workflow-architect")[0]
     assert [text.partition(".")[0] for text in stage.told("judge")] == ["[VERIFY] one, round 4"]
@@ -174,7 +186,7 @@ def test_commands_that_keep_failing_go_up_after_as_many_rounds_as_the_settings_s
 
 def test_a_merge_whose_proof_fails_is_not_taken() -> None:
     agents = {"one": doer("one"), "prover": [on("one, merge 1", proved(2)), *PROVER]}
-    stage = Workflow(ALONE, agents).done()
+    stage = WorkflowHarness(ALONE, agents).done()
 
     assert [(one.taken, bool(one.reason)) for one in stage.flow.merges] == [(False, True), (True, False)]
     assert any("[MERGE failed]" in text for text in stage.told("one"))
@@ -193,17 +205,17 @@ def test_a_workflow_that_is_run_twice_tells_the_assumptions_of_both() -> None:
         on(r"^\[TASK\]", note(description="the second time", **noted), settled, write(output("one"), "two")),
         always(".", say("so")),
     ]
-    stage = Workflow(ALONE, {"one": one}, execute=[LEAD[0], first, last, LEAD[-1]]).done()
+    stage = WorkflowHarness(ALONE, {"one": one}, execute=[LEAD[0], first, last, LEAD[-1]]).done()
 
     assert "the first time" in stage.files()["WORK_SUMMARY.md"]
 
 
 def test_a_workflow_that_can_not_go_on_stops_and_its_lead_hears_why(monkeypatch: pytest.MonkeyPatch) -> None:
     def impossible(*_: object) -> None:
-        raise Illegal("one is pending and can't become verified")
+        raise IllegalEvent("one is pending and can't become verified")
 
     monkeypatch.setattr(executor, "hear", impossible)
-    stage = Workflow(ALONE, {"one": doer("one")}).run()
+    stage = WorkflowHarness(ALONE, {"one": doer("one")}).run()
 
     [told] = [text for text in stage.bodies("project-lead") if text.startswith("[WORKFLOW stopped]")]
     assert "what came does not fit where it stands: one is pending" in told
@@ -224,7 +236,7 @@ def test_requirements_come_from_the_user_and_every_answer_comes_at_once() -> Non
            resolve(agent="one", note_id="note_002", answer="red", source="planning")),
     ]  # fmt: skip
     human = [{"match": "unique", "text": "yes, unique"}, {"match": ".", "verdict": "approve", "repeat": True}]
-    stage = Workflow(ALONE, {"one": rules, "workflow-architect": architect}, human).done()
+    stage = WorkflowHarness(ALONE, {"one": rules, "workflow-architect": architect}, human).done()
 
     assert "the user has not answered you since" in stage.refusals[0]
     assert "must be answered by: user" in stage.refusals[1]
@@ -238,7 +250,7 @@ def test_an_answer_of_the_proxys_for_the_user_says_so() -> None:
     answer = resolve(agent="one", note_id="note_001", answer="unique", source="user", author="human")
     architect = [on(r"^\[ESCALATION\]", {"ask": {"text": "unique?"}}), on(r"^\[ANSWER", answer)]
     agents = {"one": blocked_at_first("one", category="requirements"), "workflow-architect": architect}
-    stage = Workflow(ALONE, agents, policies=["always", "always", "never"]).run()
+    stage = WorkflowHarness(ALONE, agents, policies=["always", "always", "never"]).run()
 
     [settled] = stage.noted("one")
     assert str(settled.resolution).startswith("unique (the proxy, for the user, said: no answer")
@@ -262,7 +274,7 @@ def test_a_technical_question_goes_to_the_solution_architect_whose_answer_is_ver
         "solution_architect": solver,
         "design_verifier": [always(".", verdict("verified"))],
     }
-    stage = Workflow(ALONE, agents).done()
+    stage = WorkflowHarness(ALONE, agents).done()
 
     assert "must be answered by: user, solution_architect" in stage.refusals[0]
     where = "orchestration/agents/solution_architect/task_output/"
@@ -297,7 +309,7 @@ def test_what_was_noted_in_an_earlier_session_is_told_and_archived_too() -> None
         ],
         "design_verifier": [always(".", verdict("verified"))],
     }  # fmt: skip
-    stage = Workflow(ALONE, agents).done()
+    stage = WorkflowHarness(ALONE, agents).done()
 
     assert stage.flow.members["solution_architect"].standing.version == 2
     assert "it is small" in stage.files()["WORK_SUMMARY.md"]
@@ -314,7 +326,7 @@ def test_the_same_question_three_times_is_a_loop_which_only_the_user_ends() -> N
         on(r"^\[LOOP\]", planned[2], {"ask": {"text": "?"}}),
         on(r"^\[ANSWER", resolve(agent="one", note_id="note_003", answer="src/one", source="user")),
     ]
-    stage = Workflow(ALONE, {"one": one, "workflow-architect": architect}).done()
+    stage = WorkflowHarness(ALONE, {"one": one, "workflow-architect": architect}).done()
 
     loop = stage.told("workflow-architect")[2]
     assert loop.count("Which path is mine?") == 4  # the note, and all three of the history
@@ -326,7 +338,7 @@ def test_questions_of_one_turn_are_one_asking_however_alike_they_are() -> None:
     asks = [note(**{**UNSURE, "description": text}, category="scope") for text in texts]
     one = [on(r"^\[TASK\]", *asks), *doer("one")]
     settled = [resolve(agent="one", note_id=f"note_00{n}", answer=f"p{n}", source="planning") for n in (1, 2, 3)]
-    stage = Workflow(ALONE, {"one": one, "workflow-architect": [on(r"^\[ESCALATION\]", *settled)]}).done()
+    stage = WorkflowHarness(ALONE, {"one": one, "workflow-architect": [on(r"^\[ESCALATION\]", *settled)]}).done()
 
     assert stage.refusals == []
     assert [text.partition("]")[0] for text in stage.told("workflow-architect")] == ["[ESCALATION"]
@@ -345,7 +357,7 @@ def test_what_the_architect_calls_the_same_question_becomes_a_loop_in_whatever_w
         on(r"^\[LOOP\]", {"ask": {"text": "?"}}),
         on(r"^\[ANSWER", resolve(agent="one", note_id="note_003", answer="src/one", source="user")),
     ]  # fmt: skip
-    stage = Workflow(ALONE, {"one": one, "workflow-architect": architect}).done()
+    stage = WorkflowHarness(ALONE, {"one": one, "workflow-architect": architect}).done()
 
     assert "same_as names a note that one asked before and that was answered: none is" in stage.refusals[0]
     assert "note_003 must be answered by: user" in stage.refusals[1]
@@ -356,7 +368,7 @@ def test_what_the_architect_calls_the_same_question_becomes_a_loop_in_whatever_w
 def test_a_doer_that_crashes_too_often_fails_and_the_human_decides() -> None:
     text = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
     human = [{"match": "one has failed", "text": "once more"}, {"match": ".", "verdict": "approve", "repeat": True}]
-    stage = Workflow(text, {"one": doer("one"), "two": doer("two")}, human).lose("one", 3).done()
+    stage = WorkflowHarness(text, {"one": doer("one"), "two": doer("two")}, human).lose("one", 3).done()
 
     assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
     assert any("[AGAIN]" in body and "once more" in body for body in stage.told("one"))
@@ -370,7 +382,7 @@ def test_what_depends_on_who_is_abandoned_is_abandoned_too() -> None:
     text = plan({"name": "one"}, two, {"name": "three"}, stages=[["one", "three"], ["two"]])
     human = [{"match": "one has failed", "verdict": "abandon"}, {"match": ".", "verdict": "approve", "repeat": True}]
     agents = {name: doer(name) for name in ("one", "two", "three")}
-    stage = Workflow(text, agents, human).lose("one", 3).done()
+    stage = WorkflowHarness(text, agents, human).lose("one", 3).done()
 
     assert stage.statuses() == {"one": "failed", "two": "failed", "three": "session_complete"}
     assert stage.started("two") == 0
@@ -379,7 +391,7 @@ def test_what_depends_on_who_is_abandoned_is_abandoned_too() -> None:
 
 def test_the_human_may_stop_it() -> None:
     human = [{"match": "one has failed", "verdict": "stop"}, {"match": ".", "verdict": "approve", "repeat": True}]
-    stage = Workflow(ALONE, {"one": doer("one")}, human).lose("one", 3).run()
+    stage = WorkflowHarness(ALONE, {"one": doer("one")}, human).lose("one", 3).run()
 
     assert stage.flow.phase == "stopped"
     assert stage.flow.gate == "blocked"
@@ -391,13 +403,15 @@ def test_the_human_may_stop_it() -> None:
 SILENT = [on(r"^\[TASK\]", sleep(100)), *doer("one")]
 
 
-def stalling(remedy: str, agents: Mapping[str, Sequence[Rule]] = MappingProxyType({}), human: Any = None) -> Workflow:
+def stalling(
+    remedy: str, agents: Mapping[str, Sequence[Rule]] = MappingProxyType({}), human: Any = None
+) -> WorkflowHarness:
     text = plan({"name": "one", "on_stall": remedy, "stall_seconds": 20}, {"name": "two"}, stages=[["one", "two"]])
     said = [*(human or ()), {"match": ".", "verdict": "approve", "repeat": True}]
-    return Workflow(text, {"one": SILENT, "two": doer("two"), **agents}, said, time_limit_seconds=1000)
+    return WorkflowHarness(text, {"one": SILENT, "two": doer("two"), **agents}, said, time_limit_seconds=1000)
 
 
-def stalls(stage: Workflow) -> list[str]:
+def stalls(stage: WorkflowHarness) -> list[str]:
     return [str(one.action) for one in stage.flow.actions]
 
 
@@ -456,9 +470,9 @@ WRITING: list[Rule] = [
 ]
 
 
-def at_its_files(note: Mapping[str, Any]) -> Workflow:
+def at_its_files(note: Mapping[str, Any]) -> WorkflowHarness:
     """A doer in mid-turn, with this note in its file."""
-    stage = Workflow(ALONE, {"one": WRITING}).until(lambda s: s.started("one") and s.busy("one"))
+    stage = WorkflowHarness(ALONE, {"one": WRITING}).until(lambda s: s.started("one") and s.busy("one"))
     files = stage.disk.work[JOB, stage.thread("one")]
     given = json.loads(files[session_of("one")])
     files[session_of("one")] = json.dumps({**given, "notes": [note]})
@@ -480,7 +494,7 @@ def test_what_is_wrong_with_a_file_is_told_and_changes_nothing() -> None:
     stage.done()
 
     told = stage.told("one")[1]
-    assert "session_current.json: one: notes[0].status" in told
+    assert "session_current.json:1: one: notes[0].status" in told
     assert "shared_status.json" in told
     assert stage.noted("one") == ()
 
@@ -491,13 +505,13 @@ def test_what_is_wrong_with_a_file_is_told_and_changes_nothing() -> None:
 def test_what_belongs_to_another_stays_out_however_it_was_written() -> None:
     one = doer("one")
     one[0]["do"].insert(0, write("src/two/two.py", "by a tool"))
-    stage = Workflow(ONE_TWO, {"one": one, "two": doer("two")}).until(lambda s: s.busy("one"))
+    stage = WorkflowHarness(ONE_TWO, {"one": one, "two": doer("two")}).until(lambda s: s.busy("one"))
     stage.disk.work[JOB, stage.thread("one")]["src/two/more.py"] = "by a shell"
     stage.done()
 
     assert stage.files()["src/two/two.py"] == "two"
     assert "src/two/more.py" not in stage.files()
-    assert "src/two/more.py belongs to two (rule: two owns src/two/**)" in stage.told("one")[1]
+    assert "src/two/more.py: belongs to two (rule: two owns src/two/**)" in stage.told("one")[1]
     [stray] = stage.flow.strays
     assert (stray.agent, stray.paths, stray.owners) == ("one", ("src/two/more.py",), ("two",))
     row = f"| {moment(stray.time)} | `one` | `src/two/more.py` | `two` | `{stray.ref}` |"
@@ -515,13 +529,13 @@ CONFLICT = plan(
 """Two doers side by side; a re-scope gives one's file to the other in mid-work."""
 
 
-def conflicting() -> Workflow:
+def conflicting() -> WorkflowHarness:
     """Both sides have changed one file, each while it was theirs."""
     one, two = doer("one"), doer("two")
     one[0]["do"].insert(0, write("shared.txt", "of one"))
     two[0]["do"][:0] = [write("shared.txt", "of two"), sleep(15)]
     integrator = [always(r"^\[INTEGRATE\]", write("shared.txt", "of both"), say("settled"))]
-    return Workflow(
+    return WorkflowHarness(
         CONFLICT.replace('"src/two/**"', '"src/two/**",\n"shared.txt"'),
         {"one": one, "two": two, "integrator": integrator},
     )
@@ -530,7 +544,7 @@ def conflicting() -> Workflow:
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a plan pass whose check would say that two own one path: only so can two sides get in each other's way."""
-    monkeypatch.setattr("parley.engine.designs.findings", lambda live, design: [])
+    monkeypatch.setattr("parley.workflow.host.design_gates.findings", lambda live, design: [])
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -551,7 +565,7 @@ def test_a_conflict_that_is_left_open_is_not_taken() -> None:
         on("bringing two", say("nothing to do")), always(".", say("nor now")),
     ]  # fmt: skip
     stage.settings["agents"]["workflow-architect"] = [always(".", say("?"))]
-    stage.row = stage.row._replace(settings=json.dumps(stage.settings))
+    stage.row = replace(stage.row, settings=json.dumps(stage.settings))
     stage.until(lambda s: any(not one.taken for one in s.flow.merges) if s.started("one") else False)
 
     assert "conflicts are left in shared.txt" in stage.flow.merges[-1].reason

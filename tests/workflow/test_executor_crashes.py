@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.engine.stage import Rule, always, on, say, write
-from tests.workflow.book import PROVER, Workflow, note, output, plan, proved, resolve, verdict
+from tests.engine.job_harness import Rule, always, on, say, write
+from tests.workflow.workflow_harness import PROVER, WorkflowHarness, note, output, plan, proved, resolve, verdict
 
 HELP = note(description="which?", context="c", status="escalated", escalation_reason="r", category="scope")
 WONDER = note(description="who?", context="c", status="escalated", escalation_reason="r", category="scope")
@@ -35,7 +35,7 @@ AGENTS: dict[str, list[Rule]] = {
 }
 
 
-def end(stage: Workflow) -> tuple[object, ...]:
+def end(stage: WorkflowHarness) -> tuple[object, ...]:
     """What must be the same however it came about."""
     flow = stage.flow
     rounds = {name: [one.verdict for one in member.standing.rounds] for name, member in flow.members.items()}
@@ -49,7 +49,7 @@ def end(stage: Workflow) -> tuple[object, ...]:
 
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[tuple[object, ...], list[str]]:
-    stage = Workflow(TEXT, AGENTS).done()
+    stage = WorkflowHarness(TEXT, AGENTS).done()
     return end(stage), list(stage.fuse.seen)
 
 
@@ -61,7 +61,7 @@ def begun(acts: list[str]) -> int:
 def test_a_crash_before_any_commit_leads_to_the_same_end(undisturbed: tuple[tuple[object, ...], list[str]]) -> None:
     due, acts = undisturbed
     for number in range(acts[: begun(acts)].count("commit") + 1, acts.count("commit") + 1):
-        stage = Workflow(TEXT, AGENTS)
+        stage = WorkflowHarness(TEXT, AGENTS)
         stage.die_at("commit", number)
         assert end(stage.done()) == due, number
         assert stage.processes > 1, number
@@ -71,7 +71,7 @@ def test_so_does_one_right_after_any_kind_of_effect(undisturbed: tuple[tuple[obj
     due, acts = undisturbed
     for what in sorted(set(acts[begun(acts) :]) - {"commit"}):
         number = acts[: begun(acts)].count(what) + 1
-        stage = Workflow(TEXT, AGENTS)
+        stage = WorkflowHarness(TEXT, AGENTS)
         stage.die_at(what, number, "after")
         assert end(stage.done()) == due, (what, number)
         assert stage.processes > 1, (what, number)
@@ -82,6 +82,6 @@ def test_so_does_one_right_after_any_kind_of_effect(undisturbed: tuple[tuple[obj
 def test_so_does_one_at_every_single_effect(when: str, undisturbed: tuple[tuple[object, ...], list[str]]) -> None:
     due, acts = undisturbed
     for number in range(1, len(acts) + 1):
-        stage = Workflow(TEXT, AGENTS)
+        stage = WorkflowHarness(TEXT, AGENTS)
         stage.die_at("", number, when)
         assert end(stage.done()) == due, (number, acts[number - 1], when)

@@ -5,14 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from parley.adapters.memory import MemoryStore
-from parley.engine.audit import audit
-from parley.workflow.record import read_record
-from parley.workflow.terms import TASK_ORCHESTRATION
-from tests.engine.stage import JOB, on, say, write
-from tests.workflow.book import Workflow, doer, output, plan, played_by
-from tests.worktrees.place import git
-from tests.worktrees.place import write as write_files
+from parley.audit.audit import audit
+from parley.bus.memory_store import MemoryStore
+from parley.workflow.files.task_record import read_record
+from parley.workflow.model.terms import TASK_ORCHESTRATION
+from tests.engine.job_harness import JOB, on, say, write
+from tests.workflow.workflow_harness import WorkflowHarness, doer, output, plan, played_by
+from tests.workspaces.user_repository import git
+from tests.workspaces.user_repository import write as write_files
 
 PARLEY = str(Path(sys.executable).with_name("parley"))
 
@@ -36,7 +36,7 @@ def test_what_a_worker_may_not_write_is_refused_with_its_owner_and_is_nowhere() 
         ),
         *doer("two")[1:],
     ]
-    stage = Workflow(plan({"name": "one"}, {"name": "two"}), {"one": doer("one"), "two": greedy}).run()
+    stage = WorkflowHarness(plan({"name": "one"}, {"name": "two"}), {"one": doer("one"), "two": greedy}).run()
 
     assert stage.state == "DONE", stage.bodies("project-lead")
     files = stage.files()
@@ -70,8 +70,9 @@ def test_what_a_workers_shell_does_to_anothers_files_is_put_back_and_kept_in_the
 
     assert "DONE" in done
     assert "db/schema.sql belongs to db (rule: db owns db/**)" in done
-    for path, owner in (("README.md", "nobody"), ("db/made", "db"), ("db/schema.sql", "db"), ("db/x", "db")):
-        assert f"web left what is not kept: {path}: belongs to {owner} (rule: " in done
+    owners = {"README.md": "has no owner"} | dict.fromkeys(("db/made", "db/schema.sql", "db/x"), "belongs to db")
+    for path, said in owners.items():
+        assert f"web left what is not kept: {path}: {said} (rule: " in done
     (work,) = (tmp_path / ".parley/jobs").glob("*/work")
     kept = {path: (work / path).read_text() for path in ("db/schema.sql", "README.md", "db/made", "web/made")}
     assert kept == {"db/schema.sql": "create\n", "README.md": "read\n", "db/made": "db", "web/made": "web"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from parley.workflow.design import check_design
-from parley.workflow.notes import CATEGORIES, MOST_NOTES, MOST_TEXT, MUST_ESCALATE
-from parley.workflow.plan import read_plan
-from parley.workflow.session import read_session, render_session
-from parley.workflow.status_file import read_status
-from parley.workflow.structure import check_structure
-from parley.workflow.summary import read_summary
-from parley.workflow.terms import MAY_SELF_RESOLVE, PLAN, Status, session_of
+from parley.workflow.design.design_check import check_design
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.session import read_session, render_session
+from parley.workflow.files.status_file import read_status
+from parley.workflow.files.structure import check_structure
+from parley.workflow.files.summary import read_summary
+from parley.workflow.model.notes import CATEGORIES, MOST_NOTES, MOST_TEXT, MUST_ESCALATE
+from parley.workflow.model.terms import MAY_SELF_RESOLVE, PLAN, Status, session_of
 
 PAGE = (Path(__file__).parents[2] / "docs/workflow-files.md").read_text(encoding="utf-8")
 
@@ -47,8 +47,8 @@ def test_the_page_names_every_category_status_and_limit() -> None:
 def test_the_findings_that_the_page_shows_are_those_that_are_told() -> None:
     _, plan = blocks("markdown")
     session = (
-        '{"task_id": "api_endpoints_1727539284", "session_start": 1727539800, "notes": ['
-        '{"note_id": "note_001", "timestamp": 1, "description": "a", "context": "b", "status": "escalated"},'
+        '{"task_id": "api_endpoints_1727539284", "session_start": 1727539800, "notes": [\n'
+        '{"note_id": "note_001", "timestamp": 1, "description": "a", "context": "b", "status": "escalated"},\n'
         '{"note_id": "note_001", "timestamp": 1, "description": "a", "context": "b", "status": "open"}]}'
     )
     wrong = plan.replace("time_limit_seconds: 900", "time_limit_seconds: soon")

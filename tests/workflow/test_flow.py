@@ -1,24 +1,44 @@
 """The pure executor: whatever its workers report, the table holds, nobody starts too early, nothing ends too early."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workflow import checking, deciding, executor
-from parley.workflow.conduct import Ask, Close, Conduct, Letter, Limits, Merge
-from parley.workflow.events import apply
-from parley.workflow.executor import Left
-from parley.workflow.flow import EDGES, MET, Flow, Illegal
-from parley.workflow.menus import menu_for
-from parley.workflow.notes import called, unsettled
-from parley.workflow.plain import plain
-from parley.workflow.slots import CURRENT, current, entities, load, slot, text
-from parley.workflow.terms import Merged, Status
-from tests.workflow.book import plan
+from parley.base.json_codec import Unreadable, decode, encode
+from parley.workflow.execution import escalate, executor, verification
+from parley.workflow.execution.executor_turn import (
+    AskTheHuman,
+    CloseConversation,
+    ExecutorTurn,
+    MergeWorkspace,
+    SendMessage,
+    WorkflowLimits,
+)
+from parley.workflow.model.code_steps import ExecutorStep
+from parley.workflow.model.events import (
+    CheckMoved,
+    ConversationClosed,
+    Event,
+    GivenUp,
+    HumanAnswered,
+    MergeEnded,
+    PhaseChanged,
+    PlanInForce,
+    RoundEnded,
+    StallEnded,
+    StatusChanged,
+    apply,
+)
+from parley.workflow.model.flow import EDGES, MET, Flow, IllegalEvent
+from parley.workflow.model.flow_slots import CURRENT, current, entities, load, slot, text
+from parley.workflow.model.menus import menu_for
+from parley.workflow.model.notes import called, read_call, unsettled
+from parley.workflow.model.terms import Merged, Round, Status
+from parley.workflow.model.worker_result import Judgement, Resolve, WorkerResult
+from tests.workflow.workflow_harness import plan
 
 GRAPHS = st.lists(st.sets(st.integers(0, 5)), min_size=1, max_size=6)
 """Whom each doer depends on; only earlier ones count."""
@@ -43,10 +63,10 @@ class Play:
     """A workflow whose every report is drawn. Whoever is spoken to answers, in any order, with anything."""
 
     def __init__(self, text: str, data: st.DataObject, fan_out: int) -> None:
-        self.data, self.limits, self.number = data, Limits(fan_out), 0
+        self.data, self.limits, self.number = data, WorkflowLimits(fan_out), 0
         self.flow = Flow("dispatch:w")
         self.kept: dict[str, str] = {CURRENT: self.flow.thread}
-        self.log: list[dict[str, Any]] = []
+        self.log: list[Event] = []
         self.asked: list[str] = []
         self.carry(lambda act: executor.begin(act, text))
 
@@ -59,21 +79,23 @@ class Play:
 
     def carry(self, decide: Any) -> None:
         """One turn of the executor: what it decides, what follows, and what is kept of it."""
-        act = Conduct(self.flow, self.limits, 1_800_000_000 + self.number, self.new, "tree")
+        act = ExecutorTurn(
+            flow=self.flow, limits=self.limits, now=1_800_000_000 + self.number, new=self.new, tree="tree"
+        )
         decide(act)
         executor.advance(act)
         while act.works:
             work = act.works.pop(0)
-            if isinstance(work, Merge) and work.agent == "integrator":
+            if isinstance(work, MergeWorkspace) and work.agent == "integrator":
                 still = ("x",) if self.draw(st.booleans()) else ()
-                checking.settled(act, self.flow.talks[work.workspace], ("x",), still)
-            elif isinstance(work, Merge):
+                verification.settled(act, self.flow.talks[work.workspace], ("x",), still)
+            elif isinstance(work, MergeWorkspace):
                 conflicts = ("x",) if self.draw(st.integers(0, 4)) == 0 else ()
                 number = len(self.flow.merges) + 1
-                checking.brought(act, "t", Merged(number, work.agent, act.now, taken=False, conflicts=conflicts))
+                verification.brought(act, "t", Merged(number, work.agent, act.now, taken=False, conflicts=conflicts))
             if not act.works:
                 executor.advance(act)
-        self.asked += [action.question for action in act.actions if isinstance(action, Ask)]
+        self.asked += [action.question for action in act.actions if isinstance(action, AskTheHuman)]
         self.watch(act)
         for entity in act.changed:
             body = text(self.flow, entity)
@@ -83,16 +105,16 @@ class Play:
                 self.kept[slot(self.flow, entity)] = body
         self.log += act.events
 
-    def watch(self, act: Conduct) -> None:
+    def watch(self, act: ExecutorTurn) -> None:
         """What must hold after every turn."""
         assert len(self.flow.talks) <= self.limits.fan_out
         for action in act.actions:
-            if isinstance(action, Letter) and action.thread in self.flow.talks:
+            if isinstance(action, SendMessage) and action.thread in self.flow.talks:
                 talk = self.flow.talks[action.thread]
                 if talk.kind == "doer" and "[TASK]" in action.body[:7] and talk.agent in self.flow.dependents:
                     above = self.flow.workers[talk.agent].depends_on
                     assert all(self.flow.status(name) in MET for name in above)
-            assert not isinstance(action, Close) or action.thread not in self.flow.talks
+            assert not isinstance(action, CloseConversation) or action.thread not in self.flow.talks
         if self.flow.phase == "complete":
             assert self.flow.gate == "clear"
             assert all(not unsettled(m.standing.session) for m in self.flow.members.values())
@@ -106,58 +128,51 @@ class Play:
             listed = [option.name for option in menu_for(self.flow.questions[question]).options]
             choice = self.draw(st.sampled_from(("", *(name for name in listed if name != "stop"))))
             ruling = "" if choice else self.draw(st.sampled_from(("", "approve", "revise")))
-            self.carry(lambda act: deciding.answered(act, question, deciding.Said(choice, ruling, "abandon")))
+            self.carry(lambda act: escalate.answered(act, question, escalate.HumanAnswer(choice, ruling, "abandon")))
             return True
         if not busy:
             return False
         thread = self.draw(st.sampled_from(busy))
         fate = self.draw(st.integers(0, 25))
         if fate == 0:
-            self.carry(lambda act: deciding.lost(act, thread, "it crashed"))
+            self.carry(lambda act: escalate.lost(act, thread, "it crashed"))
         elif fate == 1:
-            self.carry(lambda act: deciding.stalled(act, thread))
+            self.carry(lambda act: escalate.stalled(act, thread))
         else:
-            left = Left.of(*self.report(thread))
-            self.carry(lambda act: executor.hear(act, thread, left))
+            said, left = self.report(thread)
+            self.carry(lambda act: executor.hear(act, thread, said, left))
         return True
 
-    def report(self, thread: str) -> tuple[str, Mapping[str, Any]]:
-        talk = self.flow.talks[thread]
-        worker: dict[str, Any] = {}
-        body = ""
+    def report(self, thread: str) -> tuple[str, WorkerResult]:
+        talk, left, body = self.flow.talks[thread], WorkerResult(), ""
         if talk.kind == "doer":
             session = self.flow.members[talk.agent].standing.session
             assert session is not None
             if self.draw(st.integers(0, 3)) == 0:
                 status = self.draw(st.sampled_from(KINDS))
-                made, _ = called(
-                    session,
+                call = read_call(
                     {"description": f"q{self.number}", "context": "c", "category": "implementation_detail",
-                     "status": status, "resolution": "r", "escalation_reason": "e"},
-                    1_800_000_000,
+                     "status": status, "resolution": "r", "escalation_reason": "e"}
                 )  # fmt: skip
-                worker["notes"] = [plain(made)] if made else []
+                made, _ = called(session, call, 1_800_000_000)
+                left = WorkerResult(notes=(made,) if made else ())
         elif talk.kind == "prover":
             code = self.draw(st.sampled_from((0, 0, 0, 1)))
             listed = [f"test -f a{n}" for n in range(6)]
             body = json.dumps({"proofs": [{"command": one, "code": code, "output": ""} for one in listed]})
         elif talk.kind == "verifier":
-            worker["verdict"] = {"verdict": self.draw(st.sampled_from(SAID)), "findings": ["f"]}
+            left = WorkerResult(judgement=Judgement(self.draw(st.sampled_from(SAID)), ("f",)))
         elif talk.kind == "architect" and talk.agent:
             notes = [n for n in unsettled(self.flow.members[talk.agent].standing.session) if n.status == "escalated"]
             answered = [n for n in notes if self.draw(st.booleans())]
-            route = {"route": "solution_architect", "task": "t"}
-            answer = {"answer": "a", "source": "planning"}
             may = talk.agent != "solution_architect"
-            worker["resolves"] = [
-                {
-                    "agent": talk.agent,
-                    "note_id": n.note_id,
-                    **(route if may and self.draw(st.integers(0, 3)) == 0 else answer),
-                }
-                for n in answered
-            ]
-        return body, {"worker": worker}
+            left = WorkerResult(resolves=tuple(self.resolve(talk.agent, n.note_id, may=may) for n in answered))
+        return body, left
+
+    def resolve(self, agent: str, note: str, *, may: bool) -> Resolve:
+        if may and self.draw(st.integers(0, 3)) == 0:
+            return Resolve(agent=agent, note_id=note, route="solution_architect", task="t")
+        return Resolve(agent=agent, note_id=note, answer="a", source="planning")
 
 
 @settings(max_examples=25, deadline=None)
@@ -192,9 +207,15 @@ def test_no_status_follows_that_the_table_does_not_name(old: Status, new: Status
         assert Status.WORKING in EDGES[old]  # from any status back to work
 
 
-def begun() -> Conduct:
+def begun() -> ExecutorTurn:
     numbers = iter(range(1000))
-    act = Conduct(Flow("dispatch:w"), Limits(), 1_800_000_000, lambda: f"dispatch:n{next(numbers)}", "tree")
+    act = ExecutorTurn(
+        flow=Flow("dispatch:w"),
+        limits=WorkflowLimits(),
+        now=1_800_000_000,
+        new=lambda: f"dispatch:n{next(numbers)}",
+        tree="tree",
+    )
     executor.begin(act, plan({"name": "one"}, {"name": "two", "depends_on": ["one"]}))
     executor.advance(act)
     return act
@@ -203,26 +224,44 @@ def begun() -> Conduct:
 @pytest.mark.parametrize(
     "event",
     [
-        {"event": "status", "agent": "two", "to": "working", "time": 1},
-        {"event": "status", "agent": "one", "to": "ready_for_verification", "time": 1},
-        {"event": "status", "agent": "one", "to": "verified", "time": 1},
-        {"event": "status", "agent": "nobody", "to": "working", "time": 1},
-        {"event": "phase", "phase": "complete", "time": 2},
-        {"event": "check", "agent": "one", "step": "judging"},
-        {"event": "round", "agent": "one", "round": {"number": 1, "verifier": "judge", "verdict": "verified"}},
-        {"event": "given up", "agent": "one", "time": 1},
-        {"event": "plan", "text": "no plan", "time": 1},
-        {"event": "merge ends", "merged": {"number": 7, "agent": "one", "time": 1, "taken": True}},
-        {"event": "nothing that is known"},
-        {"event": "note", "agent": "one", "note": {"note_id": 5}},
-        {},
+        StatusChanged("two", Status.WORKING, 1),
+        StatusChanged("one", Status.READY, 1),
+        StatusChanged("one", Status.VERIFIED, 1),
+        StatusChanged("nobody", Status.WORKING, 1),
+        PhaseChanged("complete", 2),
+        PhaseChanged("nothing that is known", 2),
+        CheckMoved("one", "judging"),
+        RoundEnded("one", Round(1, "judge", "verified")),
+        GivenUp("one", 1, "so"),
+        PlanInForce("no plan", 1),
+        MergeEnded(Merged(7, "one", 1, taken=True)),
+        ConversationClosed("dispatch:none"),
+        HumanAnswered("n0"),
+        StallEnded("one", "so"),
     ],
-)  # fmt: skip
-def test_an_event_that_can_not_be_changes_nothing(event: dict[str, Any]) -> None:
+    ids=lambda event: f"{event!r:.40}",
+)
+def test_an_event_that_can_not_be_changes_nothing(event: Event) -> None:
     act = begun()
     before = {entity: text(act.flow, entity) for entity in entities(act.flow)}
 
-    with pytest.raises(Illegal):
+    with pytest.raises(IllegalEvent):
         apply(act.flow, event)
 
     assert {entity: text(act.flow, entity) for entity in entities(act.flow)} == before
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ['{"event":"nothing that is known"}', '{"event":"note","agent":"one","note":{"note_id":5}}', "{}", "[]",
+     '{"event":"status","agent":"one","to":"asleep","time":1}', '{"event":"close","thread":"t","more":1}'],
+)  # fmt: skip
+def test_what_no_event_is_can_not_be_read(odd: str) -> None:
+    with pytest.raises(Unreadable):
+        decode(f'{{"events":[{odd}]}}', ExecutorStep)
+
+
+def test_what_an_executors_step_carries_is_read_as_it_was_written() -> None:
+    step = ExecutorStep(events=tuple(begun().events), drafts={"q1": "tree"})
+    assert step.events
+    assert decode(encode(step), ExecutorStep) == step

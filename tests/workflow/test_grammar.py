@@ -7,19 +7,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parley.adapters.nodes import PlaybookError
-from parley.adapters.playbook import parse
-from parley.workflow import grammar
-from parley.workflow.archive import Archived, archive_of, read_index
-from parley.workflow.design import check_design
-from parley.workflow.plan import read_plan
-from parley.workflow.rounds import read_round, render_round
-from parley.workflow.session import Taken, read_session, render_session, take_back
-from parley.workflow.status_file import read_status, render_status, shared_of
-from parley.workflow.structure import check_structure
-from parley.workflow.terms import PLAN, Round, Session, Task, Worker, session_of
-from tests.workflow.book import Workflow, doer, plan
-from tests.workflow.designs import ROLES, good
+from parley.base.documents.node import DocumentError
+from parley.runners.scripted.playbook import parse
+from parley.workflow.design.design_check import check_design
+from parley.workflow.files.archive import Archived, archive_of, read_index
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.rounds import read_round, render_round
+from parley.workflow.files.session import TakenSession, read_session, render_session, take_back
+from parley.workflow.files.status_file import read_status, render_status, shared_of
+from parley.workflow.files.structure import check_structure
+from parley.workflow.model import grammar
+from parley.workflow.model.terms import PLAN, Round, Session, Task, Worker, session_of
+from tests.workflow.complete_design import ROLES, good
+from tests.workflow.workflow_harness import WorkflowHarness, doer, plan
 
 # What ids are made of, right and wrong, so that many of either kind come up.
 PIECES = st.sampled_from(
@@ -45,7 +45,18 @@ def of_round(task_id: str) -> list[str]:
 
 
 def of_index(task_id: str) -> list[str]:
-    entry = Archived(archive_of("one", "t", 1), "one", "t", task_id, 1, 2, 0, "0" * 64, "session_complete", "")
+    entry = Archived(
+        file=archive_of("one", "t", 1),
+        agent="one",
+        task="t",
+        task_id=task_id,
+        session_start=1,
+        archived_at=2,
+        notes=0,
+        sha256="0" * 64,
+        status="session_complete",
+        reason="",
+    )
     return [one.remedy for one in read_index(json.dumps({"archives": [asdict(entry)]}))[1]]
 
 
@@ -70,7 +81,7 @@ def test_every_reader_of_a_task_id_says_the_same(task_id: str) -> None:
 def test_a_session_that_the_design_check_lets_begin_can_be_taken_back(task_id: str) -> None:
     session = Session(task_id, 1)
 
-    assert take_back(session, render_session(session), 2) == Taken()
+    assert take_back(session, render_session(session), 2) == TakenSession()
 
 
 NAMES = st.lists(
@@ -99,7 +110,7 @@ def name_of_folder(name: str) -> bool:
 def name_of_playbook(name: str) -> bool:
     try:
         parse(json.dumps({"agents": {name: []}}), "book.yaml")
-    except PlaybookError:
+    except DocumentError:
         return False
     return True
 
@@ -115,6 +126,6 @@ def test_every_reader_of_an_agents_name_says_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("task_id", ["make-one_1727539200", f"{'x' * 64}_1727539200", "9-lives_172753920"])
 def test_a_doer_whose_task_id_passes_the_design_check_comes_to_its_end(task_id: str) -> None:
-    stage = Workflow(plan({"name": "one", "task_id": task_id}), {"one": doer("one")}).done()
+    stage = WorkflowHarness(plan({"name": "one", "task_id": task_id}), {"one": doer("one")}).done()
 
     assert stage.statuses() == {"one": "session_complete"}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.engine.stage import Action, asserts, close, on, outcome, say, sleep, write
-from tests.workflow.book import LEAD, Workflow, doer, plan
+from tests.engine.job_harness import Action, asserts, close, on, outcome, say, sleep, write
+from tests.workflow.workflow_harness import LEAD, WorkflowHarness, doer, plan
 
 SUMMARY = write("WORK_SUMMARY.md", "done")
 
@@ -17,7 +17,7 @@ def test_what_a_doer_has_made_and_nobody_verified_is_not_in_the_jobs_tree(hasty:
         *LEAD[1:],
     ]
     judge = [on(".", sleep(5))]
-    stage = Workflow(plan({"name": "one"}), {"one": doer("one"), "judge": judge}, execute=lead)
+    stage = WorkflowHarness(plan({"name": "one"}), {"one": doer("one"), "judge": judge}, execute=lead)
     stage.until(lambda s: s.busy("judge")).intervene("make an end", "state:j1/3")
     stage.until(lambda s: s.told("project-lead")[-1].startswith("[INTERVENE") and s.busy("project-lead"))
     stage.until(lambda s: not s.busy("project-lead"))

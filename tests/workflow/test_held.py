@@ -13,35 +13,35 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.engine.audit import audit
-from parley.engine.held import Held
-from parley.workflow.archive import LOG
-from parley.workflow.slots import current
-from parley.workflow.terms import PLAN, TASK_ORCHESTRATION, instructions_of, round_of, session_of, task_base_of
+from parley.audit.audit import audit
+from parley.workflow.files.archive import LOG
+from parley.workflow.host.files_audit import FilesReport
+from parley.workflow.model.flow_slots import current
+from parley.workflow.model.terms import PLAN, TASK_ORCHESTRATION, instructions_of, round_of, session_of, task_base_of
 from simulator.disk import SimDisk, SimPapers
 from tests.cli.home import Home
-from tests.engine.stage import JOB, on, say, sleep, write
-from tests.workflow.book import JUDGE, Workflow, doer, note, output, plan, played_by, verdict
+from tests.engine.job_harness import JOB, on, say, sleep, write
+from tests.workflow.workflow_harness import JUDGE, WorkflowHarness, doer, note, output, plan, played_by, verdict
 
 OWN = f"job:{JOB}"
 DOUBT = {"description": "A or B?", "context": "at work", "category": "implementation_detail", "status": "resolved",
          "resolution": "A"}  # fmt: skip
 
 
-def two() -> Workflow:
+def two() -> WorkflowHarness:
     """Two doers with notes, of whom one is sent back once."""
     once = on(r"^\[VERIFY\] two, round 1", verdict("rejected", "not yet"), say("no"))
     noting = on(r"^\[TASK\]", note(**DOUBT), *doer("one")[0]["do"])
     text = plan({"name": "one"}, {"name": "two", "depends_on": ["one"]})
-    return Workflow(text, {"one": doer("one", noting), "two": doer("two"), "judge": [once, *JUDGE]})
+    return WorkflowHarness(text, {"one": doer("one", noting), "two": doer("two"), "judge": [once, *JUDGE]})
 
 
 @pytest.fixture(scope="module")
-def finished() -> Workflow:
+def finished() -> WorkflowHarness:
     return two().done()
 
 
-def held(stage: Workflow, disk: SimDisk | None = None) -> Held:
+def held(stage: WorkflowHarness, disk: SimDisk | None = None) -> FilesReport:
     """What the audit says of the files, after the record itself."""
     state = stage.disk.records.get((JOB, "state.json"))
     anchor = json.loads(state)["head"] if state is not None else None
@@ -52,11 +52,11 @@ def held(stage: Workflow, disk: SimDisk | None = None) -> Held:
     return report.files
 
 
-def files(stage: Workflow) -> list[str]:
+def files(stage: WorkflowHarness) -> list[str]:
     return sorted(path for path in stage.disk.work[JOB, OWN] if path.startswith("orchestration/"))
 
 
-def put(stage: Workflow, path: str, text: str | None, *, tip: bool = False) -> SimDisk:
+def put(stage: WorkflowHarness, path: str, text: str | None, *, tip: bool = False) -> SimDisk:
     """The disk with a file that another hand has changed, in the folder or in what is committed."""
     disk = copy.copy(stage.disk)
     disk.work, disk.tips = dict(disk.work), dict(disk.tips)
@@ -71,7 +71,9 @@ def put(stage: Workflow, path: str, text: str | None, *, tip: bool = False) -> S
 
 
 @given(st.data())
-def test_whatever_is_changed_in_any_file_is_named_and_nothing_else(finished: Workflow, data: st.DataObject) -> None:
+def test_whatever_is_changed_in_any_file_is_named_and_nothing_else(
+    finished: WorkflowHarness, data: st.DataObject
+) -> None:
     path = data.draw(st.sampled_from(files(finished)))
     before = finished.disk.work[JOB, OWN][path]
     lines = before.split("\n")
@@ -106,11 +108,11 @@ def test_whatever_is_changed_in_any_file_is_named_and_nothing_else(finished: Wor
         output("four"),
     ],
 )
-def test_a_file_that_is_one_too_many_is_named(finished: Workflow, path: str) -> None:
+def test_a_file_that_is_one_too_many_is_named(finished: WorkflowHarness, path: str) -> None:
     assert [one.file for one in held(finished, put(finished, path, "{}")).odd] == [path]
 
 
-def test_the_line_and_both_words_are_told(finished: Workflow) -> None:
+def test_the_line_and_both_words_are_told(finished: WorkflowHarness) -> None:
     record = finished.disk.work[JOB, OWN][TASK_ORCHESTRATION]
     odd = held(finished, put(finished, TASK_ORCHESTRATION, record.replace("| taken |", "| not taken |", 1))).odd[0]
 
@@ -120,7 +122,7 @@ def test_the_line_and_both_words_are_told(finished: Workflow) -> None:
     assert "| taken |" in odd.what.partition("the bus says")[2]
 
 
-def test_every_kind_of_file_is_among_those_that_are_compared(finished: Workflow) -> None:
+def test_every_kind_of_file_is_among_those_that_are_compared(finished: WorkflowHarness) -> None:
     there = files(finished)
     for path in (PLAN, TASK_ORCHESTRATION, LOG, round_of("two", 2), task_base_of("one"), instructions_of("judge")):
         assert path in there
@@ -130,7 +132,7 @@ def test_every_kind_of_file_is_among_those_that_are_compared(finished: Workflow)
 
 def test_there_is_no_false_alarm_at_any_moment_of_a_job_that_goes_on() -> None:
     stage = two()
-    looked: list[Held] = []
+    looked: list[FilesReport] = []
 
     def sound(seen: Any) -> bool:
         found = held(seen)
@@ -157,7 +159,7 @@ def test_what_a_lead_makes_of_the_record_in_its_own_turn_is_named() -> None:
 def test_what_an_agent_had_written_when_its_job_was_withdrawn_is_no_forgery() -> None:
     begun = "orchestration/agents/one/draft.md"
     lead = [on(r"^\[EXECUTE\]", write(begun, "half"), sleep(10_000), state="EXECUTE")]
-    stage = Workflow(plan({"name": "one"}), {"one": doer("one")}, execute=lead)
+    stage = WorkflowHarness(plan({"name": "one"}), {"one": doer("one")}, execute=lead)
     stage.until(lambda s: begun in s.disk.work[JOB, OWN])
     stage.withdraw(reason="enough").run()  # whose last act is the audit
 

@@ -2,13 +2,24 @@
 
 import pytest
 
-from parley.workflow.plan import read_plan
-from parley.workflow.status_file import read_status, render_status, shared_of
-from parley.workflow.terms import instructions_of, session_of
-from tests.engine.stage import Rule, always, on, say, sleep, write
-from tests.workflow.book import PLAN_FILE, PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
-from tests.workflow.designs import VERIFIER
-from tests.workflow.designs import doer as instructions
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.status_file import read_status, render_status, shared_of
+from parley.workflow.model.terms import instructions_of, session_of
+from tests.engine.job_harness import Rule, always, on, say, sleep, write
+from tests.workflow.complete_design import VERIFIER
+from tests.workflow.complete_design import doer as instructions
+from tests.workflow.workflow_harness import (
+    PLAN_FILE,
+    PROVER,
+    WorkflowHarness,
+    doer,
+    note,
+    output,
+    plan,
+    proved,
+    resolve,
+    verdict,
+)
 
 SECURITY = note(description="which hash?", context="c", status="escalated", escalation_reason="r", category="security")
 
@@ -36,7 +47,7 @@ def test_the_solution_architect_joins_also_where_the_plan_has_somebody_of_its_na
         ],
         "prover": [always(".", proved(0, taken, "one"))],
     }  # fmt: skip
-    stage = Workflow(plan({"name": taken}, {"name": "one"}), agents).done()
+    stage = WorkflowHarness(plan({"name": taken}, {"name": "one"}), agents).done()
 
     assert stage.statuses() == dict.fromkeys((taken, "one", solver), "session_complete")
     assert stage.flow.members[solver].standing.rounds[0].verifier == check
@@ -55,7 +66,7 @@ def test_notes_in_a_file_that_stays_broken_go_up_and_are_not_lost() -> None:
                 always(".", say("so"))],
         "workflow-architect": architect,
     }  # fmt: skip
-    stage = Workflow(plan({"name": "one"}), agents).done()
+    stage = WorkflowHarness(plan({"name": "one"}), agents).done()
 
     assert "session_current.json" in stage.told("workflow-architect")[0]
     session = stage.flow.members["one"].standing.session
@@ -83,7 +94,7 @@ def test_a_contract_that_changes_while_its_work_is_merged_is_merged_as_it_is_the
             write(instructions_of("judge"), VERIFIER.format(name="judge")),
             resolve(agent="two", note_id="note_001", answer="so", source="planning"))],
     }  # fmt: skip
-    stage = Workflow(before, agents, fan_out=6).done()
+    stage = WorkflowHarness(before, agents, fan_out=6).done()
 
     assert stage.statuses() == {"one": "session_complete", "two": "session_complete"}
     assert stage.files()["src/one/well.py"] == "well"
@@ -93,7 +104,7 @@ def test_a_contract_that_changes_while_its_work_is_merged_is_merged_as_it_is_the
 
 def test_the_work_is_not_approved_without_word_of_who_was_abandoned() -> None:
     text = plan({"name": "one"}, {"name": "two", "stall_seconds": 5, "on_stall": "abandon"}, stages=[["one", "two"]])
-    stage = Workflow(text, {"one": doer("one"), "two": [always(".", sleep(50))]}).done()
+    stage = WorkflowHarness(text, {"one": doer("one"), "two": [always(".", sleep(50))]}).done()
 
     assert "`two` was **abandoned**, its work is missing: `it stalled" in stage.files()["WORK_SUMMARY.md"]
 
@@ -115,7 +126,7 @@ def test_assumptions_of_an_earlier_session_stay_in_the_summary_of_the_work() -> 
             on(r"^\[ESCALATION\]", routed[1]), on(r"^\[ESCALATION\]", solved[1]),
         ],
     }  # fmt: skip
-    stage = Workflow(plan({"name": "one"}), agents).done()
+    stage = WorkflowHarness(plan({"name": "one"}), agents).done()
 
     assert len(stage.flow.members[solver].past) == 1
     assert "`short names`. Settled by the agent itself: `they do`" in stage.files()["WORK_SUMMARY.md"]
@@ -130,7 +141,7 @@ def test_what_the_proxy_answers_by_itself_is_not_recorded_as_the_users_word() ->
             on(r"^\[ANSWER", resolve(agent="one", note_id="note_001", answer="blue", source="user")),
         ],
     }
-    stage = Workflow(plan({"name": "one"}), agents, policies=("always", "always", "never")).run()
+    stage = WorkflowHarness(plan({"name": "one"}), agents, policies=("always", "always", "never")).run()
 
     session = stage.flow.members["one"].standing.session
     assert session is not None

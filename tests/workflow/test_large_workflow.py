@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.memory import MemoryStore
-from parley.engine.audit import audit
-from parley.workflow.flow import MET
-from parley.workflow.terms import Status
-from tests.engine.stage import JOB, always, say
-from tests.workflow.book import Workflow, plan, verdict
+from parley.audit.audit import audit
+from parley.bus.memory_store import MemoryStore
+from parley.workflow.model.flow import MET
+from parley.workflow.model.terms import Status
+from tests.engine.job_harness import JOB, always, say
+from tests.workflow.workflow_harness import WorkflowHarness, plan, verdict
 
 
 def large(agents: int, dependencies: int, seed: int = 5) -> tuple[str, list[dict[str, Any]]]:
@@ -33,15 +33,15 @@ def large(agents: int, dependencies: int, seed: int = 5) -> tuple[str, list[dict
     return plan(*doers, stages=[names[at : at + quarter] for at in range(0, agents, quarter)]), doers
 
 
-def played(agents: int, dependencies: int) -> Workflow:
+def played(agents: int, dependencies: int) -> WorkflowHarness:
     text, doers = large(agents, dependencies)
     rules = {str(doer["name"]): [always(".", say("so"))] for doer in doers}
     rules["prover"] = [always(".", say('{"proofs": [{"command": "test -f x", "code": 0, "output": ""}]}'))]
     rules["judge"] = [always(".", verdict("verified"))]
-    return Workflow(text, rules, fan_out=8)
+    return WorkflowHarness(text, rules, fan_out=8)
 
 
-def ran(agents: int, dependencies: int) -> Workflow:
+def ran(agents: int, dependencies: int) -> WorkflowHarness:
     stage = played(agents, dependencies)
     stage.start()
     cranks = 0
@@ -52,7 +52,7 @@ def ran(agents: int, dependencies: int) -> Workflow:
     return stage
 
 
-def judge(stage: Workflow, agents: int) -> None:
+def judge(stage: WorkflowHarness, agents: int) -> None:
     flow = stage.flow
     assert flow.statuses == Counter({Status.COMPLETE: agents})
     verified: set[str] = set()
@@ -65,7 +65,7 @@ def judge(stage: Workflow, agents: int) -> None:
     assert len(verified) == agents
 
 
-def cost(stage: Workflow) -> float:
+def cost(stage: WorkflowHarness) -> float:
     """Rows of a workflow's state that are written for one change of status."""
     steps = [row for row in stage.steps("send-step", "nosend-step") if '"event":"status"' in row.extra]
     changes = sum(row.extra.count('"event":"status"') for row in steps)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from parley.engine.delivery import assumptions
-from parley.workflow.instructions import _title, _without_comments
-from parley.workflow.placeholders import lines_unwritten, unwritten
+from parley.views.job_result import assumptions
+from parley.workflow.design.instructions import _title, _without_comments
+from parley.workflow.design.placeholders import lines_unwritten, unwritten
 
 LENGTH = 100_000
 READERS: dict[str, Callable[[str], object]] = {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.workflow.flow import Asked
-from parley.workflow.loops import alike, loop, similar
+from parley.workflow.model.flow import AskedQuestion
+from parley.workflow.model.loops import alike, loop, similar
 
 THRESHOLD = 85.0
 DOCS = Path(__file__).parents[2] / "docs" / "workflow-questions.md"
@@ -91,8 +91,10 @@ def test_the_docs_show_both_sides_of_the_threshold() -> None:
 # ---- what counts ---------------------------------------------------------------------------------
 
 
-def asked(text: str, asking: int, answer: str = "so", **more: Any) -> Asked:
-    return Asked(f"note_{asking:03}", text, asking, asking, "one", 0, answer, **more)
+def asked(text: str, asking: int, answer: str = "so", **more: Any) -> AskedQuestion:
+    return AskedQuestion(
+        note_id=f"note_{asking:03}", text=text, time=asking, asking=asking, by="one", session=0, answer=answer, **more
+    )
 
 
 @settings(max_examples=60)

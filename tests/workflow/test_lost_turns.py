@@ -2,12 +2,12 @@
 
 import json
 
-from parley.workflow.terms import SHARED_STATUS
-from tests.workflow.book import Workflow, doer, plan
+from parley.workflow.model.terms import SHARED_STATUS
+from tests.workflow.workflow_harness import WorkflowHarness, doer, plan
 
 
 def test_what_a_lead_that_loses_its_turn_finds_afterwards_is_how_the_workflow_stands() -> None:
-    stage = Workflow(plan({"name": "one"}), {"one": doer("one")})
+    stage = WorkflowHarness(plan({"name": "one"}), {"one": doer("one")})
     stage.until(lambda s: s.busy("judge")).lose("project-lead")
     stage.done()
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workflow.notes import (
+from parley.workflow.files.session import read_session, render_session
+from parley.workflow.model.notes import (
     BY_EXECUTOR,
     BY_USER,
     CATEGORIES,
@@ -21,15 +22,15 @@ from parley.workflow.notes import (
     note_id,
     of_status,
     put,
+    read_call,
     refuse_blocked,
     refuse_ready,
     refuse_self,
     resolved,
     unsettled,
 )
-from parley.workflow.session import read_session, render_session
-from parley.workflow.terms import MAY_SELF_RESOLVE, Category, Note, NoteStatus, Session
-from tests.workflow.made import sessions
+from parley.workflow.model.terms import MAY_SELF_RESOLVE, Category, Note, NoteStatus, Session
+from tests.workflow.plan_strategies import sessions
 
 NOW = 1_727_550_000
 EMPTY = Session("create_user_table_1727539200", 1727539800)
@@ -52,7 +53,7 @@ CALLS = st.dictionaries(
 def test_whatever_is_called_leaves_a_session_that_its_file_can_hold(session: Session, calls: list[Any]) -> None:
     for call in calls:
         before = session
-        note, refusal = called(session, call, NOW + 10**10)
+        note, refusal = called(session, read_call(call), NOW + 10**10)
         assert (note is None) == bool(refusal)
         assert "\n" not in refusal
         if note is not None:
@@ -73,7 +74,9 @@ def test_the_gate_opens_when_every_note_is_settled(session: Session) -> None:
 
 @pytest.mark.parametrize("category", [category.value for category in Category])
 def test_only_four_categories_may_be_settled_by_their_maker(category: str) -> None:
-    settled, refusal = called(EMPTY, {**DOUBT, "category": category, "status": "resolved", "resolution": "so"}, NOW)
+    settled, refusal = called(
+        EMPTY, read_call({**DOUBT, "category": category, "status": "resolved", "resolution": "so"}), NOW
+    )
     may = Category(category) in MAY_SELF_RESOLVE
 
     assert (settled is not None) == may == (refuse_self(Category(category)) == "")
@@ -84,22 +87,24 @@ def test_only_four_categories_may_be_settled_by_their_maker(category: str) -> No
 @pytest.mark.parametrize("category", [category.value for category in Category])
 @pytest.mark.parametrize("by", [BY_EXECUTOR, BY_USER])
 def test_an_escalated_note_of_any_category_is_settled_by_others_and_keeps_its_reason(category: str, by: str) -> None:
-    note, _ = called(EMPTY, {**DOUBT, "category": category, "status": "escalated", "escalation_reason": "why"}, NOW)
+    note, _ = called(
+        EMPTY, read_call({**DOUBT, "category": category, "status": "escalated", "escalation_reason": "why"}), NOW
+    )
     assert note is not None
     answered, refusal = resolved(note, "argon2", by, NOW + 5)
 
     assert refusal == ""
     assert answered == Note(
-        "note_001",
-        NOW,
-        "Which hash",
-        "Passwords",
-        NoteStatus.RESOLVED,
-        Category(category),
-        "argon2",
-        by,
-        NOW + 5,
-        "why",
+        note_id="note_001",
+        timestamp=NOW,
+        description="Which hash",
+        context="Passwords",
+        status=NoteStatus.RESOLVED,
+        category=Category(category),
+        resolution="argon2",
+        resolved_by=by,
+        resolution_timestamp=NOW + 5,
+        escalation_reason="why",
     )
     assert resolved(note, "mine", SELF, NOW)[0] is None
     assert all(resolved(answered, "again", who, NOW)[0] is None for who in RESOLVERS)
@@ -127,7 +132,7 @@ REFUSED = [
 @pytest.mark.parametrize("call, told", REFUSED, ids=[told for _, told in REFUSED])
 def test_a_call_that_says_too_little_or_too_much_is_refused(call: dict[str, Any], told: str) -> None:
     session = put(EMPTY, Note("note_001", NOW, "a", "b", category=Category.BUG))
-    note, refusal = called(session, call, NOW)
+    note, refusal = called(session, read_call(call), NOW)
 
     assert note is None
     assert told in refusal
@@ -136,12 +141,12 @@ def test_a_call_that_says_too_little_or_too_much_is_refused(call: dict[str, Any]
 def test_notes_are_numbered_in_order_and_a_session_holds_only_so_many() -> None:
     session = EMPTY
     for number in range(1, MOST_NOTES + 1):
-        note, _ = called(session, DOUBT, NOW)
+        note, _ = called(session, read_call(DOUBT), NOW)
         assert note is not None
         assert note.note_id == note_id(number)
         session = put(session, note)
 
-    assert "notes already" in called(session, DOUBT, NOW)[1]
+    assert "notes already" in called(session, read_call(DOUBT), NOW)[1]
 
 
 def test_who_settles_a_note_is_one_of_three() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.workflow.outline import LISTED, is_complex, levels, outline
-from parley.workflow.terms import Plan, Task, Worker
+from parley.workflow.design.outline import LISTED, is_complex, levels, outline
+from parley.workflow.model.terms import Plan, Task, Worker
 
 
 def plan(*names: str, after: dict[str, list[str]] | None = None) -> Plan:

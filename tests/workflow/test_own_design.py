@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from parley.workflow.plan import read_plan
-from parley.workflow.status_file import IN_PROGRESS, render_status, shared_of
-from parley.workflow.terms import PLAN, SHARED_STATUS, instructions_of
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.status_file import IN_PROGRESS, render_status, shared_of
+from parley.workflow.model.terms import PLAN, SHARED_STATUS, instructions_of
 from tests.cli.home import Home
-from tests.workflow.plans import design
+from tests.workflow.design_actions import design
 from tests.workflow.test_summary import TEXT
 
 SUMMARY = "orchestration/conversation_summary_user_management.md"
@@ -208,7 +208,7 @@ def test_a_plan_without_a_workflow_is_never_approved_then(home: Home) -> None:
         (("run", "x", "--workflow", "empty"), "empty: there is no orchestration/ in it"),
         (("run", "x", "--workflow", "pipe"), "pipe is no ordinary file"),
         (("run", "--workflow"), "there is nothing to begin from"),
-        (("run",), "the following arguments are required: REQUEST"),
+        (("run",), "the request is missing, and there is no terminal"),
         (("workflow", "run"), "holds no plan and no conversation summary; `parley workflow init SUMMARY.md` begins"),
         (("workflow", "check", "--yes"), "--yes goes with run only"),
     ],

@@ -1,15 +1,14 @@
 """Who may write where."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.workflow.ownership import claim_on_reserved, owner_of, refuse_write, reserved
-from parley.workflow.patterns import matches, overlap, problem
-from parley.workflow.terms import Plan, Task, Worker
-from tests.workflow.globs import paths, patterns
+from parley.workflow.model.terms import Plan, Task, Worker
+from parley.workflow.paths.ownership import claim_on_reserved, owner_of, refuse_write, reserved
+from parley.workflow.paths.patterns import matches, overlap, problem
+from tests.workflow.reference_globs import paths, patterns
 
 PLAN = Plan(
     task="shop",
@@ -42,7 +41,7 @@ HOME = "orchestration/agents"
     ],
 )
 def test_an_agent_writes_what_it_owns_and_its_own_part_of_the_coordination(agent: str, path: str) -> None:
-    assert refuse_write(PLAN, agent, path) == ""
+    assert refuse_write(PLAN, agent, path) is None
 
 
 @pytest.mark.parametrize(
@@ -52,10 +51,10 @@ def test_an_agent_writes_what_it_owns_and_its_own_part_of_the_coordination(agent
         ("web", "tests/db/x", ["belongs to db", "tests/db"]),
         ("db", "db/secrets/key", ["forbidden to db", "forbids db/secrets/**"]),
         ("web", "src/api/users.py", ["forbidden to web", "forbids src/**", "belongs to api"]),
-        ("api", "src/api/deep/users.py", ["belongs to nobody", "api owns src/api/*.py"]),
+        ("api", "src/api/deep/users.py", ["has no owner", "api owns src/api/*.py"]),
         ("judge", "db/schema.sql", ["belongs to db"]),
-        ("judge", "README.md", ["belongs to nobody", "judge owns nothing"]),
-        ("db", "db", ["belongs to nobody"]),
+        ("judge", "README.md", ["has no owner", "judge owns nothing"]),
+        ("db", "db", ["has no owner"]),
         ("web", "cafe\u0301/menu.txt", ["belongs to api"]),
         ("api", f"{HOME}/db/task_output/schema.sql", ["belongs to db", "only db writes"]),
         ("api", f"{HOME}/db/agent_instructions.md", ["belongs to the protocol"]),
@@ -76,7 +75,7 @@ def test_an_agent_writes_what_it_owns_and_its_own_part_of_the_coordination(agent
     ],
 )
 def test_a_refusal_names_the_owner_and_the_rule(agent: str, path: str, words: list[str]) -> None:
-    refusal = refuse_write(PLAN, agent, path)
+    refusal = str(refuse_write(PLAN, agent, path))
 
     assert [word for word in words if word not in refusal] == []
     assert "\n" not in refusal
@@ -97,8 +96,8 @@ def test_of_two_owners_without_overlap_each_path_admits_one_at_most(one: str, ot
 def test_a_pattern_that_is_none_owns_nothing() -> None:
     plan = replace(PLAN, workers={"db": Worker("db", Task.DOER, "coder", owns=("/db", "x"), forbids=("[",))})
 
-    assert "belongs to nobody" in refuse_write(plan, "db", "db/a")
-    assert refuse_write(plan, "db", "x") == ""
+    assert "has no owner" in str(refuse_write(plan, "db", "db/a"))
+    assert refuse_write(plan, "db", "x") is None
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,8 @@ def test_each_path_has_one_owner_at_most(path: str, owner: str) -> None:
 
 @given(st.text(max_size=20))
 def test_any_path_gets_an_answer(path: str) -> None:
-    assert isinstance(refuse_write(PLAN, "db", path), str)
+    refusal = refuse_write(PLAN, "db", path)
+    assert refusal is None or str(refusal) == f"{refusal.path} {refusal.reason}"
     assert isinstance(owner_of(PLAN, path), str)
     assert isinstance(reserved(path), str)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workflow.patterns import LONGEST, Malformed, folders, matches, overlap, path_problem, problem
-from tests.workflow.globs import agrees, alternatives, paths, patterns
+from parley.workflow.paths.patterns import LONGEST, MalformedPattern, folders, matches, overlap, path_problem, problem
+from tests.workflow.reference_globs import agrees, alternatives, paths, patterns
 
 PATHS = paths()
 FEWER = paths(4)
@@ -82,7 +82,7 @@ def test_a_pattern_overlaps_itself(pattern: str) -> None:
 def test_any_text_is_a_pattern_or_is_told_why_not(one: str, other: str) -> None:
     assert matches("**", one) == (not path_problem(one))
     if problem(one):
-        with pytest.raises(Malformed, match=r"."):
+        with pytest.raises(MalformedPattern, match=r"."):
             overlap(one, "**")
     else:
         witness = overlap(one, "**")
@@ -226,7 +226,7 @@ def test_what_is_no_path_matches_nothing(path: str) -> None:
 )
 def test_what_is_no_pattern_is_told_with_what_to_write_instead(pattern: str, why: str) -> None:
     assert why in problem(pattern)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedPattern):
         matches(pattern, "a")
 
 

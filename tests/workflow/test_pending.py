@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.workflow.flow import Flow
-from parley.workflow.pending import MOST_PENDING, MOST_WRITTEN, pending_id, refused
-from parley.workflow.session import read_session, render_session, take_back
-from parley.workflow.status_file import read_status
-from parley.workflow.terms import SHARED_STATUS, Category, Note, Session, session_of
-from tests.engine.stage import JOB, Rule, always, on, say, write
-from tests.workflow.book import Workflow, note, output, plan, resolve
+from parley.engine.values import step_extra
+from parley.workflow.files.session import read_session, render_session, take_back
+from parley.workflow.files.status_file import read_status
+from parley.workflow.model.code_steps import ExecutorStep
+from parley.workflow.model.events import PendingSettled
+from parley.workflow.model.flow import Flow
+from parley.workflow.model.pending_notes import MOST_PENDING, MOST_WRITTEN, pending_id, refused
+from parley.workflow.model.terms import SHARED_STATUS, Category, Note, Session, session_of
+from tests.engine.job_harness import JOB, Rule, always, on, say, write
+from tests.workflow.workflow_harness import WorkflowHarness, note, output, plan, resolve
 
 ALONE = plan({"name": "one"})
 BAD = {"description": "A or B?", "context": "the table", "category": "opinion"}
@@ -24,9 +27,9 @@ MADE = (write("src/one/one.py", "one"), write(output("one"), "one"), say("made")
 GIVEN = Session("one_1727539200", 1727539800, (Note("note_001", 1727539900, "Sorted?", "Listing"),))
 
 
-def badly(*later: Rule) -> Workflow:
+def badly(*later: Rule) -> WorkflowHarness:
     """A doer whose first turn leaves a note of no category that there is."""
-    return Workflow(ALONE, {"one": [on(r"^\[TASK\]", note(**BAD), *MADE), *later]})
+    return WorkflowHarness(ALONE, {"one": [on(r"^\[TASK\]", note(**BAD), *MADE), *later]})
 
 
 def pending(flow: Flow) -> list[str]:
@@ -62,7 +65,7 @@ def test_who_never_mends_it_is_never_ready_and_others_hear_of_it() -> None:
     architect = [always(".", resolve(agent="one", note_id="note_001", answer="mend it", source="planning"))]
     human = [{"match": "INTENT|PLAN", "verdict": "approve", "text": "yes", "repeat": True}]
     agents = {"one": [on(r"^\[TASK\]", note(**BAD), *MADE), always(".", say("so"))], "workflow-architect": architect}
-    stage = Workflow(ALONE, agents, human)
+    stage = WorkflowHarness(ALONE, agents, human)
     stage.until(lambda seen: seen.started("workflow-architect"))
 
     assert pending(stage.flow) == ["pending_001"]
@@ -74,7 +77,7 @@ def test_who_never_mends_it_is_never_ready_and_others_hear_of_it() -> None:
 
 def test_a_retry_in_the_same_turn_mends_it() -> None:
     first = on(r"^\[TASK\]", note(**BAD), note(**GOOD), *MADE)
-    stage = Workflow(ALONE, {"one": [first, always(".", say("so"))]}).done()
+    stage = WorkflowHarness(ALONE, {"one": [first, always(".", say("so"))]}).done()
 
     assert pending(stage.flow) == []
     assert len(stage.noted("one")) == 1
@@ -91,13 +94,10 @@ def test_it_may_be_withdrawn_with_a_reason() -> None:
     assert any("resolution is missing; say why you withdraw the note" in text for text in stage.refusals)
     assert pending(stage.flow) == []
     assert stage.noted("one") == ()
-    reasons = [event["reason"] for step in stage.steps() for event in _events(step.extra) if event["event"] == "mend"]
-    assert reasons == ["withdrawn: it was nothing"]
-
-
-def _events(extra: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(extra).get("flow", []) if extra else []
-    return found
+    rows = [row for row in stage.steps() if row.who == "workflow-executor"]
+    left = [step_extra.read(row.extra).left(ExecutorStep) for row in rows]
+    settled = [event for step in left if step is not None for event in step.events if isinstance(event, PendingSettled)]
+    assert [event.reason for event in settled] == ["withdrawn: it was nothing"]
 
 
 # ---- by its file ---------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_a_note_of_a_file_stays_although_its_file_is_written_anew_and_through_cr
         on(r"pending_001", {"shell": f"put {session_of('one')} {json.dumps(after)}"}, say("mended")),
         always(".", say("so")),
     ]
-    stage = Workflow(ALONE, {"one": rules})
+    stage = WorkflowHarness(ALONE, {"one": rules})
     stage.until(lambda seen: seen.started("one") > 1)
     stage.kill()
     stage.adopt()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.workflow.persona import calls_for
+from parley.features.lead_engineer import calls_for
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.workflow import matter
-from parley.workflow.plan import read_plan, render_plan
-from parley.workflow.strictly import MOST_FINDINGS
-from parley.workflow.terms import PLAN, Acceptance, Plan, Remedy, Task
-from tests.workflow.made import PLAN_TEXT, mutations, plans
+from parley.workflow.files.plan import read_plan, render_plan
+from parley.workflow.files.reading import plan_reader
+from parley.workflow.files.reading.finding_reader import MOST_FINDINGS
+from parley.workflow.model.terms import PLAN, Acceptance, Plan, Remedy, Task
+from tests.workflow.plan_strategies import PLAN_TEXT, mutations, plans
 
 
 def bare(plan: Plan | None) -> Plan:
@@ -104,7 +103,7 @@ def test_a_folder_named_agents_that_is_not_the_workflows_is_left_alone() -> None
 
 WRONG = [
     ("---\n", "", 1, "front-matter", "there is no front matter"),
-    ("---\n\n# User", "\n# User", 44, "front-matter", "the front matter does not end"),
+    ("---\n\n# User", "\n# User", 43, "front-matter", "the front matter does not end"),
     ("task: user_management\n", "", 1, "missing-key", "no 'task'"),
     ("task: user_management", "task: [a]", 2, "wrong-value", "task must be a text"),
     ("task: user_management", "task: User Management", 2, "wrong-value", "'User Management'"),
@@ -121,7 +120,7 @@ WRONG = [
     ("    role: coder", "\trole: coder", 9, "front-matter", "a tab stands where YAML allows only spaces"),
     ("    role: coder", "    roel: coder", 9, "unknown-key", "'roel' is not a key of agent database_agent"),
     ("    role: coder", "    role: coder\n    role: tester", 10, "duplicate-key", "'role' is given twice"),
-    ("    role: coder", "    null: coder", 9, "unknown-key", "agent database_agent has an empty key"),
+    ("    role: coder", "    null: coder", 9, "unknown-key", "'' is not a key of agent database_agent"),
     ("    role: coder", "    <<: {a: b}", 9, "merge-key", "'<<'"),
     ("    depends_on: [database_agent]\n    verifier: api", "    depends_on: db\n    verifier: api", 23, "wrong-value",
      "depends_on must be a list"),
@@ -136,8 +135,8 @@ WRONG = [
     ("time_limit_seconds: 900", "time_limit_seconds: -1", 19, "wrong-value", "time_limit_seconds must be a number"),
     ("time_limit_seconds: 900", "time_limit_seconds: .nan", 19, "wrong-value", "time_limit_seconds must be a number"),
     ("time_limit_seconds: 900", "time_limit_seconds: 1_9:99999999999999999999:0", 19, "wrong-value", "time_limit"),
-    ("on_stall: re-scope", "on_stall: pray", 20, "wrong-value", "on_stall is 'pray'"),
-    ("{task: verifier, role: reviewer}", "{task: judge}", 34, "wrong-value", "task is 'judge'"),
+    ("on_stall: re-scope", "on_stall: pray", 20, "wrong-value", "unknown on_stall 'pray'"),
+    ("{task: verifier, role: reviewer}", "{task: judge}", 34, "wrong-value", "unknown task 'judge'"),
     ("{task: verifier, role: reviewer}", "verifier", 34, "wrong-value", "agent database_verifier must be a mapping"),
     ("by: database_verifier, criteria: The schema loads}", "by: database_verifier}", 38, "missing-key", "'criteria'"),
     ("escalation: The", "escalation: [The", 39, "front-matter", "not valid YAML"),
@@ -171,7 +170,7 @@ def test_aliases_cannot_make_a_small_file_large() -> None:
 
 
 def test_no_more_is_read_or_told_than_a_plan_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matter, "MOST_NODES", 1000)
+    monkeypatch.setattr(plan_reader, "MOST_NODES", 1000)
     many = read_plan("---\nstages: [" + "a," * 1000 + "]\n---\n")
     unknown = read_plan("---\n" + "".join(f"k{number}: 1\n" for number in range(300)) + "---\n")
 

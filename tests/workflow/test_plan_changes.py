@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from parley.engine.discretion import message_row, step_row
-from parley.engine.redaction import Secrets
-from parley.workflow.terms import instructions_of
-from tests.engine.stage import Action, Rule, always, asserts, on, outcome, say, sleep, write
-from tests.workflow.book import LEAD, PLAN_FILE, YES, Workflow, doer, note, output, plan, resolve
-from tests.workflow.designs import VERIFIER
-from tests.workflow.designs import doer as instructions
+from parley.base.redaction import Secrets
+from parley.engine.values import message_meta
+from parley.engine.values.message_meta import Put
+from parley.features.secrets.row_redaction import message_row, step_row
+from parley.workflow.model.terms import instructions_of
+from tests.engine.job_harness import Action, Rule, always, asserts, on, outcome, say, sleep, write
+from tests.workflow.complete_design import VERIFIER
+from tests.workflow.complete_design import doer as instructions
+from tests.workflow.workflow_harness import LEAD, PLAN_FILE, YES, WorkflowHarness, doer, note, output, plan, resolve
 
 SCOPE = note(description="I need lib/", context="c", status="escalated", escalation_reason="r", category="scope")
 BEFORE = plan({"name": "one"})
@@ -48,10 +50,10 @@ def needing_lib() -> list[Rule]:
     ]
 
 
-def changed(*architect: Rule, human: Any = (), execute: Sequence[Rule] = LEAD) -> Workflow:
+def changed(*architect: Rule, human: Any = (), execute: Sequence[Rule] = LEAD) -> WorkflowHarness:
     said = [*human, {"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
     agents = {"one": needing_lib(), "two": doer("two"), "workflow-architect": list(architect)}
-    return Workflow(BEFORE, agents, said, execute=execute).done()
+    return WorkflowHarness(BEFORE, agents, said, execute=execute).done()
 
 
 def test_a_re_scope_is_approved_recorded_and_enforced() -> None:
@@ -76,7 +78,7 @@ def test_nobody_is_said_to_wait_for_a_slot_while_it_waits_for_the_changed_plan()
     architect = [on(r"^\[ESCALATION\]", *designed(after, told("two")), ANSWER)]
     agents = {"one": needing_lib(), "two": doer("two"), "workflow-architect": architect}
     gates = [{"match": "^(INTENT|PLAN) ", "verdict": "approve", "text": "yes", "repeat": True}]
-    stage = Workflow(before, agents, gates, fan_out=1).until(lambda s: s.started("one"))
+    stage = WorkflowHarness(before, agents, gates, fan_out=1).until(lambda s: s.started("one"))
     assert stage.flow.held == ["two"]
     stage.run()
 
@@ -134,7 +136,9 @@ def test_who_has_read_an_older_output_is_told_and_sent_back() -> None:
     answer = resolve(agent="two", note_id="note_001", answer="one is made better", source="planning")
     architect = [on(r"^\[ESCALATION\]", *designed(after, TWO), answer)]
     human = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
-    stage = Workflow(before, {"one": one, "two": two, "workflow-architect": architect}, human, execute=LEAD).done()
+    stage = WorkflowHarness(
+        before, {"one": one, "two": two, "workflow-architect": architect}, human, execute=LEAD
+    ).done()
 
     standing = stage.flow.members
     assert (standing["one"].standing.version, dict(standing["two"].standing.read)) == (2, {"one": 2})
@@ -156,7 +160,7 @@ def test_what_was_verified_with_an_older_output_is_looked_at_again() -> None:
         "three": doer("three", on(r"^\[TASK\]", SCOPE)),
         "workflow-architect": [on(r"^\[ESCALATION\]", *designed(after, TWO, told("three")), answer)],
     }
-    stage = Workflow(before, agents, execute=LEAD).done()
+    stage = WorkflowHarness(before, agents, execute=LEAD).done()
 
     two = stage.flow.members["two"].standing
     assert (two.version, dict(two.read)) == (2, {"one": 2})
@@ -171,7 +175,7 @@ def test_a_working_doer_whose_contract_changes_is_told_and_sent_back() -> None:
     architect = [on(r"^\[ESCALATION\]", *designed(plan(ONE, other, stages=[["one", "two"]]), told("two")), ANSWER)]
     before = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
     agents = {"one": [*asks, always(".", say("so"))], "two": slow, "workflow-architect": architect}
-    stage = Workflow(before, agents, execute=LEAD).done()
+    stage = WorkflowHarness(before, agents, execute=LEAD).done()
 
     [said] = [text for text in stage.told("two") if text.startswith("[VERSION] two")]
     assert "Your contract is another now: see orchestration/agents/two/task-base.md" in said
@@ -208,14 +212,14 @@ def test_what_a_blocked_doer_made_of_a_path_that_is_somebody_elses_by_now_is_not
     ]
     architect = [on(r"^\[ESCALATION\]", *designed(after, told("two")), ANSWER)]
     agents = {"one": one, "two": doer("two"), "workflow-architect": architect}
-    stage = Workflow(before, agents, fan_out=fan_out).done()
+    stage = WorkflowHarness(before, agents, fan_out=fan_out).done()
 
     threads = {order.thread for order in stage.orders if order.agent == "one"}
     assert (len(threads) > 1) == (fan_out == 1)
     assert stage.files()["src/one/kept.py"] == "kept"
     assert "lib/x.py" not in stage.files()
     outs = [line for one in stage.flow.merges for line in one.kept_out] if fan_out > 1 else stage.told("one")
-    assert any("lib/x.py: lib/x.py belongs to two (rule: two owns lib/**)" in line for line in outs)
+    assert any("lib/x.py: belongs to two (rule: two owns lib/**)" in line for line in outs)
 
 
 # ---- one question, bound to what it is about ------------------------------------------------------
@@ -224,11 +228,11 @@ CHANGED = "changed the workflow's plan"
 EARLIER = {"match": "^(INTENT|PLAN) ", "verdict": "approve", "text": "yes", "repeat": True}
 
 
-def waiting(*architect: Rule, execute: Sequence[Rule] = LEAD, **limits: Any) -> Workflow:
+def waiting(*architect: Rule, execute: Sequence[Rule] = LEAD, **limits: Any) -> WorkflowHarness:
     """A workflow whose changed plan waits for the human."""
     helps = [on(r"^\[ESCALATION\]", *designed(AFTER), ANSWER), *architect]
     agents = {"one": needing_lib(), "workflow-architect": helps}
-    return Workflow(BEFORE, agents, [EARLIER], execute=execute, **limits).run()
+    return WorkflowHarness(BEFORE, agents, [EARLIER], execute=execute, **limits).run()
 
 
 def test_one_approval_covers_the_plan_that_is_run_and_the_work_that_comes_of_it() -> None:
@@ -239,7 +243,7 @@ def test_one_approval_covers_the_plan_that_is_run_and_the_work_that_comes_of_it(
     [asked] = [row for row in stage.messages("human") if CHANGED in row.body]
     assert "+Mind lib." in asked.body
     assert stage.files()[instructions_of("one")] == mended
-    assert dict(stage.record.approved)["PLAN.md"] == json.loads(asked.meta)["digest"]
+    assert dict(stage.record.approved)["PLAN.md"] == message_meta.read_as(Put, asked).digest
 
 
 def test_a_secret_in_changed_instructions_is_in_nothing_that_is_shown() -> None:
@@ -325,7 +329,7 @@ def test_a_second_change_that_is_refused_has_the_first_asserted_again_before_the
         LEAD[2],
     ]
     one = [on(r"^\[TASK\]", SCOPE), on(r"^\[ANSWERS\]", second), *needing_lib()[1:]]
-    stage = Workflow(BEFORE, {"one": one, "workflow-architect": architect}, said, execute=lead).done()
+    stage = WorkflowHarness(BEFORE, {"one": one, "workflow-architect": architect}, said, execute=lead).done()
 
     assert any("are not what was approved with PLAN.md; assert that again" in text for text in stage.refusals)
     assert stage.flow.workers["one"].owns == ("src/one/**", "lib/**")
@@ -343,6 +347,6 @@ def test_what_the_proxy_has_sent_back_is_a_gap_if_it_comes_again_as_it_was() -> 
         on(r"(?s)^\[DESIGN gaps\].*sent back", *designed(AFTER.replace("lib/**", "lib/*"))),
     ]
     agents = {"one": needing_lib(), "workflow-architect": architect}
-    stage = Workflow(BEFORE, agents, None, proxy=proxy, policies="never").done()
+    stage = WorkflowHarness(BEFORE, agents, None, proxy=proxy, policies="never").done()
 
     assert stage.flow.workers["one"].owns == ("src/one/**", "lib/*")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from parley.workflow.joined import with_joined, without_joined
-from parley.workflow.terms import Joined
-from tests.engine.stage import always, on, say, write
-from tests.workflow.book import PLAN_FILE, YES, Workflow, doer, note, output, plan, resolve, verdict
+from parley.workflow.files.joined import with_joined, without_joined
+from parley.workflow.model.terms import Joined
+from tests.engine.job_harness import always, on, say, write
+from tests.workflow.workflow_harness import PLAN_FILE, YES, WorkflowHarness, doer, note, output, plan, resolve, verdict
 
 BEFORE = plan({"name": "one"})
 ASKS = note(description="which db?", context="c", status="escalated", escalation_reason="r", category="technology")
@@ -13,7 +13,7 @@ DECIDED = "orchestration/agents/solution_architect/task_output/decisions.md"
 LIST = [Joined("solution_architect", "solution-architect", 1800000000, "to decide what one asked in note_001")]
 
 
-def solved() -> Workflow:
+def solved() -> WorkflowHarness:
     one = [on(r"^\[TASK\]", ASKS), on(r"^\[ANSWERS\]", write(output("one"), "one")), always(".", say("so"))]
     route = resolve(agent="one", note_id="note_001", route="solution_architect", task="choose a database")
     answer = resolve(agent="one", note_id="note_001", answer="sqlite", source="solution_architect")
@@ -24,7 +24,7 @@ def solved() -> Workflow:
         "solution_architect": [on(r"^\[TASK\]", write(DECIDED, "sqlite")), always(".", say("so"))],
         "design_verifier": [always(r"^\[VERIFY\]", verdict("verified"))],
     }
-    return Workflow(BEFORE, agents, YES)
+    return WorkflowHarness(BEFORE, agents, YES)
 
 
 def test_the_plan_lists_who_joined_later_and_its_approval_still_holds() -> None:

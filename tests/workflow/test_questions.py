@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-from parley.workflow.archive import INDEX, LOG, archive_of, is_archive, read_index, read_log
-from parley.workflow.contract import HEADING
-from parley.workflow.disjointness import disjoint
-from parley.workflow.record import read_record
-from parley.workflow.rounds import read_round
-from parley.workflow.session import read_session
-from parley.workflow.terms import TASK_ORCHESTRATION, Status, instructions_of, round_of, session_of, task_base_of
-from tests.engine.stage import JOB, ROOT, Action, always, ask, on, say, sleep, write
-from tests.workflow.book import PLAN_FILE, Workflow, doer, note, output, plan, resolve, verdict
+from parley.workflow.files.archive import INDEX, LOG, archive_of, is_archive, read_index, read_log
+from parley.workflow.files.contract import HEADING
+from parley.workflow.files.rounds import read_round
+from parley.workflow.files.session import read_session
+from parley.workflow.files.task_record import read_record
+from parley.workflow.model.terms import TASK_ORCHESTRATION, Status, instructions_of, round_of, session_of, task_base_of
+from parley.workflow.paths.disjointness import disjoint
+from tests.engine.job_harness import JOB, ROOT, Action, always, ask, on, say, sleep, write
+from tests.workflow.workflow_harness import PLAN_FILE, WorkflowHarness, doer, note, output, plan, resolve, verdict
 
 SCOPE = {"context": "at work", "category": "scope", "status": "escalated", "escalation_reason": "not mine"}
 
@@ -32,7 +32,7 @@ def test_whoever_was_blocked_first_is_helped_first() -> None:
         for name in blocked
     ]
     text = plan(*({"name": name} for name in blocked), stages=[list(blocked)])
-    job = Workflow(text, {**blocked, "workflow-architect": answers}, fan_out=5).done()
+    job = WorkflowHarness(text, {**blocked, "workflow-architect": answers}, fan_out=5).done()
     helped = [name for told in job.told("workflow-architect") for name in blocked if f"what of {name}?" in told]
     assert helped == ["two", "three", "one"]
 
@@ -77,7 +77,7 @@ def test_whoever_read_an_older_output_is_told_of_the_newer() -> None:
     """A change of the plan sends the first back to work while the second is at its own."""
     goes_on = on(r"^\[ANSWERS\]", sleep(30.0), say("made"))
     team = {"one": doer("one"), "two": doer("two", ASKS, goes_on), "workflow-architect": [REPLANS]}
-    job = Workflow(BEFORE, team)
+    job = WorkflowHarness(BEFORE, team)
     job.until(lambda _: job.bodies("project-lead", sender="workflow-executor"))
     assert job.flow.members["one"].standing.version == 2
     assert dict(job.flow.members["two"].standing.read)["one"] == 2
@@ -89,7 +89,7 @@ def test_what_was_approved_on_an_older_output_is_not_merged_before_its_maker_has
     slow = on(r"^\[VERIFY\] two, round 1", sleep(40.0), verdict("verified"), say("good"))
     judge = [slow, always(r"^\[VERIFY\]", verdict("verified"), say("good"))]
     team = {"one": doer("one"), "two": doer("two", ASKS), "judge": judge, "workflow-architect": [REPLANS]}
-    job = Workflow(BEFORE, team)
+    job = WorkflowHarness(BEFORE, team)
     job.until(lambda _: job.bodies("project-lead", sender="workflow-executor"))
     assert dict(job.flow.members["two"].standing.read)["one"] == 2
     assert [one.verdict for one in job.flow.members["two"].standing.rounds] == ["verified", "verified"]
@@ -99,7 +99,7 @@ def test_what_was_approved_on_an_older_output_is_not_merged_before_its_maker_has
 
 def test_a_worker_that_keeps_crashing_has_failed_and_the_human_hears_of_it_when_the_others_have_ended() -> None:
     slow = doer("two", on(r"^\[TASK\]", sleep(50.0), write(output("two"), "two"), say("made")))
-    job = Workflow(
+    job = WorkflowHarness(
         plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]]), {"one": doer("one"), "two": slow}, human=None
     )
     job.lose("one", 3)
@@ -115,14 +115,14 @@ def test_a_worker_that_keeps_crashing_has_failed_and_the_human_hears_of_it_when_
 
 def test_a_turn_lasts_as_long_as_the_plan_says_and_as_the_job_says_where_it_says_nothing() -> None:
     text = plan({"name": "one", "time_limit_seconds": 7}, {"name": "two"})
-    job = Workflow(text, {"one": doer("one"), "two": doer("two")}).done()
+    job = WorkflowHarness(text, {"one": doer("one"), "two": doer("two")}).done()
     limits = {order.agent: order.time_limit_seconds for order in job.orders}
     assert (limits["one"], limits["two"]) == (7, 60)
 
 
 def test_a_turn_over_its_limit_is_a_crash_and_is_tried_again() -> None:
     slow = doer("one", on(r"^\[TASK\]", sleep(30.0), say("never")))
-    job = Workflow(plan({"name": "one", "time_limit_seconds": 7}), {"one": slow}, human=None)
+    job = WorkflowHarness(plan({"name": "one", "time_limit_seconds": 7}), {"one": slow}, human=None)
     for gate in ("INTENT.md", "PLAN.md"):
         job.run().approve(gate)
     job.run()
@@ -137,7 +137,7 @@ def test_what_is_left_in_the_jobs_tree_tells_it_all() -> None:
     notes = [on(r"^\[TASK\]", note(description="tabs or spaces?", context="at work", category="code_consistency",
         status="resolved", resolution="spaces, as everywhere"), write(output("one"), "1"), say("made"))]  # fmt: skip
     team = {"one": doer("one", *notes), "two": doer("two"), "judge": judge}
-    job = Workflow(plan({"name": "one"}, {"name": "two", "depends_on": ["one"]}), team).done()
+    job = WorkflowHarness(plan({"name": "one"}, {"name": "two", "depends_on": ["one"]}), team).done()
     files = job.disk.work[JOB, ROOT]
 
     page = files[TASK_ORCHESTRATION]
@@ -160,7 +160,7 @@ def test_what_is_left_in_the_jobs_tree_tells_it_all() -> None:
 
 def test_complete_sessions_are_archived_and_can_be_read_again() -> None:
     team = {"one": doer("one"), "two": doer("two")}
-    job = Workflow(plan({"name": "one"}, {"name": "two", "depends_on": ["one"]}), team).done()
+    job = WorkflowHarness(plan({"name": "one"}, {"name": "two", "depends_on": ["one"]}), team).done()
     files = job.disk.work[JOB, ROOT]
     standing = job.flow.members["one"].standing
     assert standing.session is not None
@@ -188,7 +188,9 @@ def test_a_verifier_may_block_and_what_it_asks_is_answered_above() -> None:
         ),
         on(r"^\[ANSWER", resolve(agent="one", note_id="note_001", answer="8000", source="user"), say("answered")),
     ]
-    job = Workflow(plan({"name": "one"}), {"one": doer("one"), "judge": judge, "workflow-architect": architect}).done()
+    job = WorkflowHarness(
+        plan({"name": "one"}), {"one": doer("one"), "judge": judge, "workflow-architect": architect}
+    ).done()
     standing = job.flow.members["one"].standing
     assert [one.verdict for one in standing.rounds] == ["blocked", "verified"]
     assert any("8000" in text for text in job.told("one") if text.startswith("[ANSWERS]"))
@@ -202,6 +204,6 @@ def test_an_architect_that_never_mends_its_plan_is_left_out_and_the_human_decide
         {"match": ".", "verdict": "approve", "text": "yes", "repeat": True},
     ]
     team = {"one": doer("one", *asks), "workflow-architect": breaks}
-    job = Workflow(plan({"name": "one"}), team, human=human).done()
+    job = WorkflowHarness(plan({"name": "one"}), team, human=human).done()
     assert job.started("workflow-architect") == 6  # three plans with gaps, then three times without an answer
     assert any("go on as it is" in text for text in job.told("one") if text.startswith("[ANSWERS]"))

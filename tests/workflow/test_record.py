@@ -8,13 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workflow.cells import block, code, sections, text_of
-from parley.workflow.record import Record, read_record, record_of, render_record
-from parley.workflow.terms import Acceptance, Merged, Plan, Proof, Rescope, Round, Standing, Status, Task, Worker
-from tests.workflow import values
+from parley.workflow.files.reading.markdown_codec import block, code, sections, text_of
+from parley.workflow.files.task_record import TaskRecord, read_record, record_of, render_record
+from parley.workflow.model.terms import (
+    Acceptance,
+    Merged,
+    Plan,
+    Proof,
+    Rescope,
+    Round,
+    Status,
+    Task,
+    Worker,
+    WorkerStanding,
+)
+from tests.workflow import value_strategies
 
 
-@given(values.texts)
+@given(value_strategies.texts)
 def test_a_text_in_code_is_read_back_to_the_letter(text: str) -> None:
     span = code(text)
     assert text_of(span) == text
@@ -22,7 +33,7 @@ def test_a_text_in_code_is_read_back_to_the_letter(text: str) -> None:
     assert not re.search(r"(?<!\\)(?:\\\\)*\|", span), "an open pipe would end the cell"
 
 
-@given(values.texts)
+@given(value_strategies.texts)
 def test_a_block_is_read_back_to_the_letter_and_holds_no_heading(text: str) -> None:
     page = "\n".join(["# One", *block(text), "# Two"])
     one, two = sections(page)[1:]
@@ -31,16 +42,16 @@ def test_a_block_is_read_back_to_the_letter_and_holds_no_heading(text: str) -> N
 
 
 @settings(max_examples=40)
-@given(values.records)
-def test_a_record_is_read_back_to_the_letter(record: Record) -> None:
+@given(value_strategies.records)
+def test_a_record_is_read_back_to_the_letter(record: TaskRecord) -> None:
     page = render_record(record)
     assert read_record(page) == (record, [])
     assert read_record(page.replace("\n", "\r\n")) == (record, [])
 
 
 @settings(max_examples=20)
-@given(values.records)
-def test_nothing_an_agent_wrote_acts_in_the_page(record: Record) -> None:
+@given(value_strategies.records)
+def test_nothing_an_agent_wrote_acts_in_the_page(record: TaskRecord) -> None:
     """Outside code there is only what the program itself writes."""
     outside = [
         re.sub(r"`[^`]+`", "", line)
@@ -54,7 +65,7 @@ def test_nothing_an_agent_wrote_acts_in_the_page(record: Record) -> None:
 @pytest.mark.parametrize("numbers", [("9" * 6000, "1.0"), ("0", "1.2.3"), ("0", "."), ("-", "1.0")])
 def test_a_proof_with_numbers_that_are_none_is_a_finding(numbers: tuple[str, str]) -> None:
     merge = Merged(1, "one", 1800000000, taken=True, proofs=(Proof("true", 0, "said", 1.0),))
-    page = render_record(Record("t", "g", merges=(merge,)))
+    page = render_record(TaskRecord("t", "g", merges=(merge,)))
     assert read_record(page)[1] == []
 
     found, findings = read_record(page.replace("ended with 0 after 1.0 s", "ended with {} after {} s".format(*numbers)))
@@ -64,11 +75,13 @@ def test_a_proof_with_numbers_that_are_none_is_a_finding(numbers: tuple[str, str
 
 
 @settings(max_examples=20)
-@given(values.records, st.data())
-def test_a_damaged_page_is_a_finding_or_another_record_but_never_a_crash(record: Record, data: st.DataObject) -> None:
+@given(value_strategies.records, st.data())
+def test_a_damaged_page_is_a_finding_or_another_record_but_never_a_crash(
+    record: TaskRecord, data: st.DataObject
+) -> None:
     page = render_record(record)
     at = data.draw(st.integers(0, len(page)))
-    damaged = page[:at] + data.draw(values.texts) + page[at + data.draw(st.integers(0, 40)) :]
+    damaged = page[:at] + data.draw(value_strategies.texts) + page[at + data.draw(st.integers(0, 40)) :]
     found, findings = read_record(damaged)
     assert (found is None) == bool(findings)
 
@@ -92,7 +105,7 @@ PLAN = Plan(
     },
     (("database_agent",),),
 )
-STANDING = Standing(
+STANDING = WorkerStanding(
     "database_agent",
     Status.VERIFIED,
     last_progress=1727539300,
@@ -128,7 +141,9 @@ def test_a_person_finds_the_tracker_the_log_and_each_proof() -> None:
 def test_one_more_merge_adds_lines_and_changes_none_of_the_earlier() -> None:
     """The page is read in diffs."""
     more = Merged(2, "api_agent", 1727539500, taken=True, reason="long " * 99)
-    moved = Rescope(1727539350, "database_agent", "project-lead", (), ("db/**",), "long\nreason")
+    moved = Rescope(
+        time=1727539350, agent="database_agent", by="project-lead", before=(), after=("db/**",), reason="long\nreason"
+    )
     one = render_record(record_of(PLAN, {}, [MERGE], [])).split("\n")
     two = render_record(record_of(PLAN, {}, [MERGE, more], [moved])).split("\n")
     assert [line for line in one if line not in two] == ["Changes of what a worker owns, in order. None so far."]

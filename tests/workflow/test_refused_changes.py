@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from parley.workflow.record import read_record
-from parley.workflow.terms import TASK_ORCHESTRATION
-from tests.engine.stage import Rule, always, on, say, write
-from tests.workflow.book import LEAD, PLAN_FILE, Workflow, doer, output, plan, resolve, verdict
+from parley.workflow.files.task_record import read_record
+from parley.workflow.model.terms import TASK_ORCHESTRATION
+from tests.engine.job_harness import Rule, always, on, say, write
 from tests.workflow.test_plan_changes import AFTER, ANSWER, BEFORE, SCOPE, designed
+from tests.workflow.workflow_harness import LEAD, PLAN_FILE, WorkflowHarness, doer, output, plan, resolve, verdict
 
 CHANGED = "changed the workflow's plan"
 GATES = [{"match": ".", "verdict": "approve", "text": "yes", "repeat": True}]
@@ -21,9 +21,11 @@ ONE: list[Rule] = [
 ]
 
 
-def changing(*architect: Rule, human: Any = (), verifier: Any = GOOD, text: str = BEFORE, **more: Any) -> Workflow:
+def changing(
+    *architect: Rule, human: Any = (), verifier: Any = GOOD, text: str = BEFORE, **more: Any
+) -> WorkflowHarness:
     agents = {"one": ONE, "two": doer("two"), "workflow-architect": list(architect), "design-verifier": list(verifier)}
-    return Workflow(text, agents, [*human, *GATES], **more)
+    return WorkflowHarness(text, agents, [*human, *GATES], **more)
 
 
 NO = {"match": CHANGED, "verdict": "revise", "text": "lib stays as it is"}
@@ -87,7 +89,7 @@ def test_the_reason_of_the_human_may_be_the_answer_without_asking_again() -> Non
         on(r"^\[ANSWER revise\]", own),
     ]
     agents = {"one": [on(r"^\[TASK\]", {"note": note}), *ONE[1:]], "workflow-architect": architect}
-    stage = Workflow(BEFORE, {**agents, "design-verifier": GOOD}, [NO, *GATES]).done()
+    stage = WorkflowHarness(BEFORE, {**agents, "design-verifier": GOOD}, [NO, *GATES]).done()
 
     (found,) = stage.noted("one")
     assert (found.resolution, found.resolved_by) == ("lib stays as it is", "user")
@@ -135,7 +137,7 @@ def test_a_workflow_that_is_stopped_over_a_change_leaves_no_answer_of_it() -> No
 # ---- the design verifier -------------------------------------------------------------------------
 
 
-def asked(stage: Workflow) -> list[str]:
+def asked(stage: WorkflowHarness) -> list[str]:
     return [body for body in stage.bodies("human") if CHANGED in body]
 
 

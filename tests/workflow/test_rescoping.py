@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from itertools import count
 
-from parley.engine.reports import whole_plan
-from parley.workflow import changing, deciding, executor
-from parley.workflow.conduct import Ask, Conduct, Limits
-from parley.workflow.disjointness import disjoint
-from parley.workflow.flow import Flow, Judging
-from parley.workflow.record import read_record, record_of, render_record
+from parley.workflow.execution import escalate, executor, plan_change
+from parley.workflow.execution.executor_turn import AskTheHuman, ExecutorTurn, WorkflowLimits
+from parley.workflow.files.task_record import read_record, record_of, render_record
+from parley.workflow.host.worker_reports import whole_plan
+from parley.workflow.model.flow import Flow, PlanReview
+from parley.workflow.paths.disjointness import disjoint
 
 
 def plan(**owned: list[str]) -> str:
@@ -36,10 +36,10 @@ def plan(**owned: list[str]) -> str:
 def changed(flow: Flow, text: str, now: int) -> None:
     """The architecture group changes the plan, and the human approves."""
     names = count(now)
-    act = Conduct(flow, Limits(3), now, lambda: f"thread:q{next(names)}")
-    changing.propose(act, Judging(text), changing.APPROVED)
-    (asked,) = [action for action in act.actions if isinstance(action, Ask)]
-    deciding.answered(act, asked.question, deciding.Said("", "approve", "yes"))
+    act = ExecutorTurn(flow, WorkflowLimits(3), now, lambda: f"thread:q{next(names)}")
+    plan_change.propose(act, PlanReview(text), plan_change.APPROVED)
+    (asked,) = [action for action in act.actions if isinstance(action, AskTheHuman)]
+    escalate.answered(act, asked.question, escalate.HumanAnswer("", "approve", "yes"))
 
 
 def page(flow: Flow) -> str:
@@ -50,7 +50,7 @@ def page(flow: Flow) -> str:
 def begun(text: str) -> Flow:
     """A workflow that has begun."""
     flow, names = Flow("dispatch:w"), count()
-    executor.begin(Conduct(flow, Limits(3), 1000, lambda: f"dispatch:d{next(names)}"), text)
+    executor.begin(ExecutorTurn(flow, WorkflowLimits(3), 1000, lambda: f"dispatch:d{next(names)}"), text)
     return flow
 
 

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import SqliteStore
-from parley.adapters.worktrees import Worktrees
-from parley.adapters.worktrees.shelf import Shelf
-from parley.engine.archiving import Tree, archive
-from parley.faces.cli import Trouble
-from parley.faces.cli.restore import run_restore
-from parley.ports import JobRow, WorkspaceError
-from parley.workflow.archive import INDEX, LOG, archive_of
-from parley.workflow.session import render_session
-from parley.workflow.terms import Session, session_of
+from parley.bus.rows import JobRow
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.cli import CommandError
+from parley.cli.workflow.restore import run_restore
+from parley.ports.workspaces import WorkspaceError
+from parley.workflow.files.archive import INDEX, LOG, archive_of
+from parley.workflow.files.session import render_session
+from parley.workflow.host.archiving import Tree, archive
+from parley.workflow.model.terms import Session, session_of
+from parley.workspaces import JobWorkspaces
+from parley.workspaces.checkout.users_workflow_files import UsersWorkflowFiles
 from tests.cli.home import Home
 
 START = 1727539822
@@ -28,7 +29,7 @@ CURRENT = session_of("api_agent")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with one archived session."""
-    shelf = Shelf(tmp_path)
+    shelf = UsersWorkflowFiles(tmp_path)
     shelf.write({CURRENT: render_session(SESSION)})
     assert archive(shelf, "users", {"api_agent": SESSION}, 5).failed == ()
     assert not (tmp_path / CURRENT).exists()
@@ -52,7 +53,7 @@ def test_the_answer_can_be_had_as_json(folder: Path, capsys: pytest.CaptureFixtu
 def test_a_live_session_stays_unless_it_may_be_replaced(folder: Path) -> None:
     live = render_session(Session("user_api_1727539284", START + 9))
     (folder / CURRENT).write_text(live, encoding="utf-8")
-    with pytest.raises(Trouble, match="is a live session; give --replace"):
+    with pytest.raises(CommandError, match="is a live session; give --replace"):
         run_restore(str(folder), "api_agent", NAME)
     assert (folder / CURRENT).read_text(encoding="utf-8") == live
     run_restore(str(folder), "api_agent", NAME, replacing=True)
@@ -61,7 +62,7 @@ def test_a_live_session_stays_unless_it_may_be_replaced(folder: Path) -> None:
 
 
 def test_what_is_neither_a_folder_with_a_workflow_nor_a_job_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Trouble, match="there is no job in"):
+    with pytest.raises(CommandError, match="there is no job in"):
         run_restore(str(tmp_path), "api_agent", NAME, repo=str(tmp_path))
 
 
@@ -79,14 +80,14 @@ def test_no_link_leads_a_restore_out_of_the_folder(folder: Path, tmp_path_factor
     drive = (folder / CURRENT).parent
     drive.rename(outside / "drive")
     drive.symlink_to(outside / "drive")
-    with pytest.raises(Trouble, match="has no archive"):
+    with pytest.raises(CommandError, match="has no archive"):
         run_restore(str(folder), "api_agent", NAME)
     assert not (outside / "drive" / "session_current.json").exists()
 
 
 def test_a_folder_that_takes_no_file_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="can't be written to"):
-        Shelf(tmp_path / "gone").write({INDEX: "{}"})
+        UsersWorkflowFiles(tmp_path / "gone").write({INDEX: "{}"})
 
 
 def job(root: Path, name: str, state: str) -> Tree:
@@ -94,9 +95,20 @@ def job(root: Path, name: str, state: str) -> Tree:
     home = root / ".parley"
     home.mkdir(exist_ok=True)
     store = SqliteStore(home)
-    store.create(JobRow(name, "go", "ada", 1.0, 1.0, state, 1, 0, 0, 0, "scripted", "{}"))
+    store.create(
+        JobRow(
+            job=name,
+            request="go",
+            decider="ada",
+            created=1.0,
+            updated=1.0,
+            state=state,
+            agent="scripted",
+            settings="{}",
+        )
+    )
     store.close()
-    trees = Worktrees(home, root)
+    trees = JobWorkspaces(home, root)
     trees.prepare(name, f"job:{name}", "")
     tree = Tree(trees, name, f"job:{name}")
     tree.write({CURRENT: render_session(SESSION)})

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from parley.engine.orchestration import files_of
-from parley.workflow.events import apply
-from parley.workflow.flow import Flow, Illegal
-from parley.workflow.session import read_session
-from parley.workflow.status_file import read_status
-from parley.workflow.terms import SHARED_STATUS, Note, NoteStatus, session_of
-from tests.engine.stage import Rule, always, ask, on, say, write
-from tests.workflow.book import Workflow, doer, note, plan, resolve, verdict
+from parley.workflow.files.session import read_session
+from parley.workflow.files.status_file import read_status
+from parley.workflow.host.orchestration_files import files_of
+from parley.workflow.model.events import ReviewBegun, RoundEnded, apply
+from parley.workflow.model.flow import Flow, IllegalEvent
+from parley.workflow.model.terms import SHARED_STATUS, Note, NoteStatus, Round, session_of
+from tests.engine.job_harness import Rule, always, ask, on, say, write
+from tests.workflow.workflow_harness import WorkflowHarness, doer, note, plan, resolve, verdict
 
 OPEN = {"description": "the table may be empty", "context": "reading the output", "category": "implementation_detail"}
 ASKED = {
@@ -29,13 +29,15 @@ ARCHITECT = [
 ]
 
 
-def played(judge: list[Rule], *names: str, architect: list[Rule] | None = None, **more: Any) -> Workflow:
+def played(judge: list[Rule], *names: str, architect: list[Rule] | None = None, **more: Any) -> WorkflowHarness:
     agents = [{"name": name} for name in names or ("one",)]
     team = {name: doer(name) for name in names or ("one",)}
-    return Workflow(plan(*agents), {**team, "judge": judge, "workflow-architect": architect or ARCHITECT}, **more)
+    return WorkflowHarness(
+        plan(*agents), {**team, "judge": judge, "workflow-architect": architect or ARCHITECT}, **more
+    )
 
 
-def noted(job: Workflow, agent: str = "one") -> tuple[Note, ...]:
+def noted(job: WorkflowHarness, agent: str = "one") -> tuple[Note, ...]:
     session = job.flow.members[agent].review.session
     assert session is not None
     return session.notes
@@ -194,7 +196,7 @@ def test_who_is_abandoned_leaves_no_note_of_its_verifier_open() -> None:
     )
     text = text.replace("back to one", "abandon it")
     team = {name: doer(name) for name in ("one", "two", "three")}
-    job = Workflow(text, {**team, "judge": judge}).done()
+    job = WorkflowHarness(text, {**team, "judge": judge}).done()
     assert [name for name, _ in job.flow.abandoned()] == ["one", "two"]
     (mine,) = noted(job)
     assert (mine.status, mine.resolved_by) == (NoteStatus.RESOLVED, "workflow_executor")
@@ -227,9 +229,8 @@ def test_the_protocol_itself_refuses_to_verify_over_a_verifiers_open_note() -> N
     judge = [on(VERIFY, note(**OPEN), verdict("verified"), say("good"))]
     job = played(judge).until(lambda job: any("does not count" in text for text in job.told("judge")))
     flow: Flow = job.flow
-    found = {"number": 1, "verifier": "judge", "verdict": "verified", "findings": [], "proofs": [], "time": 1}
-    with pytest.raises(Illegal, match="judge has a note that is not settled"):
-        apply(flow, {"event": "round", "agent": "one", "round": {**found, "criteria": [], "action": ""}})
+    with pytest.raises(IllegalEvent, match="judge has a note that is not settled"):
+        apply(flow, RoundEnded("one", Round(1, "judge", "verified", time=1)))
 
 
 def test_another_verifier_takes_the_notes_over_and_the_file_of_the_first_goes() -> None:
@@ -237,7 +238,7 @@ def test_another_verifier_takes_the_notes_over_and_the_file_of_the_first_goes() 
     job = played(judge).until(lambda job: any("does not count" in text for text in job.told("judge")))
     flow, before = job.flow, noted(job)
     assert files_of(flow, {"agent one"})[session_of("judge")] is not None
-    apply(flow, {"event": "review", "agent": "one", "verifier": "other", "task_id": "x_1727539200", "time": 9})
+    apply(flow, ReviewBegun("one", "other", "x_1727539200", 9))
     files = files_of(flow, {"agent one"})
     session, _ = read_session(files[session_of("other")] or "", "other")
     assert files[session_of("judge")] is None

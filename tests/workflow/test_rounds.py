@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.workflow.grammar import VERDICTS
-from parley.workflow.rounds import read_round, render_round
-from parley.workflow.terms import Proof, Round, Task, Worker
-from tests.workflow.values import moments
+from parley.workflow.files.rounds import read_round, render_round
+from parley.workflow.model.grammar import VERDICTS
+from parley.workflow.model.terms import Proof, Round, Task, Worker
+from tests.workflow.value_strategies import moments
 
 WORKER = Worker("api_agent", Task.DOER, "coder", "user_api_1727539284")
 said = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40).filter(
@@ -37,14 +37,34 @@ def test_a_round_is_read_back_to_the_letter(one: Round) -> None:
 
 
 def test_a_proof_that_holds_bytes_of_no_text_is_written_all_the_same() -> None:
-    text = render_round(WORKER, Round(1, "api_verifier", "verified", (), (Proof("run", 0, "\udcff!"),), 5))
+    text = render_round(
+        WORKER,
+        Round(
+            number=1,
+            verifier="api_verifier",
+            verdict="verified",
+            findings=(),
+            proofs=(Proof("run", 0, "\udcff!"),),
+            time=5,
+        ),
+    )
     one, _ = read_round(text, "api_agent", 1)
     assert one is not None
     assert one.proofs[0].output == "\ufffd!"
 
 
 GOOD = json.loads(
-    render_round(WORKER, Round(2, "api_verifier", "rejected", ("no tests",), (Proof("make", 2, "no"),), 5))
+    render_round(
+        WORKER,
+        Round(
+            number=2,
+            verifier="api_verifier",
+            verdict="rejected",
+            findings=("no tests",),
+            proofs=(Proof("make", 2, "no"),),
+            time=5,
+        ),
+    )
 )
 
 

@@ -5,18 +5,29 @@ from typing import Any
 
 import pytest
 
-from parley.workflow.archive import INDEX, Archived, read_index
-from parley.workflow.record import read_record
-from parley.workflow.structure import check_structure
-from parley.workflow.terms import SHARED_STATUS, TASK_ORCHESTRATION, instructions_of
-from tests.engine.stage import Rule, always, asserts, close, on, outcome, say, send, sleep, write
-from tests.workflow.book import LEAD, PLAN_FILE, YES, Workflow, doer, note, output, plan, resolve, verdict
+from parley.workflow.files.archive import INDEX, Archived, read_index
+from parley.workflow.files.structure import check_structure
+from parley.workflow.files.task_record import read_record
+from parley.workflow.model.terms import SHARED_STATUS, TASK_ORCHESTRATION, instructions_of
+from tests.engine.job_harness import Rule, always, asserts, close, on, outcome, say, send, sleep, write
+from tests.workflow.workflow_harness import (
+    LEAD,
+    PLAN_FILE,
+    YES,
+    WorkflowHarness,
+    doer,
+    note,
+    output,
+    plan,
+    resolve,
+    verdict,
+)
 
 FIRST = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
 RUN = "orchestration/runs/run_1"
 
 
-def index(stage: Workflow) -> dict[str, Archived]:
+def index(stage: WorkflowHarness) -> dict[str, Archived]:
     entries, findings = read_index(stage.files()[INDEX])
     assert entries is not None, findings
     return {entry.agent: entry for entry in entries}
@@ -46,15 +57,15 @@ PICKY: list[Rule] = [
 ]
 
 
-def twice(**more: Any) -> Workflow:
+def twice(**more: Any) -> WorkflowHarness:
     agents = {"one": notes_of("one"), "two": notes_of("two")}
-    return Workflow(FIRST, agents, AGAIN, execute=BACK, **more)
+    return WorkflowHarness(FIRST, agents, AGAIN, execute=BACK, **more)
 
 
 def test_a_second_run_after_a_backtrack_leaves_the_first_as_it_was() -> None:
     gates = [{"match": "^(INTENT|PLAN) ", "verdict": "approve", "text": "yes", "repeat": True}]
     agents = {"one": notes_of("one"), "two": notes_of("two")}
-    stage = Workflow(FIRST, agents, gates, execute=BACK).run()
+    stage = WorkflowHarness(FIRST, agents, gates, execute=BACK).run()
     before = dict(stage.files())
     assert read_record(before[TASK_ORCHESTRATION])[0] is not None
     stage.answer("backtrack plan", "think again").run()
@@ -75,7 +86,7 @@ def test_a_second_run_after_a_backtrack_leaves_the_first_as_it_was() -> None:
 
 def test_what_only_the_first_run_had_is_not_taken_for_the_seconds() -> None:
     agents = {"one": notes_of("one"), "two": notes_of("two"), "judge": PICKY}
-    stage = Workflow(FIRST, agents, AGAIN, execute=BACK).done()
+    stage = WorkflowHarness(FIRST, agents, AGAIN, execute=BACK).done()
     assert stage.flow.run == 2
     rounds = [path for path in stage.files() if path.startswith("orchestration/agents/one/verification/")]
     assert len(rounds) == len(stage.flow.members["one"].standing.rounds)
@@ -85,7 +96,11 @@ def test_what_only_the_first_run_had_is_not_taken_for_the_seconds() -> None:
 def test_a_session_that_does_not_come_to_its_end_is_archived_with_how_it_ended(choice: str, status: str) -> None:
     human = [{"match": "one has failed", "verdict": choice, "text": "enough"}, *YES]
     lead = [*LEAD, on(r"^\[WORKFLOW stopped\]", say("so"), state="EXECUTE")]
-    stage = Workflow(FIRST, {"one": notes_of("one"), "two": notes_of("two")}, human, execute=lead).lose("one", 3).run()
+    stage = (
+        WorkflowHarness(FIRST, {"one": notes_of("one"), "two": notes_of("two")}, human, execute=lead)
+        .lose("one", 3)
+        .run()
+    )
 
     entry = index(stage)["one"]
     assert entry.status == status
@@ -101,7 +116,7 @@ def test_an_abandoned_session_is_archived_while_the_others_go_on() -> None:
     silent = [on(r"^\[TASK\]", sleep(10_000))]
     text = plan({"name": "one", "stall_seconds": 50, "on_stall": "abandon"}, {"name": "two", "stall_seconds": 5000},
                 stages=[["one", "two"]])  # fmt: skip
-    stage = Workflow(text, {"one": silent, "two": slow}, human)
+    stage = WorkflowHarness(text, {"one": silent, "two": slow}, human)
     stage.until(lambda s: s.started("two"))
     stage.until(lambda s: s.flow.members["one"].given_up)
     stage.until(lambda s: INDEX in s.files())
@@ -118,13 +133,13 @@ def test_a_workflow_whose_executor_is_gone_is_stopped_and_its_sessions_are_put_a
     human = [{"match": "back\\?", "verdict": "backtrack plan", "text": "think again"},
              {"match": "^(INTENT|PLAN) ", "verdict": "approve", "text": "yes"},
              {"match": "^(INTENT|PLAN) ", "verdict": "approve", "text": "yes"}]  # fmt: skip
-    stage = Workflow(plan({"name": "one"}), {"one": slow}, human, execute=lead)
+    stage = WorkflowHarness(plan({"name": "one"}), {"one": slow}, human, execute=lead)
     stage.until(lambda s: s.started("one") and s.busy("one"))
     if how == "withdraw":
         stage.withdraw(reason="no use").run()
         assert stage.state == "WITHDRAWN"
     else:
-        stage.intervene("go back").until(lambda s: s.state == "PLAN" and s.live.asking)
+        stage.intervene("go back").until(lambda s: s.state == "PLAN" and s.live.standing.asking)
         assert stage.files()[f"{RUN}/task-orchestration.md"]
         assert TASK_ORCHESTRATION not in stage.files()
     entry = index(stage)["one"]
@@ -155,7 +170,7 @@ def test_the_instructions_of_an_agent_that_joined_the_first_run_stay_and_the_aud
         "workflow-architect": [on(r"^\[ESCALATION\]", route)],
         "solution_architect": [on(r"^\[TASK\]", sleep(10_000))],
     }
-    stage = Workflow(plan({"name": "one"}), agents, YES, execute=lead)
+    stage = WorkflowHarness(plan({"name": "one"}), agents, YES, execute=lead)
     stage.until(lambda s: s.started("solution_architect") and s.busy("solution_architect"))
     told = instructions_of("solution_architect")
     stage.until(lambda s: told in s.files())

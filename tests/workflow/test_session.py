@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.text import DEEPEST
-from parley.workflow.notes import SELF
-from parley.workflow.session import Change, Taken, read_session, render_session, take_back
-from parley.workflow.strictly import MOST_CHARACTERS
-from parley.workflow.terms import Category, Note, NoteStatus, Session
-from tests.workflow.made import FILLED, mutations, sessions
+from parley.base.text import DEEPEST
+from parley.workflow.files.reading.strict_json import MOST_CHARACTERS
+from parley.workflow.files.session import NoteChange, TakenSession, read_session, render_session, take_back
+from parley.workflow.model.notes import SELF
+from parley.workflow.model.terms import Category, Note, NoteStatus, Session
+from tests.workflow.plan_strategies import FILLED, mutations, sessions
 
 NOW = 1_727_550_000
 NOTE: dict[str, Any] = {
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_again(session: Session) -> None:
 @settings(max_examples=60)
 @given(sessions())
 def test_a_file_that_was_not_touched_changes_nothing(session: Session) -> None:
-    assert take_back(session, render_session(session), NOW) == Taken()
+    assert take_back(session, render_session(session), NOW) == TakenSession()
 
 
 @settings(max_examples=60)
@@ -182,7 +182,7 @@ def test_a_worker_settles_escalates_and_adds_notes_in_its_file() -> None:
         ("note_003", NoteStatus.OPEN, True),
     ]
     assert changes[0].note.resolution_timestamp == NOW
-    assert changes[2] == Change(Note("note_003", NOW, "A new doubt", "Here"), made=True)
+    assert changes[2] == NoteChange(Note("note_003", NOW, "A new doubt", "Here"), made=True)
 
 
 def test_a_note_without_a_category_may_be_given_one_later() -> None:
@@ -220,7 +220,15 @@ def test_what_a_worker_may_not_change_is_told_and_nothing_is_taken(text: str, to
 @pytest.mark.parametrize("status", [NoteStatus.ESCALATED, NoteStatus.RESOLVED])
 def test_a_note_that_has_gone_up_is_no_longer_its_makers(status: NoteStatus) -> None:
     by_user: dict[str, Any] = {"resolution": "yes", "resolved_by": "user", "resolution_timestamp": 4}
-    note = Note("note_001", 3, "a", "b", status, Category.BUG, escalation_reason="why")
+    note = Note(
+        note_id="note_001",
+        timestamp=3,
+        description="a",
+        context="b",
+        status=status,
+        category=Category.BUG,
+        escalation_reason="why",
+    )
     note = replace(note, **by_user) if status is NoteStatus.RESOLVED else note
     given = Session(GIVEN.task_id, GIVEN.session_start, (note,))
     text = edited({**SETTLED, "escalation_reason": None}, given=given)

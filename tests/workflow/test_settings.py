@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from parley import config
-from parley.adapters.playbook import Playbook
-from parley.faces.cli.start import snapshot_of
+from parley.base.documents.node import DocumentError
+from parley.cli.starting.run import snapshot_of
+from parley.runners.scripted.playbook import Playbook
+from parley.settings import load
+from parley.settings.schema import FILE, Settings
 
 DEFAULTS = {"complex_agents": 5, "complex_levels": 3, "similar": 85.0, "rounds": 3}
 
 
 def test_a_job_keeps_what_the_settings_say_of_workflows(tmp_path: Path) -> None:
-    (tmp_path / config.FILE).write_text("[workflow]\ncomplex_agents = 9\nsimilar = 70\n")
+    (tmp_path / FILE).write_text("[workflow]\ncomplex_agents = 9\nsimilar = 70\n")
 
-    assert snapshot_of(tmp_path, config.Settings(), Playbook())["workflow"] == DEFAULTS
-    given = snapshot_of(tmp_path, config.read(tmp_path), Playbook())["workflow"]
+    assert snapshot_of(tmp_path, Settings(), Playbook())["workflow"] == DEFAULTS
+    given = snapshot_of(tmp_path, load.read(tmp_path), Playbook())["workflow"]
     assert given == {**DEFAULTS, "complex_agents": 9, "similar": 70.0}
 
 
@@ -33,7 +35,7 @@ def test_a_job_keeps_what_the_settings_say_of_workflows(tmp_path: Path) -> None:
     ],
 )
 def test_a_setting_that_cannot_be_used_is_told(tmp_path: Path, line: str, told: str) -> None:
-    (tmp_path / config.FILE).write_text(f"[workflow]\n{line}\n")
+    (tmp_path / FILE).write_text(f"[workflow]\n{line}\n")
 
-    with pytest.raises(config.ConfigError, match=re.escape(told)):
-        config.read(tmp_path)
+    with pytest.raises(DocumentError, match=re.escape(told)):
+        load.read(tmp_path)

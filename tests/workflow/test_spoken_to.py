@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.engine.stage import JOB, Rule, always, on, say, sleep, write
-from tests.workflow.book import PROVER, Workflow, doer, note, output, plan, proved, resolve, verdict
+from tests.engine.job_harness import JOB, Rule, always, on, say, sleep, write
+from tests.workflow.workflow_harness import PROVER, WorkflowHarness, doer, note, output, plan, proved, resolve, verdict
 
 SECOND = write("src/one/one.py", "second thoughts")
 ONE: list[Rule] = [
@@ -18,7 +18,7 @@ SLOW_PROVER = [on("one, merge 1", sleep(5), proved()), *PROVER]
 
 @pytest.mark.parametrize("slow,agent", [({"judge": SLOW_JUDGE}, "judge"), ({"prover": SLOW_PROVER}, "prover")])
 def test_what_is_changed_while_it_is_checked_is_checked_again(slow: dict[str, list[Rule]], agent: str) -> None:
-    stage = Workflow(plan({"name": "one"}), {"one": ONE, **slow})
+    stage = WorkflowHarness(plan({"name": "one"}), {"one": ONE, **slow})
     stage.until(lambda s: s.busy(agent) and (agent == "judge" or s.flow.merging)).intervene(
         "think again", stage.thread("one")
     )
@@ -35,7 +35,7 @@ def test_what_is_changed_when_its_verdict_comes_is_not_merged_unseen() -> None:
     """The verdict and the end of the doer's turn come at once, and the verdict is heard first."""
     judge = [on(r"one, round 1", verdict("verified"), sleep(50)), always(".", verdict("verified"))]
     one = [ONE[0], on(r"^\[INTERVENE", SECOND, sleep(50)), ONE[-1]]
-    stage = Workflow(plan({"name": "one", "acceptance": {"text": "it is there"}}), {"one": one, "judge": judge})
+    stage = WorkflowHarness(plan({"name": "one", "acceptance": {"text": "it is there"}}), {"one": one, "judge": judge})
     stage.sleeping("judge")
     stage.intervene("think again", stage.thread("one")).until(lambda s: s.started("one") == 3 and s.slept("one"))
     stage.end(stage.order("judge"), "good").end(stage.order("one"), "so")
@@ -57,7 +57,7 @@ def test_a_note_that_is_made_while_its_maker_is_blocked_is_not_lost() -> None:
     ]
     both = [resolve(agent="one", note_id=f"note_00{number}", answer="x", source="planning") for number in (1, 2)]
     architect = [on(r"^\[ESCALATION\]", sleep(5)), always(r"^\[ESCALATION\]", *both)]
-    stage = Workflow(plan({"name": "one"}), {"one": one, "workflow-architect": architect})
+    stage = WorkflowHarness(plan({"name": "one"}), {"one": one, "workflow-architect": architect})
     stage.until(lambda s: s.busy("workflow-architect")).intervene("think again", stage.thread("one"))
     stage.done()
 
@@ -73,7 +73,7 @@ def test_a_note_that_is_made_while_its_maker_is_blocked_is_not_lost() -> None:
 def test_nothing_is_taken_while_its_maker_is_at_work_on_what_the_human_said() -> None:
     """Its conversation would end with its turn, and the human's words with that."""
     one = [ONE[0], on(r"^\[INTERVENE", sleep(20), SECOND), ONE[-1]]
-    stage = Workflow(plan({"name": "one"}), {"one": one, "prover": SLOW_PROVER})
+    stage = WorkflowHarness(plan({"name": "one"}), {"one": one, "prover": SLOW_PROVER})
     stage.until(lambda s: s.busy("prover") and s.flow.merging).intervene("think again", stage.thread("one"))
     stage.done()
 
@@ -85,7 +85,7 @@ def test_a_doer_that_is_withdrawn_while_its_work_is_merged_leaves_the_others_a_t
     text = plan({"name": "one"}, {"name": "two"}, stages=[["one", "two"]])
     human = [{"match": "one has failed", "verdict": "abandon"}, {"match": ".", "verdict": "approve", "repeat": True}]
     agents = {"one": [ONE[0], ONE[-1]], "two": doer("two", on(r"^\[TASK\]", sleep(10))), "prover": SLOW_PROVER}
-    stage = Workflow(text, agents, human)
+    stage = WorkflowHarness(text, agents, human)
     stage.until(lambda s: s.busy("prover") and s.flow.merging).withdraw(stage.thread("one"))
     stage.done()
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from parley.text import DEEPEST
-from parley.workflow.plan import read_plan
-from parley.workflow.session import read_session
-from parley.workflow.status_file import (
+from parley.base.text import DEEPEST
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.session import read_session
+from parley.workflow.files.status_file import (
     CLEAR,
     COMPLETE,
     IN_PROGRESS,
@@ -23,8 +23,17 @@ from parley.workflow.status_file import (
     render_status,
     shared_of,
 )
-from parley.workflow.terms import SHARED_STATUS, Acceptance, NoteStatus, Plan, Standing, Status, Task, Worker
-from tests.workflow.made import PLAN_TEXT, mutations, sessions
+from parley.workflow.model.terms import (
+    SHARED_STATUS,
+    Acceptance,
+    NoteStatus,
+    Plan,
+    Status,
+    Task,
+    Worker,
+    WorkerStanding,
+)
+from tests.workflow.plan_strategies import PLAN_TEXT, mutations, sessions
 
 # The format's own example.
 EXAMPLE: dict[str, Any] = {
@@ -63,7 +72,7 @@ def plan() -> Plan:
 
 
 @st.composite
-def standings(draw: st.DrawFn) -> list[Standing]:
+def standings(draw: st.DrawFn) -> list[WorkerStanding]:
     """Where the doers of the plan may stand."""
     found = []
     for worker in plan().doers:
@@ -71,13 +80,15 @@ def standings(draw: st.DrawFn) -> list[Standing]:
         left = session is not None and any(note.status is not NoteStatus.RESOLVED for note in session.notes)
         status = draw(st.sampled_from([status for status in Status if not (left and status in SETTLED)]))
         moment = st.none() | st.integers(0, 4_000_000_000)
-        found.append(Standing(worker.name, status, draw(moment), session=session, version=draw(st.integers(0, 3))))
+        found.append(
+            WorkerStanding(worker.name, status, draw(moment), session=session, version=draw(st.integers(0, 3)))
+        )
     return found
 
 
 @settings(max_examples=60)
 @given(standings(), st.none() | st.integers(0, 4_000_000_000))
-def test_what_is_written_is_read_again(where: list[Standing], started: int | None) -> None:
+def test_what_is_written_is_read_again(where: list[WorkerStanding], started: int | None) -> None:
     shared = shared_of(plan(), where, started=started, status=IN_PROGRESS)
 
     assert read_status(render_status(shared)) == (shared, [])
@@ -124,7 +135,10 @@ def test_a_workflow_that_has_not_begun_names_all_its_agents_and_their_dependenci
 def test_a_verifier_works_on_what_is_ready_and_is_done_when_all_is_approved() -> None:
     architect = Worker("solution_architect", Task.DOER, "solution-architect", verifier="api_verifier",
                        acceptance=Acceptance("decided"))  # fmt: skip
-    ready = [Standing("database_agent", Status.VERIFIED, 5, version=2), Standing("api_agent", Status.READY, 6)]
+    ready = [
+        WorkerStanding("database_agent", Status.VERIFIED, 5, version=2),
+        WorkerStanding("api_agent", Status.READY, 6),
+    ]
     shared = shared_of(plan(), ready, started=1, status=IN_PROGRESS, more=[architect])
 
     assert shared.verification["database_verifier"].status is Status.VERIFIED
@@ -132,7 +146,7 @@ def test_a_verifier_works_on_what_is_ready_and_is_done_when_all_is_approved() ->
     assert shared.verification["api_verifier"].agents == ("api_agent", "frontend_agent", "solution_architect")
     assert json.loads(render_status(shared))["agents"]["database_agent"]["output_version"] == 2
 
-    done = [replace(Standing(worker.name), status=Status.COMPLETE) for worker in plan().doers]
+    done = [replace(WorkerStanding(worker.name), status=Status.COMPLETE) for worker in plan().doers]
     ended = shared_of(plan(), done, started=1, status=COMPLETE, gate=CLEAR)
     assert {check.status for check in ended.verification.values()} == {Status.VERIFIED}
     assert read_status(render_status(ended))[1] == []

@@ -2,11 +2,11 @@
 
 import pytest
 
-from parley.engine.exits import situations
-from parley.engine.projections import Present
-from parley.faces.cli.withdrawal import agreed
-from tests.engine.stage import JOB, Rule, always, on, sleep
-from tests.workflow.book import LEAD, Workflow, doer, plan, proved, resolve, verdict
+from parley.cli.running.withdraw import agreed
+from parley.views.job_view import Present
+from parley.views.next_actions import situations
+from tests.engine.job_harness import JOB, Rule, always, on, sleep
+from tests.workflow.workflow_harness import LEAD, WorkflowHarness, doer, plan, proved, resolve, verdict
 
 ALONE = plan({"name": "one"})
 UNSURE = {
@@ -16,9 +16,13 @@ UNSURE = {
 SLOW: list[Rule] = [on(r"^\[TASK\]", sleep(20)), *doer("one")]
 
 
-def at_work(agents: dict[str, list[Rule]] | None = None, human: list[dict[str, object]] | None = None) -> Workflow:
+def at_work(
+    agents: dict[str, list[Rule]] | None = None, human: list[dict[str, object]] | None = None
+) -> WorkflowHarness:
     said = [*(human or ()), {"match": ".", "verdict": "approve", "text": "once more", "repeat": True}]
-    return Workflow(ALONE, {"one": SLOW, **(agents or {})}, said).until(lambda s: s.started("one") and s.busy("one"))
+    return WorkflowHarness(ALONE, {"one": SLOW, **(agents or {})}, said).until(
+        lambda s: s.started("one") and s.busy("one")
+    )
 
 
 def test_a_doer_that_the_human_withdraws_has_failed_and_the_human_says_how_it_goes_on() -> None:
@@ -53,14 +57,14 @@ def test_one_that_checks_or_helps_may_be_withdrawn_too(helper: str) -> None:
         "prover": [always(".", sleep(20), proved())],
         "workflow-architect": [always("note_001", sleep(20), answers[0]), always("note_002", answers[1])],
     }
-    stage = Workflow(ALONE, agents).until(lambda s: s.started(helper) and s.busy(helper))
+    stage = WorkflowHarness(ALONE, agents).until(lambda s: s.started(helper) and s.busy(helper))
     stage.withdraw(stage.thread(helper))
 
     assert stage.done().statuses() == {"one": "session_complete"}
 
 
 def test_what_the_human_says_waits_until_there_is_room_for_whom_it_concerns() -> None:
-    stage = Workflow(ALONE, {"one": SLOW}, fan_out=1).until(lambda s: s.started("one") and s.busy("one"))
+    stage = WorkflowHarness(ALONE, {"one": SLOW}, fan_out=1).until(lambda s: s.started("one") and s.busy("one"))
     for text in ("make it blue", "and round"):
         stage.intervene(text, stage.thread("workflow-executor"))
 
@@ -74,6 +78,6 @@ def test_what_the_human_says_waits_until_there_is_room_for_whom_it_concerns() ->
 def test_a_lead_that_writes_to_a_workflow_that_is_over_hears_so(word: str, phase: str) -> None:
     ask = on(r"^\[WORKFLOW (stopped|complete)\]", {"send": {"thread": "w", "text": "do more"}}, state="EXECUTE")
     human = [{"match": "one has failed", "verdict": word}, {"match": ".", "verdict": "approve", "repeat": True}]
-    stage = Workflow(ALONE, {"one": doer("one")}, human, execute=[LEAD[0], ask]).lose("one", 3).run()
+    stage = WorkflowHarness(ALONE, {"one": doer("one")}, human, execute=[LEAD[0], ask]).lose("one", 3).run()
 
     assert any(body.startswith(f"[WORKFLOW] It {phase}") for body in stage.bodies("project-lead"))

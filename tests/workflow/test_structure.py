@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
 
-from parley.workflow.archive import INDEX, LOG, Logged, archived, render_index, render_log
-from parley.workflow.plan import read_plan
-from parley.workflow.rounds import render_round
-from parley.workflow.session import render_session
-from parley.workflow.status_file import IN_PROGRESS, render_status, shared_of
-from parley.workflow.structure import check_structure, is_output
-from parley.workflow.terms import (
+from parley.workflow.files.archive import INDEX, LOG, Logged, archived, render_index, render_log
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.rounds import render_round
+from parley.workflow.files.session import render_session
+from parley.workflow.files.status_file import IN_PROGRESS, render_status, shared_of
+from parley.workflow.files.structure import check_structure, is_output
+from parley.workflow.model.terms import (
     PLAN,
     SHARED_STATUS,
     Category,
@@ -23,22 +23,31 @@ from parley.workflow.terms import (
     NoteStatus,
     Round,
     Session,
-    Standing,
     Status,
+    WorkerStanding,
     round_of,
     session_of,
     task_base_of,
 )
-from tests.workflow.made import PLAN_TEXT, mutations
+from tests.workflow.plan_strategies import PLAN_TEXT, mutations
 
 DB = "database_agent"
 HOME = f"orchestration/agents/{DB}"
 SESSION = Session(
     "create_user_table_1727539200",
     1727539800,
-    (Note("note_001", 1727539900, "Which hash", "Passwords", NoteStatus.ESCALATED, Category.SECURITY,
-          escalation_reason="not mine"),),
-)  # fmt: skip
+    (
+        Note(
+            note_id="note_001",
+            timestamp=1727539900,
+            description="Which hash",
+            context="Passwords",
+            status=NoteStatus.ESCALATED,
+            category=Category.SECURITY,
+            escalation_reason="not mine",
+        ),
+    ),
+)
 OLD = Session("create_user_table_1727539200", 1727530000)
 ARCHIVE = f"{HOME}/completion_drive/session_20240928_132640_user_management.json"
 
@@ -48,7 +57,7 @@ def whole() -> dict[str, str]:
     plan, findings = read_plan(PLAN_TEXT)
     assert findings == []
     assert plan is not None
-    standing = Standing(DB, Status.BLOCKED, 1727540000, session=SESSION)
+    standing = WorkerStanding(DB, Status.BLOCKED, 1727540000, session=SESSION)
     shared = shared_of(plan, [standing], started=1727539700, status=IN_PROGRESS)
     old = render_session(OLD)
     return {
@@ -56,7 +65,10 @@ def whole() -> dict[str, str]:
         SHARED_STATUS: render_status(shared),
         session_of(DB): render_session(SESSION),
         ARCHIVE: old,
-        round_of(DB, 1): render_round(plan.workers[DB], Round(1, "database_verifier", "rejected", ("no",), (), 5)),
+        round_of(DB, 1): render_round(
+            plan.workers[DB],
+            Round(number=1, verifier="database_verifier", verdict="rejected", findings=("no",), proofs=(), time=5),
+        ),
         task_base_of(DB): "## Parent contract\n",
         f"{HOME}/agent_instructions.md": "Make the table.\n",
         f"{HOME}/task_output/any.json": "{not json",

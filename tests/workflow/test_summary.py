@@ -8,15 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workflow.beginning import begin
-from parley.workflow.grammar import is_slug
-from parley.workflow.plan import read_plan
-from parley.workflow.status_file import read_status
-from parley.workflow.strictly import MOST_FINDINGS
-from parley.workflow.structure import check_structure
-from parley.workflow.summary import SECTIONS, Decision, Summary, read_summary, render_summary, slug, summary_of
-from parley.workflow.terms import PLAN, SHARED_STATUS
-from tests.workflow.made import PLAN_TEXT, mutations
+from parley.workflow.files.beginning import begin
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.reading.finding_reader import MOST_FINDINGS
+from parley.workflow.files.status_file import read_status
+from parley.workflow.files.structure import check_structure
+from parley.workflow.files.summary import (
+    SECTIONS,
+    Summary,
+    SummaryDecision,
+    read_summary,
+    render_summary,
+    slug,
+    summary_of,
+)
+from parley.workflow.model.grammar import is_slug
+from parley.workflow.model.terms import PLAN, SHARED_STATUS
+from tests.workflow.plan_strategies import PLAN_TEXT, mutations
 
 FILE = "notes.md"
 TEXT = """\
@@ -57,7 +65,7 @@ SUMMARIES = st.builds(
     Summary,
     LINES,
     LINES,
-    st.lists(st.builds(Decision, LINES, LINES, LINES | st.just("")), max_size=2).map(tuple),
+    st.lists(st.builds(SummaryDecision, LINES, LINES, LINES | st.just("")), max_size=2).map(tuple),
     st.lists(LINES, max_size=2).map(tuple),
     st.lists(st.tuples(LINES, LINES), max_size=2).map(tuple),
     st.lists(LINES, max_size=2).map(tuple),
@@ -107,15 +115,15 @@ def test_a_task_is_named_so_that_files_can_be(title: str) -> None:
 def test_a_summary_is_read_with_all_that_it_says() -> None:
     assert read_summary(TEXT, FILE) == (
         Summary(
-            "User Management",
-            "People can be kept\nand listed.",
-            (
-                Decision("SQLite", "nothing to install", "PostgreSQL, too much to run"),
-                Decision("No passwords yet", "nobody logs in"),
+            title="User Management",
+            goal="People can be kept\nand listed.",
+            decisions=(
+                SummaryDecision("SQLite", "nothing to install", "PostgreSQL, too much to run"),
+                SummaryDecision("No passwords yet", "nobody logs in"),
             ),
-            ("Python only", "One machine"),
-            (("Is the address unique?", "Yes"),),
-            ("Which port",),
+            constraints=("Python only", "One machine"),
+            questions=(("Is the address unique?", "Yes"),),
+            open_items=("Which port",),
         ),
         [],
     )

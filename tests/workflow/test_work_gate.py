@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from parley.workflow.slots import CURRENT, current
-from parley.workflow.terms import EXECUTOR, PLAN, instructions_of
-from tests.engine.stage import (
+from parley.workflow.model.flow_slots import CURRENT, current
+from parley.workflow.model.terms import EXECUTOR, PLAN, instructions_of
+from tests.engine.job_harness import (
     ROOT,
     YES,
-    Stage,
-    StageWorkspace,
+    HarnessWorkspace,
+    JobHarness,
     always,
     ask,
     asserts,
@@ -24,7 +24,7 @@ from tests.engine.stage import (
     send,
     write,
 )
-from tests.workflow.plans import design, plan
+from tests.workflow.design_actions import design, plan
 from tests.workflow.test_designing import NEW_ROLE, verdict
 
 APPROVED = r"^\[ANSWER approve\]"
@@ -34,10 +34,10 @@ SETTLE = {"note": {"note_id": "note_001", "status": "resolved", "resolution": "t
 
 @pytest.fixture(autouse=True)
 def _room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StageWorkspace, "most_files", 100)
+    monkeypatch.setattr(HarnessWorkspace, "most_files", 100)
 
 
-def job(*execute: Any, plan_acts: Any = None, human: Any = YES, **more: Any) -> Stage:
+def job(*execute: Any, plan_acts: Any = None, human: Any = YES, **more: Any) -> JobHarness:
     """A job with an approved workflow of one doer."""
     first = on(r"^\[PLAN\]", write("PLAN.md", "the plan"), *(plan_acts or design()), asserts("PLAN.md"), state="PLAN")
     agents = {
@@ -54,7 +54,7 @@ def job(*execute: Any, plan_acts: Any = None, human: Any = YES, **more: Any) -> 
         human=human,
     )
     play["agents"] |= agents
-    return Stage(play, **more)
+    return JobHarness(play, **more)
 
 
 START = on(r"^\[EXECUTE\]", send(EXECUTOR, "begin", "w"), state="EXECUTE")
@@ -110,7 +110,7 @@ def test_a_lead_that_changes_the_design_as_it_starts_the_executor_has_the_approv
 
 def test_no_workflow_is_run_that_nobody_has_approved() -> None:
     early = on(r"^\[PLAN\]", *design(), send(EXECUTOR, "begin", "w"), state="PLAN")
-    stage = Stage(book(plan=[early], human=YES)).run()
+    stage = JobHarness(book(plan=[early], human=YES)).run()
     assert any(text.startswith("[WORKFLOW refused]") for text in stage.bodies("project-lead"))
     assert current(stage.live.kept) is None
 
@@ -147,7 +147,7 @@ UNSURE = {
 HELP = {"resolve": {"agent": "db", "note_id": "note_001", "answer": "sqlite", "source": "user"}}
 
 
-def changed_plan(*execute: Any, architect: Any = ()) -> Stage:
+def changed_plan(*execute: Any, architect: Any = ()) -> JobHarness:
     """A job whose plan the architect changes while it is carried out, with the human's yes."""
     stage = job(START, *execute, SHIP)
     db = [
@@ -160,7 +160,7 @@ def changed_plan(*execute: Any, architect: Any = ()) -> Stage:
         always(".", say("so be it")),
     ]
     play = {**stage.settings["agents"], "db": db, "workflow-architect": helps}
-    again = Stage({"agents": play, "human": YES})
+    again = JobHarness({"agents": play, "human": YES})
     return again.run()
 
 

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from parley.adapters.sqlite import SqliteStore
-from parley.workflow.flow import Flow
-from parley.workflow.record import read_record
-from parley.workflow.slots import current
-from parley.workflow.summary import read_summary, summary_of
-from parley.workflow.terms import TASK_ORCHESTRATION, Remedy, Status, session_of
+from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.workflow.files.summary import read_summary, summary_of
+from parley.workflow.files.task_record import read_record
+from parley.workflow.model.flow import Flow
+from parley.workflow.model.flow_slots import current
+from parley.workflow.model.terms import TASK_ORCHESTRATION, Remedy, Status, session_of
 from tests.cli.home import PARLEY, Home
 
 SECONDS = 200

@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 import yaml
 
-from parley.workflow.design import check_design
-from parley.workflow.placeholders import unwritten
-from parley.workflow.plan import read_plan
-from parley.workflow.session import render_session
-from parley.workflow.status_file import IN_PROGRESS, render_status, shared_of
-from parley.workflow.terms import (
+from parley.workflow.design.design_check import check_design
+from parley.workflow.design.placeholders import unwritten
+from parley.workflow.files.plan import read_plan
+from parley.workflow.files.session import render_session
+from parley.workflow.files.status_file import IN_PROGRESS, render_status, shared_of
+from parley.workflow.model.terms import (
     PLAN,
     SHARED_STATUS,
     Category,
     Note,
     NoteStatus,
     Session,
-    Standing,
     Status,
+    WorkerStanding,
     instructions_of,
     session_of,
 )
 from tests.cli.home import LEADS, Home, wait_for
-from tests.workflow.designs import ROLES, good
-from tests.workflow.made import PLAN_TEXT
+from tests.workflow.complete_design import ROLES, good
+from tests.workflow.plan_strategies import PLAN_TEXT
 from tests.workflow.test_summary import TEXT
 
 DB = "database_agent"
@@ -57,10 +57,17 @@ def in_the_middle(home: Home) -> None:
     """A workflow where one agent is blocked."""
     plan, _ = read_plan(PLAN_TEXT)
     assert plan is not None
-    note = Note("note_001", 1727539900, "Which hash\x1b[31m", "Passwords", NoteStatus.ESCALATED, Category.SECURITY,
-                escalation_reason="not mine")  # fmt: skip
+    note = Note(
+        note_id="note_001",
+        timestamp=1727539900,
+        description="Which hash\x1b[31m",
+        context="Passwords",
+        status=NoteStatus.ESCALATED,
+        category=Category.SECURITY,
+        escalation_reason="not mine",
+    )
     session = Session("create_user_table_1727539200", 1727539800, (note,))
-    where = [Standing(DB, Status.BLOCKED, 1727540000, session=session, version=1)]
+    where = [WorkerStanding(DB, Status.BLOCKED, 1727540000, session=session, version=1)]
     home.write(PLAN, PLAN_TEXT)
     home.write(session_of(DB), render_session(session))
     home.write(SHARED_STATUS, render_status(shared_of(plan, where, started=1727539700, status=IN_PROGRESS)))
@@ -89,7 +96,7 @@ def test_a_summary_becomes_the_whole_structure(home: Home) -> None:
         "made orchestration/shared_status.json",
         "made orchestration/workflow_coordination_plan.md",
         "next: fill in what it names, then `parley workflow check .`",
-        "`parley workflow run .` starts a job from it; the architect mends what it lacks",
+        "`parley workflow run .` starts a job from it; the architect adds what it lacks",
     ]
 
 
@@ -159,8 +166,9 @@ def uncommented(plan: str) -> str:
     """A skeleton whose example somebody has taken over as it is."""
     lines = [line for line in plan.split("\n") if line not in ("stages: []", "agents: {}")]
     begin = lines.index("# stages:")
-    return "\n".join(line.removeprefix("# ") if at >= begin and line.startswith("# ") else line
-                     for at, line in enumerate(lines))  # fmt: skip
+    return "\n".join(
+        line.removeprefix("# ") if at >= begin and line.startswith("# ") else line for at, line in enumerate(lines)
+    )
 
 
 def test_a_skeleton_never_passes_nor_does_its_example_as_it_is(home: Home) -> None:
@@ -179,8 +187,18 @@ def test_a_skeleton_never_passes_nor_does_its_example_as_it_is(home: Home) -> No
     assert ("", "escalation is not written yet: 'To be defined'") in unwritten
 
 
-SPELLINGS = ["To be defined", "TO BE DEFINED", "to  be\n defined", "**To be** defined", "to-be-defined", "tbd",
-             "T.B.D.", "To be decided.", "to be filled in", "_To be determined_"]  # fmt: skip
+SPELLINGS = [
+    "To be defined",
+    "TO BE DEFINED",
+    "to  be\n defined",
+    "**To be** defined",
+    "to-be-defined",
+    "tbd",
+    "T.B.D.",
+    "To be decided.",
+    "to be filled in",
+    "_To be determined_",
+]
 
 
 @pytest.mark.parametrize("said", SPELLINGS)
@@ -408,8 +426,13 @@ def playbook() -> str:
     """A job whose workflow waits for the human: its first doer does not know what a user is."""
     writes = [{"write": {"path": path, "text": text}} for path, text in good().items()]
     plan = [*writes, {"write": {"path": "PLAN.md", "text": "plan"}}, {"assert": {"artifact": "PLAN.md", "text": "?"}}]
-    doubt = {"description": "Is the address unique?", "context": "the table", "category": "requirements",
-             "status": "escalated", "escalation_reason": "only the user knows"}  # fmt: skip
+    doubt = {
+        "description": "Is the address unique?",
+        "context": "the table",
+        "category": "requirements",
+        "status": "escalated",
+        "escalation_reason": "only the user knows",
+    }
     book = yaml.safe_load(LEADS)
     book["agents"]["project-lead"][0]["do"] = plan
     book["agents"]["project-lead"][2]["do"] = [{"send": {"to": "workflow-executor", "text": "run it"}}]

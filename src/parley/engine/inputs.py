@@ -1,15 +1,43 @@
-"""What people ask of a job while it runs. Whoever asks leaves an input on the bus; the owner takes it here."""
+"""What people ask of a job while it runs. A command leaves an input on the bus; the owner takes it here."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from parley.core.errors import Disabled, Refused
-from parley.core.escalation import goes_straight
-from parley.core.gates import given_up
-from parley.core.rule import Answer, Ending
-from parley.core.terms import (
+from parley.base.json_codec import Unreadable
+from parley.base.options import refusal
+from parley.bus.rows import BusError, InputRow
+from parley.bus.store import Store
+from parley.engine import giving_up, protocol_messages
+from parley.engine.outbox import WriteAnchor
+from parley.engine.owned_job import OwnedJob
+from parley.engine.reduction import message, pass_back, terminate
+from parley.engine.turn.stages import AnsweredQuestion
+from parley.engine.values import human_inputs, message_meta
+from parley.engine.values.hold_causes import PAUSE, budgets
+from parley.engine.values.human_inputs import (
+    WORDLESS,
+    AnswerTaken,
+    Denied,
+    Done,
+    Handled,
+    Input,
+    InterveneInput,
+    Late,
+    NotMergedInput,
+    Paused,
+    PauseInput,
+    ResumeInput,
+    Unsigned,
+    WithdrawInput,
+    Withdrawn,
+    lacks_words,
+    message_key,
+)
+from parley.engine.values.message_meta import Intervened, Replied, TakenAway, ToProxy
+from parley.engine.world import World
+from parley.protocol.errors import Disabled, Refused
+from parley.protocol.escalation import goes_straight
+from parley.protocol.gates import given_up
+from parley.protocol.molecules import (
     HUMAN,
     ORCHESTRATOR,
     PROXY,
@@ -19,26 +47,30 @@ from parley.core.terms import (
     Kind,
     MessageKind,
     Origin,
-    Ruling,
     Run,
     Surface,
     escalation_thread,
     job_thread,
     thread_kind,
 )
-from parley.engine import giving_up, spending, stand_in, texts
-from parley.engine.holds import PAUSE
-from parley.engine.live import LiveJob
-from parley.engine.records import ANSWERED, LATE, REFUSED, UNSIGNED, WORDLESS, lacks_words
-from parley.engine.reduce import message, pass_back, terminate
-from parley.engine.remembering import replied
-from parley.engine.world import World
-from parley.options import menu_of, refusal
-from parley.ports import MERGE, BusError, InputRow, Store
+from parley.protocol.rule import Answer, Ending
+
+PLAYBOOK, YES = STAND_INS = "human (playbook)", "human (--yes)"  # what may stand in for the human
+LET_BY = (PLAYBOOK, "human"), (YES, "yes")  # the job's setting that lets each of them answer
+
+
+def answer_key(asked: AskHuman) -> str:
+    """What makes an answer unique: this question, as it was put this time."""
+    return f"answer:{asked.id}:{asked.framing}"
+
+
+def plain_key(key: str) -> str:
+    """An answer's key without the number that tells it from one of the same that was refused."""
+    return ":".join(key.split(":")[:3])
 
 
 class NotTheirs(Exception):
-    """Somebody has decided what is not theirs to decide."""
+    """An account has decided what is not its to decide."""
 
 
 class NoChoice(Exception):
@@ -49,40 +81,47 @@ class NotTaken(Exception):
     """An intervention is meant for an instance that takes none."""
 
 
-class NotMerged(Exception):
-    """A result was not merged, and the input says why: it asks for nothing."""
-
-
 class Wordless(Exception):
     """A verdict that is of no use without words came without any."""
 
 
-def take(live: LiveJob, world: World, row: InputRow) -> None:
+def take(job: OwnedJob, world: World, row: InputRow) -> None:
     """Carry out an input, or note why it came too late. Either way it is taken.
 
-    One that is not signed with the bus's key was written past Parley, by whoever can write to the file: it has no
-    effect, whatever it says and whoever it names.
+    One that is not signed with the bus's key was written past Parley, by another program: it has no effect, no matter
+    what it says and whom it names.
     """
     if world.store.authentic(row) is not True:
-        live.take(row, UNSIGNED)
+        job.take(row, Unsigned())
         return
-    handlers = {
-        "answer": _answer,
-        "intervene": _intervene,
-        "withdraw": _withdraw,
-        "pause": _pause,
-        "resume": _resume,
-        MERGE: _merge,
-    }
     try:
-        note = handlers[row.kind](live, world, row, json.loads(row.body))
-    except (NotTheirs, NoChoice, NotTaken, NotMerged, Wordless) as refused:
-        note = f"{REFUSED}{refused}"
+        became = _carry_out(job, world, row, human_inputs.read(row))
+    except (NotTheirs, NoChoice, NotTaken, Wordless) as refused:
+        became = Denied(str(refused))
     except (Disabled, Refused) as late:
-        note = f"{LATE}{late}"
-    except (AttributeError, LookupError, TypeError, ValueError) as odd:  # anyone may leave one
-        note = f"{LATE}it can't be read: {odd!r}"
-    live.take(row, note)
+        became = Late(str(late))
+    except Unreadable as odd:
+        became = Late(f"it can't be read: {odd}")
+    job.take(row, became)
+
+
+def _carry_out(job: OwnedJob, world: World, row: InputRow, given: Input) -> Handled:
+    """Do what a person asks, by the kind of the input."""
+    match given:
+        case human_inputs.AnswerInput():
+            return _answer(job, world, row, given)
+        case InterveneInput():
+            return _intervene(job, world, row, given)
+        case WithdrawInput():
+            return _withdraw(job, world, row, given)
+        case PauseInput():
+            return _pause(job, world)
+        case ResumeInput():
+            return _resume(job, world, row, given)
+        case NotMergedInput():
+            return Denied(given.reason)
+        case _:
+            raise Unreadable(f"no owner takes a {type(given).__name__}")
 
 
 def is_given_up(store: Store, job: str) -> bool:
@@ -90,148 +129,138 @@ def is_given_up(store: Store, job: str) -> bool:
     key = f"withdraw:{job_thread(job)}"
     try:
         return any(row.key == key and store.authentic(row) is True for row in store.inputs(job))
-    except BusError:  # whoever writes next says what is wrong with the bus
+    except BusError:  # the next write says what is wrong with the bus
         return False
 
 
-def _answer(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
-    question = body["question"]
+def _answer(job: OwnedJob, world: World, row: InputRow, given: human_inputs.AnswerInput) -> Handled:
+    """Give the human's answer to the question's asker, by way of the proxy where it has no verdict."""
+    question, ruling = given.question, given.ruling
     thread = escalation_thread(question)
-    _refuse_unless_decider(live, row.by)
-    asked = live.soup.get(AskHuman, thread)
+    _refuse_unless_decider(job, row.by)
+    asked = job.soup.get(AskHuman, thread)
     if asked is None:
-        raise Disabled(f"{live.job} has no open question {question!s:.40}")
-    if asked.framing != body["framing"]:
+        raise Disabled(f"{job.id} has no open question {question:.40}")
+    if asked.framing != given.framing:
         raise Disabled("the question was put anew since")
-    if lacks_words(body["ruling"], body["text"]):
+    if lacks_words(ruling, given.text):
         raise Wordless(WORDLESS)
-    ruling = Ruling(body["ruling"]) if body["ruling"] else None
-    put, framing = message(live, world, asked.question.message), message(live, world, asked.framing)
-    menu, choice = menu_of(json.loads(put.meta or "{}")), body.get("choice") or None
+    put, framing = message(job, world, asked.question.message), message(job, world, asked.framing)
+    menu, choice = message_meta.read_as(ToProxy, put).menu, given.choice or None
     if why := refusal(menu, choice) or ("give a verdict or a choice, not both" if choice and ruling else ""):
         raise NoChoice(why)
     now = world.clock.now()
-    said = {"by": row.by, "ruling": body["ruling"], "text": body["text"], "framing": asked.framing}
-    name = live.write(
+    name = job.write(
         (HUMAN, thread),
         (PROXY, thread),
-        texts.human(ruling, body["text"], choice or ""),
+        protocol_messages.human(ruling, given.text, given.choice),
         kind=MessageKind.REPLY,
-        key=f"input:{row.number}",
+        key=message_key(row.number),
         time=now,
-        meta={**said, **({"choice": choice} if choice else {})},
+        meta=Replied(by=row.by, put=asked.framing, ruling=ruling, text=given.text, choice=given.choice),
     )
-    live.fire("human-reply", question, choice=Answer(name, HUMAN, ruling), who=HUMAN, time=now)
-    made = replied(live, put, framing, live.bodies[name], asked.framing)
-    if made is not None:
-        live.decided.append(made)
-    straight = goes_straight(live.soup.charter, asked.question, asked.policy)
+    job.fire("human-reply", question, choice=Answer(name, HUMAN, ruling), who=HUMAN, time=now)
+    for hook in job.guests.human_answered:
+        hook(job, AnsweredQuestion(question=put, framing=framing, reply=job.mail.rows[name]))
+    straight = goes_straight(job.soup.charter, asked.question, asked.policy)
     chosen = choice is not None or (menu.options and asked.question.kind is not Kind.ASSERT)  # words are advice there
     if ruling is not None or chosen or (straight and asked.question.kind is not Kind.ASSERT):
-        pass_back(live, world, question, key=f"input:{row.number}/answer")
-    live.answers.append(row)
-    word = given_up(live.soup)
-    if word is not None and asked.thread not in (live.record.thread, live.thread):
-        giving_up.carry_out(live, world, word)  # its lead has not asked, and has no marker to honour
-    return ANSWERED
+        pass_back(job, world, question, key=f"{message_key(row.number)}/answer")
+    word = given_up(job.soup)
+    if word is not None and asked.thread not in (job.record.thread, job.thread):
+        giving_up.carry_out(job, world, word)  # its lead has not asked, and has no marker to honour
+    return AnswerTaken()
 
 
-def _refuse_unless_decider(live: LiveJob, by: str) -> None:
-    """Only who started the job answers for it, or whoever they have let stand in when they did."""
-    let = (name for name, setting in stand_in.LET_BY if live.settings.get(setting))
-    if by not in (live.row.decider, *let):
-        raise NotTheirs(f"{live.row.decider} started the job, and only they can answer; not {by}")
+def _refuse_unless_decider(job: OwnedJob, by: str) -> None:
+    """Only the user who started the job answers for it, or the stand-in that they named then."""
+    let = (name for name, setting in LET_BY if job.settings.get(setting))
+    if by not in (job.row.decider, *let):
+        raise NotTheirs(f"{job.row.decider} started the job, and only they can answer; not {by}")
 
 
-def _intervene(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
-    thread = body.get("thread") or live.thread
-    surface = live.soup.get(Surface, thread)
+def _intervene(job: OwnedJob, world: World, row: InputRow, given: InterveneInput) -> Handled:
+    thread = given.thread or job.thread
+    surface = job.soup.get(Surface, thread)
     if surface is None:
         raise Disabled(f"there is no {thread} any more")
     if MessageKind.INTERVENTION not in surface.messages:
-        raise NotTaken(texts.takes_none(surface.agent, thread))
-    authoritative = bool(body.get("authoritative"))
-    decider = live.row.decider or HUMAN
-    if authoritative and row.by != decider:
+        raise NotTaken(protocol_messages.takes_none(surface.agent, thread))
+    decider = job.row.decider or HUMAN
+    if given.authoritative and row.by != decider:
         raise NotTheirs(f"only {decider}, who started the job, decides")
     now = world.clock.now()
-    name = live.write(
-        (HUMAN, live.thread),
+    name = job.write(
+        (HUMAN, job.thread),
         (surface.agent, thread),
-        texts.intervene(body["text"], authoritative=authoritative),
+        protocol_messages.intervene(given.text, authoritative=given.authoritative),
         kind=MessageKind.INTERVENTION,
-        key=f"input:{row.number}",
+        key=message_key(row.number),
         time=now,
-        meta={"intervene": {"now": bool(body.get("now")), "authoritative": authoritative, "by": row.by}},
+        meta=Intervened(by=row.by, text=given.text, now=given.now, authoritative=given.authoritative),
         alone=True,
     )
-    interrupt = Interrupt(thread, name, bool(body.get("now")), authoritative)
-    live.fire("intervene", thread, choice=interrupt, who=HUMAN, time=now)
-    whom = f"left for {surface.agent} on {thread}" if thread != live.thread else f"left for the lead of {_state(live)}"
-    return f"{whom}; {_when(live, thread, now=interrupt.now)}"
+    interrupt = Interrupt(thread, name, given.now, given.authoritative)
+    job.fire("intervene", thread, choice=interrupt, who=HUMAN, time=now)
+    whom = f"left for {surface.agent} on {thread}" if thread != job.thread else f"left for the lead of {_state(job)}"
+    return Done(f"{whom}; {_when(job, thread, now=interrupt.now)}")
 
 
-def _state(live: LiveJob) -> str:
-    return str(live.record.state)
+def _state(job: OwnedJob) -> str:
+    return str(job.record.state)
 
 
-def _when(live: LiveJob, thread: str, *, now: bool) -> str:
+def _when(job: OwnedJob, thread: str, *, now: bool) -> str:
     """When an intervention will be delivered, as things stand while it is put: it is not delivered by that."""
-    reached = live.record.thread if thread == live.thread else thread
-    if live.soup.get(Run, reached) is not None:
+    reached = job.record.thread if thread == job.thread else thread
+    if job.soup.get(Run, reached) is not None:
         return "it cuts the turn under way short" if now else "it is delivered when the turn under way ends"
-    if live.held or live.soup.get(Hold, reached) is not None:
-        return "it is delivered when that goes on, which is held now"
+    if job.standing.held or job.soup.get(Hold, reached) is not None:
+        return "its recipient is held now: it is delivered when that goes on"
     return "it wakes it"
 
 
-def _withdraw(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
-    thread, reason, now = body.get("thread") or live.thread, body.get("reason", ""), world.clock.now()
+def _withdraw(job: OwnedJob, world: World, row: InputRow, given: WithdrawInput) -> Handled:
+    thread, reason, now = given.thread or job.thread, given.reason, world.clock.now()
     if thread_kind(thread) == "state":
         raise NotTheirs(f"{thread} is where a state is led: withdraw the whole job, or redirect the lead")
-    live.told = True
+    job.ask(WriteAnchor())  # another process waits to read that all of this was carried out
     if thread_kind(thread) == "job":
-        giving_up.withdraw_job(live, world, reason)
-        return "withdrawn"
-    there = live.soup.get(Surface, thread)
+        giving_up.withdraw_job(job, world, reason)
+        return Withdrawn()
+    there = job.soup.get(Surface, thread)
     if there is None:
         raise Disabled(f"there is no {thread} any more")
-    parent = live.soup.parent(thread)
-    above = live.soup.get(Surface, parent) if parent else None
+    parent = job.soup.parent(thread)
+    above = job.soup.get(Surface, parent) if parent else None
     notice = ""
     if above is not None:
-        notice = live.write(
-            (ORCHESTRATOR, live.thread),
+        notice = job.write(
+            (ORCHESTRATOR, job.thread),
             (above.agent, above.thread),
-            texts.taken_away(there.agent, thread, reason),
+            protocol_messages.taken_away(there.agent, thread, reason),
             kind=MessageKind.NOTICE,
-            key=f"input:{row.number}",
+            key=message_key(row.number),
             time=now,
-            meta={"dead": thread},
+            meta=TakenAway(thread),
         )
-    live.fire("withdraw", thread, choice=Ending(Origin.WITHDRAWAL, notice), who=HUMAN, time=now)
-    terminate(live, world, thread, reason)
-    return "withdrawn"
+    job.fire("withdraw", thread, choice=Ending(Origin.WITHDRAWAL, notice), who=HUMAN, time=now)
+    terminate(job, world, thread, reason)
+    return Withdrawn()
 
 
-def _merge(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
-    raise NotMerged(str(body["reason"]))
+def _pause(job: OwnedJob, world: World) -> Handled:
+    job.fire("hold", job.thread, choice=PAUSE.text, who=HUMAN, time=world.clock.now())
+    return Paused()
 
 
-def _pause(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
-    live.fire("hold", live.thread, choice=PAUSE, who=HUMAN, time=world.clock.now())
-    return "paused"
-
-
-def _resume(live: LiveJob, world: World, row: InputRow, body: dict[str, Any]) -> str:
+def _resume(job: OwnedJob, world: World, row: InputRow, given: ResumeInput) -> Handled:
     """End a pause, raise budgets that are spent, or both."""
-    raised, decider = body.get("budget"), live.row.decider or HUMAN
-    if raised and row.by != decider:
-        raise NotTheirs(f"only {decider}, who started the job, raises its budgets")
-    note = spending.lift(live, world, dict(raised), str(body.get("day", ""))) if raised else "resumed"
-    if Hold(live.thread, PAUSE) in live.soup:
-        live.fire("release", live.thread, choice=PAUSE, who=HUMAN, time=world.clock.now())
-        live.rouse()
-    elif not raised:
-        raise Disabled("a budget is spent, and it was not raised" if live.unpaid else "the job is not paused")
-    return note
+    done = [said for hook in job.guests.human_resumed if (said := hook(job, row, given))]
+    pause = Hold(job.thread, PAUSE.text)
+    if pause in job.soup:
+        job.release(pause, HUMAN, world.clock.now())
+    elif not done:
+        spent = budgets(job.soup, job.thread)
+        raise Disabled("a budget is spent, and it was not raised" if spent else "the job is not paused")
+    return Done("; ".join(done) or "resumed")

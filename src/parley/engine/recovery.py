@@ -1,60 +1,77 @@
-"""What an owner that died has left, and how the next one finds it again."""
+"""What an owner that died has left, and how the next one finds it again: the same effects, and the turns it lost."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from parley.core.states import Record
-from parley.core.terms import Run, Surface, Tombstone, thread_kind
-from parley.engine import records
-from parley.engine.endings import outcome_file
-from parley.engine.live import LiveJob
-from parley.engine.names import tree_slot
+from parley.engine.files.streams import read_line, stream_of
+from parley.engine.outbox import RestoreWorkspace, RetireWorkspace
+from parley.engine.owned_job import OwnedJob
+from parley.engine.turn.outcomes import kept_outcome
+from parley.engine.values import message_meta
+from parley.engine.values.message_meta import Observed
 from parley.engine.world import World
+from parley.protocol.molecules import ORCHESTRATOR, Record, Run, Surface, Tombstone, thread_kind
 
-ANCHOR_EVERY = 256  # transactions; besides every transition, and whenever there is nothing else to do
+LAST_MESSAGES = 256  # that are looked through for outcome records whose files may be missing
 
 
-def orphans(live: LiveJob) -> list[Run]:
-    """The turns whose process died with the last owner, found along the Parent edges from the root."""
+def ask_again(job: OwnedJob, world: World, *, untouched: bool = False) -> None:
+    """Put into the outbox what the last commits asked for and may not have got; loading has asked for the records.
+
+    `untouched`: workspaces stay as they are.
+    """
+    if not untouched:
+        _put_workspaces_back(job)
+    _keep_outcomes(job, world)
+    for hook in job.guests.restored:
+        hook(job)
+
+
+def _put_workspaces_back(job: OwnedJob) -> None:
+    """Every workspace goes back to what the bus names; those whose threads are closed are taken away again."""
+    inhabited = {job.thread, *(surface.workspace for surface in job.soup.of(Surface))}
+    for workspace in sorted(inhabited):
+        if thread_kind(workspace) != "escalation":  # a clone is never written to, and is made again for its proxy
+            job.ask(RestoreWorkspace(workspace, f"epoch-{job.epoch}"))
+    for grave in job.soup.of(Tombstone):
+        if thread_kind(grave.thread) == "dispatch" and grave.thread not in inhabited:
+            job.ask(RetireWorkspace(grave.thread))
+
+
+def _keep_outcomes(job: OwnedJob, world: World) -> None:
+    for row in world.store.messages(job.id, max(0, job.counters.message - LAST_MESSAGES)):
+        report = message_meta.read(row)
+        record = job.soup.get(Record, report.record) if isinstance(report, Observed) else None
+        if isinstance(report, Observed) and record is not None:
+            job.ask(kept_outcome(record, report))
+
+
+def give_back(job: OwnedJob, world: World) -> None:
+    """[recover]: the turns whose processes died with the last owner are lost, and their messages are given back."""
+    now = world.clock.now()
+    for turn in world.store.load(job.id).turns:
+        job.forget(turn)
+    for run in orphans(job):
+        job.after(run.agent, run.thread).calls = logged_calls(job, world, run)
+        job.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now)
+
+
+def orphans(job: OwnedJob) -> list[Run]:
+    """The turns that were under way, found along the Parent edges from the root."""
     found: list[Run] = []
-    waiting = [live.thread]
+    waiting = [job.thread]
     while waiting:
         here = waiting.pop()
-        found.extend(live.soup.all(Run, here))
-        waiting.extend(live.soup.children(here))
+        found.extend(job.soup.all(Run, here))
+        waiting.extend(job.soup.children(here))
     return found
 
 
-def restore(live: LiveJob, world: World) -> None:
-    """Put every workspace back to what the bus names; those that nobody works in are taken away again."""
-    inhabited = {live.thread, *(surface.workspace for surface in live.soup.of(Surface))}
-    for workspace in sorted(inhabited):
-        if thread_kind(workspace) == "escalation":
-            continue  # a clone is never written to, and made again when its proxy has a turn
-        tree = live.kept.get(tree_slot(workspace), "")  # none: it goes back to how it began
-        world.workspace.restore(live.job, workspace, tree, f"epoch-{live.epoch}")
-    for grave in live.soup.of(Tombstone):
-        if thread_kind(grave.thread) == "dispatch" and grave.thread not in inhabited:
-            world.workspace.retire(live.job, grave.thread)
-
-
-def keep_outcomes(live: LiveJob, world: World) -> None:
-    """Write again the outcome files that the last commits may not have got to."""
-    for row in world.store.messages(live.job, max(0, live.message_count - ANCHOR_EVERY)):
-        report: dict[str, Any] = (json.loads(row.meta).get("report") if row.meta else None) or {}
-        record = live.soup.get(Record, report.get("record", ""))
-        if record is not None:
-            live.outcomes.append(outcome_file(record, report))
-
-
-def logged_calls(live: LiveJob, world: World, run: Run) -> list[str]:
+def logged_calls(job: OwnedJob, world: World, run: Run) -> list[str]:
     """What a lost turn had called, as its stream has it."""
-    stream = records.stream_of(live.record, run.thread)
+    stream = stream_of(job.record, run.thread)
     found = []
-    for text in world.files.tail(live.job, stream):
-        logged = records.read_line(text)
-        if logged.get("turn") == run.turn and logged.get("event") == "call":
-            found.append(str(logged.get("call")))
+    for text in world.files.tail(job.id, stream):
+        logged = read_line(text)
+        if logged is not None and logged.turn == run.turn and logged.event == "call":
+            found.append(logged.call)
     return found

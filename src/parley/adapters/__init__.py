@@ -1,1 +1,0 @@
-"""Adapters: the outside world behind the ports; each is independent of the others."""

@@ -1,0 +1,1 @@
+"""The audit: a job replayed from its rows, and everything else compared with that."""

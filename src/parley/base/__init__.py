@@ -1,0 +1,1 @@
+"""What every layer uses: text checks, quoting, redaction, output, wording, file names, documents."""

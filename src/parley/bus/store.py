@@ -1,0 +1,76 @@
+"""The contract of a bus: what the engine asks of it, whichever store keeps the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from parley.bus.rows import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
+
+
+class Store(Protocol):
+    """A bus. Every write is one transaction, durable when the call returns."""
+
+    def create(self, row: JobRow) -> None:
+        """Make a job known, without any step yet. An id in use is a Duplicate."""
+
+    def own(self, job: str) -> int:
+        """Become the job's owner for as long as this process lives; the new epoch. Owned if another lives."""
+
+    def disown(self, job: str) -> None:
+        """Let go of a job."""
+
+    def owner_lives(self, job: str) -> bool:
+        """Whether some living process, this one included, owns the job."""
+
+    def owner_stopped(self, job: str) -> int:
+        """The process that owns the job, if a signal has stopped it; 0 if that is not so."""
+
+    def commit(self, commits: Sequence[Commit]) -> None:
+        """Write all or none. LostOwnership if an epoch is no longer the job's."""
+
+    def alone(self) -> AbstractContextManager[object]:
+        """No other process writes while it lasts: what is read inside still holds for a commit inside."""
+
+    def spent(self, day: str) -> Spent:
+        """What all jobs together have used up on a day."""
+
+    def load(self, job: str) -> Loaded:
+        """The job's current molecules and counters, in time that does not depend on its length."""
+
+    def jobs(self) -> list[JobRow]:
+        """Every job, oldest first."""
+
+    def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
+        """The job's steps, in order."""
+
+    def messages(self, job: str, after: int = 0) -> Iterator[MessageRow]:
+        """The job's messages, in order."""
+
+    def message(self, job: str, number: int) -> MessageRow:
+        """One message."""
+
+    def transactions(self, job: str) -> Iterator[TransactionRow]:
+        """The job's transactions, in order."""
+
+    def turns(self, job: str) -> Iterator[TurnRow]:
+        """Every turn of the job, in order."""
+
+    def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
+        """Leave an input for the job's owner; its number. Any process may. Duplicate if the key was used."""
+
+    def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
+        """The job's inputs, in order: those that no transaction has taken yet, or all."""
+
+    def authentic(self, row: InputRow) -> bool | None:
+        """Whether a process that has the bus's key left the input; None where that can't be told."""
+
+    def unsealed(self, job: str) -> int | None:
+        """The job's first transaction that was not written with the bus's key; 0: none; None: it can't be told."""
+
+    def changed(self) -> bool:
+        """Whether another process has written since the last call: cheap enough to ask often."""
+
+    def close(self) -> None:
+        """Let go of everything."""

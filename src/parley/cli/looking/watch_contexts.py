@@ -1,0 +1,59 @@
+"""What the terminal's screens use of a repository: its redacted bus, its jobs' files, and commands that run there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from parley.bus.sqlite import safe_open
+from parley.bus.sqlite.quick_read import Glimpse
+from parley.cli.common import Workplace, account_name
+from parley.cli.looking.ls import look
+from parley.cli.looking.need_texts import diff_text, put_forward
+from parley.cli.open_bus import RedactedStore, known_secrets
+from parley.cli.running.spawn import program_words, spawn
+from parley.machine.job_files import JobFiles
+from parley.tui import WatchContext
+from parley.workspaces import JobWorkspaces
+
+
+def context_of(place: Workplace) -> WatchContext:
+    """A repository's context. Its bus is opened when it is first looked at."""
+    trees = JobWorkspaces(place.home, place.root)
+
+    @cache
+    def redact() -> Callable[[str], str]:
+        return known_secrets(place).redact
+
+    def glance() -> list[Glimpse]:
+        return [seen._replace(request=redact()(seen.request)) for seen in look(place)]
+
+    def command(words: Sequence[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            program_words(place, words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C goes to the watch alone
+            env={**os.environ, "PARLEY_HOME": str(place.home)},
+        )
+
+    made = WatchContext(
+        home=str(place.home),
+        title=place.root.name or str(place.root),
+        by=account_name(),
+        files=JobFiles(place.home),
+        exists=lambda: safe_open.exists(place.home),
+        open_store=lambda: RedactedStore(place),
+        glance=glance,
+        exhibit=lambda need: put_forward(made.store, trees, need, redact()),
+        diff=lambda job: diff_text(made.store, trees, job, redact()),
+        command=command,
+        program=lambda words: program_words(place, words),
+        go_on=lambda job, more: spawn(place, job, place.home / "jobs" / job / "run.log", *more),
+    )
+    return made

@@ -1,0 +1,1 @@
+"""Commands about this machine and this user: checks, settings, trust, clean-up."""

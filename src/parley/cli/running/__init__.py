@@ -1,0 +1,1 @@
+"""Commands that run jobs, and what they need for it."""

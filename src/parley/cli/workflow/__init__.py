@@ -1,0 +1,1 @@
+"""`parley workflow`: the command, and its reading of workflow folders."""

@@ -1,0 +1,1 @@
+"""Agents whose turns are code."""

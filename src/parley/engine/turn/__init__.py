@@ -1,0 +1,1 @@
+"""A turn, stage by stage: start, calls, finish, loss, merges."""

@@ -1,0 +1,1 @@
+"""Secrets: where they are, and keeping them out of all that people read."""

@@ -1,0 +1,1 @@
+"""This machine: its clock, disk, programs and processes, and a job's readable files."""

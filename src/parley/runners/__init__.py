@@ -1,0 +1,1 @@
+"""Runners: each carries out the turns of one kind of agent."""

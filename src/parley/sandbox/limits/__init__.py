@@ -1,0 +1,1 @@
+"""What a running cage may take: memory, disk, processes."""

@@ -1,0 +1,244 @@
+"""The user's actions on jobs from a screen, sent through the bus or by a command, and their results."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.actions.leave import Closed, NotDecider, NoWords, Unchosen, find_input, give_answer, leave
+from parley.bus.rows import InputRow
+from parley.engine.values.human_inputs import Input, InterveneInput, Late, PauseInput, ResumeInput, handled
+from parley.tui.questions import AnswerChoice
+from parley.tui.watch_context import WatchContext, WatchedJob
+from parley.views.interventions import said_of
+from parley.views.job_view import TERMINAL, Asked, moment
+from parley.views.question_outcome import answered, fate
+
+BUSY_SECONDS = 5.0
+NO_PULL_REQUEST = "no pull request was opened"  # how `parley pr` begins the line that says why
+
+
+@dataclass(slots=True)
+class PendingInput:
+    """An input that no owner has taken yet."""
+
+    job: WatchedJob
+    key: str
+    done: str  # the note when it was taken
+    since: float
+    asked: Asked | None = None  # the question, where it is an answer
+    told: bool = False
+    note: str = ""  # the note until it is taken
+
+
+@dataclass(slots=True)
+class RunningCommand:
+    """A command that runs."""
+
+    job: WatchedJob
+    process: subprocess.Popen[str]
+    note: str
+    done: str = "{}"  # the note when it has ended well, around its last line
+    half: tuple[str, str] = ("", "")  # how a line begins that says what was left undone, and the note around that line
+
+
+@dataclass(slots=True)
+class StartingOwner:
+    """A process that was started to own a job."""
+
+    job: WatchedJob
+    process: subprocess.Popen[bytes]
+    note: str
+
+
+class Actions:
+    """Leaves inputs, starts processes, and reports their results."""
+
+    def __init__(self) -> None:
+        self._open: list[PendingInput | RunningCommand | StartingOwner] = []
+        self._count = 0
+
+    @property
+    def pending(self) -> list[str]:
+        """The note of each action that has not ended."""
+        return [action.note for action in self._open]
+
+    # ---- the actions -------------------------------------------------------------------
+
+    def answer(self, at: WatchedJob, asked: Asked, choice: AnswerChoice, text: str) -> str:
+        """Answer a question."""
+        if choice.ruling is None and choice.option is None and not text:
+            return "an answer needs words"
+        try:
+            key = give_answer(at.context.store, asked, choice.ruling, text, at.context.by, choice.option)
+        except (NotDecider, Unchosen, NoWords) as refused:
+            return str(refused)
+        except Closed as closed:
+            return _became(at, asked, closed.earlier)
+        chosen = choice.ruling or choice.option or asked.menu.words
+        said = f"{at.id}: answered{f', {chosen}' if chosen else ''}"
+        note = f"{at.id}: answering"
+        self._open.append(PendingInput(job=at, key=key, done=said, since=time.monotonic(), asked=asked, note=note))
+        return note
+
+    def tell(self, at: WatchedJob, thread: str, text: str, *, now: bool, authoritative: bool) -> str:
+        """Leave an intervention."""
+        if not text:
+            return "there is nothing to say"
+        given = InterveneInput(thread=thread, text=text, now=now, authoritative=authoritative)
+        return self._leave(at, given, "", f"{at.id}: telling")
+
+    def pause(self, at: WatchedJob) -> str:
+        """Let turns under way end, and start no others."""
+        if not at.owned:
+            return self._run(at, ["pause", at.id], f"{at.id}: pausing")
+        return self._leave(at, PauseInput(), f"{at.id} is paused: z goes on", f"{at.id}: pausing")
+
+    def go_on(self, at: WatchedJob, *, paused: bool) -> str:
+        """End a pause; where no process works on the job, start one."""
+        if paused and at.owned:
+            return self._leave(at, ResumeInput(), f"{at.id} goes on", f"{at.id}: going on")
+        return self._start(at)
+
+    def raise_budget(self, at: WatchedJob, words: str) -> str:
+        """Raise a budget, as `--budget` does, and go on."""
+        if not words:
+            return "nothing was raised"
+        if at.owned:
+            return self._run(at, ["resume", f"--budget={words}", "--", at.id], f"{at.id}: raising its budget")
+        return self._start(at, f"--budget={words}")
+
+    def withdraw(self, at: WatchedJob, thread: str, name: str, reason: str) -> str:
+        """Give a job up, or one agent of it with all below: reported when all its processes are dead."""
+        if not thread:
+            return self._run(at, ["withdraw", "--", at.id, reason], f"{at.id}: withdrawing")
+        words = ["withdraw", "--thread", thread, "--", at.id, reason]
+        return self._run(at, words, f"{at.id}: withdrawing {name}", f"{at.id}: {name} is withdrawn")
+
+    def merge(self, at: WatchedJob) -> str:
+        """Bring a job's result into the user's checkout."""
+        return self._run(at, ["merge", at.id], f"{at.id}: merging")
+
+    def pull_request(self, at: WatchedJob) -> str:
+        """Push a job's result, and open a pull request."""
+        how = f"{at.id} is pushed, and {{}}; `parley pr {at.id}` shows how to open it"
+        return self._run(at, ["pr", at.id], f"{at.id}: opening a pull request", half=(NO_PULL_REQUEST, how))
+
+    def begin(self, context: WatchContext, request: str) -> str:
+        """Start a job that goes on in the background."""
+        if not request:
+            return "nothing was started: say what is to be done"
+        at = WatchedJob(context, "a new job")
+        return self._run(at, ["run", "--detach", "--", request], f"starting a job in {context.title}", "started: {}")
+
+    def follow_up(self, at: WatchedJob, request: str) -> str:
+        """Start a job that goes on from another one's result."""
+        if not request:
+            return "nothing was started: say what is to be done next"
+        return self._run(at, ["continue", "--detach", "--", at.id, request], f"{at.id}: continuing", "started: {}")
+
+    def _leave(self, at: WatchedJob, given: Input, done: str, note: str) -> str:
+        self._count += 1
+        key = f"{given.kind}:{at.context.by}:{time.time_ns()}:{self._count}"
+        leave(at.context.store, at.id, key, given, by=at.context.by)
+        self._open.append(PendingInput(job=at, key=key, done=done, since=time.monotonic(), note=note))
+        return note
+
+    def _run(
+        self, at: WatchedJob, words: list[str], note: str, done: str = "{}", half: tuple[str, str] = ("", "")
+    ) -> str:
+        self._open.append(RunningCommand(job=at, process=at.context.command(words), note=note, done=done, half=half))
+        return note
+
+    def _start(self, at: WatchedJob, *more: str) -> str:
+        note = f"{at.id}: starting a process that works on it"
+        self._open.append(StartingOwner(at, at.context.go_on(at.id, more), note))
+        return note
+
+    # ---- their results ---------------------------------------------------------------
+
+    def news(self) -> list[str]:
+        """Notes on what has ended or changed since the last call."""
+        found, still = list[str](), list[PendingInput | RunningCommand | StartingOwner]()
+        for action in self._open:
+            note, over = self._look(action)
+            found += [note] if note else []
+            action.note = note or action.note
+            still += [] if over else [action]
+        self._open = still
+        return found
+
+    def _look(self, action: PendingInput | RunningCommand | StartingOwner) -> tuple[str, bool]:
+        match action:
+            case PendingInput():
+                return self._left(action)
+            case RunningCommand():
+                return _ended(action)
+            case StartingOwner():
+                return self._started(action)
+
+    @staticmethod
+    def _left(action: PendingInput) -> tuple[str, bool]:
+        at = action.job
+        lives = at.owned  # before the input is read: the owner may take it and end
+        row = find_input(at.context.store, at.id, action.key)
+        if row is not None and row.taken:
+            became = handled(row)
+            if action.asked is not None and isinstance(became, Late):
+                return _became(at, action.asked), True
+            if became is not None and became.in_vain:
+                return f"{at.id}: {became.words}", True
+            return action.done or f"{at.id}: {said_of(at.context.store, at.id, row)}", True
+        if not lives:
+            return f"kept for {at.id}, but no process works on it: z goes on", True
+        if not action.told and time.monotonic() - action.since > BUSY_SECONDS:
+            action.told = True
+            return f"left for {at.id}; its owner is busy and will take it", False
+        return "", False
+
+    @staticmethod
+    def _started(action: StartingOwner) -> tuple[str, bool]:
+        process, at = action.process, action.job
+        if process.poll() is not None:
+            if at.row.state in TERMINAL:
+                return f"{at.id} has ended", True
+            return f"{at.id} could not go on: {_last_line(at.context.files.home(at.id) / 'run.log')}", True
+        if at.owned:
+            process.returncode = 0  # it goes on by itself: this process does not wait for it
+            return f"{at.id} goes on in the background", True
+        return "", False
+
+
+def _became(at: WatchedJob, asked: Asked, earlier: InputRow | None = None) -> str:
+    """Why a question was closed a moment ago."""
+    found = answered(asked.job, asked.id, earlier) if earlier else fate(at.context.store, asked.job, asked.id)
+    return f"too late: {found.words(moment)}" if found else "too late: the question was asked again meanwhile"
+
+
+def _last_line(log: Path) -> str:
+    """The last line of an ended process's log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 4096))
+            said = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        said = []
+    return next((line.removeprefix("parley: ") for line in reversed(said) if line.strip()), f"see {log}")
+
+
+def _ended(action: RunningCommand) -> tuple[str, bool]:
+    if action.process.poll() is None:
+        return "", False
+    out, err = action.process.communicate()
+    failed = action.process.returncode != 0
+    said = [line for line in (err or out if failed else out).splitlines() if line.strip()]
+    if not said:
+        return f"{action.job.id}: it ended without output", True
+    start, note = action.half
+    undone = next((line for line in said if start and line.startswith(start)), "")
+    if undone and not failed:
+        return note.replace("{}", undone), True
+    last = said[-1].removeprefix("parley: ")
+    return last if failed else action.done.replace("{}", last), True

@@ -1,0 +1,200 @@
+"""The jobs of one repository or of several, in groups: those that need the user first.
+
+The list is made from the jobs' rows alone; only jobs on the screen are read further.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from parley.base.json_codec import Unreadable
+from parley.base.wording import count
+from parley.bus.rows import Spent, sum_of
+from parley.bus.sqlite.quick_read import Glimpse
+from parley.tui.screen import team, turn_words
+from parley.tui.watch_context import WatchContext, WatchedJob
+from parley.views.job_view import TERMINAL, Present, Thread, with_progress
+from parley.views.needs import GATE, QUESTION, Need, needs
+
+NEEDS, PAUSED, FAILED, WORKING, DONE = "needs you", "paused", "failed", "working", "done"
+GROUPS = (NEEDS, PAUSED, FAILED, WORKING, DONE)
+FRESH_SECONDS = 86_400  # how long a failed job is listed among the problems
+ENDS = {"DONE": "done", "WITHDRAWN": "withdrawn", "FAILURE": "failed"}
+
+
+class JobEntry(NamedTuple):
+    """A job in the list."""
+
+    at: WatchedJob
+    request: str
+    state: str
+    group: str
+    updated: float
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        return self.at.id
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """By what it is found again when the list has been read anew."""
+        return self.at.context.home, self.at.id
+
+    def has(self, words: str) -> bool:
+        """Whether all of some words are in what the list says of it."""
+        text = f"{self.job} {self.request} {self.group} {self.state} {self.at.context.title}".casefold()
+        return all(word in text for word in words.casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """More about a job that is on the screen."""
+
+    words: str
+    since: float
+    cost: str
+
+
+class JobList:
+    """The list, read again when something may have changed."""
+
+    def __init__(self) -> None:
+        self.entries: list[JobEntry] = []
+        self._details: dict[tuple[str, str], Detail] = {}
+        self._stops: dict[tuple[str, str, float, int], str] = {}
+
+    def read(self, contexts: Iterable[WatchContext]) -> None:
+        """Read the jobs' rows; details are read when a job is drawn."""
+        self._details.clear()
+        known, self._stops = self._stops, {}
+        found = [(WatchedJob(context, seen.job), seen) for context in contexts for seen in context.jobs()]
+        self.entries = grouped(found, lambda at, seen: self._stopped(at, seen, known), time.time())
+
+    def _stopped(self, at: WatchedJob, seen: Glimpse, known: dict[tuple[str, str, float, int], str]) -> str:
+        """The group of a job without questions. A held job is read once."""
+        if not seen.held:
+            return WORKING if at.owned else NEEDS
+        which = (at.context.home, seen.job, seen.updated, seen.held)
+        self._stops[which] = known.get(which) or (NEEDS if _needs_user(at) else PAUSED)
+        return self._stops[which]
+
+    def detail(self, entry: JobEntry) -> Detail:
+        """The details of a job that is drawn."""
+        if entry.key not in self._details:
+            try:
+                self._details[entry.key] = _looked(entry)
+            except Unreadable:  # one damaged job does not hide the others
+                words = f"its record can't be read: parley audit {entry.job}"
+                self._details[entry.key] = Detail(words, entry.updated, "")
+        return self._details[entry.key]
+
+
+def _needs_user(at: WatchedJob) -> bool:
+    try:
+        return bool(at.needs())
+    except Unreadable:  # its details say so
+        return True
+
+
+def grouped(
+    found: Iterable[tuple[WatchedJob, Glimpse]], stopped: Callable[[WatchedJob, Glimpse], str], now: float
+) -> list[JobEntry]:
+    """The list. `stopped` gives the group of a job without questions: needs the user, paused or working."""
+    groups: dict[str, list[JobEntry]] = {name: [] for name in GROUPS}
+    for at, seen in found:
+        group = _group(at, seen, stopped, now)
+        groups[group].append(JobEntry(at=at, request=seen.request, state=seen.state, group=group, updated=seen.updated))
+    groups[NEEDS].sort(key=lambda entry: entry.updated)  # the longest waiting first
+    for name in (PAUSED, FAILED, DONE):
+        groups[name].sort(key=lambda entry: -entry.updated)
+    groups[WORKING].reverse()  # an order that does not change
+    return [entry for name in GROUPS for entry in groups[name]]
+
+
+def _group(at: WatchedJob, seen: Glimpse, stopped: Callable[[WatchedJob, Glimpse], str], now: float) -> str:
+    if seen.state in TERMINAL:
+        return FAILED if seen.state == "FAILURE" and now - seen.updated < FRESH_SECONDS else DONE
+    return NEEDS if seen.waiting > 0 else stopped(at, seen)
+
+
+# ---- a job's details -----------------------------------------------------------------------------
+
+
+def _looked(entry: JobEntry) -> Detail:
+    """Read the details of a job that is on the screen."""
+    if entry.group == DONE:
+        return Detail("", entry.updated, "")
+    store, files = entry.at.context.store, entry.at.context.files
+    present = entry.at.present()
+    cost = cost_of(present)
+    if entry.group == FAILED:
+        return Detail(end_words(present), entry.updated, cost)
+    if entry.group == PAUSED:
+        return Detail(pause_words(team(present)), entry.updated, cost)
+    needed = needs(store, files, [present.row])
+    if needed:
+        return Detail(need_words(needed), needed[0].since, cost)
+    threads = [with_progress(present, thread, files) for thread in team(present)]
+    return Detail(work_words(threads), present.row.created, cost)
+
+
+def need_words(needs: Sequence[Need]) -> str:
+    """A job's first need in one line."""
+    need = needs[0]
+    more = f" (and {len(needs) - 1} more)" if len(needs) > 1 else ""
+    if need.kind == GATE:
+        words = need.headline.removeprefix(f"{need.artifact}: ")
+        stat = f" {need.asked.stat.short}:" if need.asked and need.asked.stat else ""
+        return f"approve {need.artifact}?{more}{stat} {words}"
+    if need.kind == QUESTION:
+        return f"{need.who} asks{more}: {need.headline}"
+    return f"{need.headline}{more}"
+
+
+def work_words(threads: Sequence[Thread]) -> str:
+    """Who does what, in one line."""
+    busy = [thread for thread in threads if thread.state == "stalled"]
+    busy += [thread for thread in threads if thread.waits]
+    busy += [thread for thread in threads if thread.state == "running"]
+    if busy and busy[0].waits:
+        more = f" (and {len(busy) - 1} more)" if len(busy) > 1 else ""
+        return f"{busy[0].agent} {busy[0].doing}{more}"
+    if not busy:
+        return "no agent is at work just now"
+    more = f" (and {len(busy) - 1} more at work)" if len(busy) > 1 else ""
+    return f"{busy[0].agent}: {busy[0].doing}{more}"
+
+
+def pause_words(threads: Sequence[Thread]) -> str:
+    """What is left of the work while a job is paused."""
+    busy = [thread.agent for thread in threads if thread.state == "running"]
+    waiting = next((f"; {thread.agent} {thread.doing}" for thread in threads if thread.waits), "")
+    if not busy:
+        return f"paused; z goes on{waiting}"
+    return f"paused; {' and '.join(busy[:2])} still {'ends its turn' if len(busy) == 1 else 'end their turns'}"
+
+
+def end_words(present: Present) -> str:
+    """Why a job ended."""
+    history = present.record.history if present.record else ()
+    return history[-1].reason or ENDS.get(present.row.state, "") if history else ""
+
+
+def cost_of(present: Present) -> str:
+    """What a job has used so far."""
+    turns = sum(turn.status == "ended" for turn in present.store.turns(present.job))
+    return cost_words(turns, sum_of((present.loaded.spent or {}).values()))
+
+
+def cost_words(turns: int, used: Spent) -> str:
+    """What a job has used: its turns, and their cost where the agents report it."""
+    found = [turn_words(turns)]
+    if used.micros:
+        found.append(f"{used.micros / 1e6:.2f} USD")
+    elif used.tokens:
+        found.append(count(used.tokens, "token"))
+    return ", ".join(found)

@@ -1,0 +1,1 @@
+"""The terminal device and its keys."""

@@ -1,0 +1,124 @@
+"""What was said and done in a job: its messages, and the tool calls of its agents with their results, as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from parley.base.wording import count
+from parley.engine.values.message_meta import Intervened, Put, Replied, Requested
+from parley.protocol.molecules import HUMAN, thread_kind
+from parley.tui.pages import Line, Page, PageScreen
+from parley.tui.screen import clean
+from parley.tui.watch_context import WatchedJob
+from parley.views.chronicle import Follower, LogEvent, concerns, headline
+from parley.views.work import WorkEvent, WorkFollower, WorkKind
+
+MESSAGES, STEPS = 5_000, 50_000  # of a job's last ones that are shown
+CUT = 64 * 1024  # characters of one message
+WORK_BYTES = 1 << 20  # of each stream's end
+RESULT_LINES = 8  # of a tool's result
+
+
+class WorkScreen(PageScreen):
+    """What was said and done in a job, all or in one thread; what is new is added at the end."""
+
+    def __init__(self, at: WatchedJob, thread: str = "", name: str = "") -> None:
+        self._job, self._thread = at, thread
+        self._names = {"": at.id} | ({thread: name} if thread else {})  # the threads, in the order of their messages
+        self._with_tools = True
+        self._begin()
+
+    def _begin(self) -> None:
+        store, job = self._job.context.store, self._job.id
+        last = store.load(job).transaction
+        steps, messages = (last.steps, last.messages) if last else (0, 0)
+        self._follower = Follower(store, job, step=max(0, steps - STEPS), message=max(0, messages - MESSAGES))
+        folder = self._job.context.files.home(job)
+        self._work = WorkFollower(folder, thread=self._thread, last_bytes=WORK_BYTES)
+        self._last = ("", "")  # the use whose beginning is the last line, by turn and use
+        super().__init__(Page(f"work of {self._names[self._thread]}", at_end=True))
+        if messages > MESSAGES:
+            self._page.add([(f"earlier messages: parley log {job}", "dim"), ("", "")])
+        self.read()
+
+    def read(self) -> None:
+        """Add what is new, in the order in which it happened."""
+        new: list[tuple[float, Iterable[Line]]] = []
+        for event in self._follower.read():
+            if event.kind == "message" and thread_kind(event.thread) in ("state", "dispatch"):
+                self._names.setdefault(event.thread, event.to)
+            if self._thread in (event.thread, event.sender_thread) or (not self._thread and concerns(event)):
+                new.append((event.time, _told(event)))
+        if self._with_tools:
+            new += [(event.time, self._did(event)) for event in self._work.read()]
+        for _, lines in sorted(new, key=lambda one: one[0]):
+            self._page.add(lines)
+
+    def _did(self, event: WorkEvent) -> Iterable[Line]:
+        """What an agent did, as it is shown: a tool's use when it begins, its result below when it is over."""
+        moment = time.strftime("%H:%M:%S", time.localtime(event.time))
+        which, last = (event.turn, event.use), self._last
+        self._last = which if event.kind is WorkKind.USE else ("", "")
+        head = f"{moment}  {clean(event.agent)}: "
+        if event.kind is WorkKind.SAYS:
+            yield f"{head}{clean(event.words)}", "dim"
+        elif event.kind is WorkKind.WAITS:
+            yield f"{head}waits: {clean(event.words)}", "yellow"
+        elif event.kind is WorkKind.USE or (event.kind is WorkKind.RESULT and which != last):
+            yield f"{head}{clean(f'{event.tool} {event.words}')}", "cyan"
+        if event.kind is WorkKind.RESULT:
+            took = f" ({event.seconds:.1f} s)" if event.seconds is not None else ""
+            lines = event.result.splitlines() or ["done"]
+            shown = lines[:RESULT_LINES]
+            more = f" … {count(len(lines) - len(shown), 'more line')}" if len(lines) > len(shown) else ""
+            mark = "failed: " if event.failed else ""
+            for number, line in enumerate(shown):
+                end = f"{more}{took}" if number == len(shown) - 1 else ""
+                yield f"            {mark if not number else ''}{line}{end}", "red" if event.failed else "dim"
+
+    def press(self, key: str) -> bool:
+        """Scroll, go to the next thread, ended ones too, or leave tool calls out."""
+        if key == "tab":
+            order = list(self._names)
+            self._thread = order[(order.index(self._thread) + 1) % len(order)]
+        elif key == "w":
+            self._with_tools = not self._with_tools
+        else:
+            return super().press(key)
+        self._begin()
+        return True
+
+    def keys(self) -> list[str]:
+        """The keys."""
+        return [*super().keys(), "Tab next thread", "w without tools" if self._with_tools else "w with tools"]
+
+
+def _told(event: LogEvent) -> Iterable[Line]:
+    moment = time.strftime("%H:%M:%S", time.localtime(event.time))
+    if event.kind != "message":
+        yield f"{moment}  {clean(headline(event, 400))}", "bold cyan" if event.kind == "transition" else "red"
+        yield "", ""
+        return
+    head, body = _said(event)
+    yield f"{moment}  {clean(head)}", "bold yellow" if HUMAN in (event.who, event.to) else "bold"
+    for line in body[:CUT].splitlines():
+        yield f"  {line}", ""
+    if len(body) > CUT:
+        yield "  … cut; `parley log` has all of it", "dim"
+    yield "", ""
+
+
+def _said(event: LogEvent) -> tuple[str, str]:
+    """The speaker and recipient, and the text without the protocol's marks."""
+    match event.meta:
+        case Put(asker=asker):
+            return f"{asker} asks you", event.text
+        case Requested():
+            return "the request", event.text
+        case Intervened(by=by, text=text):
+            return f"{by} intervenes", text
+        case Replied(by=by, ruling=ruling, text=text):
+            return f"{by}{f': {ruling}' if ruling else ' answers'}", text
+        case _:
+            return f"{event.who} → {event.to}", event.text

@@ -1,0 +1,1 @@
+"""What every face shows of jobs: pure reads of the bus."""

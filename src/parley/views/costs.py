@@ -1,0 +1,135 @@
+"""What turns cost: each turn of a job with its day, agent, model and usage, from the bus's rows alone.
+
+Amounts are whole numbers, so that sums are exact however turns are grouped. A turn counts on the day on which it
+began, as budgets count it; one that was lost counts too, with what it reported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from parley.bus.rows import JobRow, StepRow
+from parley.bus.store import Store
+from parley.engine.values import step_extra
+from parley.engine.values.step_extra import StepExtra
+from parley.engine.values.step_names import NamedRun, first_named, place_of
+from parley.features.budgets.arithmetic import MOST_COUNTED, micros_of
+from parley.protocol.codec import decode_as
+
+
+class Cost(NamedTuple):
+    """What was used: turns, tokens, and money as far as agents report it."""
+
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_creation_tokens: int = 0
+    cache_read_tokens: int = 0
+    micros: int = 0  # money, in millionths of a dollar
+    priced: int = 0  # turns that reported what they cost
+
+    def plus(self, more: Cost) -> Cost:
+        """Both together."""
+        return Cost._make(one + other for one, other in zip(self, more, strict=True))
+
+    @property
+    def money(self) -> float | None:
+        """In dollars; None where no turn reported any."""
+        return self.micros / 1e6 if self.priced else None
+
+    def document(self) -> dict[str, Any]:
+        """The cost as `--json` gives it."""
+        amounts = self._asdict()
+        del amounts["micros"], amounts["priced"]
+        return {**amounts, "cost_usd": self.money, "turns_with_cost": self.priced}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCost:
+    """One turn."""
+
+    job: str
+    turn: str
+    day: str
+    agent: str
+    model: str  # that answered, or else was asked for; in brackets who ran the turn, where no model is known
+    cost: Cost
+
+
+def turn_costs(store: Store, row: JobRow) -> list[TurnCost]:
+    """Every turn that a job has started, in that order."""
+    asked = _asked_models(row)
+    found: dict[str, TurnCost] = {}
+    for step in store.steps(row.job):
+        if not step.extra:
+            continue
+        left = step_extra.read(step.extra)
+        if left.day:
+            agent, turn = place_of(step).agent, decode_as(str, step.choice)
+            found[turn] = TurnCost(
+                job=row.job, turn=turn, day=left.day, agent=agent, model=asked(agent), cost=Cost(turns=1)
+            )
+        elif left.usage and (begun := found.get(left.turn or _turn_of(step))) is not None:
+            found[begun.turn] = _ended(begun, left)
+    return list(found.values())
+
+
+def total(turns: Iterable[TurnCost]) -> Cost:
+    """All of them together."""
+    cost = Cost()
+    for turn in turns:
+        cost = cost.plus(turn.cost)
+    return cost
+
+
+def grouped(turns: Iterable[TurnCost], key: Callable[[TurnCost], str]) -> dict[str, Cost]:
+    """The costs by what a key says of each turn, in the order in which these come up."""
+    found: dict[str, Cost] = {}
+    for turn in turns:
+        name = key(turn)
+        found[name] = found.get(name, Cost()).plus(turn.cost)
+    return found
+
+
+def _ended(begun: TurnCost, left: StepExtra) -> TurnCost:
+    usage = left.usage
+    cost = Cost(
+        turns=1,
+        input_tokens=_whole(usage.get("input_tokens")),
+        output_tokens=_whole(usage.get("output_tokens")),
+        cache_creation_tokens=_whole(usage.get("cache_creation_tokens")),
+        cache_read_tokens=_whole(usage.get("cache_read_tokens")),
+        micros=micros_of(usage),
+        priced=int("cost_usd" in usage),
+    )
+    return TurnCost(
+        job=begun.job, turn=begun.turn, day=begun.day, agent=begun.agent, model=left.model or begun.model, cost=cost
+    )
+
+
+def _whole(amount: float | None) -> int:
+    return min(int(amount), MOST_COUNTED) if amount is not None and 0 <= amount <= MOST_COUNTED else 0
+
+
+def _turn_of(step: StepRow) -> str:
+    run = first_named(NamedRun, step.consumed)
+    return run.turn if run is not None else ""
+
+
+def _asked_models(row: JobRow) -> Callable[[str], str]:
+    """Which model each agent was to be answered by, as the job's snapshot has it."""
+    settings: dict[str, Any] = json.loads(row.settings)
+    roles = {role.get("name"): role for role in settings.get("roles", ())}
+    usual = settings.get("model") or settings.get("usual_model") or ""
+
+    def asked(agent: str) -> str:
+        role = roles.get(agent, {})
+        runner = role.get("runner") or row.agent
+        own = role.get("model") or ""
+        model = own if own not in ("", "inherit") else usual if runner == row.agent else ""
+        return str(model or f"({runner})")
+
+    return asked

@@ -1,0 +1,1 @@
+"""The executor's decisions: starting, verifying, merging and helping agents, and asking the human."""

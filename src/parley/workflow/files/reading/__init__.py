@@ -1,0 +1,1 @@
+"""How a workflow's files are read: strictly, with all that is wrong told as findings."""

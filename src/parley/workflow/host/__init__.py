@@ -1,0 +1,1 @@
+"""Where a workflow hangs on the engine: its two agents, its gates, its files, its audit."""

@@ -1,0 +1,1 @@
+"""A workflow as values: its vocabulary, its notes, its state, and its events."""

@@ -1,0 +1,1 @@
+"""Ownership of paths: patterns, overlaps, and who may write where."""
