@@ -59,6 +59,10 @@ class Terminal:
             self.lines[self.row] = (
                 " " * self.columns if numbers[0] == 2 else self.lines[self.row][: self.column].ljust(self.columns)
             )
+        elif command == "J" and numbers[0] == 0:  # from the cursor on: a shell does it before each prompt
+            below = self.rows - self.row - 1
+            rest = self.lines[self.row][: self.column].ljust(self.columns)
+            self.lines = [*self.lines[: self.row], rest, *[" " * self.columns] * below]
         elif command == "J" or (command == "h" and arguments == "?1049"):
             self.lines = [" " * self.columns] * self.rows
 
@@ -66,6 +70,8 @@ class Terminal:
         for char in text:
             if char == "\r":
                 self.column = 0
+            elif char == "\b":
+                self.column = max(0, self.column - 1)
             elif char == "\n":
                 self.row += 1
                 if self.row >= self.rows:
