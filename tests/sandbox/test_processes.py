@@ -82,6 +82,34 @@ def test_tidying_leaves_the_agent_and_nothing_else(boundary: Boundary, yard: Cag
     assert finish(caged).status == 0
 
 
+FORKING_THREADS = """
+import subprocess, sys, threading
+def begin():
+    subprocess.Popen(["sh", "-c", "sleep 1000 & wait"])
+    started.wait()
+    stop.wait()
+started, stop = threading.Barrier(4), threading.Event()
+threads = [threading.Thread(target=begin) for _ in range(3)]
+for thread in threads:
+    thread.start()
+started.wait()
+print("there", flush=True)
+sys.stdin.readline()
+stop.set()
+"""
+
+
+def test_a_quick_look_at_a_cage_finds_what_its_threads_have_started(boundary: Boundary, yard: CageHarness) -> None:
+    caged = boundary.launch(yard.python(FORKING_THREADS))
+    assert line(caged) == "there"
+    until(lambda: len(caged.members(process_tree.parents())) == 8)  # the init, the agent, three shells and their sleep
+
+    assert caged.likely_members() == caged.members(process_tree.parents())
+
+    caged.kill()
+    close(caged)
+
+
 TICKING = """
 import itertools, sys, threading, time
 threading.Thread(target=sys.stdin.readline).start()

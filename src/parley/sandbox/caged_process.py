@@ -59,6 +59,11 @@ class Caged:
         """The process whose root is the cage's; 0 where there is no cage."""
         return self._init
 
+    def likely_members(self) -> set[int]:
+        """Its processes, as a quick look finds them: one that has just lost its parent may be missing."""
+        top = self._init or self.process.pid
+        return {top} | process_tree.descendants_from(top)
+
     def members(self, parents: Mapping[int, int]) -> set[int]:
         """Its processes, among those that are given with their parents."""
         if self._init:

@@ -23,7 +23,7 @@ from parley.sandbox.limits import memory_limit, process_tree
 TICK_SECONDS = 0.2
 LOOK_SECONDS = 2.0, 30.0  # between two looks at a job that seems to write nothing, at least and at most
 LOOK_SHARE = 50  # times as long as the last look took; for hard links, which take no space and still count
-OPEN_SECONDS = 2.0  # between two looks at what processes hold open
+OPEN_SECONDS = 2.0  # between two looks at all processes of the machine, and at what a cage's own hold open
 HURRY_SECONDS = 1.0  # between two looks at a job that may be beyond its bounds
 SHARE = 5  # seconds without a look for each second that the last one took
 NEAR = 16 << 20  # bytes that a job may be beyond its quota before it is measured
@@ -130,9 +130,18 @@ class ResourceWatch:
             self._more.wait(TICK_SECONDS)
 
     def _look_at_processes(self, cages: list[_Watched]) -> None:
-        parents = process_tree.parents()
+        """Look at each cage, and now and then at what it holds open, for which all processes of the machine are read.
+
+        Every process of Parley's does so. When all were read at every tick, thirty jobs kept the machine busy.
+        """
+        now = time.monotonic()
+        due = [watched for watched in cages if now - watched.looked >= OPEN_SECONDS]
+        parents = process_tree.parents() if due else {}
         for watched in cages:
-            self._look_at_memory(watched, parents)
+            pids = watched.caged.members(parents) if watched in due else set()
+            if pids:
+                self._look_at_open_files(watched, pids)
+            self._look_at_memory(watched, pids)
 
     def _look_at_jobs(self, cages: list[_Watched]) -> None:
         by_job: dict[Path, list[_Watched]] = {}
@@ -147,19 +156,21 @@ class ResourceWatch:
 
     # ---- memory ----------------------------------------------------------------------------------
 
-    def _look_at_memory(self, watched: _Watched, parents: Mapping[int, int]) -> None:
+    @staticmethod
+    def _look_at_open_files(watched: _Watched, pids: set[int]) -> None:
+        begun = time.monotonic()
+        watched.opened = memory_limit.held_open(pids)
+        watched.machine = watched.machine.least(memory_limit.machine())
+        watched.looked = time.monotonic() + SHARE * (time.monotonic() - begun)
+
+    def _look_at_memory(self, watched: _Watched, pids: set[int]) -> None:
+        """End a cage that takes too much; `pids`: its processes, empty where they are yet to be found."""
         caged = watched.caged
-        pids = caged.members(parents)
-        if time.monotonic() - watched.looked >= OPEN_SECONDS:
-            begun = time.monotonic()
-            watched.opened = memory_limit.held_open(pids)
-            watched.machine = watched.machine.least(memory_limit.machine())
-            watched.looked = time.monotonic() + SHARE * (time.monotonic() - begun)
         if caged.group is not None:
             over = caged.group.exceeded()
         else:
             room = self._bound - watched.opened.memory
-            over = room < 0 or memory_limit.used(pids, caged.root, room) > room
+            over = room < 0 or memory_limit.used(pids or caged.likely_members(), caged.root, room) > room
             over = over or memory_limit.is_hidden(watched.opened, watched.machine, self._bound)
         if over:
             caged.exceed(memory_limit.exceeded_reason(self._bound))
