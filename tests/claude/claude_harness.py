@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from parley.ports.turns import Called, Ended, Order, Progress, Runner, Site, TurnEvent
 from parley.runners.claude import claude_runner
 from parley.runners.claude.system_prompt import RolePrompt, bare_prompt
@@ -108,7 +110,7 @@ class ClaudeHarness:
     def order(self, message: str, **changes: Any) -> Order:
         self.count += 1
         order = order_of(self.job, f"t{self.count}", message, str(self.workspace), str(self.home), self.handle)
-        return order._replace(**changes)
+        return replace(order, **changes)
 
     def start(self, message: str, **changes: Any) -> Order:
         order = self.order(message, **changes)

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from parley.engine.values import message_meta
 from parley.engine.values.message_meta import Posed
@@ -221,13 +222,13 @@ def test_a_call_from_an_earlier_turn_is_refused() -> None:
     first, second = [order for order in stage.orders if order.agent == "intent-lead"]
     stage.call(first, "Send", to="writer", text="late").crank()
     assert stage.refusals == ["this turn is over"]
-    stage.call(second._replace(token=first.token), "Send", to="writer", text="late").crank()
+    stage.call(replace(second, token=first.token), "Send", to="writer", text="late").crank()
     assert stage.refusals == ["this turn is over"] * 2
 
 
 def test_a_call_with_another_turns_token_is_refused() -> None:
     stage = opening(send("writer", "look"), send("researcher", "look")).sleeping("writer").sleeping("researcher")
-    mixed = stage.order("writer")._replace(token=stage.order("researcher").token)
+    mixed = replace(stage.order("writer"), token=stage.order("researcher").token)
     stage.call(mixed, "Send", thread="dispatcher", text="as somebody else").crank()
     assert stage.refusals == ["this turn is over"]
 

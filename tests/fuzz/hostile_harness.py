@@ -12,12 +12,13 @@ import os
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from io import StringIO
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from parley.assembly import make_engine, roles
 from parley.bus.rows import JobRow
@@ -148,7 +149,7 @@ def replace_handle(order: Order) -> Order:
     except ValueError:
         handle = None
     fine = isinstance(handle, dict) and all(key in ("used", "names", "opened", "fatal") for key in handle)
-    return order if fine else order._replace(handle="")
+    return order if fine else replace(order, handle="")
 
 
 def make(workspace: Path, things: Sequence[Made]) -> None:

@@ -12,7 +12,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,6 +19,7 @@ from claude_agent_sdk import ClaudeSDKError, Message
 from claude_agent_sdk._internal.message_parser import parse_message
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from parley.base.redaction import Secrets
 from parley.base.text import printable

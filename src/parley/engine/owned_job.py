@@ -7,9 +7,9 @@ then performs what is in the outbox.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from parley.base.json_codec import JSON, encode
@@ -71,16 +71,15 @@ _LISTED = frozenset((AskHuman, Hold, Record))  # what the listing's row depends 
 _WATCHED = _LISTED | {Interrupt, Terminate}
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(Struct):
     """How far the job's rows have come: the last transaction is committed, steps and messages may not be yet."""
 
     transaction: int = 0
     step: int = 0
     message: int = 0
     head: str = ""  # of the hash chain
-    sequences: dict[Instance, int] = field(default_factory=dict)  # by recipient, of the last message
-    used: Spent = field(default_factory=Spent)  # by all turns; those that began since the job was loaded are not in it
+    sequences: dict[Instance, int] = {}  # by recipient, of the last message
+    used: Spent = Spent()  # by all turns; those that began since the job was loaded are not in it
     turns: int = 0  # that began since
     anchored: int = -1  # the transaction that the job's state record names
 
@@ -93,36 +92,33 @@ class Counters:
         return cls(last.number, last.steps, last.messages, last.head, dict(loaded.sequences), used)
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Struct):
     """What the next transaction writes."""
 
-    steps: list[StepRow] = field(default_factory=list)
-    messages: list[MessageRow] = field(default_factory=list)
-    before: dict[str, Molecule | None] = field(default_factory=dict)  # what each slot held that a step has changed
-    after: dict[str, Molecule | None] = field(default_factory=dict)
-    kept: dict[str, str | None] = field(default_factory=dict)
-    started: list[TurnRow] = field(default_factory=list)
-    ended: list[EndedTurn] = field(default_factory=list)
-    taken: list[InputRow] = field(default_factory=list)
-    turns: dict[str, int] = field(default_factory=dict)  # by day, how many began
-    spent: dict[str, Spent] = field(default_factory=dict)  # by day, what turns used up besides
+    steps: list[StepRow] = []
+    messages: list[MessageRow] = []
+    before: dict[str, Molecule | None] = {}  # what each slot held that a step has changed
+    after: dict[str, Molecule | None] = {}
+    kept: dict[str, str | None] = {}
+    started: list[TurnRow] = []
+    ended: list[EndedTurn] = []
+    taken: list[InputRow] = []
+    turns: dict[str, int] = {}  # by day, how many began
+    spent: dict[str, Spent] = {}  # by day, what turns used up besides
 
 
-@dataclass(slots=True)
-class Agenda:
+class Agenda(Struct):
     """What the owner has to look at next."""
 
-    ready: dict[Instance, None] = field(default_factory=dict)  # instances that something has happened to
-    queued: dict[Instance, None] = field(default_factory=dict)  # instances that wait for others to end a turn
-    dying: dict[str, None] = field(default_factory=dict)  # threads that are to be terminated
-    parked: dict[str, float] = field(default_factory=dict)  # by thread, when it may go on, by a clock that is never set
+    ready: dict[Instance, None] = {}  # instances that something has happened to
+    queued: dict[Instance, None] = {}  # instances that wait for others to end a turn
+    dying: dict[str, None] = {}  # threads that are to be terminated
+    parked: dict[str, float] = {}  # by thread, when it may go on, by a clock that is never set
     asleep: bool = False  # no agent is woken: the job was taken over only to be asked something, or is to be let go of
     unconfined: str = ""  # why an agent could not be confined
 
 
-@dataclass(slots=True)
-class Standing:
+class Standing(Struct):
     """What the listing's row depends on, counted as the soup changes."""
 
     asking: int = 0  # questions that wait for the human
@@ -144,21 +140,19 @@ class Standing:
             self.alarms += change * hold_causes.needs_human(molecule)
 
 
-@dataclass(slots=True)
-class Aftermath:
+class Aftermath(Struct):
     """What an instance is told with its next turn about its last one."""
 
-    calls: list[str] = field(default_factory=list)  # of a turn that was lost: none of them has happened
+    calls: list[str] = []  # of a turn that was lost: none of them has happened
     overran: str = ""  # it reached its time limit: how it was lost
     remark: str = ""
 
 
-@dataclass(slots=True)
-class Mail:
+class Mail(Struct):
     """Messages as the owner has them beside the bus."""
 
-    rows: dict[str, MessageRow] = field(default_factory=dict)  # by id, those that are not read yet, and the last ones
-    riders: dict[Instance, list[Told]] = field(default_factory=dict)  # what rides on an instance's next message
+    rows: dict[str, MessageRow] = {}  # by id, those that are not read yet, and the last ones
+    riders: dict[Instance, list[Told]] = {}  # what rides on an instance's next message
 
 
 class OwnedJob:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from msgspec import Struct
 
 from parley.base.quoting import with_sender
 
@@ -96,7 +98,7 @@ class BoundaryError(Exception):
     """No boundary, or one that could not be verified: the text says which attempt, and what to do."""
 
 
-class Order(NamedTuple):
+class Order(Struct, frozen=True):
     """A turn to be run. The token is the turn's alone: a call that bears another is refused."""
 
     turn: str
@@ -132,8 +134,7 @@ class Order(NamedTuple):
         return f"it took longer than {self.time_limit_seconds:g} s"
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(Struct, frozen=True):
     """A tool call in mid-turn. It is answered by `Turns.reply`."""
 
     job: str
@@ -145,8 +146,7 @@ class Called:
     batch: int = 0  # the calls of one message of the agent's have the same; 0 where the runner can't tell
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """A sign of life, for the stream and the faces.
 
     Where it says that a tool's use begins, the agent may be silent until it says that the same use is over.
@@ -162,8 +162,7 @@ class Progress:
     failed: bool = False  # the same: whether it failed
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """The turn waits for its provider: why, and when it tries again. No reason: it goes on. Its clock stands still."""
 
     job: str
@@ -187,8 +186,7 @@ class Confined:
     unlinked: tuple[str, ...] = ()  # links that led outside, now copies; and what gave way to a seal
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """A turn is over, every process of it gone. `fault` is empty, or says how the agent was lost."""
 
     job: str
@@ -196,7 +194,7 @@ class Ended:
     epoch: int
     text: str = ""
     handle: str = ""
-    usage: Mapping[str, float] = field(default_factory=dict)
+    usage: Mapping[str, float] = {}
     fault: str = ""
     refusals: tuple[str, ...] = ()
     boundary: Confined | None = None  # how the agent's process was confined, where it was started at all

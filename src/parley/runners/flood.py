@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from parley.base.text import cut
 from parley.ports.turns import Called, Order, Progress, Runner, TurnEvent

@@ -11,8 +11,9 @@ import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from parley.ports.turns import BoundaryError, Ended, Order, TurnEvent
 

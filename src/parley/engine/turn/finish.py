@@ -95,7 +95,7 @@ def _under_way(job: OwnedJob, event: Ended) -> Turn | None:
 
 def bounded(event: Ended) -> Ended:
     """An end with nothing in it that the bus, the streams or a terminal can't take. A program may say anything."""
-    return replace_fields(
+    return replace(
         event,
         text=text_in(event.text, TEXT_LIMIT),
         handle=_handle(event.handle),

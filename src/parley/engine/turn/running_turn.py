@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from parley.ports.workspaces import SentFile
 from parley.protocol.conversation import Admission
@@ -19,8 +20,7 @@ class CallNote(NamedTuple):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnQuestion:
+class TurnQuestion(Struct, frozen=True):
     """A question that a turn asks when it ends, and its words."""
 
     question: Question
@@ -34,8 +34,7 @@ class ToolUse(NamedTuple):
     since: float
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(Struct):
     """What it was given, and the calls that were accepted so far."""
 
     turn: str
@@ -51,19 +50,19 @@ class Turn:
     heard: float = 0.0  # its last sign of life, as people tell time
     pulse: float = 0.0  # the same, by the engine's pulse
     last: str = ""  # the last thing that it did
-    uses: dict[str, ToolUse] = field(default_factory=dict)  # the uses of tools that it is in
+    uses: dict[str, ToolUse] = {}  # the uses of tools that it is in
     waiting: bool = False  # for its provider: it can do nothing, and that is neither silence nor work
-    payloads: list[Payload] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)  # provisional message id -> text
-    files: dict[str, tuple[SentFile, ...]] = field(default_factory=dict)  # provisional message id -> what goes along
-    questions: list[TurnQuestion] = field(default_factory=list)
+    payloads: list[Payload] = []
+    texts: dict[str, str] = {}  # provisional message id -> text
+    files: dict[str, tuple[SentFile, ...]] = {}  # provisional message id -> what goes along
+    questions: list[TurnQuestion] = []
     asked_in: int = 0  # the batch of calls that the last question came with
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    calls: list[CallNote] = field(default_factory=list)  # those that were accepted
-    refused: list[str] = field(default_factory=list)  # why its other calls were not taken
-    usage: dict[str, float] = field(default_factory=dict)  # what it used, once it is over
+    notes: list[dict[str, Any]] = []
+    calls: list[CallNote] = []  # those that were accepted
+    refused: list[str] = []  # why its other calls were not taken
+    usage: dict[str, float] = {}  # what it used, once it is over
     worked: int = 0  # thousandths of a second at work that are counted with its end
-    _parts: dict[type[Any], Any] = field(default_factory=dict)  # what features know of it
+    _parts: dict[type[Any], Any] = {}  # what features know of it
 
     def part(self, kind: type[P]) -> P:
         """What a feature knows of the turn: a value of the feature's own type, made when it is first asked for."""

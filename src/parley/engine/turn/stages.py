@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from parley.bus.rows import MessageRow
 from parley.engine import protocol_messages
@@ -17,8 +18,7 @@ from parley.protocol.molecules import Payload, Question, Record, Surface
 NOWHERE, NOTHING_KEPT = Site(""), Kept("")
 
 
-@dataclass(slots=True)
-class Waking:
+class Waking(Struct):
     """A turn that is about to start: the rule that starts it, where, and by which message."""
 
     rule: str  # wake, wake-int or interrupt
@@ -30,8 +30,7 @@ class Waking:
     nearly: tuple[Nearly, ...] = ()  # budgets that are nearly spent with it
 
 
-@dataclass(slots=True)
-class Start:
+class Start(Struct):
     """A turn that is committed, and is given to its runner."""
 
     turn: Turn
@@ -43,12 +42,11 @@ class Start:
     base: str = ""  # the workspace that a new one begins as
     site: Site = NOWHERE
     briefing: str = ""  # told behind the message
-    remarks: list[str] = field(default_factory=list)  # told after it
-    skills: list[str] = field(default_factory=list)  # that a lead follows besides its state's
+    remarks: list[str] = []  # told after it
+    skills: list[str] = []  # that a lead follows besides its state's
 
 
-@dataclass(slots=True)
-class Gate:
+class Gate(Struct):
     """A committed tree whose artifacts are put forward, or whose approval is to count."""
 
     record: Record
@@ -61,8 +59,7 @@ class Gate:
     counts: bool = False  # an outcome says that it is approved
 
 
-@dataclass(frozen=True, slots=True)
-class Brought:
+class Brought(Struct, frozen=True):
     """A tree that a turn's end has brought in: whose, and what came with it."""
 
     agent: str
@@ -74,8 +71,7 @@ class Brought:
         return protocol_messages.merged(self.agent, self.thread, self.merge)
 
 
-@dataclass(frozen=True, slots=True)
-class LastWords:
+class LastWords(Struct, frozen=True):
     """What a turn's agent said last, and what the protocol adds to it."""
 
     text: str = ""
@@ -85,8 +81,7 @@ class LastWords:
 NO_WORDS = LastWords()
 
 
-@dataclass(slots=True)
-class TurnEnd:
+class TurnEnd(Struct):
     """The end of an agent's turn, as far as the stages have come with it."""
 
     turn: Turn
@@ -96,9 +91,9 @@ class TurnEnd:
     above: Surface | None  # who dispatched it
     left: LeftForCode | None = None  # what the turn left for code that dispatched it
     outcome: Outcome | None = None
-    leaving: list[str] = field(default_factory=list)  # threads whose trees are brought in
-    closing: list[str] = field(default_factory=list)  # those that the turn closes
-    merges: list[Brought] = field(default_factory=list)
+    leaving: list[str] = []  # threads whose trees are brought in
+    closing: list[str] = []  # those that the turn closes
+    merges: list[Brought] = []
     scope_for: Callable[[Surface], Scope | None] = lambda surface: None  # what a merge of its tree may bring
     opaque: frozenset[str] = frozenset()  # agents below which no tree is looked for: they merge for themselves
     scope: Scope | None = None  # what the turn may change of its own tree
@@ -106,10 +101,10 @@ class TurnEnd:
     kept: Kept = NOTHING_KEPT
     said: LastWords = NO_WORDS
     gate: Gate | None = None
-    unsettled: list[str] = field(default_factory=list)  # conflicts that are still open in the tree
+    unsettled: list[str] = []  # conflicts that are still open in the tree
     made: tuple[str, ...] = ()  # paths that the worker has changed, for its dispatcher
-    questions: list[Question] = field(default_factory=list)
-    payloads: list[Payload] = field(default_factory=list)
+    questions: list[Question] = []
+    payloads: list[Payload] = []
 
     @property
     def contents(self) -> Mapping[str, str]:
@@ -117,8 +112,7 @@ class TurnEnd:
         return self.gate.contents if self.gate is not None else {}
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredQuestion:
+class AnsweredQuestion(Struct, frozen=True):
     """A question that the human has answered, as three messages on the bus."""
 
     question: MessageRow  # from the asker to the proxy

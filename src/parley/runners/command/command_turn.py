@@ -8,9 +8,11 @@ import os
 import selectors
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
+
+from msgspec.structs import replace
 
 from parley.base.text import BadText, cut, last_bytes, lenient, read_json
 from parley.ports.turns import BoundaryError, Called, Ended, Order, Progress, Waiting

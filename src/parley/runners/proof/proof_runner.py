@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from parley.base.documents.node import DocumentError
 from parley.base.text import cut, last_of

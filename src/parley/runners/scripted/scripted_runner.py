@@ -9,9 +9,11 @@ import select
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
+
+from msgspec.structs import replace
 
 from parley.base.text import cut, last_bytes, lenient
 from parley.ports.turns import BoundaryError, Called, Confined, Ended, Judge, Order, Progress, TurnEvent, unjudged
