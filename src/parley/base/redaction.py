@@ -186,7 +186,7 @@ class Secrets:
 
     def redact(self, text: str) -> str:
         """The text without secrets; the very same text where there are none."""
-        if "\\" not in text and "%" not in text and CUT not in text and self._clear(text):
+        if "\\" not in text and "%" not in text and not any(self._found(text)):
             return text
         while spans := self._spans(text):
             pieces, at = [], 0
@@ -247,10 +247,13 @@ class Secrets:
         return [span for span in merged if span not in kept]
 
     def _found(self, text: str) -> Iterator[Span]:
-        if not self._clear(text):
+        cut = CUT in text
+        if not self._clear(text):  # the beginning of a secret, whole or cut, is there
             yield from self._whole(text)
-        if CUT in text:
-            yield from self._begun(text)
+            if cut:
+                yield from self._begun(text)
+        if cut:
+            yield from self._ended(text)
 
     def _whole(self, text: str) -> Iterator[Span]:
         """The secrets that are there from their beginning to their end."""
@@ -268,7 +271,7 @@ class Secrets:
                     yield (*found.span(found.re.groups), shape.name)
 
     def _begun(self, text: str) -> Iterator[Span]:
-        """The remains of secrets at cuts."""
+        """The secrets that a cut ends."""
         for found in _compiled(_BEGUN).finditer(text):
             yield (*found.span(), "key")
         for form, name in self._forms:
@@ -278,6 +281,10 @@ class Secrets:
                 if cut >= 0 and form.startswith(text[start:cut]):
                     yield start, cut, name
                 start = text.find(form[:PREFIX], start + 1)
+
+    def _ended(self, text: str) -> Iterator[Span]:
+        """The secrets that begin before a cut, of which their end is there."""
+        for form, name in self._forms:
             end = text.find(form[-PREFIX:]) + PREFIX
             while end >= PREFIX:
                 cut = text.rfind(CUT, max(0, end - len(form)), end)
@@ -286,7 +293,7 @@ class Secrets:
                 end = text.find(form[-PREFIX:], end - PREFIX + 1) + PREFIX
 
     def _clear(self, text: str) -> bool:
-        """Whether nothing in a text begins like a secret, as in nearly every text."""
+        """Whether nothing in a text begins like a secret, as in nearly every text; every key of `_BEGUN` does."""
         for rare, only, pattern in self._hints:
             if rare in text and (only in text if only else _compiled(pattern).search(text)):
                 return False

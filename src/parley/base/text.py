@@ -270,7 +270,11 @@ def _json_escape(char: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    return text.isprintable() and (text.isascii() or not (_INVISIBLE.search(text) or _FLOOD.search(text)))
+    if not text.isprintable():
+        return False
+    if text.isascii() or text.replace(CUT_MARK, "").isascii():  # nearly every text is, but for the mark of a cut
+        return True
+    return not (_INVISIBLE.search(text) or _FLOOD.search(text))
 
 
 def _drained(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from parley.base.text import cut
 from parley.engine.hooks import Feature, Guest
@@ -51,6 +52,7 @@ _TOGETHER = re.compile(
 _SHOWN = 3
 
 
+@lru_cache(maxsize=64)  # asked at every turn of a lead, and a request stays as it is
 def calls_for(request: str) -> str:
     """Why a request calls for a lead engineer, in a few words; empty if its words do not say so."""
     documents = list(dict.fromkeys(found.rstrip(".,;") for found in _DOCUMENT.findall(request)))
