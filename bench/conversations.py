@@ -107,7 +107,7 @@ class NoWorkspace:
         parent: str,
         sealed: Iterable[str] = (),
         *,
-        children: Sequence[str] | None = None,
+        children: Iterable[str] | None = None,
         sent: Sequence[SentFile] = (),
     ) -> Site:
         """Nowhere."""

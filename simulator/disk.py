@@ -136,7 +136,7 @@ class SimWorkspace:
         parent: str,
         sealed: Iterable[str] = (),
         *,
-        children: Sequence[str] | None = None,
+        children: Iterable[str] | None = None,
         sent: Sequence[SentFile] = (),
     ) -> Site:
         """Make a workspace ready."""

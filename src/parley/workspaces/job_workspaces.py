@@ -173,7 +173,7 @@ class JobWorkspaces:
         parent: str,
         sealed: Iterable[str] = (),
         *,
-        children: Sequence[str] | None = None,
+        children: Iterable[str] | None = None,
         sent: Sequence[SentFile] = (),
     ) -> Site:
         """Make a workspace ready (again). A new one starts as its parent's tree; sealed files can't be changed.

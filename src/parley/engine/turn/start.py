@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from parley.bus.slots import advice_slot, handle_of, sent_slot
@@ -125,7 +125,12 @@ def _find_place(job: OwnedJob, world: World, start: Start) -> None:
     sealed = SEALED.get(start.record.state, ())
     sent = sent_to(job, surface.workspace) if sent_slot(surface.workspace) in job.kept else ()
     start.site = world.workspace.prepare(
-        job.id, surface.workspace, start.base, sealed, children=_shown(job, surface), sent=sent
+        job.id,
+        surface.workspace,
+        start.base,
+        sealed,
+        children=_shown(job, surface.thread) if surface.team else None,
+        sent=sent,
     )
     if leads:
         world.workspace.clear_outcome(job.id, surface.workspace)
@@ -139,12 +144,12 @@ def _preparing(job: OwnedJob, start: Start) -> tuple[Callable[[OwnedJob, Start],
     return (*guests.prepare, *guests.prepare_lead) if start.leads is not None else guests.prepare
 
 
-def _shown(job: OwnedJob, surface: Surface) -> list[str] | None:
-    """The workspaces of those whom an instance has dispatched; None for one that has no team."""
-    if not surface.team:
-        return None
-    found = (job.soup.get(Surface, child) for child in job.soup.children(surface.thread))
-    return [child.workspace for child in found if child is not None and thread_kind(child.thread) == "dispatch"]
+def _shown(job: OwnedJob, thread: str) -> Iterator[str]:
+    """The workspaces of those whom an instance has dispatched: looked up only where they are shown."""
+    for child in job.soup.children(thread):
+        surface = job.soup.get(Surface, child)
+        if surface is not None and thread_kind(child) == "dispatch":
+            yield surface.workspace
 
 
 def _told(job: OwnedJob, start: Start) -> str:
