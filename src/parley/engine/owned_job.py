@@ -321,19 +321,22 @@ class OwnedJob:
                 extra="" if extra is None else _json(extra),
             )
         )
+        before, after = draft.before, draft.after
         for molecule in consumed:
             where = slot(molecule)
-            draft.before.setdefault(where, molecule)
-            draft.after[where] = None
-            if isinstance(molecule, Run):
+            if where not in after:
+                before[where] = molecule
+            after[where] = None
+            if type(molecule) is Run:
                 self._run_ended(molecule)
             elif type(molecule) in _LISTED:
                 self.standing.count(molecule, -1, self.thread)
         for molecule in produced:
             where = slot(molecule)
-            draft.before.setdefault(where, None)
-            draft.after[where] = molecule
-            if isinstance(molecule, Idle) or (isinstance(molecule, Mailbox) and molecule.queue):
+            if where not in after:
+                before[where] = None
+            after[where] = molecule
+            if type(molecule) is Idle or (type(molecule) is Mailbox and molecule.queue):
                 self.agenda.ready[molecule.agent, molecule.thread] = None
             elif type(molecule) in _WATCHED:
                 self._watch(molecule)

@@ -43,10 +43,12 @@ def _speaks(soup: Soup, thread: str, payloads: Sequence[Payload], questions: Seq
 
 def _grown(before: Tally, questions: Sequence[Question], *, progress: bool) -> Tally:
     """One exchange more, however many letters a turn sends: what is handed out at once is no loop."""
+    vain, total = 1 if progress else before.vain + 1, before.total + 1
+    if not questions:
+        return replace(before, vain=vain, total=total)
     asked = Counter(dict(before.asked))
     asked.update(question.subject for question in questions if question.subject)
-    vain = 1 if progress else before.vain + 1
-    return replace(before, vain=vain, total=before.total + 1, asked=tuple(sorted(asked.items())))
+    return replace(before, vain=vain, total=total, asked=tuple(sorted(asked.items())))
 
 
 def counted(

@@ -121,7 +121,10 @@ class Soup:
 
     def get(self, kind: type[M], thread: str, agent: str | None = None) -> M | None:
         """The molecule of a kind on a thread, of that agent if one is named."""
-        for molecule in self._shelves[kind].get(thread, ()):
+        there = self._shelves[kind].get(thread)
+        if there is None:
+            return None
+        for molecule in there:
             if agent is None or molecule.agent == agent:
                 return molecule  # type: ignore[no-any-return] # a shelf holds its kind
         return None
@@ -189,8 +192,9 @@ class Soup:
         kind = type(molecule)
         shelf = self._shelves[kind]
         for name in NAMES[kind](molecule):
-            shelf[name] = (*shelf.get(name, ()), molecule)
-        self.stirring += stirs(molecule)
+            shelf[name] = (*shelf[name], molecule) if name in shelf else (molecule,)
+        if stirs(molecule):
+            self.stirring += 1
         if type(molecule) is Parent:
             self._link(molecule)
         elif type(molecule) is Terminate or type(molecule) is Tombstone:
@@ -200,15 +204,16 @@ class Soup:
         kind = type(molecule)
         shelf = self._shelves[kind]
         for name in NAMES[kind](molecule):
-            there = shelf.get(name, ())
-            if molecule not in there:
+            there = shelf.get(name)
+            if there is None or molecule not in there:
                 raise Disabled(f"not in the soup: {molecule!r}")
             if len(there) == 1:
                 del shelf[name]
             else:
                 last = len(there) - 1 - there[::-1].index(molecule)
                 shelf[name] = (*there[:last], *there[last + 1 :])
-        self.stirring -= stirs(molecule)
+        if stirs(molecule):
+            self.stirring -= 1
         if type(molecule) is Parent:
             self._unlink(molecule)
 

@@ -38,7 +38,7 @@ LONGEST_LINE = 1 << 23  # characters
 CALL_SHOWN = 80  # characters of what a call says
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True):
     """One event of a turn."""
 
     time: float

@@ -13,7 +13,7 @@ from parley.protocol.molecules import Payload, Question
 P = TypeVar("P")
 
 
-class CallNote(NamedTuple):
+class CallNote(Struct, frozen=True):
     """An accepted call in a few words. How its text begins is told only where it is read: without secrets, and cut."""
 
     words: str
