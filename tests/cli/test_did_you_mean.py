@@ -29,30 +29,32 @@ ROOT = Path(__file__).resolve().parents[2]
         (["workflow", "chek"], "did you mean 'check'?"),
         (["memory", "serach", "x"], "did you mean 'search'?"),
         (["tool", "Sned"], "did you mean 'Send'?"),
+        (["run", "fix", "the", "--json", "tests"], 'put your words in quotes: "fix the tests"; see `parley run --help`'),
+        (["intervene", "x", "do", "it"], 'put your words in quotes: "do it"'),
     ],
 )
 def test_a_mistyped_word_is_told_what_it_may_have_meant(waiting: Home, words: list[str], meant: str) -> None:
     waiting.write("b.yaml", BUSY)
 
-    assert meant in waiting.fails(*words)
+    assert meant in waiting.refuses(*words)
 
 
 def test_a_mistyped_job_is_told_which_one_is_near(waiting: Home) -> None:
-    job = waiting.run("ls", "--json").document["jobs"][0]["id"]
+    job = waiting.jobs()[0]["id"]
 
-    assert f"did you mean {job}?" in waiting.fails("show", f"{job[:3]}_{job[4:]}")
+    assert f"did you mean {job}?" in waiting.refuses("show", f"{job[:3]}_{job[4:]}")
 
 
 def test_a_word_that_is_near_to_nothing_gets_the_list(waiting: Home) -> None:
-    assert waiting.fails("run", "x", "--playbook", waiting.write("b.yaml", BUSY), "--policy", "qqq").endswith(
+    assert waiting.refuses("run", "x", "--playbook", waiting.write("b.yaml", BUSY), "--policy", "qqq").endswith(
         "use one of: never, when_unsure, always"
     )
-    assert waiting.fails("zzz") == "parley: there is no command 'zzz'; see `parley --help`"
+    assert waiting.refuses("zzz") == "parley: there is no command 'zzz'; see `parley --help`"
 
 
 @pytest.mark.parametrize("words", [["--repo", "/", "ls"], ["--", "ls"], ["-q", "ls"]])
 def test_an_option_before_the_command_is_told_its_place(waiting: Home, words: list[str]) -> None:
-    assert f"{words[0]!r} stands before the command" in waiting.fails(*words)
+    assert f"{words[0]!r} stands before the command" in waiting.refuses(*words)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_an_option_before_the_command_is_told_its_place(waiting: Home, words: li
 def test_a_mistyped_setting_is_told_what_it_may_have_meant(home: Home, toml: str, meant: str) -> None:
     home.write("parley.toml", toml)
 
-    assert meant in home.fails("run", "x", "--playbook", home.write("b.yaml", BUSY))
+    assert meant in home.refuses("run", "x", "--playbook", home.write("b.yaml", BUSY))
 
 
 @given(st.text(), st.lists(st.text(min_size=1), max_size=30))

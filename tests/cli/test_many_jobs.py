@@ -67,6 +67,8 @@ def test_jobs_are_chosen_by_state_age_words_and_ids(crowded: Home) -> None:
         (["--state", "runing"], "there is no state 'runing'; use one of: needs-you, working"),
         (["--older-than", "soon"], "--older-than soon: this is no age; write one such as 30d or 12h"),
         (["--newer-than", "1h", "--older-than", "2h"], "swap the two ages"),
+        (["--older-than", ""], "--older-than is empty: this is no age"),  # a script's variable that is not set
+        (["--grep", " "], "--grep is empty: every job matches that; say which words, or leave it out"),
     ],
 )
 def test_a_filter_that_means_nothing_is_refused(crowded: Home, words: list[str], said: str) -> None:

@@ -77,6 +77,9 @@ def test_a_request_comes_from_standard_input(home: Home) -> None:
     assert done.returncode == 4, done
     assert home.jobs()[0]["request"] == "count\nwords"
     assert "the request is empty" in home.fails("run", "-")
+    closed = ["sh", "-c", 'exec "$0" run - <&- >&-', str(PARLEY)]
+    done = subprocess.run(closed, cwd=home.folder, env=home.env(), stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr[:32]) == (2, b"parley: the request is empty, so")
 
 
 def script(home: Home, body: str) -> str:
@@ -113,7 +116,9 @@ def test_an_edited_request_is_kept_until_a_job_has_it(home: Home, tmp_path: Path
         (":", "the request is empty, so nothing was started"),
         ('rm "$1"', "the request is empty, so nothing was started"),
         ('printf "a\\033[2J" > "$1"', "it has the control character 0x1b in line 1"),
-        ("exit 3", "ended with 3; nothing was started, and your text is kept in "),
+        ("exit 3", "ended with 3; nothing was started\n"),
+        ('echo x > "$1"; exit 3', "ended with 3; nothing was started, and your text is kept in "),
+        ("exit 127", "can't be started; name yours with $EDITOR; nothing was started\n"),
     ],
 )
 def test_an_editor_that_brings_no_request_starts_nothing(home: Home, body: str, said: str) -> None:
@@ -125,7 +130,8 @@ def test_an_editor_that_brings_no_request_starts_nothing(home: Home, body: str, 
 
     lines = screen.everything.replace("\r", "").splitlines()
     assert [line for line in lines if line.startswith("parley: ")] == lines
-    assert said in lines[-1]
+    assert said in f"{lines[-1]}\n"
+    assert len(list(Path(f"{home.folder}/../state/parley/requests").iterdir())) == ("kept in" in lines[-1])
 
 
 def test_the_editor_is_the_users_own_and_never_the_repositorys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -588,6 +588,7 @@ def _add_tool(tool: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Every error is one line and no traceback."""
     searched = os.environ.get("PATH")  # a command may remove a checkout from it
+    _open_closed_streams()
     with output.redacted_output():
         try:
             ctrl_c.command_begins()
@@ -600,6 +601,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             ctrl_c.command_ended()
             if searched is not None:
                 os.environ["PATH"] = searched
+
+
+def _open_closed_streams() -> None:
+    """Put the null device in the place of standard streams that were closed, as by `<&-`.
+
+    Else Python has none of that name, and the next file that is opened gets the stream's number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number, so the stream's own
+            setattr(sys, name, os.fdopen(opened, mode, encoding="utf-8"))
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -669,6 +681,9 @@ def _read(argv: Sequence[str]) -> argparse.Namespace:
         setattr(words, free, rest[0])
     elif isinstance(getattr(words, "what", None), list) and not any(map(_is_option, rest)):
         words.what += rest
+    elif rest and any(name in words for name in _FREE) and not any(map(_is_option, rest)):
+        said = next(f"{getattr(words, name)} " for name in _FREE if name in words) + " ".join(rest)
+        raise CommandError(f'put your words in quotes: "{said}"; see `parley {words.command} --help`')
     elif rest:
         command = f" {words.command}" if words.command else ""
         flag = next((word.partition("=")[0] for word in rest if word.startswith("--")), "")

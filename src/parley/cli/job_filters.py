@@ -69,7 +69,8 @@ def add_filters(parser: argparse.ArgumentParser, *, ids: bool = True) -> None:
 
 def has_filter(words: argparse.Namespace) -> bool:
     """Whether an option is given that chooses among jobs. Ids name jobs, and are none."""
-    return bool(words.state or words.older_than or words.newer_than or words.grep)
+    given = (words.older_than, words.newer_than, words.grep)
+    return bool(words.state) or any(value is not None for value in given)
 
 
 def status(row: Listed) -> str:
@@ -84,13 +85,15 @@ def chosen(words: argparse.Namespace, rows: Iterable[J], now: float, status_of: 
     """
     found = _named(list(rows), getattr(words, "jobs", []))
     states = _states(words.state)
-    oldest = now - age(words.newer_than, "--newer-than") if words.newer_than else 0.0
-    newest = now - age(words.older_than, "--older-than") if words.older_than else float("inf")
+    oldest = now - age(words.newer_than, "--newer-than") if words.newer_than is not None else 0.0
+    newest = now - age(words.older_than, "--older-than") if words.older_than is not None else float("inf")
     if oldest > newest:
         raise CommandError(
             f"no job is older than {words.older_than} and newer than {words.newer_than}; swap the two ages"
         )
     said = " ".join((words.grep or "").casefold().split())
+    if words.grep is not None and not said:
+        raise CommandError("--grep is empty: every job matches that; say which words, or leave it out")
     return [
         row
         for row in found
@@ -104,7 +107,7 @@ def age(text: str, option: str) -> float:
     """An age such as 30d or 12h, in seconds."""
     found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
     if found is None:
-        raise CommandError(f"{option} {text}: this is no age; write one such as 30d or 12h")
+        raise CommandError(f"{option} {text or 'is empty'}: this is no age; write one such as 30d or 12h")
     return float(found[1]) * _UNITS[found[2]]
 
 

@@ -48,7 +48,9 @@ def run(words: argparse.Namespace) -> int:
 
 def _wait(words: argparse.Namespace) -> str:
     """How long files stay after a job's end."""
-    return words.older_than or ("0s" if words.jobs or words.newer_than else AGE)
+    if words.older_than is not None:
+        return str(words.older_than)
+    return "0s" if words.jobs or words.newer_than is not None else AGE
 
 
 def _tell(words: argparse.Namespace, going: list[Waste], kept: list[Waste]) -> None:
@@ -67,7 +69,7 @@ def _tell(words: argparse.Namespace, going: list[Waste], kept: list[Waste]) -> N
     if parts:
         verb = "would be" if words.dry_run else "was" if parts == [count(1, "branch")] else "were"
         print(f"{' and '.join(parts)} {verb} deleted")
-    else:
+    elif not kept:
         which = "that you chose" if words.jobs or has_filter(words) else f"older than {AGE}"
         print(f"nothing to delete: no finished job {which} has files left")
     stays = {waste.job: waste for waste in kept if not waste.commit}

@@ -21,13 +21,15 @@ from parley.cli.common import GIT_SECONDS, TEXT_LIMIT, can_ask, check_text, one_
 from parley.cli.error_lines import explain
 
 STDIN, FROM_FILE = "-", "@"
+NO_PROGRAM = (126, 127)  # the codes of a shell that can't start a command
 MOST_BYTES = 4 * TEXT_LIMIT  # UTF-8 has four bytes a character at most
-FORMS = "say it in words, or use `-` for standard input, `--file FILE`, or `--edit`"
+FORMS = "say it in words, or use `-` for standard input, or `--file FILE`"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 EMPTY = "the request is empty, so nothing was started; say in a few words what is to be done"
 BELOW = "# ---- the request ends here: nothing from this line on is part of it ----"
 EXPLAINED = (
-    "# Write above what is to be done, in your words: the goal, what must hold at the end, what to leave alone.",
+    "# Write above what is to be done, in your words: the goal, what must hold at",
+    "# the end, what to leave alone.",
     "# Lines of your own may begin with #: only this note is left out.",
     "# Save and leave the editor to start the job. An empty request starts nothing.",
 )
@@ -171,6 +173,9 @@ def _edited(text: str, about: Sequence[str]) -> RequestText:
         if str(error) == EMPTY:
             asked.taken()
             raise
+        if not _is_written(draft, note):
+            asked.taken()
+            raise CommandError(f"{error}; nothing was started", error.code) from error
         raise CommandError(f"{error}; nothing was started, and your text is kept in {draft}", error.code) from error
     return asked
 
@@ -180,6 +185,14 @@ def _without_note(text: str, note: Sequence[str]) -> str:
     above, found, _ = text.partition(f"{BELOW}\n")
     kept = above if found else "".join(line for line in text.splitlines(keepends=True) if line.rstrip() not in note)
     return kept.strip("\n")
+
+
+def _is_written(draft: Path, note: Sequence[str]) -> bool:
+    """Whether a draft holds a text besides the note."""
+    try:
+        return bool(_without_note(draft.read_text(encoding="utf-8", errors="replace"), note).strip())
+    except FileNotFoundError:
+        return False
 
 
 def _draft_file() -> Path:
@@ -231,5 +244,7 @@ def _run_editor(path: Path) -> None:
             code = process.wait()
     finally:
         signal.signal(signal.SIGINT, before)
+    if code in NO_PROGRAM:
+        raise CommandError(f"the editor ({one_line(named, 80)}) can't be started; name yours with $EDITOR", FAILED)
     if code:
         raise CommandError(f"the editor ({one_line(named, 80)}) ended with {code}", FAILED)
