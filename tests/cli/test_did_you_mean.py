@@ -29,7 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
         (["workflow", "chek"], "did you mean 'check'?"),
         (["memory", "serach", "x"], "did you mean 'search'?"),
         (["tool", "Sned"], "did you mean 'Send'?"),
-        (["run", "fix", "the", "--json", "tests"], 'put your words in quotes: "fix the tests"; see `parley run --help`'),
+        (
+            ["run", "fix", "the", "--json", "tests"],
+            'put your words in quotes: "fix the tests"; see `parley run --help`',
+        ),
         (["intervene", "x", "do", "it"], 'put your words in quotes: "do it"'),
     ],
 )
