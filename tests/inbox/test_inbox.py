@@ -82,7 +82,9 @@ def desk(home: Home) -> Iterator[Desk]:
 # ---- gates -----------------------------------------------------------------------------------------
 
 
-def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answered_for(desk: Desk) -> None:
+def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answered_for(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = desk.home
     first, text = desk.need(), home.here("inbox").out
     assert set(first) == NEED
@@ -103,13 +105,17 @@ def test_a_gate_shows_its_artifact_and_what_has_changed_since_it_was_last_answer
     assert whole["changed"].splitlines()[-1] == "+speaks"
     Path(second["file"]).write_text("something else by now", encoding="utf-8")
     assert "something else" not in home.here("inbox").out  # what was asserted counts, not what lies there
-    Path(second["file"]).write_text(whole["content"], encoding="utf-8")
+    assert Path(second["file"]).read_text(encoding="utf-8") == whole["content"]
 
     desk.say("--approve")
     desk.say("--approve")
     text = home.here("inbox").out
-    assert "changed in all files since the job began:" in text
-    assert "notes.txt" in text
+    assert "    2 files changed, +2 -0 since the job began: parley diff " in text
+    assert "\n    | notes.txt  +1 -0\n    | till.py    +1 -0\n" in text
+    with monkeypatch.context() as without:
+        without.setattr(subprocess, "Popen", None)  # a list of many gates would wait for as many processes
+        assert home.here("inbox").out.splitlines()[4:] == text.splitlines()[4:]
+        assert home.here("inbox", "--json").code == 0
     third = desk.say("count to two", "--revise")
     text = home.here("inbox").out
     assert "changed in all files since you last saw it (revise, " in text

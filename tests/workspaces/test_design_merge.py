@@ -62,7 +62,7 @@ def test_a_long_name_is_whole_where_it_is_told_how_much_changed(place: UserRepos
 def test_a_plan_is_shown_by_its_own_digest_and_a_change_of_what_it_brings_along_is_told(place: UserRepository) -> None:
     place.turn(ROOT, {"PLAN.md": "one\n"})
     digest = place.trees.contents(JOB, place.trees.committed(JOB, ROOT), ["PLAN.md"])["PLAN.md"]
-    assert place.trees.shown(JOB, "PLAN.md", f"{digest}+{'a' * 64}") == "one\n"
+    assert place.trees.shown(JOB, "q1", "PLAN.md", f"{digest}+{'a' * 64}") == "one\n"
     assert place.trees.since(JOB, "PLAN.md", f"{digest}+{'a' * 64}", f"{digest}+{'a' * 64}") == ""
     told = place.trees.since(JOB, "PLAN.md", f"{digest}+{'a' * 64}", f"{digest}+{'b' * 64}")
     assert told == "What it brings along in orchestration/ has changed: read it there.\n"

@@ -516,9 +516,9 @@ class JobWorkspaces:
         """The same, as git shows it."""
         return result_branch.diff(self.repository(job), tree, whole=whole, stat=stat)
 
-    def shown(self, job: str, artifact: str, digest: str) -> str | None:
-        """An artifact's text as it was asserted; None if that is not kept."""
-        return artifact_versions.shown(self.repository(job), artifact, digest)
+    def shown(self, job: str, question: str, artifact: str, digest: str) -> str | None:
+        """An artifact's text as a question asserts it; None if that is not kept."""
+        return artifact_versions.shown(self.repository(job), question, artifact, digest)
 
     def put_out(self, job: str, question: str, artifact: str, digest: str) -> Path | None:
         """A file with an artifact's text as it was asserted; None if that is not kept."""

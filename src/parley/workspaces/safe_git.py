@@ -94,6 +94,7 @@ ABSENT = 128  # git's exit code when it can't do what was asked
 # An agent's files must not keep git busy for ever; packing a large repository may take its time.
 PATIENCE_SECONDS = 120.0
 LONG_SECONDS = 3600.0
+LONGEST_HEAD = 64  # bytes before the content of an object: its kind and its size
 GRACE_SECONDS = 0.5
 _LONG = ("index-pack", "pack-objects")
 _MEMORY_FILES = sys.platform == "linux"
@@ -477,8 +478,7 @@ class LooseObjects:
 
     def write(self, kind: str, data: bytes) -> str:
         """Write an object; returns its id."""
-        head = f"{kind} {len(data)}\0".encode()
-        name = hashlib.new(self._format, head + data).hexdigest()
+        head, name = f"{kind} {len(data)}\0".encode(), self.name(kind, data)
         path = self._path(name)
         if not path.exists():
             handle, draft = self._draft()
@@ -511,6 +511,19 @@ class LooseObjects:
         except OSError:
             draft.unlink(missing_ok=True)
             raise
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """What an object holds, as its name says; None where it is not loose, or has more than so many bytes."""
+        try:
+            data = zlib.decompressobj().decompress(self._path(name).read_bytes(), most + LONGEST_HEAD)
+        except (OSError, zlib.error):
+            return None
+        _, _, content = data.partition(b"\0")
+        return content if len(content) <= most and hashlib.new(self._format, data).hexdigest() == name else None
+
+    def name(self, kind: str, data: bytes) -> str:
+        """The id of an object, written or not."""
+        return hashlib.new(self._format, f"{kind} {len(data)}\0".encode() + data).hexdigest()
 
     def sync(self) -> None:
         """Wait until the disk has what was written."""

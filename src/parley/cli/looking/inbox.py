@@ -24,7 +24,8 @@ from parley.cli.user_homes import known
 from parley.engine.values.hold_causes import Wait
 from parley.machine.job_files import JobFiles
 from parley.views.job_view import TERMINAL, Present
-from parley.views.needs import Need, needs
+from parley.views.last_reviewed import last_seen
+from parley.views.needs import GATE, Need, needs
 from parley.workspaces import JobWorkspaces
 
 
@@ -50,6 +51,11 @@ class HomeInbox:
             return GateExhibit()
         redact: Callable[[str], str] = self.store.secrets.redact if isinstance(self.store, RedactedStore) else str
         return exhibit(self.store, self.trees, need, redact, whole=whole)
+
+    def seen(self, need: Need) -> GateExhibit:
+        """Of what a gate is about, only which version the user last saw: that takes no git."""
+        found = last_seen(self.store, need.asked) if self.store and need.asked and need.kind == GATE else None
+        return GateExhibit(seen=found)
 
 
 def run(words: argparse.Namespace) -> int:
@@ -114,7 +120,8 @@ def _document(tray: HomeInbox, *, whole: bool) -> dict[str, Any]:
     documents = []
     for need in tray.found:
         file = str(file_of(tray.trees, need.asked)) if need.asked and need.artifact else None
-        documents.append({**need.document(), "file": file, **tray.exhibit(need, whole=whole).document(whole=whole)})
+        shown = tray.exhibit(need, whole=True) if whole else tray.seen(need)
+        documents.append({**need.document(), "file": file, **shown.document(whole=whole)})
     questions = [
         {**need.asked.document(), "file": document["file"], "answers": [way.command for way in need.exits]}
         for need, document in zip(tray.found, documents, strict=True)

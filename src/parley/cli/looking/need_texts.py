@@ -44,7 +44,7 @@ class GateExhibit:
 
     content: str | None = None
     seen: Seen | None = None
-    changed: str | None = None  # since it was last seen; for the work, since the job's start if never
+    changed: str | None = None  # since it was last seen; for the work in full, since the job's start if never
 
     def document(self, *, whole: bool) -> dict[str, Any]:
         """The exhibit as `--json` gives it."""
@@ -60,10 +60,10 @@ def exhibit(
     if asked is None or need.kind != GATE:
         return GateExhibit()
     seen = last_seen(store, asked)
-    content = trees.shown(asked.job, asked.artifact, asked.digest)
+    content = trees.shown(asked.job, asked.id, asked.artifact, asked.digest)
     work = asked.artifact == WORK
     changed = None
-    if seen is not None or work:
+    if seen is not None or (work and (whole or asked.stat is None)):  # else its stat tells what a list shows
         before = seen.digest if seen else ""
         changed = trees.since(asked.job, asked.artifact, before, asked.digest, stat=work and not whole)
     return GateExhibit(
@@ -144,6 +144,8 @@ def _shown(need: Need, found: GateExhibit, trees: JobWorkspaces, *, whole: bool)
     if need.asked.stat:
         yield ""
         yield f"    {need.asked.stat.short} since the job began: parley diff {need.job}"
+        if found.changed is None:
+            yield from _cut(_quoted("\n".join(need.asked.stat.lines())), CHANGED, need, whole=whole)
         yield from (f"    {line}" for line in need.asked.stat.warning_lines())
     if found.changed is not None:
         yield ""

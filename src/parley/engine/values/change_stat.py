@@ -43,6 +43,13 @@ class Stat:
         more = f" and {self.files - len(names)} more" if self.files > len(names) else ""
         return f"{self.short}: {', '.join(names)}{more}" if names else self.short
 
+    def lines(self) -> list[str]:
+        """The files that are kept, a line each with its numbers, and how many more there are."""
+        width = max((len(printable(one.path)) for one in self.changes), default=0)
+        lines = [f"{printable(one.path):<{width}}  {_numbers(one)}" for one in self.changes]
+        more = self.files - len(lines)
+        return [*lines, *([f"… and {more} more"] if more > 0 else [])]
+
     def warning_words(self) -> str:
         """The first of what tools run or obey, and how many more there are, and odd names; empty where all is plain."""
         named = [f"{printable(one.path)} ({one.by})" for one in foremost(self.obeyed, NAMED)]
@@ -70,6 +77,10 @@ class Stat:
             "obeyed_files": self.obeyed_files,
             "unportable": printable(self.unportable),
         }
+
+
+def _numbers(change: Change) -> str:
+    return "not text" if change.added is None or change.removed is None else f"+{change.added} -{change.removed}"
 
 
 def stat_of(changes: Sequence[Change]) -> Stat:
