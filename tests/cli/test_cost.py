@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -24,17 +25,19 @@ USES = LEADS.replace(
 
 
 @pytest.fixture(scope="module")
-def costly(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Two jobs whose agents report what they use, one done and one at its first gate."""
     folder = tmp_path_factory.mktemp("costly")
-    home = Home(folder, {"XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))})
-    home.start(APPROVES + USES)
-    home.start(USES)
-    return home
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        home = Home(folder)
+        home.start(APPROVES + USES)
+        home.start(USES)
+        yield home
 
 
 def costs(home: Home, *words: str) -> dict[str, Any]:
-    done = home.run("cost", *words, "--json")
+    done = home.here("cost", *words, "--json")
     assert done.code == 0, done
     document: dict[str, Any] = done.document
     return document
@@ -43,7 +46,7 @@ def costs(home: Home, *words: str) -> dict[str, Any]:
 def test_sums_agree_however_turns_are_grouped_and_with_the_budgets(costly: Home) -> None:
     by_job = costs(costly)
     assert all(row["turns"] and row["request"] == "a request" for row in by_job["costs"])
-    for by in ("job", "day", "agent", "model"):
+    for by in ("job", "day", "agent", "model", "repository"):
         found = costs(costly, "--by", by)
         assert found["total"] == by_job["total"]
         for name in AMOUNTS:
@@ -65,18 +68,23 @@ def test_sums_agree_however_turns_are_grouped_and_with_the_budgets(costly: Home)
 
 
 def test_costs_are_shown_with_what_they_are_of(costly: Home) -> None:
-    done = costly.run("cost", "--state", "done")
+    done = costly.here("cost", "--state", "done")
     lines = done.out.splitlines()
 
     assert lines[0].split() == ["job", "turns", "tokens", "in", "from", "cache", "out", "USD"]
     assert lines[1].split()[5] == "0.30"
+    assert lines[1].endswith("  a request")  # no column is wider than it needs to be
     assert lines[2].startswith("all ")
     assert "have reported no money" in lines[3]
     assert max(map(len, lines)) <= 80
-    assert costly.fails("cost", "--by", "week") == ("parley: --by week: use one of: job, day, agent, model")
-    assert "no job matches" in costly.run("cost", "--state", "failed").out
+    assert costly.refuses("cost", "--by", "week") == (
+        "parley: --by week: use one of: job, day, agent, model, repository"
+    )
+    assert "no job matches" in costly.here("cost", "--state", "failed").out
     everywhere = costs(costly, "--everywhere", "--by", "day")
     assert everywhere["total"] == costs(costly)["total"]
+    (here,) = costs(costly, "--by", "repository")["costs"]
+    assert (here["repository"], here["turns"]) == (str(costly.folder), everywhere["total"]["turns"])
 
 
 def begun(number: int, agent: str, day: str) -> StepRow:

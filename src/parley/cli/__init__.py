@@ -206,7 +206,7 @@ def parser(only: str | None = None) -> _Parser:
     add("show", "show all about a job, and what can be done with it now", _add_job)
     add("tree", "show who works for whom in a job, ended threads too", _add_job)
     add("log", "show a job's messages and transitions, or its agents' work", _add_log, examples=_LOG_EXAMPLES)
-    add("cost", "show what jobs cost: by job, day, agent or model", _add_cost, examples=_COST_EXAMPLES)
+    add("cost", "show what jobs cost: by job, day, agent, model or repository", _add_cost, examples=_COST_EXAMPLES)
     group("answer and steer")
     add("inbox", "list what waits for you in all jobs; or show one in full", _add_inbox)
     add("answer", "answer a question", _add_answer)
@@ -260,12 +260,13 @@ def _add_filters(made: argparse.ArgumentParser, *, ids: bool = True) -> None:
 _COST_EXAMPLES = (
     "parley cost --by day --newer-than 7d",
     "parley cost --by model --everywhere",
+    "parley cost --by repository --everywhere",
 )
 
 
 def _add_cost(cost: argparse.ArgumentParser) -> None:
     _add_filters(cost)
-    cost.add_argument("--by", metavar="WHAT", default="job", help="job, day, agent or model (default: job)")
+    cost.add_argument("--by", metavar="WHAT", default="job", help="job, day, agent, model or repository (default: job)")
     cost.add_argument("--everywhere", "--all", action="store_true", help="in all repositories that you have used")
 
 

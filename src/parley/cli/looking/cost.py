@@ -1,11 +1,11 @@
-"""`parley cost`: shows what jobs cost, by job, day, agent or model."""
+"""`parley cost`: shows what jobs cost, by job, day, agent, model or repository."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from parley.base.json_codec import Unreadable
 from parley.base.wording import advice, count
@@ -19,10 +19,11 @@ from parley.cli.open_bus import open_bus
 from parley.cli.user_homes import known
 from parley.views.costs import Cost, TurnCost, grouped, total, turn_costs
 
-KEYS = ("job", "day", "agent", "model")
-WIDTH = 12  # columns of a row's name
+KEYS = ("job", "day", "agent", "model", "repository")
+LABEL = 12  # columns of a row's name at least; one that does not fit has a line of its own
+LEAST_WORDS = 8  # columns, or a row's words are left out
 SHOWN = 30  # rows, of those that a user has not chosen by a filter; the newest jobs and days, or what costs most
-_NUMBERS = f"{'turns':>7} {'tokens in':>13} {'from cache':>13} {'out':>11} {'USD':>10}"
+_HEADINGS = ("turns", "tokens in", "from cache", "out", "USD")
 
 
 def run(words: argparse.Namespace) -> int:
@@ -42,8 +43,8 @@ def run(words: argparse.Namespace) -> int:
             if place == here:
                 raise
             problems.append(str(error) if isinstance(error, BusError) else f"{place.root}: {error}")
-    costs = grouped(turns, lambda turn: str(getattr(turn, by)))
-    if by in ("agent", "model"):
+    costs = grouped(turns, lambda turn: str(jobs[turn.job]["root"] if by == "repository" else getattr(turn, by)))
+    if by in ("agent", "model", "repository"):
         costs = dict(sorted(costs.items(), key=lambda entry: (entry[1].micros, entry[1].turns)))
     elif by == "day":
         costs = dict(sorted(costs.items()))
@@ -62,8 +63,8 @@ def run(words: argparse.Namespace) -> int:
     elif not jobs:
         print("no job matches; `parley ls --all` lists them")
     else:
-        _print(by, costs, jobs, whole=bool(words.jobs) or has_filter(words))
-        print(_line("all", everything, count(len(jobs), "job")))
+        everywhere = " --everywhere" if words.everywhere else ""
+        _print(by, costs, everything, jobs, everywhere, whole=bool(words.jobs) or has_filter(words))
         _print_unpriced(everything)
     for problem in problems:
         print(f"parley: {safe(problem)}", file=sys.stderr)
@@ -88,28 +89,57 @@ def _of_place(place: Workplace, words: argparse.Namespace, jobs: dict[str, dict[
                 "created": row.created,
                 "updated": row.updated,
                 "home": str(place.home),
+                "root": str(place.root),
             }
             yield from turn_costs(store, row)
 
 
-def _print(by: str, costs: dict[str, Cost], jobs: dict[str, dict[str, Any]], *, whole: bool) -> None:
+class _Row(NamedTuple):
+    label: str
+    numbers: Sequence[str]
+    words: str
+
+
+def _print(
+    by: str,
+    costs: Mapping[str, Cost],
+    everything: Cost,
+    jobs: Mapping[str, Mapping[str, Any]],
+    everywhere: str,
+    *,
+    whole: bool,
+) -> None:
+    """A table whose columns are as wide as they need to be: what is left of the screen is for names and requests."""
     entries = list(reversed(costs.items()))
     left_out = [] if whole else entries[SHOWN:]
-    print(f"{by:<{WIDTH}}{_NUMBERS}")
-    for name, cost in entries if whole else entries[:SHOWN]:
-        print(_line(name, cost, str(jobs[name]["request"]) if by == "job" else ""))
+    rows = [_Row(by, _HEADINGS, "")]
+    rows += [
+        _row(name, cost, str(jobs[name]["request"]) if by == "job" else "")
+        for name, cost in entries[: len(entries) - len(left_out)]
+    ]
     if left_out:
         rest = Cost()
         for _, cost in left_out:
             rest = rest.plus(cost)
-        print(_line(f"{len(left_out)} more", rest, f"see them with: parley cost --by {by} --state all"))
+        rows.append(_row(f"{len(left_out)} more", rest, ""))
+    rows.append(_row("all", everything, count(len(jobs), "job")))
+    widths = [max(len(row.numbers[column]) for row in rows) for column in range(len(_HEADINGS))]
+    room = columns() - sum(2 + width for width in widths) - 2 - max(len(rows[-1].words), LEAST_WORDS)
+    label = min(max(LABEL, room), max(len(row.label) for row in rows))
+    for row in rows:
+        print(_line(row, label, widths))
+    if left_out:
+        print(f"see all: parley cost --by {by} --state all{everywhere}")
 
 
-def _line(name: str, cost: Cost, words: str) -> str:
+def _row(name: str, cost: Cost, words: str) -> _Row:
     money = f"{cost.money:,.2f}" if cost.money is not None else "-"
-    tokens = cost.input_tokens + cost.cache_creation_tokens
-    numbers = f"{cost.turns:>7,} {tokens:>13,} {cost.cache_read_tokens:>13,} {cost.output_tokens:>11,} {money:>10}"
-    label = one_line(name, 200)
-    head = f"{label:<{WIDTH}}" if len(label) <= WIDTH else f"{label}\n{'':<{WIDTH}}"
-    room = columns() - WIDTH - len(numbers) - 2
-    return f"{head}{numbers}  {one_line(words, room)}" if words and room >= 8 else f"{head}{numbers}"  # noqa: PLR2004
+    tokens = (cost.input_tokens + cost.cache_creation_tokens, cost.cache_read_tokens, cost.output_tokens)
+    return _Row(one_line(name, 200), [*(f"{number:,}" for number in (cost.turns, *tokens)), money], words)
+
+
+def _line(row: _Row, label: int, widths: Sequence[int]) -> str:
+    numbers = "".join(f"  {number:>{width}}" for number, width in zip(row.numbers, widths, strict=True))
+    head = f"{row.label:<{label}}" if len(row.label) <= label else f"{row.label}\n{'':<{label}}"
+    room = columns() - label - len(numbers) - 2
+    return f"{head}{numbers}  {one_line(row.words, room)}" if row.words and room >= LEAST_WORDS else f"{head}{numbers}"

@@ -47,6 +47,8 @@ def run(words: argparse.Namespace) -> int:
                 for event in events:
                     _print(event, days)
             return OK
+        if left_out and not words.json:
+            print(earlier_line(left_out, job))
         while True:
             for event in events:
                 if words.json:

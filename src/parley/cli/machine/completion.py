@@ -288,6 +288,21 @@ class _Line:
             if name != "codex":
                 yield Candidate(str(name), "of parley.toml")
 
+    def working(self) -> Iterator[Candidate]:
+        """The agents that have worked in the job that the command names."""
+        opening = import_module("parley.cli.open_bus")
+        with opening.open_bus(self.place()) as store:
+            job = opening.find_job(store.jobs(), self._given.get("job", "")).job
+            ended = import_module("parley.views.job_view").past(store, job).ended
+            threads = (*import_module("parley.views.job_view").Present(store, job).threads(), *ended)
+            yield from map(Candidate, dict.fromkeys(thread.agent for thread in threads))
+
+    def remotes(self) -> Iterator[Candidate]:
+        """The remotes of the user's repository."""
+        source = import_module("parley.workspaces.checkout.source_repository").find_source(self.place().root)
+        settings = import_module("parley.workspaces.checkout.users_git_settings").UsersGitSettings
+        yield from map(Candidate, settings(source).remotes() if source is not None else ())
+
     def roles(self) -> Iterator[Candidate]:
         """The roles of a new job here."""
         root = self.place().root
@@ -351,6 +366,10 @@ VALUES: Mapping[str, Callable[[_Line, argparse.Action, str], Iterable[Candidate]
     "backtrack": _listed("intent", "plan"),
     "shell": _listed(*SCRIPTS),
     "state": _states,
+    "by": lambda line, action, current: map(Candidate, import_module("parley.cli.looking.cost").KEYS),
+    "log agent": lambda line, action, current: line.working(),
+    "log since": _listed("1h", "1d", "7d"),
+    "pr remote": lambda line, action, current: line.remotes(),
     "older_than": _listed(*AGES),
     "newer_than": _listed(*AGES),
     "inbox id": lambda line, action, current: line.questions(),

@@ -17,6 +17,7 @@ from parley.cli.open_bus import find_job, open_bus
 from parley.cli.running.withdraw import on_any_disk, withdraw
 
 REQUEST_SHOWN = 60  # characters
+IDS_SHOWN = 10  # in one line
 
 
 class _Result(NamedTuple):
@@ -64,7 +65,8 @@ def _agreed(words: argparse.Namespace, going: list[tuple[JobRow, str]], reason: 
     if words.yes:
         return True
     if words.json or not can_ask():
-        ids = ", ".join(row.job for row, _ in going)
+        ids = ", ".join(row.job for row, _ in going[:IDS_SHOWN])
+        ids += f" and {len(going) - IDS_SHOWN} more" if len(going) > IDS_SHOWN else ""
         raise CommandError(f"this would withdraw {what}: {ids}; say so with --yes")
     for row, status in going:
         print(f"  {row.job:<10}{row.state:<9}{status:<12} {one_line(row.request, REQUEST_SHOWN)}")
