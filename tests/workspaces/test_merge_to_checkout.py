@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from parley.ports.workspaces import WorkspaceError
 from parley.workspaces.checkout import file_placement
 from parley.workspaces.checkout.merge_to_checkout import CheckoutMerge, WontMerge
+from parley.workspaces.checkout.result_branch import ResultBranch
 from parley.workspaces.checkout.source_repository import find_source
 from parley.workspaces.checkout.users_git_settings import UsersGitSettings
 from tests.workspaces.user_repository import JOB, ROOT, UserRepository, fingerprint, git, repository, write
@@ -51,6 +52,12 @@ def result(
         (work / path).chmod(0o755)
     kept = place.turn(ROOT, {}, gone)
     assert kept.left_out == ()
+
+
+def delivered(place: UserRepository, *, signs: bool = False) -> ResultBranch:
+    found = place.trees.deliver(JOB, signs=signs)
+    assert found is not None
+    return found
 
 
 def merge(place: UserRepository, *, dry: bool = False) -> CheckoutMerge:
@@ -408,17 +415,41 @@ def test_a_signature_is_not_made_by_a_program_of_the_tree(
     assert not marker.exists()
 
 
-def test_a_user_who_signs_has_a_signed_merge(tmp_path: Path) -> None:
+def test_a_user_who_signs_has_a_signed_merge_of_a_signed_result(tmp_path: Path) -> None:
     place = home_of(tmp_path)
     write(tmp_path, {"bin/sign": "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho made up\n"})
     (tmp_path / "bin/sign").chmod(0o755)
     git(place.root, "config", "commit.gpgSign", "true")
-    git(place.root, "config", "gpg.program", str(tmp_path / "bin/sign"))
+    git(place.root, "config", "gpg.program", "false")
     result(place, {"new": "new"})
+    branch = delivered(place).branch
+    plain = git(place.root, "cat-file", "commit", branch)
+    with pytest.raises(WorkspaceError, match=r"could not sign the result: .*; nothing was changed: unlock your key"):
+        merge(place)
+    assert git(place.root, "cat-file", "commit", branch) == plain
+    git(place.root, "config", "gpg.program", str(tmp_path / "bin/sign"))
 
     merge(place)
 
     assert "gpgsig made up" in git(place.root, "cat-file", "commit", "HEAD")
+    signed = git(place.root, "cat-file", "commit", "HEAD^2")
+    assert signed.replace("gpgsig made up\n", "") == plain
+    assert git(place.root, "cat-file", "commit", branch) == signed
+
+
+def test_a_result_that_was_pushed_or_that_a_job_goes_on_from_is_not_signed_anew(tmp_path: Path) -> None:
+    place = home_of(tmp_path)
+    git(place.root, "config", "commit.gpgSign", "true")
+    git(place.root, "config", "gpg.program", "false")
+    result(place, {"new": "new"})
+    found = delivered(place)
+    tracking = f"refs/remotes/origin/{found.branch}"
+
+    git(place.root, "update-ref", tracking, found.commit)
+    assert delivered(place, signs=True) == found
+    git(place.root, "update-ref", "-d", tracking)
+    write(place.trees.home, {"jobs/later/snapshots.git/refs/parley/former": f"{found.commit}\n"})
+    assert delivered(place, signs=True) == found
 
 
 # ---- a merge is a merge -------------------------------------------------------------------------------

@@ -533,11 +533,11 @@ class JobWorkspaces:
         source = self.source()
         return source is not None and source.has_remote()
 
-    def deliver(self, job: str) -> result_branch.ResultBranch | None:
-        """Make the result a branch of the user's repository, if there is one."""
+    def deliver(self, job: str, *, signs: bool = False) -> result_branch.ResultBranch | None:
+        """Make the result a branch of the user's repository, if there is one; `signs`: as their git signs."""
         repository = self.repository(job)
         source = result_branch.source_of(repository, self.root) if repository.exists else None
-        return result_branch.deliver(repository, source, redact=self.redact) if source else None
+        return result_branch.deliver(repository, source, signs=signs, redact=self.redact) if source else None
 
     def merge_to_checkout(
         self,

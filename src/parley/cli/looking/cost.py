@@ -102,7 +102,7 @@ class _Row(NamedTuple):
 
 def _print(
     by: str,
-    costs: Mapping[str, Cost],
+    costs: dict[str, Cost],
     everything: Cost,
     jobs: Mapping[str, Mapping[str, Any]],
     everywhere: str,

@@ -40,6 +40,8 @@ def run(words: argparse.Namespace, store: SqliteStore, place: Workplace, job: st
             for event in events:
                 printer.print(event)
         return OK
+    if left_out and not words.json:
+        print(earlier_line(left_out, job, " --work"))
     while True:
         for event in events:
             if words.json:

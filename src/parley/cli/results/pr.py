@@ -90,7 +90,7 @@ def _source(trees: JobWorkspaces, place: Workplace, job: str) -> SourceRepositor
 def _plan(trees: JobWorkspaces, source: SourceRepository, job: str, words: argparse.Namespace) -> PullRequest:
     """What would be pushed, and the pull request. Without `--dry-run` the branch is made, if it is not there."""
     repository, redact = trees.repository(job), trees.redact
-    found = ResultBranch("", "") if words.dry_run else trees.deliver(job)
+    found = ResultBranch("", "") if words.dry_run else trees.deliver(job, signs=True)
     if found is None or found.taken:
         raise CommandError(
             f"{job} is merged, and its branch is deleted; push what you have checked out with `git push`"

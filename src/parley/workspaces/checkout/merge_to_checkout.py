@@ -102,7 +102,7 @@ def merge_to_checkout(
             return _copy(repository, root, private, whole=whole, tell=tell, dry=dry)
         with locked_checkout(source.git_dir):
             remarks = _recover(source)
-            found = result_branch.deliver(repository, source, whole=whole, redact=redact)
+            found = result_branch.deliver(repository, source, whole=whole, signs=not dry, redact=redact)
             message = partial(CommitMessage, repository, redact)
             with staged(source.git_dir / RECORD, source.root) as place:
                 return _Merge(source, found, message, place, remarks=remarks, private=private).run(tell, dry=dry)
@@ -298,7 +298,7 @@ class _Merge:
         words = ("commit-tree", tree, "-p", head, "-p", self._found.commit, "-m", text)
         if not signs:
             return self._source.git.text(*words, more=named.environment())
-        done = self._settings.git(f"--git-dir={self._source.git_dir}", *words[:1], "-S", *words[1:], folder=Path("/"))
+        done = self._settings.git.signed(self._source.git_dir, *words[1:], by=named)
         if done.returncode:
             raise WontMerge(f"your git could not sign the merge: {last_line(done)}; nothing was changed")
         return done.stdout.decode().strip()

@@ -21,9 +21,9 @@ from parley.workspaces.checkout.users_git_settings import UsersGitSettings
 from parley.workspaces.files.excludes import excludes
 from parley.workspaces.files.scan import CannotKeep, keep, open_folder, users_changes
 from parley.workspaces.files.tree_entry import TreeEntry
-from parley.workspaces.job_repository import BEGIN, FORMER, GITLINK, START, STAT, Entries, JobRepository
+from parley.workspaces.job_repository import BEGIN, FORMER, GITLINK, REPOSITORY, START, STAT, Entries, JobRepository
 from parley.workspaces.private_folders import PrivateFolders
-from parley.workspaces.safe_git import ABSENT, BUSY_SECONDS, Git, GitError, GitTooLong
+from parley.workspaces.safe_git import ABSENT, BUSY_SECONDS, Git, GitError, GitTooLong, last_line
 
 Named = Callable[[Iterable[str]], Mapping[str, str]]
 Redact = Callable[[str], str]
@@ -167,9 +167,16 @@ def source_of(repository: JobRepository, root: Path | None) -> SourceRepository 
 
 
 def deliver(
-    repository: JobRepository, source: SourceRepository, *, whole: bool = False, redact: Redact = str
+    repository: JobRepository,
+    source: SourceRepository,
+    *,
+    whole: bool = False,
+    signs: bool = False,
+    redact: Redact = str,
 ) -> ResultBranch:
     """Put the result into the user's repository: one branch, by the user's name, and nothing else.
+
+    `signs`: with their signature, where their git signs. A passphrase may be asked for, so only where the user acts.
 
     A branch that the user has moved, or works on, stays as it is. One that is merged is not made again. The whole
     result has no branch: a ref for it would show in `git log --all`, and the user's git keeps its commit for weeks.
@@ -180,6 +187,8 @@ def deliver(
     by = UsersGit(source.root, source.common).identities() or PARLEY
     commit = committed(repository, whole=whole, by=by, redact=redact)
     _send(repository, source, commit)
+    if signs and by != PARLEY and _is_untouched(repository, source, commit):
+        commit = _signed(repository, source, commit, by)
     if whole:
         return ResultBranch(commit, commit)
     for name in _names(repository):
@@ -232,6 +241,49 @@ def _send(repository: JobRepository, source: SourceRepository, commit: str) -> N
         repository.git.run(*words, stdin=wanted.encode(), stdout=pack)
         pack.seek(0)
         source.take(pack)
+
+
+def _is_untouched(repository: JobRepository, source: SourceRepository, commit: str) -> bool:
+    """Whether no branch, remote or job has a commit of the result but the job's branch: then another may replace it."""
+    found, head = branches(repository, source), source.head()
+    if any(there not in (commit, repository.ref(DELIVERED)) or _in_use(source, name) for name, there in found.items()):
+        return False
+    own = {f"refs/heads/{name}" for name in found}
+    if not own.issuperset(source.git.text("for-each-ref", "--format=%(refname)", "--contains", commit).splitlines()):
+        return False
+    others = repository.folder.parent.glob(f"*/{REPOSITORY}/{FORMER}")
+    return not (head and source.is_ancestor(commit, head)) and all(commit not in _text(other) for other in others)
+
+
+def _signed(repository: JobRepository, source: SourceRepository, commit: str, by: Identities) -> str:
+    """The same commit with the user's signature, where their git signs."""
+    settings = UsersGitSettings(source)
+    head, _, text = repository.git("cat-file", "commit", commit).partition(b"\n\n")
+    if not settings.signs() or b"\ngpgsig" in head:
+        return commit
+    tree, parents, date = repository.git.text("log", "-1", "--format=%T%n%P%n%ad", "--date=raw", commit).split("\n")
+    words = (
+        tree,
+        *(word for parent in parents.split() for word in ("-p", parent)),
+        "-m",
+        text.decode("utf-8", "replace"),
+    )
+    done = settings.git.signed(source.git_dir, *words, by=by, date=date)
+    if done.returncode:
+        raise WorkspaceError(
+            f"your git could not sign the result: {last_line(done)}; nothing was changed: unlock your key, or switch "
+            "it off with `git config commit.gpgsign false`"
+        )
+    found = done.stdout.decode().strip()
+    repository.objects.write("commit", source.git("cat-file", "commit", found))
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
 
 
 def _in_use(source: SourceRepository, branch: str) -> bool:

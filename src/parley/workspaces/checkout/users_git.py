@@ -110,8 +110,14 @@ class UsersGit:
                 f"see what `git {words[0]}` waits for there"
             ) from late
 
-    def in_foreground(self, *words: str, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
-        """Run a program that reaches a remote: it may take long, and ask the user for a password on their terminal.
+    def in_foreground(
+        self,
+        *words: str,
+        more: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        seconds: float = LONG_SECONDS,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a program that may take long, as one that reaches a remote, and ask the user on their terminal.
 
         Without one it has none to ask on: a screen may be another program's.
         """
@@ -123,21 +129,37 @@ class UsersGit:
         try:
             return subprocess.run(
                 words,
-                cwd=self._root,
+                cwd=folder or self._root,
                 env=self.environment({**reach, "LC_ALL": "C.UTF-8", **(more or {})}),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 user=self.owner.st_uid if self.owner else None,
                 group=self.owner.st_gid if self.owner else None,
                 extra_groups=[] if self.owner else None,
-                timeout=LONG_SECONDS,
+                timeout=seconds,
                 start_new_session=not sys.stdin.isatty(),
                 check=False,
             )
         except subprocess.TimeoutExpired as late:
             raise WorkspaceError(
-                f"{Path(words[0]).name} took longer than an hour and was stopped; see that the remote answers"
+                f"{Path(words[0]).name} took longer than {seconds:g} seconds and was stopped; see what it waits for"
             ) from late
+
+    def signed(self, git_dir: Path, *words: str, by: Identities, date: str = "") -> subprocess.CompletedProcess[bytes]:
+        """Run `git commit-tree` with the user's signature.
+
+        A passphrase is asked for on the user's terminal, for as long as they like; without one, only a window can
+        ask, and not for long: there may be no user.
+        """
+        asks = sys.stdin.isatty()
+        terminal = {"GPG_TTY": os.ttyname(sys.stdin.fileno()) if asks else ""}
+        dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date} if date else {}
+        return self.in_foreground(
+            *(program(self.path), *_FLAGS, f"--git-dir={git_dir}", "commit-tree", "-S", *words),
+            more={**by.environment(), **dates, **terminal},
+            folder=Path("/"),  # the program that signs may obey files of the folder that it starts in
+            seconds=LONG_SECONDS if asks else PATIENCE_SECONDS,
+        )
 
     def configured(self, settings: Mapping[str, str]) -> dict[str, str]:
         """The environment that gives settings to every git that a program starts, after the user's own."""
