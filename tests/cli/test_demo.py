@@ -22,7 +22,7 @@ WORKERS = ("coder", "tester", "writer")
 def test_the_demo_shows_what_it_promises(home: Home, tmp_path: Path) -> None:
     home.environment["TMPDIR"] = str(tmp_path)  # its folder stays, but not on this machine
     with terminal([str(PARLEY), "demo", "--fast"], home.folder, home.env()) as screen:
-        seen = screen.wait_for("waits for 3 threads")
+        seen = screen.wait_for("waits for 3 agents")
         while "PLAN 2x > [EXECUTE 2x]" in seen and not all(f"* {name}" in seen for name in WORKERS):
             screen.read(0.02)
             seen = screen.screen()

@@ -42,7 +42,7 @@ def test_what_is_done_to_a_job_under_way(home: Home) -> None:
         wait_for(lambda: threads(home, job)["researcher"]["doing"] == "write begun.txt")
         seen = threads(home, job)
         assert seen["researcher"]["state"] == "running"
-        assert seen["intent-lead"]["doing"] == "waits for 2 threads"
+        assert seen["intent-lead"]["doing"] == "waits for 2 agents"
         assert home.run("ls").out.startswith("working\n")
 
         heard = home.here("intervene", job, "look here").out  # its lead is idle, and is woken with it

@@ -132,7 +132,7 @@ def test_the_team_at_work_and_an_interrupt(home: Home) -> None:
 
     with terminal(words, home.folder, {**home.env(), "NO_COLOR": "1"}) as screen:
         seen = screen.wait_for("write begun2.txt")
-        assert ". intent-lead       waits for 2 threads" in seen
+        assert ". intent-lead       waits for 2 agents" in seen
         assert "* researcher      write begun.txt" in seen
         assert not [line for line in seen.splitlines() if len(line) > 80]
         assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", screen.everything)  # no colour
@@ -184,4 +184,4 @@ def test_it_fits_any_size() -> None:
 
 def test_keys() -> None:
     assert parse("aé\r\x7f\x1b") == ["a", "é", "enter", "backspace", "esc"]
-    assert parse("\x1b[A\x1b[5~\x01\t") == ["up", "pageup", "tab"]
+    assert parse("\x1b[A\x1b[5~\x02\t") == ["up", "pageup", "tab"]

@@ -226,7 +226,7 @@ def test_a_job_that_nobody_works_on_says_how_to_go_on() -> None:
     assert needs(stage.outside, files) == []
     stage.kill()
     (need,) = needs(stage.outside, files)
-    assert (need.kind, need.headline) == ("unattended", "no process works on it: its owner has ended")
+    assert (need.kind, need.headline) == ("unattended", "no process works on it: the one that did has ended")
     assert [way.command for way in need.exits] == [f"parley resume {JOB}", f"parley withdraw {JOB}"]
     stage.adopt()
     assert needs(stage.outside, files) == []
@@ -344,5 +344,5 @@ def test_the_death_of_a_real_owner_is_seen(busy: tuple[Home, subprocess.Popen[st
     owner.wait()
 
     text = wait_for(lambda: found if "job" in (found := home.here("inbox").out) else "")
-    assert "no process works on it: its owner has ended" in text
+    assert "no process works on it: the one that did has ended" in text
     assert f"parley resume {home.jobs()[0]['id']}" in text

@@ -59,7 +59,6 @@ MAY_CUT = {
         "bus/rows.py: job[:100]",
         "workspaces/files/safe_fs.py: os.fsencode(name)[:_NAME_BYTES]",
         "workspaces/worktree.py: self.repository.ref(self._left_ref)[:SHORT]",
-        "tui/prompt.py: (self.typed + key)[:LONGEST]",
         "workflow/files/archive.py: re.sub('[^A-Za-z0-9_-]+', '_', task)[:80]",
         "workflow/files/summary.py: '_'.join(re.findall('[a-z0-9]+', plain))[:LONGEST_SLUG]",
     ),

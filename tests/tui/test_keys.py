@@ -100,7 +100,7 @@ def test_a_team_is_told_paused_and_withdrawn(home: Home) -> None:
     assert turn_processes(job) == []
 
 
-def test_an_answer_is_kept_where_nobody_works_and_a_key_goes_on(home: Home) -> None:
+def test_an_answer_starts_a_process_where_none_works_on_the_job(home: Home) -> None:
     job = home.start(LEADS)
 
     with watching(home) as screen:
@@ -108,11 +108,17 @@ def test_an_answer_is_kept_where_nobody_works_and_a_key_goes_on(home: Home) -> N
         screen.type("a")
         screen.wait_for("a approve")
         screen.type("a\r")
-        screen.wait_for(f"kept for {job}, but no process works on it: z goes on")
-        screen.wait_for(f"parley resume {job}")
-        screen.type("z")
-        screen.wait_for(f"{job} goes on in the background")
+        screen.wait_for(f"{job}: no process works on it; starting one")
+        screen.wait_for(f"{job}: answered, approve")
         screen.wait_for("project-lead asks (PLAN, PLAN.md)")
+        screen.type("z")
+        screen.wait_for(f"{job} is paused: z goes on")
+        os.kill(owner_of(job), signal.SIGKILL)
+        wait_for(lambda: not home.jobs()[0]["owned"])
+        screen.type("a\r")
+        screen.wait_for(f"kept for {job}, which is paused: z goes on")
+        screen.type("z")
+        screen.wait_for("project-lead asks (EXECUTE, WORK_SUMMARY.md)")
         screen.type("wnot worth it\r")
         screen.wait_for("give up the whole job")
         screen.type("yes\r")
@@ -156,8 +162,8 @@ def test_what_is_pasted_gives_no_orders_and_what_nobody_works_on_is_withdrawn_al
     with watching(home) as screen:
         screen.type("\x1b[200~xgone\ryes\r\x1b[201~")
         screen.wait_for("pasted text is ignored here")
-        screen.type("\ra\x1b[200~first line\r\nsecond line\x1b[201~")
-        screen.wait_for("approve> first line second line")
+        screen.type("\ra\x1b[200~first line\rsecond line\x1b[201~")
+        screen.wait_for("approve> first line\n  second line_")
         screen.type("\x1b")
         screen.wait_for("nothing was sent")
         assert state_of(home, job) == "INTENT"

@@ -17,16 +17,19 @@ from parley.base.text import printable
 from parley.bus.rows import JobRow, Loaded
 from parley.bus.sqlite.quick_read import Glimpse, glance
 from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.cli.common import Workplace
+from parley.cli.looking.watch_contexts import titles_of
 from parley.machine.job_files import JobFiles
 from parley.tui.job_list import Detail, grouped
 from parley.tui.overview import Overview, draw_list
-from parley.tui.pages import HELP, Page, diff_page, fitted
+from parley.tui.pages import HELP, LINES, PAST_END, PAST_START, Page, diff_page, fitted
 from parley.tui.prompt import Prompt
-from parley.tui.screen import foot, key_lines
+from parley.tui.screen import TYPED_LINES, key_lines, prompt_lines
 from parley.tui.terminal.keys import Pasted, parse
 from parley.tui.terminal.tty import Tty
 from parley.tui.watch import Watch
 from parley.tui.watch_context import WatchContext, WatchedJob
+from parley.views.job_view import BEGIN_SECONDS
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 SIZES = st.tuples(st.integers(40, 200), st.integers(10, 60))
@@ -49,6 +52,7 @@ def sight_of(store: Callable[[], SqliteStore], folder: Path, seen: Callable[[], 
         glance=seen,
         exhibit=nothing,
         diff=nothing,
+        artifacts=nothing,
         command=nothing,
         program=nothing,
         go_on=nothing,
@@ -141,17 +145,32 @@ def test_a_diff_has_its_lines_marked() -> None:
     assert [str(line.style) for line in lines] == ["bold", "bold", "bold", "cyan", "red", "green", ""]
 
 
-@given(st.lists(st.sampled_from(["a", "é", "写", " ", "backspace", "word", "clear", "up"]), max_size=200))
-def test_what_is_typed_fits_and_its_end_is_seen(keys: list[str]) -> None:
+TYPED = ["a", "é", "写", " ", "backspace", "word", "clear", "up", "left", "right", "home", "end", "delete"]
+
+
+@given(st.lists(st.sampled_from(TYPED), max_size=200), st.integers(40, 90))
+def test_all_that_is_typed_is_seen_and_fits(keys: list[str], width: int) -> None:
     prompt = Prompt("say", lambda text, way: text)
     assert not any(prompt.press(key) for key in keys)
-    (*_, line) = foot(prompt.keys, prompt.shown, prompt.typed, [], 60)
-    assert line.cell_len <= 60
-    assert line.plain.endswith(f"{prompt.typed[-10:]}_")
-    keys_line, *label, line = foot(prompt.keys, "a question of several words " * 4, prompt.typed, [], 60)
-    assert len(label) > 1
-    assert all(part.cell_len <= 60 for part in (keys_line, *label, line))
-    assert line.plain.endswith(f"{prompt.typed[-5:]}_")
+    assert 0 <= prompt.cursor <= len(prompt.typed)
+    for label in ("say", "a question of several words " * 4):
+        lines = prompt_lines(label, prompt.typed, prompt.cursor, width)
+        assert all(line.cell_len <= width for line in lines)
+        shown = " ".join(line.plain[1:] for line in lines).partition("> ")[2]
+        assert "".join(shown.replace("_", "").split()) == "".join(prompt.typed.split())
+
+
+def test_a_long_paste_keeps_its_lines_and_is_seen_around_the_cursor() -> None:
+    prompt = Prompt("say", lambda text, way: text)
+    prompt.press(Pasted("\n".join(f"line {number}" for number in range(40))))
+    lines = [line.plain for line in prompt_lines(prompt.label, prompt.typed, prompt.cursor, 80)]
+    assert len(lines) == TYPED_LINES + 1
+    assert lines[0].strip() == f"… {40 - TYPED_LINES} lines above"
+    assert lines[-1].strip() == "line 39_"
+    prompt.press("home")
+    lines = [line.plain for line in prompt_lines(prompt.label, prompt.typed, prompt.cursor, 80)]
+    assert lines[0].strip() == "say> line 0"
+    assert lines[-1].strip() == f"… {40 - TYPED_LINES} lines below"
 
 
 @given(
@@ -163,6 +182,13 @@ def test_keys_take_as_many_lines_as_they_need(keys: list[str], width: int) -> No
     assert " ".join(" ".join(line.plain for line in lines).split()) == " ".join(keys)
 
 
+def test_on_a_small_terminal_some_keys_are_left_out_but_never_those_for_help_and_back() -> None:
+    keys = [*(f"{letter} does something" for letter in "abcdefgh"), "? keys", "q back"]
+    (line,) = key_lines(keys, 40, 1)
+    assert line.cell_len <= 40
+    assert line.plain.split("  ")[-3:] == ["…", "? keys", "q back"]
+
+
 def test_a_line_is_typed_changed_and_sent_in_a_way() -> None:
     prompt = Prompt("say", lambda text, way: f"{text} {way}", ("softly", "loudly"))
     for key in ["one two x", *"abc"]:
@@ -171,14 +197,17 @@ def test_a_line_is_typed_changed_and_sent_in_a_way() -> None:
     prompt.press("word")
     prompt.press("tab")
     assert prompt.shown == "say [loudly]"
+    for key in ("home", "right", "delete", "N", "end", "left", "left", "backspace", "O"):
+        prompt.press(key)
     assert prompt.press("enter")
-    assert prompt.send(prompt.typed, prompt.way) == "one two 1"
+    assert prompt.send(prompt.typed, prompt.way) == "oNe tOo  1"
 
 
 def test_keys_that_come_in_pieces_and_pastes() -> None:
-    assert parse("\x1b[200~two\r\nlines\x1b[201~x") == ["two lines", "x"]
+    assert parse("\x1b[200~two\r\nlines\x07\x1b[201~x") == ["two\nlines", "x"]
     assert isinstance(parse("\x1b[200~a\x1b[201~")[0], Pasted)
     assert parse("\x1b[Hg\x1b[4~\x0c\x1b[15~\x1b[1;5C") == ["home", "g", "end", "redraw"]
+    assert parse("\x01\x1b[C\x1bOD\x1b[3~\x05") == ["home", "right", "left", "delete", "end"]
 
 
 def test_only_what_has_changed_is_painted() -> None:
@@ -209,7 +238,7 @@ class Counting(SqliteStore):
 def test_of_a_thousand_jobs_only_those_on_the_screen_are_looked_into(tmp_path: Path) -> None:
     store = Counting(tmp_path, durability="normal")
     store.looked = set()
-    now = time.time()
+    now = time.time() - 60  # long enough ago for a process to have opened it
     for number in range(1000):
         state = "DONE" if number < 500 else "PLAN"
         store.create(
@@ -257,7 +286,7 @@ def test_where_nothing_is_asked_the_key_for_an_answer_says_what_helps(
     overview = Overview(watch, nothing)
     overview.read()
     overview.press("a")
-    assert said == ["job1 asks nothing; go on: parley resume job1"]
+    assert said == ["job1 asks nothing; z goes on; x gives it up"]
     store.close()
 
 
@@ -278,6 +307,38 @@ def test_an_entry_that_goes_leaves_the_choice_where_it_was(tmp_path: Path) -> No
     overview.read()
     assert _chosen(overview) == "job2"
     store.close()
+
+
+def test_a_job_that_was_just_put_on_the_bus_is_being_started_and_later_needs_the_user(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    for job, age in (("new", 0.0), ("old", BEGIN_SECONDS)):
+        made = time.time() - age
+        store.create(
+            JobRow(
+                job=job,
+                request="a request",
+                decider="me",
+                created=made,
+                updated=made,
+                state="INTENT",
+                agent="scripted",
+                settings="{}",
+            )
+        )
+    overview = Overview(watch_over(store, tmp_path, lambda: glance(tmp_path)), nothing)
+    overview.read()
+    lines = [line.plain.strip() for line in overview.draw(80, 22)]
+    assert lines[1].startswith("── needs you (1)")
+    assert lines[3].startswith("no process works on it: none has begun")
+    assert lines[4].startswith("── working (1)")
+    assert lines[6].startswith("is being started")
+    store.close()
+
+
+def test_repositories_of_one_name_are_told_apart() -> None:
+    roots = ["/r/shop/api", "/r/bank/api", "/r/notes"]
+    places = [Workplace(Path(root), Path(root) / ".parley") for root in roots]
+    assert titles_of(places) == ["shop/api", "bank/api", "notes"]
 
 
 def _chosen(overview: Overview) -> str:
@@ -306,14 +367,42 @@ def test_a_list_is_searched_by_words_of_any_case_and_shown_whole_again(tmp_path:
 def test_words_are_found_in_a_text_forwards_and_backwards() -> None:
     page = Page("t", [(f"line {number}", "") for number in range(100)])
     page.draw(80, 11)
-    assert page.find("LINE 5")
+    assert page.find("LINE 5") == ""
     assert page.draw(80, 11)[1].plain == " line 5"
-    assert page.find("line 5")
+    assert page.find("line 5") == ""
     assert page.draw(80, 11)[1].plain == " line 50"
-    assert page.find("line 5", -1)
+    assert page.find("line 5", -1) == ""
     assert page.draw(80, 11)[1].plain == " line 5"
-    assert not page.find("nowhere")
+    assert page.find("nowhere") is None
     assert page.draw(80, 11)[1].plain == " line 5"
+
+
+def test_the_search_goes_on_past_several_places_on_the_last_screen() -> None:
+    page = Page("t", [(f"line {number}", "") for number in range(100)])
+    page.draw(80, 11)
+    assert page.find("line 0") == ""  # the first line that is seen counts, too
+    assert [page.find("line 9") for _ in range(11)] == [""] * 11  # 9, and 90 to 99
+    assert page.find("line 9") == PAST_END
+    assert page.draw(80, 11)[1].plain == " line 9"
+    assert page.find("line 9", -1) == PAST_START
+
+
+def test_of_a_long_diff_the_beginning_is_there_and_of_a_growing_text_the_end() -> None:
+    text = "\n".join(f"+line {number}" for number in range(3 * LINES))
+    assert diff_page("j", text).draw(80, 5)[1].plain == " +line 0"
+    page = Page("t", at_end=True, earlier="elsewhere")
+    page.draw(80, 5)
+    for number in range(LINES + 1):
+        page.add([(f"line {number}", "")])
+    assert page.draw(80, 5)[-1].plain == f" line {LINES}"
+    page.turn("g")
+    assert page.draw(80, 5)[1].plain == " earlier: elsewhere"
+
+
+def test_what_follows_a_time_stays_to_the_right_of_it() -> None:
+    first, *rest = Page("t", [(f"10:11:12  coder: {'word ' * 30}", "")]).draw(60, 9)[1:]
+    assert first.plain.startswith(" 10:11:12  coder: word")
+    assert all(line.plain.startswith(f"{' ' * 11}word") for line in rest)
 
 
 def test_a_slow_line_makes_no_owner_wait() -> None:

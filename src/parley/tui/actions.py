@@ -31,6 +31,7 @@ class PendingInput:
     asked: Asked | None = None  # the question, where it is an answer
     told: bool = False
     note: str = ""  # the note until it is taken
+    owner: subprocess.Popen[bytes] | None = None  # started for it, where no process worked on the job
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class RunningCommand:
     note: str
     done: str = "{}"  # the note when it has ended well, around its last line
     half: tuple[str, str] = ("", "")  # how a line begins that says what was left undone, and the note around that line
+    starts: bool = False  # whether its last line is the id of a job that it has started
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class Actions:
     """Leaves inputs, starts processes, and reports their results."""
 
     def __init__(self) -> None:
+        self.begun: WatchedJob | None = None  # the job that was started last
         self._open: list[PendingInput | RunningCommand | StartingOwner] = []
         self._count = 0
 
@@ -131,13 +134,15 @@ class Actions:
         if not request:
             return "nothing was started: say what is to be done"
         at = WatchedJob(context, "a new job")
-        return self._run(at, ["run", "--detach", "--", request], f"starting a job in {context.title}", "started: {}")
+        note = f"starting a job in {context.title}"
+        return self._run(at, ["run", "--detach", "--", request], note, "started: {}", starts=True)
 
     def follow_up(self, at: WatchedJob, request: str) -> str:
         """Start a job that goes on from another one's result."""
         if not request:
             return "nothing was started: say what is to be done next"
-        return self._run(at, ["continue", "--detach", "--", at.id, request], f"{at.id}: continuing", "started: {}")
+        words = ["continue", "--detach", "--", at.id, request]
+        return self._run(at, words, f"{at.id}: starting a job that goes on from it", "started: {}", starts=True)
 
     def _leave(self, at: WatchedJob, given: Input, done: str, note: str) -> str:
         self._count += 1
@@ -147,14 +152,23 @@ class Actions:
         return note
 
     def _run(
-        self, at: WatchedJob, words: list[str], note: str, done: str = "{}", half: tuple[str, str] = ("", "")
+        self,
+        at: WatchedJob,
+        words: list[str],
+        note: str,
+        done: str = "{}",
+        half: tuple[str, str] = ("", ""),
+        *,
+        starts: bool = False,
     ) -> str:
-        self._open.append(RunningCommand(job=at, process=at.context.command(words), note=note, done=done, half=half))
+        process = at.context.command(words)
+        self._open.append(RunningCommand(job=at, process=process, note=note, done=done, half=half, starts=starts))
         return note
 
     def _start(self, at: WatchedJob, *more: str) -> str:
         note = f"{at.id}: starting a process that works on it"
-        self._open.append(StartingOwner(at, at.context.go_on(at.id, more), note))
+        if more or not any(isinstance(one, StartingOwner) and one.job == at for one in self._open):
+            self._open.append(StartingOwner(at, at.context.go_on(at.id, more), note))
         return note
 
     # ---- their results ---------------------------------------------------------------
@@ -175,7 +189,7 @@ class Actions:
             case PendingInput():
                 return self._left(action)
             case RunningCommand():
-                return _ended(action)
+                return self._ended(action)
             case StartingOwner():
                 return self._started(action)
 
@@ -183,8 +197,11 @@ class Actions:
     def _left(action: PendingInput) -> tuple[str, bool]:
         at = action.job
         lives = at.owned  # before the input is read: the owner may take it and end
+        gone = action.owner is not None and action.owner.poll() is not None
         row = find_input(at.context.store, at.id, action.key)
         if row is not None and row.taken:
+            if action.owner is not None:
+                action.owner.returncode = action.owner.poll() or 0  # it goes on by itself
             became = handled(row)
             if action.asked is not None and isinstance(became, Late):
                 return _became(at, action.asked), True
@@ -192,23 +209,57 @@ class Actions:
                 return f"{at.id}: {became.words}", True
             return action.done or f"{at.id}: {said_of(at.context.store, at.id, row)}", True
         if not lives:
-            return f"kept for {at.id}, but no process works on it: z goes on", True
+            return (f"kept, but {_failed_to_go_on(at)}", True) if gone else _unowned(action)
         if not action.told and time.monotonic() - action.since > BUSY_SECONDS:
             action.told = True
             return f"left for {at.id}; its owner is busy and will take it", False
         return "", False
 
+    def _ended(self, action: RunningCommand) -> tuple[str, bool]:
+        if action.process.poll() is None:
+            return "", False
+        out, err = action.process.communicate()
+        failed = action.process.returncode != 0
+        said = [line for line in (err or out if failed else out).splitlines() if line.strip()]
+        if not said:
+            return f"{action.job.id}: it ended without output", True
+        start, note = action.half
+        undone = next((line for line in said if start and line.startswith(start)), "")
+        if undone and not failed:
+            return note.replace("{}", undone), True
+        last = said[-1].removeprefix("parley: ")
+        if failed:
+            return last, True
+        if action.starts:
+            self.begun = WatchedJob(action.job.context, last)
+        return action.done.replace("{}", last), True
+
     @staticmethod
     def _started(action: StartingOwner) -> tuple[str, bool]:
         process, at = action.process, action.job
         if process.poll() is not None:
-            if at.row.state in TERMINAL:
-                return f"{at.id} has ended", True
-            return f"{at.id} could not go on: {_last_line(at.context.files.home(at.id) / 'run.log')}", True
+            return f"{at.id} has ended" if at.row.state in TERMINAL else _failed_to_go_on(at), True
         if at.owned:
             process.returncode = 0  # it goes on by itself: this process does not wait for it
             return f"{at.id} goes on in the background", True
         return "", False
+
+
+def _unowned(action: PendingInput) -> tuple[str, bool]:
+    """What becomes of an input that no process takes: one is started for it, unless the user has paused the job."""
+    at = action.job
+    if action.owner is not None:
+        return "", False
+    if at.row.state in TERMINAL:
+        return f"{at.id} has ended", True
+    if at.present().paused:
+        return f"kept for {at.id}, which is paused: z goes on", True
+    action.owner = at.context.go_on(at.id, ())
+    return f"{at.id}: no process works on it; starting one", False
+
+
+def _failed_to_go_on(at: WatchedJob) -> str:
+    return f"{at.id} could not go on: {_last_line(at.context.files.home(at.id) / 'run.log')}"
 
 
 def _became(at: WatchedJob, asked: Asked, earlier: InputRow | None = None) -> str:
@@ -226,19 +277,3 @@ def _last_line(log: Path) -> str:
     except OSError:
         said = []
     return next((line.removeprefix("parley: ") for line in reversed(said) if line.strip()), f"see {log}")
-
-
-def _ended(action: RunningCommand) -> tuple[str, bool]:
-    if action.process.poll() is None:
-        return "", False
-    out, err = action.process.communicate()
-    failed = action.process.returncode != 0
-    said = [line for line in (err or out if failed else out).splitlines() if line.strip()]
-    if not said:
-        return f"{action.job.id}: it ended without output", True
-    start, note = action.half
-    undone = next((line for line in said if start and line.startswith(start)), "")
-    if undone and not failed:
-        return note.replace("{}", undone), True
-    last = said[-1].removeprefix("parley: ")
-    return last if failed else action.done.replace("{}", last), True

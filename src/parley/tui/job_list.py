@@ -16,12 +16,13 @@ from parley.bus.rows import Spent, sum_of
 from parley.bus.sqlite.quick_read import Glimpse
 from parley.tui.screen import team, turn_words
 from parley.tui.watch_context import WatchContext, WatchedJob
-from parley.views.job_view import TERMINAL, Present, Thread, with_progress
+from parley.views.job_view import BEGIN_SECONDS, TERMINAL, Present, Thread, with_progress
 from parley.views.needs import GATE, QUESTION, Need, needs
 
 NEEDS, PAUSED, FAILED, WORKING, DONE = "needs you", "paused", "failed", "working", "done"
 GROUPS = (NEEDS, PAUSED, FAILED, WORKING, DONE)
 FRESH_SECONDS = 86_400  # how long a failed job is listed among the problems
+STARTS = "is being started"
 ENDS = {"DONE": "done", "WITHDRAWN": "withdrawn", "FAILURE": "failed"}
 
 
@@ -33,6 +34,13 @@ class JobEntry(NamedTuple):
     state: str
     group: str
     updated: float
+    asks: bool = False  # whether a question waits for the user
+    held: bool = False
+
+    @property
+    def unpaid(self) -> bool:
+        """Whether it is held by a budget that is spent: nothing else that holds a job needs the user."""
+        return self.group == NEEDS and self.held and not self.asks
 
     @property
     def job(self) -> str:
@@ -77,7 +85,8 @@ class JobList:
     def _stopped(self, at: WatchedJob, seen: Glimpse, known: dict[tuple[str, str, float, int], str]) -> str:
         """The group of a job without questions. A held job is read once."""
         if not seen.held:
-            return WORKING if at.owned else NEEDS
+            fresh = time.time() - seen.updated < BEGIN_SECONDS  # of the others none is read
+            return WORKING if at.owned or (fresh and at.present().begins) else NEEDS
         which = (at.context.home, seen.job, seen.updated, seen.held)
         self._stops[which] = known.get(which) or (NEEDS if _needs_user(at) else PAUSED)
         return self._stops[which]
@@ -107,7 +116,17 @@ def grouped(
     groups: dict[str, list[JobEntry]] = {name: [] for name in GROUPS}
     for at, seen in found:
         group = _group(at, seen, stopped, now)
-        groups[group].append(JobEntry(at=at, request=seen.request, state=seen.state, group=group, updated=seen.updated))
+        groups[group].append(
+            JobEntry(
+                at=at,
+                request=seen.request,
+                state=seen.state,
+                group=group,
+                updated=seen.updated,
+                asks=seen.waiting > 0,
+                held=seen.held > 0,
+            )
+        )
     groups[NEEDS].sort(key=lambda entry: entry.updated)  # the longest waiting first
     for name in (PAUSED, FAILED, DONE):
         groups[name].sort(key=lambda entry: -entry.updated)
@@ -139,7 +158,8 @@ def _looked(entry: JobEntry) -> Detail:
     if needed:
         return Detail(need_words(needed), needed[0].since, cost)
     threads = [with_progress(present, thread, files) for thread in team(present)]
-    return Detail(work_words(threads), present.row.created, cost)
+    words = STARTS if present.begins and not present.owned else work_words(threads)
+    return Detail(words, present.row.created, cost)
 
 
 def need_words(needs: Sequence[Need]) -> str:

@@ -12,9 +12,11 @@ from parley.bus.rows import JobRow
 from parley.engine.values.human_inputs import WORDLESS, lacks_words
 from parley.features.budgets.arithmetic import PARALLEL, standing
 from parley.protocol.molecules import thread_kind
+from parley.protocol.states import State
+from parley.roles.phases import PHASES
 from parley.tui.job_list import ENDS, cost_of, end_words
-from parley.tui.key_actions import KEY_ACTIONS, ended_keys, settle
-from parley.tui.pages import PageScreen, question_page
+from parley.tui.key_actions import KEY_ACTIONS, ended_keys, settle, ways_out
+from parley.tui.pages import PageScreen, artifacts_page, question_page
 from parley.tui.prompt import OPTIONAL, Prompt, confirm
 from parley.tui.questions import AnswerChoice, about, choices, words_of
 from parley.tui.screen import ScreenContent, draw, event_line, stamp, style_of, team
@@ -31,6 +33,8 @@ LINE = 400
 
 class JobScreen:
     """A whole screen for one job."""
+
+    section = "a job, in the list or opened"
 
     def __init__(self, watch: Watch, at: WatchedJob) -> None:
         self._watch, self._at, self._job = watch, at, at.id
@@ -97,6 +101,8 @@ class JobScreen:
             self._answer(asked, choice)
         elif self._shown is not None and asked is not None and key == "v":
             self._watch.open(PageScreen(question_page(asked, self._at.context.exhibit(self._shown))))
+        elif key == "v":
+            self._read_artifacts()
         elif key == "tab" and len(self._needs) > 1:
             ids = [need.id for need in self._needs]
             self._need = ids[(ids.index(self._need) + 1) % len(ids)]
@@ -111,6 +117,13 @@ class JobScreen:
         else:
             return False
         return True
+
+    def _read_artifacts(self) -> None:
+        """Show what the job has agreed on and reported so far."""
+        if found := self._at.context.artifacts(self._job):
+            self._watch.open(PageScreen(artifacts_page(self._job, found)))
+        else:
+            self._watch.say(f"{self._job} has no INTENT.md yet")
 
     def _choose(self, step: int) -> None:
         """Choose the next thread, or none before the first."""
@@ -133,8 +146,7 @@ class JobScreen:
         """The keys."""
         asked = self._asked
         answers = [f"{key} {choice.label}" for key, choice in self._choices.items()]
-        if asked:
-            answers.append("v read")
+        answers += self._readable(asked)
         if self._shown is not None and self._shown.kind == BUDGET:
             answers.append("b raise the budget")
         if len(self._needs) > 1:
@@ -147,6 +159,18 @@ class JobScreen:
         live = ended_keys(state) if state in TERMINAL else [f"s tell {name}".rstrip(), *hold, withdraw]
         chosen = ["Esc the whole job"] if name else []
         return [*answers, f"c {f'work of {name}' if name else 'work'}", "d diff", *live, *chosen]
+
+    def _readable(self, asked: Asked | None) -> list[str]:
+        """The key that reads a text: the question with its file; else the newest file of the job."""
+        if asked:
+            return [f"v read {asked.artifact or 'all of it'}"]
+        live = [phase.artifact for state, phase in PHASES.items() if self._visited(state)]
+        return [f"v read {live[-1]}"] if live else []
+
+    def _visited(self, state: State) -> bool:
+        """Whether a state has ended, so that its artifact is there."""
+        record = self._present.record
+        return record is not None and record.visits(state) > 0 and record.state is not state
 
     # ---- how it looks ------------------------------------------------------------------------
 
@@ -198,7 +222,7 @@ class JobScreen:
 
 def _what_now(row: JobRow) -> str:
     """What can be done about a job that has ended."""
-    home = "m merges it; P opens a pull request\n" if row.state == "DONE" else ""
+    home = "v reads what was done; m merges it; P opens a pull request\n" if row.state == "DONE" else ""
     return f"{home}C goes on from its result with another job\nverify its record: parley audit {row.job}"
 
 
@@ -207,7 +231,7 @@ def _label(need: Need) -> str:
     labels = {
         BUDGET: "a budget is spent",
         STALL: f"{need.who} is stalled",
-        UNATTENDED: "no process works on it",
+        UNATTENDED: "nothing goes on",
         UNDELIVERED: "your words reached no agent",
     }
     return labels.get(need.kind, need.kind)
@@ -215,4 +239,4 @@ def _label(need: Need) -> str:
 
 def _ways_out(need: Need) -> str:
     """The next actions for a need that is no question."""
-    return "\n".join([need.body, *(f"{way.words}: {way.command}" for way in need.exits)])
+    return "\n".join([need.body, *ways_out(need)])

@@ -14,9 +14,15 @@ from parley.tui.watch import Watch
 from parley.tui.watch_context import WatchedJob
 from parley.tui.work_screen import WorkScreen
 from parley.views.job_view import TERMINAL
-from parley.views.needs import BUDGET, GATE, GateView, Need
+from parley.views.needs import BUDGET, GATE, STALL, UNATTENDED, UNDELIVERED, GateView, Need
 
 _WAYS = ("at the turn's end", "at once", "with authority, at the turn's end", "with authority, at once")
+_WAYS_OUT = {
+    UNATTENDED: ("z goes on", "x gives it up"),
+    BUDGET: ("b raises it, and goes on", "x gives the job up"),
+    STALL: ("c shows what it did last", "s tells it something (Tab: at once)", "x gives the job up"),
+    UNDELIVERED: ("s says it again", "c shows what happened"),
+}
 
 KeyAction = Callable[
     [Watch, WatchedJob, str, str], None
@@ -96,7 +102,14 @@ def settle(watch: Watch, at: WatchedJob, need: Need | None) -> None:
     elif need.asked is not None:
         watch.say(f"only {need.decider}, who started {at.id}, can answer")
     else:
-        watch.say(f"{at.id} asks nothing; {need.exits[0].words}: {need.exits[0].command}")
+        watch.say(f"{at.id} asks nothing; {'; '.join(ways_out(need))}")
+
+
+def ways_out(need: Need) -> list[str]:
+    """What can be done about a need that is no question: by keys, or by commands where no key does it."""
+    if need.state in TERMINAL:
+        return ["C asks for it in a job that goes on from this one", "c shows what happened"]
+    return list(_WAYS_OUT.get(need.kind, ())) or [f"{way.words}: {way.command}" for way in need.exits]
 
 
 def withdraw(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:

@@ -35,12 +35,13 @@ def draw_list(
     detail: Callable[[JobEntry], Detail],
     width: int,
     room: int,
+    *,
+    several: bool = False,
 ) -> list[Text]:
-    """The head and as much of the list as fits, with the chosen job in it."""
+    """The head and as much of the list as fits, with the chosen job in it. `several`: of several repositories."""
     head = [_head(title, found, width)]
     if not found:
         return head
-    several = len({entry.at.context.home for entry in found}) > 1
     plan = list(_plan(found))
     at = next((number for number, row in enumerate(plan) if row.entry and row.entry.key == chosen), 0)
     start = _start(plan, at, room - 1)
@@ -129,7 +130,15 @@ def plain_list(contexts: Sequence[WatchContext], width: int) -> list[str]:
     """The list as plain lines, without a terminal."""
     jobs = JobList()
     jobs.read(contexts)
-    drawn = draw_list(_title(contexts), jobs.entries[:PRINTED], None, jobs.detail, width, 4 * PRINTED)
+    drawn = draw_list(
+        _title(contexts),
+        jobs.entries[:PRINTED],
+        None,
+        jobs.detail,
+        width,
+        4 * PRINTED,
+        several=len(contexts) > 1,
+    )
     left = len(jobs.entries) - PRINTED
     more = [f"  … and {left} more: parley ls"] if left > 0 else []
     none = [] if jobs.entries else ["no jobs yet; start one with: parley run"]
@@ -151,6 +160,8 @@ class Overview:
 
     `others`: the user's other repositories, for the key that shows them too.
     """
+
+    section = "the list"
 
     def __init__(
         self,
@@ -177,6 +188,11 @@ class Overview:
     def _show(self) -> None:
         self._shown = [entry for entry in self._jobs.entries if entry.has(self._words)]
         places = {entry.key: number for number, entry in enumerate(self._shown)}
+        begun = self._watch.actions.begun
+        if begun is not None and (new := places.get((begun.context.home, begun.id))) is not None:
+            self._watch.actions.begun = None
+            self._choose(new)
+            return
         before = places.get(self._chosen.key) if self._chosen else None
         self._choose(before if before is not None else self._at)
 
@@ -259,7 +275,7 @@ class Overview:
             "n new job",
             "e in your editor",
             "/ find",
-            "A all repositories" if len(self._watch.contexts) == len(self._own) else "A this one",
+            "A all repositories" if len(self._watch.contexts) == len(self._own) else "A this repository alone",
         ]
         if self._words:
             general.append("Esc show all")
@@ -268,7 +284,7 @@ class Overview:
         entry = self._chosen
         if entry.state in TERMINAL:
             return ["Enter open", "c work", "d diff", *ended_keys(entry.state), *general]
-        asks = ["a answer"] if entry.group == NEEDS else []
+        asks = ["a answer"] if entry.asks else ["b raise the budget"] if entry.unpaid else []
         going = entry.group != PAUSED and entry.at.owned
         hold = "z pause" if going else "z go on"
         return ["Enter open", *asks, "c work", "d diff", "s tell", hold, "x withdraw", *general]
@@ -284,7 +300,8 @@ class Overview:
         elif len(self._shown) > self._room:
             title = f"{title}: job {self._at + 1} of {len(self._shown)}"
         chosen = self._chosen.key if self._chosen else None
-        lines = draw_list(title, self._shown, chosen, self._jobs.detail, width, room)
+        several = len(self._watch.contexts) > 1
+        lines = draw_list(title, self._shown, chosen, self._jobs.detail, width, room, several=several)
         return lines if self._shown else [*lines, *_empty(searched=bool(self._words))]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import re
 from collections.abc import Iterable
 
 from rich.cells import cell_len
@@ -13,34 +13,63 @@ from parley.tui.screen import clean, rule, wrapped
 from parley.views.job_view import Asked
 from parley.views.needs import GateView
 
-LINES = 10_000  # of a text that are kept
-MESSAGES, STEPS = 5_000, 50_000  # of a job's last ones that a conversation shows
-CUT = 64 * 1024  # characters of one message
+LINES = 10_000  # of a text that grows: its last ones are kept
+_STAMP = re.compile(r"\d\d:\d\d:\d\d  ")  # what follows a time stays to the right of it
 _DIFF = {"+": "green", "-": "red", "@": "cyan", "d": "bold", "i": "dim"}
+
+PAST_END, PAST_START = "that was the last one: on from the beginning", "that was the first one: on from the end"
 
 Line = tuple[str, str]  # a text and its style
 
 
 class Page:
-    """A text of any length, of which one screen is visible."""
+    """A text of any length, of which one screen is visible.
 
-    def __init__(self, title: str, lines: Iterable[Line] = (), *, at_end: bool = False) -> None:
-        self.title = clean(title)
-        self._lines: deque[Line] = deque(lines, LINES)
+    `earlier`: where the beginning of a text that has grown too long can be read.
+    """
+
+    def __init__(
+        self, title: str, lines: Iterable[Line] = (), *, at_end: bool = False, at: int = 0, earlier: str = ""
+    ) -> None:
+        self.title, self._earlier = clean(title), earlier
+        self._lines = list(lines)
         self._fitted: list[Line] = []
         self._width = 0
         self._room = 1
-        self._offset = 0
+        self._offset = at
         self._at_end = at_end
         self._mark = ""  # the words that were searched for
+        self._found: int | None = None  # the line that has them
 
     def add(self, lines: Iterable[Line]) -> None:
         """Add lines at the end; a view at the end scrolls along."""
         more = list(lines)
-        if more:
-            self._lines.extend(more)
-            self._fitted += self._fit(more)
-            del self._fitted[: max(0, len(self._fitted) - 2 * LINES)]
+        if not more:
+            return
+        self._lines += more
+        self._fitted += self._fit(more)
+        if len(self._lines) > LINES:
+            del self._lines[: -LINES // 2]  # by half: not again for each line that comes
+            before = len(self._fitted)
+            self._lines.insert(0, (f"earlier: {self._earlier}", "dim"))
+            self._fitted = self._fit(self._lines)
+            self._offset = max(0, self._offset + len(self._fitted) - before)
+            self._found = None
+
+    def stay_near(self, other: Page) -> None:
+        """Show the place that another page of the same text shows: the moment at its top."""
+        above = [text for text, _ in other._fitted[: other._offset + 1] if _STAMP.match(text)]
+        if other._at_end or not above:
+            return
+        self._width = other._width
+        self._fitted = self._fit(self._lines)
+        places = [number for number, (text, _) in enumerate(self._fitted) if text == above[-1]]
+        if places:
+            self._offset, self._at_end = places[min(above.count(above[-1]), len(places)) - 1], False
+
+    def put_first(self, line: Line) -> None:
+        """Add a line at the beginning, before the first drawing."""
+        self._lines.insert(0, line)
 
     def _fit(self, lines: Iterable[Line]) -> list[Line]:
         if not self._width:
@@ -69,23 +98,29 @@ class Page:
             return False
         self._offset = max(0, min(where, last))
         self._at_end = self._offset == last
+        self._found = None
         return True
 
-    def find(self, words: str, step: int = 1) -> bool:
-        """Scroll to the next line that has some words, with `step` -1 to the one before; whether there is one."""
+    def find(self, words: str, step: int = 1) -> str | None:
+        """Scroll to the next line that has some words, with `step` -1 to the one before.
+
+        None: no line has them. Else what the reader has to know, if anything: that the search went past an end.
+        """
         total, sought = len(self._fitted), words.casefold()
+        before = self._offset - 1 if self._found is None else self._found  # the first line on the screen counts
         for number in range(1, total + 1):
-            at = (self._offset + step * number) % total
+            at = (before + step * number) % total
             if sought in self._fitted[at][0].casefold():
                 self._offset, self._at_end = min(at, max(0, total - self._room)), False
-                self._mark = words
-                return True
-        return False
+                self._mark, passed = words, self._found is not None and (at - before) * step <= 0
+                self._found = at
+                return (PAST_END if step > 0 else PAST_START) if passed else ""
+        return None
 
     def draw(self, width: int, room: int) -> list[Text]:
         """As many lines as fit."""
         if width != self._width:
-            self._width = width
+            self._width, self._found = width, None
             self._fitted = self._fit(self._lines)
         self._room = max(1, room - 1)
         last = max(0, len(self._fitted) - self._room)
@@ -104,16 +139,20 @@ class Page:
 
 
 def fitted(text: str, width: int) -> list[str]:
-    """A text in lines that fit."""
+    """A text in lines that fit; what is broken goes on below where it began."""
     if (shown := printable(text)) == text and cell_len(text) <= width:
         return [shown]
-    bare = text.lstrip(" ")
-    indent = " " * min(len(text) - len(bare), width // 2)
-    return [f"{indent}{part}" for part in wrapped(bare, width - len(indent))]
+    stamp = _STAMP.match(text)
+    bare = text[stamp.end() :] if stamp else text.lstrip(" ")
+    head = text[: len(text) - len(bare)][: width // 2]
+    first, *rest = wrapped(bare, width - len(head))
+    return [f"{head}{first}", *(f"{' ' * len(head)}{part}" for part in rest)]
 
 
 class PageScreen:
     """The screen on which a page is read."""
+
+    section = "a text"
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -131,11 +170,12 @@ class PageScreen:
         self._sought = words or self._sought
         if not self._sought:
             return "nothing was searched for yet: / does"
-        return "" if self._page.find(self._sought, step) else f"nothing here has {self._sought!r} in it"
+        found = self._page.find(self._sought, step)
+        return f"nothing here has {self._sought!r} in it" if found is None else found
 
     def keys(self) -> list[str]:
         """The keys."""
-        return ["up/down scroll", "space page", "g/G top/end", "/ find", *(["n next"] if self._sought else [])]
+        return ["up/down scroll", "space page", "g/G top/end", "/ find", *(["n/N next/before"] if self._sought else [])]
 
     def draw(self, width: int, room: int) -> list[Text]:
         """The page."""
@@ -164,6 +204,14 @@ def question_lines(asked: Asked, found: GateView, file: str) -> Iterable[Line]:
         yield f"{file}:", "dim"
         yield "", ""
         yield from ((line, "") for line in found.content.splitlines())
+
+
+def artifacts_page(job: str, found: Iterable[tuple[str, str]]) -> Page:
+    """A job's artifacts, one below the other."""
+    lines = list[Line]()
+    for name, text in found:
+        lines += [(f"{name}:", "bold"), ("", ""), *((line, "") for line in text.splitlines()), ("", "")]
+    return Page(f"what {job} has agreed on and reported", lines)
 
 
 def diff_page(job: str, text: str, asked: Asked | None = None, found: GateView | None = None) -> Page:
@@ -212,7 +260,7 @@ a job, in the list or opened
 
 a job that was opened
   up down j k      choose one of the team: c, s and x are about it alone
-  v                read the question, and the file that it is about
+  v                read the question and its file; else the job's newest files
   a r              approve; revise, and say why
   i p              back to the intent; back to the plan
   t                answer in words
@@ -227,7 +275,7 @@ a text
   g G              to its beginning, to its end
   / n N            find some words; the next place, the one before
   Tab              in what was said and done: the next thread, ended ones too
-  w                there: leave the tool calls out, or show them again
+  w f              there: leave the tool calls out; show their results in full
 
 any time
   ?                these keys
@@ -237,6 +285,10 @@ any time
 """
 
 
-def help_page() -> Page:
-    """All keys."""
-    return Page("the keys", ((line, "" if line.startswith(" ") else "bold") for line in HELP.splitlines()))
+class HelpScreen(PageScreen):
+    """All keys, those of one kind of screen first on it."""
+
+    def __init__(self, section: str) -> None:
+        lines = HELP.splitlines()
+        styled = ((line, "" if line.startswith(" ") else "bold") for line in lines)
+        super().__init__(Page("the keys", styled, at=lines.index(section)))

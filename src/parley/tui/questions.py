@@ -28,14 +28,19 @@ class AnswerChoice(NamedTuple):
 
 def choices(asked: Asked) -> dict[str, AnswerChoice]:
     """The keys that answer a question."""
-    words, give_up = AnswerChoice("answer", None), AnswerChoice("give up the job", "withdraw")
+    words, give_up = AnswerChoice("answer in words", None), AnswerChoice("give up the job", "withdraw")
     yes, no = AnswerChoice("approve", "approve"), AnswerChoice("revise", "revise")
     chosen = {KEYS[option.name]: AnswerChoice(_label(option), None, option.name) for option in asked.menu.options}
     if asked.kind == "question":
         if chosen:
             said = AnswerChoice("answer in words", None)
             return {"a": AnswerChoice("let it go on", "approve"), **chosen, "t": said, "w": give_up}
-        return {"t": words, "a": yes, "r": no, "w": give_up}
+        return {
+            "t": words,
+            "a": AnswerChoice("say yes", "approve"),
+            "r": AnswerChoice("say no, and why", "revise"),
+            "w": give_up,
+        }
     back = {BACK[state]: AnswerChoice(f"back to {state}", f"backtrack {state}") for state in asked.backtracks}
     if asked.kind == "failure":
         yes, no = AnswerChoice("try again", "approve"), AnswerChoice("try again with advice", "revise")

@@ -20,8 +20,10 @@ from parley.views.chronicle import LogEvent, headline
 from parley.views.job_view import Present, Thread
 
 PANEL_LINES = 7
+WIDE = 70  # columns from which on a number has its word beside it
 NOTE_LINES = 4  # of one note
 TYPED_COLUMNS = 14  # that a prompt leaves at least for what is typed
+TYPED_LINES = 6  # of what is typed that are visible
 MARKS = {
     "running": ("*", "bold green"),
     "stalled": ("!", "bold red"),
@@ -94,7 +96,10 @@ def spread(left: Text, right: str, width: int, style: str = "") -> Text:
 
 
 def _title(content: ScreenContent, width: int) -> Text:
-    line = spread(Text(f" {content.job}  {clean(content.request)}"), f"{minutes(content.elapsed)} ", width)
+    clock = minutes(content.elapsed)
+    if width >= WIDE:
+        clock = f"{clock} so far" if content.record is None or content.record.live else f"took {clock}"
+    line = spread(Text(f" {content.job}  {clean(content.request)}"), f"{clock} ", width)
     line.stylize("reverse")
     return line
 
@@ -184,18 +189,51 @@ def _panel(content: ScreenContent, width: int, room: int) -> list[Text]:
     return lines
 
 
-def foot(keys: Sequence[str], prompt: str | None, typed: str, notes: Sequence[str], width: int) -> list[Text]:
-    """The keys, and what is being typed, or the notes."""
-    lines = key_lines(keys, width)
-    if prompt is not None:
-        *above, last = wrapped(f"{clean(prompt)}>", width - TYPED_COLUMNS)
-        line = Text()
-        line.append(f" {last} ", "bold")
-        line.append(tail(typed, max(10, width - line.cell_len - 2)))
-        line.append("_", "blink")
-        return [*lines, *(Text(f" {part}", "bold") for part in above), line]
-    told = [part for note in notes or [""] for part in _note(note, width - 2)]
-    return [*lines, *(Text(f" {part}", "italic") for part in told)]
+def notes_lines(notes: Sequence[str], width: int) -> list[Text]:
+    """What is told of the keys that were pressed."""
+    return [Text(f" {part}", "italic") for note in notes or [""] for part in _note(note, width - 2)]
+
+
+def prompt_lines(label: str, typed: str, cursor: int, width: int) -> list[Text]:
+    """What is asked, and what is typed, around the cursor where it is long."""
+    *above, last = wrapped(f"{clean(label)}>", width - TYPED_COLUMNS)
+    head = f" {last} "
+    rows = typed_rows(typed, width - 2, len(head))
+    here = max(number for number, (start, _) in enumerate(rows) if start <= cursor)
+    first = max(0, min(here - TYPED_LINES // 2, len(rows) - TYPED_LINES))
+    shown = rows[first : first + TYPED_LINES]
+    lines = [Text(f" {part}", "bold") for part in above]
+    for number, (start, end) in enumerate(shown, first):
+        line = Text(head if not number else "  ", "bold")
+        text = typed[start:end].rstrip("\n")
+        if number != here:
+            line.append(text, "not bold")
+        elif cursor - start >= len(text):
+            line.append(text, "not bold").append("_", "blink")
+        else:
+            at = cursor - start
+            line.append(text[:at], "not bold").append(text[at], "not bold reverse").append(text[at + 1 :], "not bold")
+        lines.append(line)
+    if first:
+        lines.insert(len(above), Text(f"  … {count(first, 'line')} above", "dim"))
+    if left := len(rows) - first - len(shown):
+        lines.append(Text(f"  … {count(left, 'line')} below", "dim"))
+    return lines
+
+
+def typed_rows(typed: str, width: int, first: int) -> list[tuple[int, int]]:
+    """What is typed in rows that fit, as places in it: the first begins behind a label of `first` columns."""
+    rows, start, used = list[tuple[int, int]](), 0, first
+    for at, character in enumerate(typed):
+        cells = cell_len(character)
+        if used + cells > width:
+            rows.append((start, at))
+            start, used = at, 2
+        used += cells
+        if character == "\n":
+            rows.append((start, at + 1))
+            start, used = at + 1, 2
+    return [*rows, (start, len(typed))]
 
 
 def _note(note: str, width: int) -> list[str]:
@@ -204,15 +242,16 @@ def _note(note: str, width: int) -> list[str]:
     return lines if len(lines) <= NOTE_LINES else [*lines[: NOTE_LINES - 1], f"{lines[NOTE_LINES - 1][: width - 1]}…"]
 
 
-def tail(text: str, width: int) -> str:
-    """The end of a text, as much as fits."""
-    while cell_len(text) > width:
-        text = text[max(1, (cell_len(text) - width) // 2) :]
-    return text
+def key_lines(keys: Sequence[str], width: int, most: int = 9) -> list[Text]:
+    """Keys with their meanings; where they take too many lines, the last two and as many others as fit."""
+    lines, left = _laid_out(keys, width), len(keys) - 2
+    while len(lines) > most and left > 0:
+        left -= 1
+        lines = _laid_out([*keys[:left], "…", *keys[-2:]], width)
+    return lines
 
 
-def key_lines(keys: Sequence[str], width: int) -> list[Text]:
-    """Keys with their meanings, on as many lines as needed."""
+def _laid_out(keys: Sequence[str], width: int) -> list[Text]:
     lines = [Text()]
     for key in keys:
         letter, _, meaning = key.partition(" ")
@@ -221,8 +260,8 @@ def key_lines(keys: Sequence[str], width: int) -> list[Text]:
             lines.append(Text())
             gap = " "
         lines[-1].append(gap)
-        lines[-1].append(letter, "bold reverse")
-        lines[-1].append(f" {meaning}")
+        lines[-1].append(letter, "bold reverse" if meaning else "")
+        lines[-1].append(f" {meaning}" if meaning else "")
     return lines
 
 

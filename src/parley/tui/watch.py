@@ -15,9 +15,9 @@ from parley.base.json_codec import Unreadable
 from parley.bus.rows import BusError
 from parley.ports.workspaces import WorkspaceError
 from parley.tui.actions import Actions
-from parley.tui.pages import PageScreen, help_page
+from parley.tui.pages import HelpScreen, PageScreen
 from parley.tui.prompt import Prompt
-from parley.tui.screen import cleaned, foot, wrapped
+from parley.tui.screen import cleaned, key_lines, notes_lines, prompt_lines, wrapped
 from parley.tui.terminal.keys import Pasted
 from parley.tui.terminal.tty import Tty
 from parley.tui.watch_context import WatchContext
@@ -26,6 +26,7 @@ POLL_SECONDS = 0.25
 TICK_SECONDS = 1.0  # between two reads of what is not on the bus: owners' deaths, agents' progress
 SHARE = 10  # reading takes at most this fraction, one tenth, of the time
 NOTES = 3  # lines of notes at most
+KEY_SHARE = 6  # the keys take at most this fraction, one sixth, of the lines
 LEAST = (40, 10)  # columns and lines below which nothing can be read
 KEY_NAMES = {" ": "space", "tab": "Tab", "enter": "Enter", "clear": "Ctrl-U", "word": "Ctrl-W"}
 STAYS = "Ctrl-C leaves; `parley resume` goes on with the job later"
@@ -33,6 +34,8 @@ STAYS = "Ctrl-C leaves; `parley resume` goes on with the job later"
 
 class Screen(Protocol):
     """One screen."""
+
+    section: str  # of the help, which has its keys
 
     def read(self) -> None:
         """Read again: something may have changed."""
@@ -157,8 +160,11 @@ class Watch:
             small = f"this terminal has {width}x{height}; at least {LEAST[0]}x{LEAST[1]} is needed"
             return [Text(line[:width]) for line in wrapped(small, width)][:height]
         screen, prompt = self._screens[-1], self._prompt
-        keys = prompt.keys if prompt else self._offered(screen)
-        below = foot(keys, prompt.shown if prompt else None, prompt.typed if prompt else "", self._notes, width)
+        below = key_lines(prompt.keys if prompt else self._offered(screen), width, max(1, height // KEY_SHARE))
+        if prompt is not None:
+            below += prompt_lines(prompt.shown, prompt.typed, prompt.cursor, width)
+        else:
+            below += notes_lines(self._notes, width)
         room = height - len(below)
         lines = screen.draw(width, room)[:room]
         lines += [Text()] * (room - len(lines)) + below
@@ -171,7 +177,8 @@ class Watch:
         if self._hands_off:
             return ["Ctrl-C ends it"]
         alone = self._owns and len(self._screens) == 1
-        return [*screen.keys(), "? keys", "Ctrl-C leave" if alone else "q back" if len(self._screens) > 1 else "q quit"]
+        known = [] if isinstance(screen, HelpScreen) else ["? keys"]
+        return [*screen.keys(), *known, "Ctrl-C leave" if alone else "q back" if len(self._screens) > 1 else "q quit"]
 
     def press(self, key: str) -> None:
         """Handle a key."""
@@ -202,10 +209,11 @@ class Watch:
                 self.say(sent)
 
     def _common(self, key: str) -> None:
-        if key in ("q", "esc"):
+        helps = key in ("?", "h")
+        if key in ("q", "esc") or (helps and isinstance(self._screens[-1], HelpScreen)):
             self.back()
-        elif key in ("?", "h"):
-            self.open(PageScreen(help_page()))
+        elif helps:
+            self.open(HelpScreen(self._screens[-1].section))
         elif key in ("/", "n", "N") and isinstance(screen := self._screens[-1], PageScreen):
             self._search(screen, key)
         elif key != "redraw":

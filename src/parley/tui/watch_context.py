@@ -28,6 +28,7 @@ class WatchContext:
     glance: Callable[[], list[Glimpse]]  # every job, oldest first, from their rows alone
     exhibit: Callable[[Need], GateView]  # what a gate is about
     diff: Callable[[str], str]  # a job's diff; empty if none yet
+    artifacts: Callable[[str], Sequence[tuple[str, str]]]  # a job's INTENT.md, PLAN.md and so on, the newest first
     command: Callable[[Sequence[str]], subprocess.Popen[str]]  # `parley` with these words
     program: Callable[
         [Sequence[str]], Sequence[str]

@@ -17,7 +17,7 @@ from parley.views.work import WorkEvent, WorkFollower, WorkKind
 MESSAGES, STEPS = 5_000, 50_000  # of a job's last ones that are shown
 CUT = 64 * 1024  # characters of one message
 WORK_BYTES = 1 << 20  # of each stream's end
-RESULT_LINES = 8  # of a tool's result
+RESULT_LINES, RESULT_COLUMNS = 8, 300  # of a tool's result, unless it is shown in full
 
 
 class WorkScreen(PageScreen):
@@ -26,7 +26,7 @@ class WorkScreen(PageScreen):
     def __init__(self, at: WatchedJob, thread: str = "", name: str = "") -> None:
         self._job, self._thread = at, thread
         self._names = {"": at.id} | ({thread: name} if thread else {})  # the threads, in the order of their messages
-        self._with_tools = True
+        self._with_tools, self._in_full = True, False
         self._begin()
 
     def _begin(self) -> None:
@@ -37,10 +37,13 @@ class WorkScreen(PageScreen):
         folder = self._job.context.files.home(job)
         self._work = WorkFollower(folder, thread=self._thread, last_bytes=WORK_BYTES)
         self._last = ("", "")  # the use whose beginning is the last line, by turn and use
-        super().__init__(Page(f"work of {self._names[self._thread]}", at_end=True))
+        earlier = f"parley log {job} --work"
+        super().__init__(Page(f"work of {self._names[self._thread]}", at_end=True, earlier=earlier))
         if messages > MESSAGES:
             self._page.add([(f"earlier messages: parley log {job}", "dim"), ("", "")])
         self.read()
+        if self._work.left_out and self._with_tools:
+            self._page.put_first((f"earlier tool calls: {earlier}", "dim"))
 
     def read(self) -> None:
         """Add what is new, in the order in which it happened."""
@@ -65,33 +68,48 @@ class WorkScreen(PageScreen):
             yield f"{head}{clean(event.words)}", "dim"
         elif event.kind is WorkKind.WAITS:
             yield f"{head}waits: {clean(event.words)}", "yellow"
+        elif event.kind is WorkKind.CUT:
+            yield f"{head}more than is kept of a turn's work; nothing of what came later", "yellow"
         elif event.kind is WorkKind.USE or (event.kind is WorkKind.RESULT and which != last):
             yield f"{head}{clean(f'{event.tool} {event.words}')}", "cyan"
         if event.kind is WorkKind.RESULT:
             took = f" ({event.seconds:.1f} s)" if event.seconds is not None else ""
-            lines = event.result.splitlines() or ["done"]
-            shown = lines[:RESULT_LINES]
-            more = f" … {count(len(lines) - len(shown), 'more line')}" if len(lines) > len(shown) else ""
             mark = "failed: " if event.failed else ""
-            for number, line in enumerate(shown):
-                end = f"{more}{took}" if number == len(shown) - 1 else ""
-                yield f"            {mark if not number else ''}{line}{end}", "red" if event.failed else "dim"
+            lines = self._shown(f"{mark}{event.result or 'done'}".splitlines())
+            lines[-1] += took
+            yield from ((f"            {line}", "red" if event.failed else "dim") for line in lines)
+
+    def _shown(self, lines: list[str]) -> list[str]:
+        """The lines of a result, or its beginning with what is left out of it."""
+        if self._in_full:
+            return lines
+        shown = [line if len(line) <= RESULT_COLUMNS else f"{line[:RESULT_COLUMNS]}…" for line in lines[:RESULT_LINES]]
+        if shown != lines:
+            left = count(len(lines) - RESULT_LINES, "more line") if len(lines) > RESULT_LINES else "more"
+            shown[-1] += f" … {left}: f shows all"
+        return shown
 
     def press(self, key: str) -> bool:
-        """Scroll, go to the next thread, ended ones too, or leave tool calls out."""
+        """Scroll, go to the next thread, ended ones too, leave tool calls out, or show their results in full."""
         if key == "tab":
             order = list(self._names)
             self._thread = order[(order.index(self._thread) + 1) % len(order)]
         elif key == "w":
             self._with_tools = not self._with_tools
+        elif key == "f" and self._with_tools:
+            self._in_full = not self._in_full
         else:
             return super().press(key)
+        before = self._page
         self._begin()
+        if key != "tab":
+            self._page.stay_near(before)
         return True
 
     def keys(self) -> list[str]:
         """The keys."""
-        return [*super().keys(), "Tab next thread", "w without tools" if self._with_tools else "w with tools"]
+        tools = ["w without tools", "f short results" if self._in_full else "f full results"]
+        return [*super().keys(), "Tab next thread", *(tools if self._with_tools else ["w with tools"])]
 
 
 def _told(event: LogEvent) -> Iterable[Line]:

@@ -105,6 +105,12 @@ def _noted(store: Store, job: str) -> Iterator[str]:
                 yield excerpt(said, LONGEST)
 
 
+def artifacts(work: Path, redact: Callable[[str], str] = str) -> list[tuple[str, str]]:
+    """The artifacts in a job's own tree, each with its text, the newest first; nothing in it is trusted."""
+    names = [phase.artifact for phase in PHASES.values()][::-1]
+    return [(name, redact(text)) for name in names if (text := _text(work / name))]
+
+
 def _text(path: Path) -> str:
     """A file that an agent wrote: read if it is an ordinary one, and no link to something else."""
     try:

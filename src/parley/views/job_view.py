@@ -68,6 +68,7 @@ from parley.roles.phases import PHASES, phase_of
 
 WORK = PHASES[State.EXECUTE].artifact
 TERMINAL = ("DONE", "WITHDRAWN", "FAILURE")
+BEGIN_SECONDS = 30.0  # how long the first process may take to open a job that was put on the bus
 GAUGES = ("context_used",)  # of what a turn reports: how full something was, which does not add up
 
 
@@ -209,6 +210,11 @@ class Present:
         return Hold(job_thread(self.job), PAUSE.text) in self.soup
 
     @property
+    def begins(self) -> bool:
+        """Whether it was put on the bus a moment ago, and its first process has not opened it yet."""
+        return self.loaded.epoch == 0 and time.time() - self.row.created < BEGIN_SECONDS
+
+    @property
     def unpaid(self) -> list[Hold]:
         """The holds on it for budgets that are spent."""
         return [hold for hold, _ in budgets(self.soup, job_thread(self.job))]
@@ -322,7 +328,7 @@ class Present:
             return replace(
                 base,
                 state="waiting",
-                doing=f"waits for {count(len(below), 'thread')}",
+                doing=f"waits for {count(len(below), 'agent')}",
             )
         if mail or soup.all(Interrupt, thread):
             return replace(base, doing="has mail")

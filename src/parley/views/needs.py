@@ -113,7 +113,7 @@ def _of(present: Present, *, attended: bool) -> Iterator[Need]:
     yield from (_budget(present, hold, cause) for hold, cause in budgets(present.soup, job_thread(present.job)))
     if attended:  # a job without an owner is not stalled
         yield from (_stall(present, hold) for hold in stalls(present.soup) if needs_human(hold))
-    if not attended and not held and (not questions or _unfinished(present)):
+    if not attended and not held and not present.begins and (not questions or _unfinished(present)):
         yield _unattended(present)
     if present.stopped:
         yield _stopped(present)
@@ -223,7 +223,7 @@ def _unattended(present: Present) -> Need:
         UNATTENDED,
         f"{present.loaded.epoch}",
         last.time if last else present.row.created,
-        f"no process works on it: its owner has ended{kept}",
+        f"no process works on it: {'the one that did has ended' if present.loaded.epoch else 'none has begun'}{kept}",
         (
             Exit("go on", f"parley resume {present.job}"),
             Exit("give it up", f"parley withdraw {present.job}"),

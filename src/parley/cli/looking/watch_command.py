@@ -9,7 +9,7 @@ from parley.base.json_codec import Unreadable
 from parley.bus.rows import BusError
 from parley.cli import OK
 from parley.cli.common import Workplace, columns, hide_home_from_git, on_terminal, place_of
-from parley.cli.looking.watch_contexts import context_of
+from parley.cli.looking.watch_contexts import context_of, titles_of
 from parley.cli.user_homes import known
 from parley.tui import EndedBySignal, WatchContext, left_out_words, plain_list, watch_all
 
@@ -38,7 +38,9 @@ def run(words: argparse.Namespace) -> int:
 
 def _others(place: Workplace) -> tuple[list[WatchContext], int]:
     """The user's other repositories that have jobs, and how many more can't be read."""
-    found = [context_of(other) for other in known() if other.home != place.home]
+    others = [other for other in known() if other.home != place.home]
+    titles = titles_of([place, *others])[1:]
+    found = [context_of(other, title) for other, title in zip(others, titles, strict=True)]
     usable = [context for context in found if _is_readable(context)]
     return usable, len(found) - len(usable)
 

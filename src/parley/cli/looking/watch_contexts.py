@@ -15,11 +15,24 @@ from parley.cli.looking.need_texts import diff_text, put_forward
 from parley.cli.open_bus import RedactedStore, known_secrets
 from parley.cli.running.spawn import program_words, spawn
 from parley.machine.job_files import JobFiles
+from parley.protocol.molecules import job_thread
 from parley.tui import WatchContext
+from parley.views.job_result import artifacts
 from parley.workspaces import JobWorkspaces
 
 
-def context_of(place: Workplace) -> WatchContext:
+def titles_of(places: Sequence[Workplace]) -> list[str]:
+    """What repositories are called beside each other: as much of the end of each path as no other one has."""
+    found = []
+    for place in places:
+        parts = place.root.parts
+        others = [other.root.parts for other in places if other.root != place.root]
+        size = next((size for size in range(1, len(parts)) if parts[-size:] not in (o[-size:] for o in others)), 0)
+        found.append("/".join(parts[-size:]) if size else str(place.root))
+    return found
+
+
+def context_of(place: Workplace, title: str = "") -> WatchContext:
     """A repository's context. Its bus is opened when it is first looked at."""
     trees = JobWorkspaces(place.home, place.root)
 
@@ -44,7 +57,7 @@ def context_of(place: Workplace) -> WatchContext:
 
     made = WatchContext(
         home=str(place.home),
-        title=place.root.name or str(place.root),
+        title=title or place.root.name or str(place.root),
         by=account_name(),
         files=JobFiles(place.home),
         exists=lambda: safe_open.exists(place.home),
@@ -52,6 +65,7 @@ def context_of(place: Workplace) -> WatchContext:
         glance=glance,
         exhibit=lambda need: put_forward(made.store, trees, need, redact()),
         diff=lambda job: diff_text(made.store, trees, job, redact()),
+        artifacts=lambda job: artifacts(trees.path(job, job_thread(job)), redact()),
         command=command,
         program=lambda words: program_words(place, words),
         go_on=lambda job, more: spawn(place, job, place.home / "jobs" / job / "run.log", *more),

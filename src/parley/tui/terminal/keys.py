@@ -19,11 +19,18 @@ _NAMES = {
     "\x15": "clear",  # Ctrl-U
     "\x17": "word",  # Ctrl-W
     "\x0c": "redraw",  # Ctrl-L
+    "\x01": "home",  # Ctrl-A
+    "\x05": "end",  # Ctrl-E
     "\x1b": "esc",
     "\x1b[A": "up",
     "\x1b[B": "down",
     "\x1bOA": "up",
     "\x1bOB": "down",
+    "\x1b[C": "right",
+    "\x1b[D": "left",
+    "\x1bOC": "right",
+    "\x1bOD": "left",
+    "\x1b[3~": "delete",
     "\x1b[5~": "pageup",
     "\x1b[6~": "pagedown",
     "\x1b[H": "home",
@@ -40,7 +47,7 @@ _REST_SECONDS = 0.05  # how long the rest of a key sequence may take
 
 
 class Pasted(str):
-    """Pasted text, which is never read as keys."""
+    """Pasted text, which is never read as keys. It may have several lines."""
 
     __slots__ = ()
 
@@ -102,7 +109,8 @@ def parse(text: str) -> list[str]:
     for part in _SEQUENCE.findall(text):
         key = _NAMES.get(part, part)
         if key.startswith(_PASTE):
-            keys.append(Pasted(" ".join(key.removeprefix(_PASTE).removesuffix("\x1b[201~").split())))
+            lines = key.removeprefix(_PASTE).removesuffix("\x1b[201~").expandtabs(4).splitlines()
+            keys.append(Pasted("\n".join("".join(filter(str.isprintable, line)).rstrip() for line in lines)))
         elif key in _NAMES.values() or (len(key) == 1 and key.isprintable()):
             keys.append(key)
     return keys
