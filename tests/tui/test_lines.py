@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from parley.base.text import printable
-from parley.bus.rows import JobRow, Loaded
+from parley.bus.rows import BusError, JobRow, Loaded
 from parley.bus.sqlite.quick_read import Glimpse, glance
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli.common import Workplace
@@ -177,7 +177,7 @@ def test_a_long_paste_keeps_its_lines_and_is_seen_around_the_cursor() -> None:
     st.lists(st.sampled_from(["a approve", "Enter open", "r try again with advice"]), max_size=12), st.integers(40, 90)
 )
 def test_keys_take_as_many_lines_as_they_need(keys: list[str], width: int) -> None:
-    lines = key_lines(keys, width)
+    lines = key_lines(keys, width, 12)
     assert all(line.cell_len <= width for line in lines)
     assert " ".join(" ".join(line.plain for line in lines).split()) == " ".join(keys)
 
@@ -403,6 +403,31 @@ def test_what_follows_a_time_stays_to_the_right_of_it() -> None:
     first, *rest = Page("t", [(f"10:11:12  coder: {'word ' * 30}", "")]).draw(60, 9)[1:]
     assert first.plain.startswith(" 10:11:12  coder: word")
     assert all(line.plain.startswith(f"{' ' * 11}word") for line in rest)
+
+
+def test_what_was_typed_stays_where_the_bus_does_not_take_it(tmp_path: Path) -> None:
+    def refuse(text: str, way: int) -> str:
+        raise BusError("another process holds the bus too long")
+
+    store = SqliteStore(tmp_path)
+    master, slave = pty.openpty()
+    try:
+        with Tty(slave, slave, owns=True) as tty:
+            watch = Watch(tty, [sight_of(lambda: store, tmp_path, list)])
+            watch.begin(Overview(watch, nothing))
+            watch.ask(Prompt("say", refuse, typed="my words"))
+            told = ""
+            for key, seen in ((b"\n", "not possible: another process holds the bus"), (b"!", "my words!")):
+                os.write(master, key)
+                watch.step(5.0)
+                while seen not in told:
+                    watch.step(0.0)
+                    assert select.select([master], [], [], 5.0)[0], told
+                    told += os.read(master, 65536).decode()
+    finally:
+        os.close(master)
+        os.close(slave)
+        store.close()
 
 
 def test_a_slow_line_makes_no_owner_wait() -> None:

@@ -242,7 +242,7 @@ def _note(note: str, width: int) -> list[str]:
     return lines if len(lines) <= NOTE_LINES else [*lines[: NOTE_LINES - 1], f"{lines[NOTE_LINES - 1][: width - 1]}…"]
 
 
-def key_lines(keys: Sequence[str], width: int, most: int = 9) -> list[Text]:
+def key_lines(keys: Sequence[str], width: int, most: int) -> list[Text]:
     """Keys with their meanings; where they take too many lines, the last two and as many others as fit."""
     lines, left = _laid_out(keys, width), len(keys) - 2
     while len(lines) > most and left > 0:

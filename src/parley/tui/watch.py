@@ -85,7 +85,7 @@ class Watch:
         for key in self._tty.wait(seconds):
             try:
                 self.press(key)
-            except (WorkspaceError, OSError, Unreadable) as error:
+            except (WorkspaceError, BusError, OSError, Unreadable) as error:  # a bus that is gone ends it in `_look`
                 self.say(f"that was not possible: {error}")
         return bool(self._screens)
 
@@ -161,10 +161,10 @@ class Watch:
             return [Text(line[:width]) for line in wrapped(small, width)][:height]
         screen, prompt = self._screens[-1], self._prompt
         below = key_lines(prompt.keys if prompt else self._offered(screen), width, max(1, height // KEY_SHARE))
+        if self._notes or prompt is None:
+            below += notes_lines(self._notes, width)
         if prompt is not None:
             below += prompt_lines(prompt.shown, prompt.typed, prompt.cursor, width)
-        else:
-            below += notes_lines(self._notes, width)
         room = height - len(below)
         lines = screen.draw(width, room)[:room]
         lines += [Text()] * (room - len(lines)) + below
@@ -201,11 +201,9 @@ class Watch:
             if prompt.cancelled:
                 self.say(prompt.cancelled)
         elif prompt.press(key):
-            self._prompt = None
-            sent = prompt.send(prompt.typed.strip(), prompt.way)
-            if isinstance(sent, Prompt):
-                self._prompt = sent
-            elif sent:
+            sent = prompt.send(prompt.typed.strip(), prompt.way)  # where it raises, what was typed stays
+            self._prompt = sent if isinstance(sent, Prompt) else None
+            if isinstance(sent, str) and sent:
                 self.say(sent)
 
     def _common(self, key: str) -> None:
