@@ -25,13 +25,16 @@ def test_the_end_says_what_it_cost_and_what_was_assumed(home: Home) -> None:
     done = home.run("run", "a request", "--playbook", home.write("p.yaml", DONE))
 
     assert done.code == 0
-    assert "what it cost\n  9 turns\n" in done.out
+    assert "no file changed\nwhat it cost\n  9 turns\n" in done.out
     assert "what was assumed\n  - UTF-8 is read.\n  - The token is [redacted PLANTED] and it wraps.\n" in done.out
     assert "planted-in-env-1" not in done.out
     job = home.jobs()[0]["id"]
     shown = home.here("show", job, "--json").document["delivery"]
     assert shown["assumptions"] == ["UTF-8 is read.", "The token is [redacted PLANTED] and it wraps."]
     assert shown["cost"]["turns"] == 9
+    assert shown["commands"] == [f"parley diff {job} --all", f"parley continue {job}"]
+    assert "has changed no files; --all shows what it wrote" in home.here("diff", job).err
+    assert home.here("merge", job).out == f"there is nothing to merge: {job} has changed no files\n"
     assert "what was assumed\n" in home.here("show", job).out
 
 

@@ -17,7 +17,13 @@ from parley.ports.workspaces import Change, Workspace
 from parley.views.job_result import Delivery, delivery
 
 SHOWN = 20  # files that are named
-COMMANDS = {"diff": "look at it", "merge": "merge it", "pr": "or open a pull request", "continue": "go on from it"}
+COMMANDS = {
+    "diff {job}": "look at it",
+    "merge {job}": "merge it",
+    "pr {job}": "or open a pull request",
+    "continue {job}": "go on from it",
+}
+WITHOUT_CHANGES = {"diff {job} --all": "read what it wrote about its work", "continue {job}": "go on from it"}
 _TOKENS = {
     "input_tokens": "in",
     "output_tokens": "out",
@@ -47,8 +53,11 @@ class Delivered:
 
 def delivered(store: Store, workspace: Workspace, job: str, work: Path, redact: Callable[[str], str]) -> Delivered:
     """The delivery, with the next commands."""
-    commands = tuple(NextCommand(words, f"parley {command} {job}") for command, words in COMMANDS.items())
-    return Delivered(delivery(store, workspace, job, work, redact), commands)
+    found = delivery(store, workspace, job, work, redact)
+    known = COMMANDS if found.changes else WITHOUT_CHANGES
+    return Delivered(
+        found, tuple(NextCommand(words, f"parley {line.format(job=job)}") for line, words in known.items())
+    )
 
 
 def lines(found: Delivered, place: Workplace) -> list[str]:
@@ -62,6 +71,8 @@ def lines(found: Delivered, place: Workplace) -> list[str]:
             told.append(f"  … and {len(changes) - SHOWN} more")
         added, removed = count(found.delivery.added, "line"), found.delivery.removed
         told.append(f"  {count(len(changes), 'file')}, {added} added, {removed} removed")
+    elif found.commands:  # else its files are deleted
+        told.append("no file changed")
     told += obeyed_lines([Obeyed(one.path, one.obeyed) for one in changes if one.obeyed])
     told += unportable_lines(changes)
     told += ["what it cost", f"  {cost_words(found.delivery.cost)}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -67,7 +68,7 @@ def run(words: argparse.Namespace) -> int:
     if words.json:
         print_json(_document(row.job, home, dry=words.dry_run))
         return OK
-    print(_said(row.job, home, place, dry=words.dry_run))
+    print(_said(row.job, home, place, dry=words.dry_run, empty=lambda: not trees.changes(row.job, whole=words.all)))
     for line in (*home.remarks, *_not_run(home)):
         print(f"parley: {printable(line)}", file=sys.stderr)
     if words.all:
@@ -94,8 +95,10 @@ def _announce(coming: CheckoutMerge) -> None:
         print(line)
 
 
-def _said(job: str, home: CheckoutMerge, place: Workplace, *, dry: bool) -> str:
+def _said(job: str, home: CheckoutMerge, place: Workplace, *, dry: bool, empty: Callable[[], bool]) -> str:
     what = home.branch or "the result"
+    if home.before and empty():
+        return f"there is nothing to merge: {job} has changed no files"
     if home.before:
         return f"{what} is in what you have checked out already"
     files = count(len(home.paths), "file")
