@@ -197,6 +197,9 @@ def test_what_can_not_be_pushed_is_told_in_one_line(user: Home, monkeypatch: pyt
 
     assert "there is no remote 'elsewhere'; use one of: origin" in refused("--remote", "elsewhere")
     assert "a pull request needs one" in refused("--title", " ")
+    git(user.folder, "update-ref", "refs/remotes/origin/main", branch(user))
+    assert f"origin/main has all of {branch(user)} already" in refused()
+    git(user.folder, "update-ref", "refs/remotes/origin/main", "main")
     hook = remote(user) / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\necho 'no branches of robots here'; exit 1\n")
     hook.chmod(0o755)

@@ -111,6 +111,10 @@ def _plan(trees: JobWorkspaces, source: SourceRepository, job: str, words: argpa
         draft=words.draft,
     )
     commit = found.commit or repository.ref(result_branch.DELIVERED)
+    if push.is_in(draft.base):
+        raise CommandError(
+            f"{push.base_remote}/{draft.base} has all of {push.branch} already: no pull request is needed"
+        )
     return PullRequest(job, commit, push, draft, remarks=() if words.base else tuple(push.about(draft.base)))
 
 

@@ -222,7 +222,8 @@ class _Merge:
             )
         if self._settings.has("merge.verifysignatures"):
             raise WontMerge(
-                f"merge.verifySignatures is set, and the result is not signed; merge {self._found.branch} by hand"
+                "merge.verifySignatures is set, and Parley verifies no signature; merge "
+                f"{self._found.branch} by hand with `git merge`"
             )
 
     def _tree(self, head: str) -> str:

@@ -94,6 +94,12 @@ class BranchPush:
         done = self._source.git.run("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD", fine=(0, 1, 128))
         return os.fsdecode(done.stdout).strip().removeprefix(f"refs/remotes/{remote}/")
 
+    def is_in(self, base: str) -> bool:
+        """Whether the base has the branch, as far as is known here."""
+        there = self._source.ref(f"refs/remotes/{self.base_remote}/{base}") if base else ""
+        mine = self._source.ref(f"refs/heads/{self.branch}")
+        return bool(there and mine) and self._source.is_ancestor(mine, there)
+
     def about(self, base: str) -> list[str]:
         """What the user has to know of a base that they did not name: it is not what the job started from."""
         onto = self._repository.beginning.onto
