@@ -516,8 +516,9 @@ def test_files_are_written_as_the_users_git_would(tmp_path: Path, how: str) -> N
     assert git(place.root, "status", "--porcelain") == ""
     result(place, {"in/a.txt": "1\n", "out/b.txt": "2\n", "in/new.txt": "3\n", "out/new.txt": "4\n"})
 
-    merge(place)
+    done = merge(place)
 
+    assert any("you have no branch checked out" in line for line in done.remarks) == (how == "detached")
     assert git(place.root, "status", "--porcelain") == ""
     assert git(place.root, "diff-files", "--name-only") == ""
     assert git(place.root, "show", "HEAD:out/new.txt") == "4\n"

@@ -112,7 +112,7 @@ def _named(trays: list[HomeInbox], given: str) -> list[HomeInbox]:
         ((job, tray),) = jobs.items()
         of_job = [need for need in tray.found if need.job == job]
         return [replace(tray, found=of_job, waits=[wait for wait in tray.waits if wait["job"] == job])]
-    tray, need = by_id[pick(given, by_id, "thing that waits for you", "`parley inbox` lists them")]
+    tray, need = by_id[pick(given, by_id, "entry of the inbox", "`parley inbox` lists them")]
     return [replace(tray, found=[need], waits=())]
 
 

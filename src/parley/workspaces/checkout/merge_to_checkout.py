@@ -192,6 +192,8 @@ class _Merge:
         unfiltered = self._unfiltered(tree, changes)
         if odd := unportable_words(self._checkout.unportable(tree, changes)):
             self._remarks.append(odd)
+        if head and not self._source.branch():
+            self._remarks.append("you have no branch checked out: give the merge one with `git switch -c NAME`")
         with self._index_locked() as lock:
             index = self._checkout.take_index()
             plan = self._plan(tree, changes, index)
