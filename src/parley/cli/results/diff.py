@@ -39,8 +39,8 @@ def run(words: argparse.Namespace) -> int:
         print_json({"id": row.job, "state": row.state, "branch": branch, **more})
         return OK
     if not found:
-        more = "" if words.all else "; --all shows what it wrote about its work"
-        print(f"parley: {row.job} has changed no files{more}", file=sys.stderr)
+        other = "" if words.all else "; --all shows what it wrote about its work"
+        print(f"parley: {row.job} has changed no files{other}", file=sys.stderr)
     for line in (*obeyed_lines(obeyed), *unportable_lines(found)):
         print(f"parley: {line.strip()}", file=sys.stderr)
     shown = trees.diff(row.job, tree, whole=words.all, stat=words.stat)
