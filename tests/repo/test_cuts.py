@@ -101,7 +101,6 @@ MAY_CUT = {
         "cli/running/bootstrap.py: out[-LEFT_BEHIND:]",
         "cli/running/bootstrap.py: said[-LEFT_BEHIND:]",
         "cli/running/bootstrap.py: live[:SHOWN]",
-        "cli/looking/cost.py: entries[:SHOWN]",
         "cli/looking/work_log.py: said[:LINES_SHOWN]",
         "tui/work_screen.py: lines[:RESULT_LINES]",
         "tui/overview.py: jobs.entries[:PRINTED]",
