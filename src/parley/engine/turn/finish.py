@@ -547,8 +547,10 @@ def _left_behind(turn: Turn, event: Ended, kept: Kept, told: Sequence[Told] = ()
 def _observe(job: OwnedJob, world: World, ending: TurnEnd) -> None:
     """[observe]: the orchestrator sees the outcome record that a lead left."""
     turn, outcome = ending.turn, ending.outcome
+    if outcome is None or ending.record is None or not ending.record.live:
+        return
     record = led_by(job.soup, turn.thread)
-    if ending.record is None or not ending.record.live or record is None or not record.live or outcome is None:
+    if record is None or not record.live:
         return
     report = Observed(
         record=record.id,
