@@ -419,8 +419,9 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 FILLED = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True).filter(lambda name: name not in ("human", "proxy"))
 THREADS = FILLED.filter(lambda name: ":" not in name and name != "dispatcher")
+WHOLE = st.integers(-(2**63), 2**63 - 1)  # a larger number is refused in every document
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    st.none() | st.booleans() | WHOLE | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=5,
 )
