@@ -57,7 +57,7 @@ BUSY_SECONDS = 10.0
 
 _DURABILITY = {"full": "FULL", "normal": "NORMAL"}
 # A conversation's commit writes some 10 pages, and a checkpoint waits for the disk twice more: so that is one
-# commit in 400, not in 100. Larger gained nothing, nor did larger pages or a larger cache: those are SQLite's own.
+# commit in 400, not in 100. Larger gained nothing, nor did other pages or a larger cache: those are SQLite's own.
 _CHECKPOINT_PAGES = 4000
 _WAL_BYTES = 64 * 1024 * 1024  # what a burst leaves of the log's file
 _PAGE_ROWS = 500  # a long read is many short ones: none keeps the log from being checkpointed
