@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tools.map.modules import PACKAGE, Folder, circles, folders, from_the_top, imports, path_of, without_shortcuts
-from tools.map.send_turn import MOST_MODULES, touched
+from tools.map.send_turn import MOST_MODULES, SendTurn, touched
 from tools.map.walk import Stage, walk
 
 BEGINNING = """# The map
@@ -29,6 +29,8 @@ TOUCHED = """## What a Send turn touches
 An agent has called Send once, and its turn has ended. Until the next turn is put out, the commit included, code of
 {count} modules runs; {most} may. Agents and workspaces are left out: their stand-ins do nothing.
 """
+BEFORE_END = "The call of Send, before that end, runs code of these besides:"
+WITH_BUDGET = "A job has a budget by default. With one, these run too:"
 
 
 def page() -> str:
@@ -124,11 +126,17 @@ def of_walk(stages: Sequence[Stage]) -> list[str]:
     return lines
 
 
-def of_turn(modules: Sequence[str]) -> list[str]:
-    """The modules, a line for each."""
-    lines = [linked(f"{name.replace('.', '/')}.py", short(name)) for name in modules]
+def of_turn(turn: SendTurn) -> list[str]:
+    """The modules of a turn's end, a line for each, then those that its call and a budget add."""
     return [
-        TOUCHED.format(count=len(modules), most=MOST_MODULES),
-        *(f"{number}. {line}" for number, line in enumerate(lines, 1)),
+        TOUCHED.format(count=len(turn.end), most=MOST_MODULES),
+        *(f"{number}. {line}" for number, line in enumerate(of_modules(turn.end), 1)),
         "",
+        *(BEFORE_END, "", *(f"- {line}" for line in of_modules(turn.call)), ""),
+        *(WITH_BUDGET, "", *(f"- {line}" for line in of_modules(turn.budget)), ""),
     ]
+
+
+def of_modules(names: Sequence[str]) -> list[str]:
+    """Modules as links to their files."""
+    return [linked(f"{name.replace('.', '/')}.py", short(name)) for name in names]

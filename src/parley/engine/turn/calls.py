@@ -105,7 +105,7 @@ def _send_call(arguments: Mapping[str, Any]) -> sending.SendCall:
     text = text_of(arguments)
     if ("to" in arguments) == ("thread" in arguments):
         raise Refused("Send takes either `to` (opens a conversation) or `thread` (goes on with one)")
-    files = sending.paths_in(arguments.get("files"))
+    files = sending.paths_in(arguments["files"]) if arguments.get("files") else ()
     if "to" in arguments:
         return sending.SendCall(text, to=_name(arguments, "to"), files=files)
     return sending.SendCall(text, thread=_name(arguments, "thread"), files=files)

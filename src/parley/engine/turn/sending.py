@@ -83,8 +83,6 @@ def quotable(job: OwnedJob, world: World, proxy: Proxy) -> int:
 
 def paths_in(given: Any) -> tuple[str, ...]:
     """The paths that an agent has named, each once. Raises Refused."""
-    if not given:
-        return ()
     if not isinstance(given, list) or not all(isinstance(path, str) and 0 < len(path) <= PATH_LIMIT for path in given):
         raise Refused('files must be a list of paths in your workspace, as ["notes.md"]')
     if not all(path.isprintable() for path in given):
