@@ -487,7 +487,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a withdrawal is not told to the dispatcher": bug(
         plant(withdraw=mended("withdraw", untold)),
-        WITHDRAWN, "nobody_waits_for_the_dead", "conservation_of_mail",
+        WITHDRAWN, "no_instance_waits_for_the_dead", "conservation_of_mail",
     ),
     "mail wakes while the job is held": bug(
         plant(wake=blind("wake", no(Hold))), Bounds(holds=1), "holds_stop_only_waking"
@@ -582,6 +582,10 @@ BUGS: dict[str, Bug] = {
     "an approval outlives the way back": bug(
         plant(transition=mended("transition", unvoided)),
         Bounds(transitions=1, policy=Policy.NEVER, voices=NOBODY, prelude=LED_BACK), "audit_append_only",
+    ),
+    "an earlier approval is forgotten on the way forward": bug(
+        plant(transition=mended("transition", changed(Record, lambda record: replace(record, approved=())))),
+        GATE, "audit_append_only",
     ),
     "a record is handed to another": bug(
         plant(transition=mended("transition", changed(Record, lambda record: replace(record, team_id="other")))),

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from parley.protocol.errors import Violated
-from parley.protocol.molecules import Idle, Mailbox, Proxy, Run, Send, Surface, Tally, Terminate, Tombstone
+from parley.protocol.molecules import Deliver, Idle, Mailbox, Proxy, Run, Send, Surface, Tally, Terminate, Tombstone
 from parley.protocol.rule import Firing, Reaction, RuleSet
 from parley.protocol.rules import RULES
 from parley.protocol.soup import Soup
 from parley.verify.exploration_menu import Bounds
 from parley.verify.explorer import explore
-from parley.verify.notation import KINDS, MANY, Amount, Witness, form_of, misfits
+from parley.verify.notation import KINDS, MANY, PARTS, Amount, Witness, agrees, form_of, misfits
 from tests.explorer.bugs import ASKED, ASKED_TWICE
 
 
@@ -65,6 +65,45 @@ def test_a_reaction_that_is_not_of_the_form_is_told() -> None:
     assert list(misfits(form_of(RULES["term-final"]), Reaction((Terminate("t"),), (Tombstone("t"),) * 2))) == [
         "gives 2 of Tombstone, and its notation says 0 to 1"
     ]
+
+
+def test_the_notation_of_every_kind_can_be_compared() -> None:
+    assert PARTS.keys() == set(KINDS.values())
+
+
+SENT = Reaction(
+    (Send("a", "t", (Deliver("b", "u", "m"), Deliver("b", "u", "n"))), Mailbox("b", "u", ("k",))),
+    (Send("a", "t", (Deliver("b", "u", "n"),)), Mailbox("b", "u", ("k", "m"))),
+)
+
+
+def test_a_reaction_that_names_make_of_the_notation_agrees_with_it() -> None:
+    assert agrees(form_of(RULES["send"]), SENT)
+
+
+@pytest.mark.parametrize(
+    "box",
+    [Mailbox("a", "u", ("k", "m")), Mailbox("b", "t", ("k", "m")), Mailbox("b", "u", ("m", "k")),
+     Mailbox("b", "u", ("k", "n")), Mailbox("b", "u", ("k",)), Mailbox("b", "u", ())],
+    ids=["whose", "where", "order", "what", "nothing", "lost"],
+)  # fmt: skip
+def test_a_reaction_does_not_agree_with_a_notation_that_says_another_agent_thread_or_message(box: Mailbox) -> None:
+    assert not agrees(form_of(RULES["send"]), Reaction(SENT.consumed, (SENT.produced[0], box)))
+
+
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("wake", "Idle_A(t) ‖ Mailbox_A(t, m:rs) → Run(B, t, m) ‖ Mailbox_A(t, rs)"),
+        ("wake", "Idle_A(t) ‖ Mailbox_A(t, m:rs) → Run(A, t, m) ‖ Mailbox_A(t', rs)"),
+        ("wake", "Idle_A(t) ‖ Mailbox_A(t, rs ++ [m]) → Run(A, t, m) ‖ Mailbox_A(t, rs ++ [x])"),
+        ("ask", "AskQuestion(A, t, xs, π) → Idle_A(t) ‖ Proxy(t, x, π, post-human)+"),
+        ("respond", "Proxy(t, x, π, h) ‖ Mailbox_A(t', as) → Mailbox_A(t, as ++ [ans])"),
+    ],
+)
+def test_a_notation_that_is_wrong_about_whose_a_molecule_is_or_what_it_holds_is_found(name: str, shape: str) -> None:
+    found = lies(planted(name, shape=shape))
+    assert [problem for problem in found if problem.startswith(f"[{name}] does something else with its molecules")]
 
 
 def lies(changed: RuleSet, bounds: Bounds = ASKED_TWICE) -> list[str]:

@@ -15,6 +15,7 @@ from parley.protocol.molecules import (
     Charter,
     Crashed,
     Deliver,
+    Entry,
     Hold,
     Idle,
     Interrupt,
@@ -32,7 +33,7 @@ from parley.protocol.molecules import (
 from parley.protocol.rule import Answer, Firing, Reaction, RuleSet
 from parley.protocol.rules import RULES, apply
 from parley.protocol.soup import Soup
-from parley.protocol.states import State
+from parley.protocol.states import Action, State
 from parley.verify.exploration_menu import CODER, SQUAD, Bounds, phases
 from parley.verify.invariants import ELSEWHERE, INVARIANTS, LAWS, check, lawful, problems
 from simulator import survival
@@ -82,7 +83,7 @@ BROKEN: dict[str, tuple[Soup, str]] = {
     "escalation_reaches_respond": (changed(ASKING, [ASKING.need(Mailbox, STATE)], []), STATE),
     "cascade_completeness": (changed(WORKING, [], [Terminate("dispatch:z"), Idle("x", "dispatch:z")]), "dispatch:z"),
     "the_dead_stay_dead": (changed(BURIED, [], [Interrupt(A, "x")]), A),
-    "nobody_waits_for_the_dead": (changed(ASKING, [ASKING.need(Surface, "escalation:q")], []), "escalation:q"),
+    "no_instance_waits_for_the_dead": (changed(ASKING, [ASKING.need(Surface, "escalation:q")], []), "escalation:q"),
     "bus_durability": (changed(WORKING, [], [Charter("k", (), phases())]), "charters"),
     "bounded_crash_loss": (changed(WORKING, [WORKING.need(Mailbox, B)], []), B),
     "audit_append_only": (changed(WORKING, [RECORD], [replace(RECORD, backtrack_count=1)]), "j"),
@@ -120,6 +121,15 @@ def record_with(**fields: Any) -> Soup:
     return changed(WORKING, [RECORD], [replace(RECORD, **fields)])
 
 
+PASSED = {
+    "state": State.PLAN,
+    "visit": 2,
+    "actor": "project-lead",
+    "thread": "state:j/2",
+    "history": (Entry(State.INTENT, Action.APPROVED_INTENT, "intent-lead", 0.0),),
+}
+"""A record that has left INTENT by an approval, and shows none."""
+
 MORE: list[tuple[str, Soup, str]] = [
     ("sandbox_integrity", surface_of(B, JOB), f"{B} works in {JOB}, and not in {B}"),
     ("sandbox_integrity", surface_of(B, ""), f"{B} works in no workspace"),
@@ -132,6 +142,7 @@ MORE: list[tuple[str, Soup, str]] = [
     ("audit_append_only", record_with(actor="eve"), "j is led by eve"),
     ("audit_append_only", record_with(thread="state:j/7"), "on state:j/7"),
     ("audit_append_only", record_with(approved=(("plan", "d"),)), "plan stands approved in j"),
+    ("audit_append_only", record_with(**PASSED), "intent was approved in j, and does not stand approved"),
 ]
 
 

@@ -24,7 +24,6 @@ from parley.protocol.molecules import (
     Role,
     Ruling,
     Terminate,
-    brief,
 )
 from parley.protocol.rule import Answer, Asking, Broadcast, Ending, Enrolment, Firing, Passage
 from parley.protocol.rules import RULES, anything, apply, enabled, react
@@ -74,6 +73,11 @@ PROXIED: Prelude = (*AT_WORK, *open_question(LEAD, STATE, "q", "Proxy"))
 HUMANLY: Prelude = (*AT_WORK, *open_question(LEAD, STATE, "q", "AskHuman"))
 BURIED: Prelude = (*two_at_work(CODER, SQUAD), *gone(CODER, A))
 OVER: Prelude = (*AT_WORK, fire("transition", "j", choice=WITHDRAW))
+
+
+def named(soup: Soup) -> list[str]:
+    """The molecules of a soup as a step's row names them."""
+    return [molecule.brief() for molecule in soup]
 
 
 def closed(*, ready: bool) -> Prelude:
@@ -541,7 +545,7 @@ def test_a_rule_does_what_it_says_and_nothing_else(name: str) -> None:
     assert case.firing.rule == name
     before = opened(case.bounds, case.then)
     after = apply(before, case.firing)
-    old, new = Counter(map(brief, before)), Counter(map(brief, after))
+    old, new = Counter(named(before)), Counter(named(after))
 
     assert new - old == Counter(case.made)
     assert old - new == Counter(case.gone)
@@ -574,7 +578,7 @@ def test_every_rule_is_tried_both_ways() -> None:
 
 
 def test_a_job_opens_with_its_orchestrator_waiting_on_the_request() -> None:
-    assert Counter(map(brief, opened())) == Counter(
+    assert Counter(named(opened())) == Counter(
         [
             "Charter j 6 when_unsure/when_unsure/when_unsure 2",
             f"Record j INTENT 1 0 0 0 0 0 0 {STATE}",
@@ -638,7 +642,7 @@ def test_an_interrupt_comes_back_as_an_interrupt_after_a_crash() -> None:
     after = apply(opened(BOUNDS, then), fire("recover", CODER, A, choice="engine"))
 
     assert Interrupt(A, "stop", now=True) in after
-    assert f"Mailbox coder {A} 0" in set(map(brief, after))
+    assert f"Mailbox coder {A} 0" in set(named(after))
 
 
 def test_a_proxy_that_is_given_up_leaves_its_question_to_the_human() -> None:
@@ -646,7 +650,7 @@ def test_a_proxy_that_is_given_up_leaves_its_question_to_the_human() -> None:
     after = apply(opened(BOUNDS, then), fire("give-up", PROXY, ESC, choice="failed"))
 
     assert {firing.rule for firing in enabled(after)} >= {"escalate", "respond"}
-    assert f"Mailbox {LEAD} {STATE} 0" in set(map(brief, after))
+    assert f"Mailbox {LEAD} {STATE} 0" in set(named(after))
 
 
 def test_a_subteam_that_has_finished_is_led_to_done_by_the_close_through_every_gate_that_is_left() -> None:
@@ -707,7 +711,7 @@ def test_a_close_frees_its_slot_for_what_the_same_turn_opens_after_it() -> None:
 
 def test_who_is_dispatched_has_a_workspace_of_its_own_and_a_subteam_a_record_too() -> None:
     soup = opened(BOUNDS, two_at_work(SQUAD, CODER))
-    briefs = set(map(brief, soup))
+    briefs = set(named(soup))
 
     assert f"Record {A} INTENT 1 0 0 0 0 0 0 {A}" in briefs
     assert {f"Surface squad {A} {A}", f"Surface coder {B} {B}"} <= briefs
@@ -731,7 +735,7 @@ def test_a_hopeless_turn_is_given_up_at_once() -> None:
     with pytest.raises(Disabled, match="may still be tried again"):
         react(soup, fire("give-up", CODER, A, choice="failed"))
     after = apply(soup, fire("give-up", CODER, A, HOPELESS, choice="failed"))
-    assert f"Idle coder {A}" in set(map(brief, after))
+    assert f"Idle coder {A}" in set(named(after))
 
 
 def test_what_is_refused_is_a_protocol_error() -> None:

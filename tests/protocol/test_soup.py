@@ -29,7 +29,6 @@ from parley.protocol.molecules import (
     Terminate,
     Tombstone,
     Verdict,
-    brief,
     escalation_thread,
     thread_kind,
 )
@@ -185,10 +184,10 @@ def test_a_rule_that_needs_what_is_not_there_is_disabled() -> None:
 def test_a_molecule_is_named_in_one_line_of_bounded_length(bag: list[Molecule]) -> None:
     verdict = Verdict(record="j", artifact="", ruling=Ruling.APPROVE, digest="", author="human", question="q")
     for molecule in (*bag, Charter("j", (), phases()), verdict):
-        assert "\n" not in brief(molecule)
-        assert brief(molecule).startswith(type(molecule).__name__)
+        assert "\n" not in molecule.brief()
+        assert molecule.brief().startswith(type(molecule).__name__)
     long = Mailbox("lead", "job:j", tuple(f"m{number}" for number in range(1000)))
-    assert brief(long) == "Mailbox lead job:j 1000 m0 m999"
+    assert long.brief() == "Mailbox lead job:j 1000 m0 m999"
 
 
 def test_an_empty_soup_is_written_as_nothing() -> None:

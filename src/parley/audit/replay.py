@@ -69,7 +69,6 @@ from parley.protocol.molecules import (
     Run,
     Surface,
     Terminate,
-    brief,
     escalation_thread,
     job_thread,
 )
@@ -345,7 +344,7 @@ class Replay:
             ("produced", row.produced, reaction.produced),
         ):
             # in any order: an owner that has loaded its soup may have it in another one
-            if sorted(written.split("\n")) != sorted([brief(m) for m in molecules] or [""]):
+            if sorted(written.split("\n")) != sorted([molecule.brief() for molecule in molecules] or [""]):
                 wrong("steps", row.number, f"[{row.rule}] {name} something else than the row says")
         if authors is not None and row.who not in authors:
             wrong(

@@ -28,7 +28,7 @@ from parley.protocol.molecules import (
 from parley.protocol.soup import Soup
 
 STUCK = "stuck"  # the cause of a lead's Hold: its turn was lost too often, and its message waits at the head
-FREE = (ORCHESTRATOR, PROXY)  # the protocol's own two: other bounds end their rounds
+UNCOUNTED = (ORCHESTRATOR, PROXY)  # other bounds end the rounds of the protocol's own two agents
 DEEPEST = 4  # how deep subteams are nested: each may dispatch as often as its dispatcher
 IN_ALL = 2  # so many times `exchanges` an instance may speak, whatever comes of it
 
@@ -61,7 +61,7 @@ def counted(
     progress: bool = False,
 ) -> tuple[tuple[Tally, ...], tuple[Tally, ...]]:
     """What a turn's end makes of its instance's count: the one that goes, and the one that comes. Raises Exhausted."""
-    if agent in FREE or not _speaks(soup, thread, payloads, questions):
+    if agent in UNCOUNTED or not _speaks(soup, thread, payloads, questions):
         return (), ()
     if soup.need(Surface, thread, agent).rounds is Rounds.FREE:
         return (), ()

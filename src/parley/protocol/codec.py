@@ -47,7 +47,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], text: str) -> T:
     try:
         term = decoder.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise ProtocolError(f"not a term: {error}: {text!a:.120}") from error
+        raise ProtocolError(f"not a term: {str(error)!a:.120}: {text!a:.120}") from error
     # The decoder fills in a field that is missing where it has a default, and takes a set's members in any order.
     if ENCODER.encode(term).decode() != text:
         raise ProtocolError(f"not a term as it is written: {text!a:.120}")

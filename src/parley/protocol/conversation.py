@@ -89,7 +89,7 @@ def free_slots(soup: Soup, thread: str) -> int:
 # ---- which kinds of messages a surface takes -----------------------------------------------------
 
 RESERVED = frozenset((MessageKind.REQUEST, MessageKind.QUESTION, MessageKind.REPLY, MessageKind.OUTCOME))
-"""What is delivered to those two alone."""
+"""What the rules deliver to the orchestrator and the proxy alone."""
 
 
 def misfit(role: Role) -> str:
@@ -498,7 +498,7 @@ RULES = (
         name="spark",
         section="§5",
         shape="Send(B, t, (A,t',x):msgs) → Send(B, t, msgs) ‖ Mailbox_A(t', [x]) ‖ Idle_A(t') ‖ Parent(t', t)",
-        besides="ε → Surface_A(t') ‖ Record(INTENT)?",
+        besides="ε → Surface_A(t') ‖ Record(t', INTENT)?",
         when=(
             "t' is new, A is in B's team and takes tasks, B takes reports and has a free slot; a role with a team also "
             "gets its Record, four deep at most"

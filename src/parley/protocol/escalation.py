@@ -12,8 +12,14 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from parley.protocol.bounds import counted, heard
-from parley.protocol.conversation import enclosing, forgiven, install, refuse_untaken, run_sites
-from parley.protocol.conversation import refuse_unless_askable as refuse_unless_askable  # noqa: PLC0414 - also found here
+from parley.protocol.conversation import (
+    enclosing,
+    forgiven,
+    install,
+    refuse_unless_askable,
+    refuse_untaken,
+    run_sites,
+)
 from parley.protocol.errors import Disabled, Exhausted, Refused
 from parley.protocol.gates import assertion, may_assert, verdict
 from parley.protocol.molecules import (
@@ -276,7 +282,7 @@ RULES = (
         name="human-reply",
         section="§7",
         shape="AskHuman(t, y, π) → Proxy(t, x', π, post-human)",
-        besides="Mailbox_P(escalation:x, as)? → Mailbox_P(escalation:x, as ++ [words])?",
+        besides="Mailbox_P(escalation:x', as)? → Mailbox_P(escalation:x', as ++ [words])?",
         when="words without a verdict also go into the proxy's mailbox, which must be there; not those on a failure",
         sites=_escalation(AskHuman, "human-reply"),
         react=_human_reply,

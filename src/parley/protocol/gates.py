@@ -133,7 +133,7 @@ def verdict(
     """The verdicts that an answer supersedes, and the one it makes, if it makes one.
 
     A withdrawal gives the job up, and a backtrack leads the enclosing record back, for any asker and whatever was
-    put forward since. Any other verdict is words only where it is given to an agent that does not lead the record, or
+    asserted since. Any other verdict is words only where it is given to an agent that does not lead the record, or
     on an assert that a newer one has superseded.
     """
     ruling = answer.ruling

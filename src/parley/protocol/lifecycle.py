@@ -100,8 +100,8 @@ def _transition(soup: Soup, firing: Firing) -> Reaction:
         after = replace(after, circled=record.circled + 1)
     if not record.depth and after.live:
         after = replace(after, thread=state_thread(record.id, after.visit))
-    spent: tuple[Molecule, ...] = (*soup.all(Verdict, record.id), *soup.all(Assertion, record.id))
-    return Reaction((record, *spent), (after,))
+    judged: tuple[Molecule, ...] = (*soup.all(Verdict, record.id), *soup.all(Assertion, record.id))
+    return Reaction((record, *judged), (after,))
 
 
 def _strike(soup: Soup, firing: Firing) -> Reaction:
@@ -266,7 +266,7 @@ RULES = (
     Rule(
         name="open",
         section="added",
-        shape="ε → Charter ‖ Record(INTENT) ‖ Mailbox_O(job, [request]) ‖ Idle_O(job) ‖ Surface_O(job)",
+        shape="ε → Charter ‖ Record(j, INTENT) ‖ Mailbox_O(job:j, [request]) ‖ Idle_O(job:j) ‖ Surface_O(job:j)",
         when=(
             "the soup is empty; O is the orchestrator; each role takes notices, O and the proxy what the rules "
             "bring them"
@@ -277,7 +277,7 @@ RULES = (
     Rule(
         name="transition",
         section="added",
-        shape="Record(s) → Record(s')",
+        shape="Record(r, s) → Record(r, s')",
         besides="Verdict(r)* ‖ Assertion(r)* → ε",
         when="the action leaves s, and its gate is open; a backtrack that the human did not order is within its bound",
         sites=_record_sites("transition"),
@@ -286,7 +286,7 @@ RULES = (
     Rule(
         name="strike",
         section="added",
-        shape="Record(s) → Record(s)",
+        shape="Record(r, s) → Record(r, s)",
         when="one more PENDING, or one more violation, and the state's retry budget for that is not spent",
         sites=_record_sites("strike"),
         react=_strike,
@@ -294,8 +294,8 @@ RULES = (
     Rule(
         name="dialog",
         section="added",
-        shape="Record(s) → Record(s)",
-        besides="Tally_L(t)? → ε",
+        shape="Record(r, s) → Record(r, s)",
+        besides="Tally_L(_)? → ε",
         when="for the first time the state has used up a bound: its lead's tries, PENDINGs, violations, exchanges or "
         "questions; of the record's backtracks once",
         sites=_record_sites("dialog"),
@@ -304,7 +304,7 @@ RULES = (
     Rule(
         name="pending",
         section="added",
-        shape="Mailbox_O(job, as) → Mailbox_O(job, as ++ [PENDING])",
+        shape="Mailbox_O(job:j, as) → Mailbox_O(job:j, as ++ [PENDING])",
         when="the job's own state is live, nothing in the job is under way, and nothing is held",
         sites=_record_sites("pending"),
         react=_pending,
@@ -312,7 +312,7 @@ RULES = (
     Rule(
         name="observe",
         section="added",
-        shape="Mailbox_O(job, as) → Mailbox_O(job, as ++ [outcome record])",
+        shape="Mailbox_O(job:j, as) → Mailbox_O(job:j, as ++ [outcome])",
         when="a lead has ended its turn, lives, and left an outcome record",
         sites=_record_sites("observe"),
         react=_observe,

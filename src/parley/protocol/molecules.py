@@ -464,7 +464,7 @@ class Tombstone(Term, frozen=True):
 
 
 class Hold(Term, frozen=True):
-    """No instance of the job wakes: a pause, a spent budget, a rate limit (`cause`)."""
+    """Hold(t, cause): t's instance does not wake, and on the job's own thread no instance of the job does."""
 
     thread: str
     cause: str
@@ -556,8 +556,3 @@ Molecule = (
     | Verdict
     | Record
 )
-
-
-def brief(molecule: Molecule) -> str:
-    """How a step's row names a molecule."""
-    return molecule.brief()

@@ -30,8 +30,6 @@ class Action(StrEnum):
     FAILURE = "FAILURE"
 
 
-PENDING = "PENDING"  # a signal, not an action: the turn ended without an outcome record
-
 TRANSITIONS: Mapping[State, Mapping[Action, State]] = MappingProxyType(
     {
         State.INTENT: {

@@ -56,7 +56,7 @@ def strongest(soup: Soup, thread: str) -> Terminate:
     return min(found, key=lambda terminate: _STRENGTH.index(terminate.origin))
 
 
-def _consume(name: str, kind: type[Any], shape: str, section: str) -> Rule:
+def _consume(name: str, kind: type[Any], shape: str, section: str, when: str = "") -> Rule:
     """A rule that lets Terminate(t) consume a molecule of a kind on t."""
 
     def sites(soup: Soup, menu: Menu) -> Iterator[Firing]:
@@ -76,6 +76,7 @@ def _consume(name: str, kind: type[Any], shape: str, section: str) -> Rule:
         name=name,
         section=section,
         shape=f"Terminate(t) ‖ {shape} → Terminate(t)",
+        when=when,
         sites=sites,
         react=react,
     )
@@ -136,8 +137,8 @@ def _term_record(soup: Soup, firing: Firing) -> Reaction:
     if passage.action is not last_action(soup, record, terminate.origin):
         raise Refused(f"{passage.action} is not what becomes of {thread} when it ends by {terminate.origin}")
     ended = moved(soup, record, passage)
-    spent: tuple[Molecule, ...] = (*soup.all(Verdict, thread), *soup.all(Assertion, thread))
-    return Reaction((terminate, record, *spent), (terminate, ended))
+    judged: tuple[Molecule, ...] = (*soup.all(Verdict, thread), *soup.all(Assertion, thread))
+    return Reaction((terminate, record, *judged), (terminate, ended))
 
 
 def _terminates(soup: Soup, thread: str) -> list[Terminate]:
@@ -199,6 +200,8 @@ def _withdraw(soup: Soup, firing: Firing) -> Reaction:
     return Reaction((mailbox,), (terminate, mailbox.grown(ending.notice)))
 
 
+_OF_A_QUESTION = "x was asked on t, or t is escalation:x"
+
 RULES = (
     _consume("term-run", Run, "Run(A, t, X)", "§9"),
     _consume("term-idle", Idle, "Idle_A(t)", "§9"),
@@ -222,14 +225,14 @@ RULES = (
         react=_term_final,
     ),
     _consume("term-ask", AskQuestion, "AskQuestion(A, t, xs, π)", "added"),
-    _consume("term-proxy", Proxy, "Proxy(t, x, π, h)", "added"),
-    _consume("term-human", AskHuman, "AskHuman(t, y, π)", "added"),
+    _consume("term-proxy", Proxy, "Proxy(_, x, π, h)", "added", when=_OF_A_QUESTION),
+    _consume("term-human", AskHuman, "AskHuman(_, y, π)", "added", when=_OF_A_QUESTION),
     _consume("term-interrupt", Interrupt, "Interrupt(t, Y)", "added"),
     Rule(
         name="term-record",
         section="added",
-        shape="Terminate(t) ‖ Record(s) → Terminate(t) ‖ Record(s')",
-        besides="Verdict(r)* ‖ Assertion(r)* → ε",
+        shape="Terminate(t) ‖ Record(t, s) → Terminate(t) ‖ Record(t, s')",
+        besides="Verdict(t)* ‖ Assertion(t)* → ε",
         when=(
             "a subteam's record is live: a withdrawal leads it to WITHDRAWN, a close that accepts its work on to DONE, "
             "every other end to FAILURE"

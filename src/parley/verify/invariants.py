@@ -323,8 +323,8 @@ def the_dead_stay_dead(soup: Soup, rules: RuleSet) -> Iterator[str]:
             yield f"{thread} is dead and its record lives"
 
 
-def nobody_waits_for_the_dead(soup: Soup, rules: RuleSet) -> Iterator[str]:
-    """An open question has its asker and its proxy; a withdrawal is told to the parent, if it lives."""
+def no_instance_waits_for_the_dead(soup: Soup, rules: RuleSet) -> Iterator[str]:
+    """An open question has its asker and its proxy; a parent that lives hears of a withdrawal."""
     questions: tuple[Escalation, ...] = (*soup.of(Proxy), *soup.of(AskHuman))
     for question in questions:
         esc = escalation_thread(question.id)
@@ -424,10 +424,15 @@ def audit_append_only(soup: Soup, rules: RuleSet) -> Iterator[str]:
         if (record.actor, record.thread) != (lead, thread):
             led = f"{record.id} is led by {record.actor or '-'} on {record.thread}"
             yield f"{led}, and its history has it led by {lead or '-'} on {thread}"
-        inherited = {phases[0].artifact} if record.depth else set[str]()
-        due = {phases[LIVE.index(state)].artifact for state in approved} | inherited
-        for artifact in {name for name, _ in record.approved} - due:
+        own = {phases[LIVE.index(state)].artifact for state in approved}
+        given = (
+            {phases[0].artifact} if record.depth else set[str]()
+        )  # a subteam's intent is approved above it, or not yet
+        there = {name for name, _ in record.approved}
+        for artifact in there - own - given:
             yield f"{artifact} stands approved in {record.id}, and its history shows no approval of it"
+        for artifact in own - there - given if record.live else ():  # its last gates are passed for a record that ends
+            yield f"{artifact} was approved in {record.id}, and does not stand approved any more"
 
 
 def live_gates(soup: Soup, rules: RuleSet) -> Iterator[str]:
@@ -466,7 +471,7 @@ INVARIANTS: Mapping[str, Invariant] = MappingProxyType(
             escalation_reaches_respond,
             cascade_completeness,
             the_dead_stay_dead,
-            nobody_waits_for_the_dead,
+            no_instance_waits_for_the_dead,
             bus_durability,
             bounded_crash_loss,
             audit_append_only,

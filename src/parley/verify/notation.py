@@ -3,27 +3,82 @@
 A notation is a left side, an arrow and a right side: molecules with `‖` between them, or `ε`. Each is the name of a
 kind, whose it is and what it holds. Behind one, `?` says that it may be missing, `*` that there may be any number of
 them, `+` that there is one at least. `shape` is what the rule is about, `besides` what the protocol remembers with it.
+
+A name stands for one value in all of a rule's notation: `Idle_A(t) → Run(A, t, m)` says that the agent and its thread
+stay the same. Two names stand for two values, lists aside. Only a name that no molecule without `*` and `+` has may
+stand for another value in each of these. `_` stands for any value.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, get_args
 
 from msgspec.structs import replace
 
 from parley.protocol.errors import Violated
-from parley.protocol.molecules import Molecule
+from parley.protocol.molecules import (
+    AskHuman,
+    AskQuestion,
+    Assertion,
+    Charter,
+    Close,
+    Crashed,
+    Deliver,
+    Hold,
+    Idle,
+    Interrupt,
+    Mailbox,
+    Molecule,
+    Parent,
+    Proxy,
+    Record,
+    Run,
+    Send,
+    Surface,
+    Tally,
+    Terminate,
+    Tombstone,
+    Verdict,
+    thread_kind,
+    thread_name,
+)
 from parley.protocol.rule import Firing, React, Reaction, Rule, RuleSet
 from parley.protocol.soup import Soup
 
 KINDS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in get_args(Molecule)}
 MANY = 1 << 30
 TIMES = {"": (1, 1), "?": (0, 1), "*": (0, MANY), "+": (1, MANY)}
-HEAD = re.compile(r"([A-Z][A-Za-z]*)(?:_[A-Za-z]+)?")
+HEAD = re.compile(r"([A-Z][A-Za-z]*)(?:_([A-Za-z]+))?")
+NAME = re.compile(r"[A-Za-zπ]+'?")
+
+PARTS: Mapping[type[Any], Callable[[Any], tuple[Any, ...]]] = {
+    Idle: lambda it: (it.agent, it.thread),
+    Run: lambda it: (it.agent, it.thread, it.message),
+    Send: lambda it: (it.agent, it.thread, it),
+    Mailbox: lambda it: (it.agent, it.thread, it.queue),
+    Parent: lambda it: (it.child, it.thread),
+    AskQuestion: lambda it: (it.agent, it.thread, it.questions, it.policy),
+    Proxy: lambda it: (it.thread, it.id, it.policy, "post-human" if it.heard else "fresh"),
+    AskHuman: lambda it: (it.thread, it.framing, it.policy),
+    Interrupt: lambda it: (it.thread, it.message),
+    Terminate: lambda it: (it.thread,),
+    Charter: lambda it: (),
+    Record: lambda it: (it.id, it.state),
+    Surface: lambda it: (it.agent, it.thread),
+    Tombstone: lambda it: (it.thread,),
+    Hold: lambda it: (it.thread, it.cause),
+    Crashed: lambda it: (it.agent, it.thread),
+    Tally: lambda it: (it.agent, it.thread),
+    Assertion: lambda it: (it.record,),
+    Verdict: lambda it: (it.record, "told" if it.told else "untold"),
+}
+"""What the notation of each kind names, in its order; a subscript comes first. The last ones may be left out."""
+
+LITERALS = frozenset(("INTENT", "fresh", "post-human", "stuck", "told", "untold"))
 
 
 class Amount(NamedTuple):
@@ -33,7 +88,17 @@ class Amount(NamedTuple):
     most: int
 
 
+class Pattern(NamedTuple):
+    """One molecule as a notation has it."""
+
+    kind: type[Any]
+    parts: tuple[str, ...]
+    times: str
+
+
 Side = Mapping[type[Any], Amount]
+Values = dict[str, Any]
+"""What each name stands for."""
 
 
 class Form(NamedTuple):
@@ -41,6 +106,8 @@ class Form(NamedTuple):
 
     consumed: Side
     produced: Side
+    taken: tuple[Pattern, ...] = ()
+    given: tuple[Pattern, ...] = ()
 
 
 # ---- reading ---------------------------------------------------------------------------------------
@@ -60,26 +127,26 @@ def _read(name: str, *notations: str) -> Form:
             raise Violated("notation", f"[{name}] has {len(arrow) - 1} arrows in {notation!r}")
         for side, text in zip(sides, arrow, strict=True):
             side.extend(() if text == "ε" else text.split(" ‖ "))
-    return Form(_side(name, sides[0]), _side(name, sides[1]))
+    taken, given = (tuple(_pattern(name, term) for term in side) for side in sides)
+    return Form(_side(taken), _side(given), taken, given)
 
 
-def _side(name: str, terms: list[str]) -> Side:
+def _side(patterns: Sequence[Pattern]) -> Side:
     found: dict[type[Any], Amount] = {}
-    for term in terms:
-        kind, times = _term(name, term)
-        least, most = TIMES[times]
-        before = found.get(kind, Amount(0, 0))
-        found[kind] = Amount(before.least + least, min(before.most + most, MANY))
+    for pattern in patterns:
+        least, most = TIMES[pattern.times]
+        before = found.get(pattern.kind, Amount(0, 0))
+        found[pattern.kind] = Amount(before.least + least, min(before.most + most, MANY))
     return found
 
 
-def _term(name: str, term: str) -> tuple[type[Any], str]:
+def _pattern(name: str, term: str) -> Pattern:
     head = HEAD.match(term)
     held = term[head.end() :].rstrip("?*+") if head is not None else ""
     times = term[head.end() + len(held) :] if head is not None else ""
     if head is None or head[1] not in KINDS or times not in TIMES or not _is_enclosed(held):
         raise Violated("notation", f"[{name}] has {term!r}, which is no molecule")
-    return KINDS[head[1]], times
+    return Pattern(KINDS[head[1]], (*((head[2],) if head[2] else ()), *_split(held[1:-1], ",")), times)
 
 
 def _is_enclosed(held: str) -> bool:
@@ -90,6 +157,18 @@ def _is_enclosed(held: str) -> bool:
         if depth <= 0 and place < len(held) - 1:
             return False
     return depth == 0
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """The parts of a text between marks that stand in no parentheses."""
+    found, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == mark and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [part.strip() for part in found] if text else []
 
 
 # ---- comparing -------------------------------------------------------------------------------------
@@ -120,22 +199,126 @@ def _told(most: int) -> str:
     return "any number" if most >= MANY else str(most)
 
 
+def agrees(form: Form, reaction: Reaction) -> bool:
+    """Whether one value for each name makes the notation the reaction."""
+    for values in _matched(form.taken, reaction.consumed, {}):
+        if any(True for _ in _matched(form.given, reaction.produced, values)):
+            return True
+    return False
+
+
+def _matched(patterns: Sequence[Pattern], molecules: Sequence[Molecule], values: Values) -> Iterator[Values]:
+    """Every way in which the patterns are the molecules, those that stand for one of them first."""
+    ordered = sorted(patterns, key=lambda pattern: pattern.times in ("*", "+"))
+    yield from _assigned(tuple(ordered), tuple(molecules), values)
+
+
+def _assigned(patterns: tuple[Pattern, ...], molecules: tuple[Molecule, ...], values: Values) -> Iterator[Values]:
+    if not patterns:
+        if not molecules:
+            yield values
+        return
+    first, *others = patterns
+    rest = tuple(others)
+    for place, molecule in enumerate(molecules):
+        if type(molecule) is not first.kind:
+            continue
+        bound = _bound(first, molecule, values)
+        if bound is None:
+            continue
+        left = molecules[:place] + molecules[place + 1 :]
+        if first.times in ("*", "+"):  # its own names may stand for others in the next
+            yield from _assigned((first._replace(times="*"), *rest), left, values)
+        else:
+            yield from _assigned(rest, left, bound)
+    if first.times in ("?", "*"):
+        yield from _assigned(rest, molecules, values)
+
+
+def _bound(pattern: Pattern, molecule: Molecule, values: Values) -> Values | None:
+    """What the names stand for where the pattern is the molecule; None where it is not."""
+    parts = PARTS[pattern.kind](molecule)
+    if len(pattern.parts) > len(parts):
+        return None
+    found: Values | None = dict(values)
+    for text, part in zip(pattern.parts, parts, strict=False):
+        found = _value(text, part, found) if found is not None else None
+    return found
+
+
+def _value(text: str, given: Any, values: Values) -> Values | None:
+    """The same for one part."""
+    if isinstance(given, Send):
+        payloads, _, questions = text.partition(" with ")
+        found = _value(payloads, given.payloads, values)
+        return _value(questions or "with", given.questions, found) if found is not None else None
+    if isinstance(given, tuple):
+        return _queue(text, given, values)
+    if text in LITERALS or text == "_":
+        return values if text in (given, "_") else None
+    kind, _, name = text.rpartition(":")
+    if kind:
+        return _value(name, thread_name(given), values) if thread_kind(given) == kind else None
+    if text in values:
+        return values if values[text] == given else None
+    return {**values, text: given} if NAME.fullmatch(text) and given not in values.values() else None
+
+
+def _queue(text: str, given: tuple[Any, ...], values: Values) -> Values | None:
+    """A list: `[]`, `[x]`, `x:rest`, `before ++ [x]`, or a name for all of it."""
+    before, plus, last = text.partition(" ++ ")
+    if plus:
+        found = _queue(before, given[:-1], values) if given else None
+        return _queue(last, given[-1:], found) if found is not None else None
+    if text.startswith("["):
+        inner = text[1:-1]
+        if len(given) != bool(inner):
+            return None
+        return _entry(inner, given[0], values) if inner else values
+    first, *rest = _split(text, ":")
+    if rest:
+        found = _entry(first, given[0], values) if given else None
+        return _queue(rest[0], given[1:], found) if found is not None else None
+    return {**values, text: given} if NAME.fullmatch(text) and values.get(text, given) == given else None
+
+
+def _entry(text: str, given: Any, values: Values) -> Values | None:
+    """An entry of a list: a payload of a Send, or a message."""
+    if isinstance(given, Deliver) and text.startswith("("):
+        found: Values | None = values
+        for part, value in zip(_split(text[1:-1], ","), (given.agent, given.thread, given.message), strict=True):
+            found = _value(part, value, found) if found is not None else None
+        return found
+    if isinstance(given, Close) and text.startswith("terminate("):
+        return _value(text.removeprefix("terminate(")[:-1], given.thread, values)
+    return _value(text, given, values) if isinstance(given, str) else None
+
+
+# ---- what rules were seen to do ----------------------------------------------------------------------
+
+COMPARED = 200  # reactions of each rule and of each count of kinds: what a notation says wrong, it says of every one
+
+
 class Witness:
     """What rules were seen to take and give, to be compared with what they say: in both directions."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, set[tuple[Counts, Counts]]] = {}
+        self._seen: dict[str, Counter[tuple[Counts, Counts]]] = {}
+        self._misread: dict[str, Reaction] = {}
 
     def watch(self, rules: RuleSet) -> RuleSet:
         """The same rules, each of whose reactions is seen."""
         return {name: replace(rule, react=self._watched(rule)) for name, rule in rules.items()}
 
     def _watched(self, rule: Rule) -> React:
-        seen = self._seen.setdefault(rule.name, set())
+        seen = self._seen.setdefault(rule.name, Counter())
 
         def react(soup: Soup, firing: Firing) -> Reaction:
             reaction = rule.react(soup, firing)
-            seen.add((_counts(reaction.consumed), _counts(reaction.produced)))
+            counts = _counts(reaction.consumed), _counts(reaction.produced)
+            seen[counts] += 1
+            if seen[counts] <= COMPARED and not agrees(form_of(rule), reaction):
+                self._misread.setdefault(rule.name, reaction)
             return reaction
 
         return react
@@ -143,7 +326,7 @@ class Witness:
     def problems(self, rules: RuleSet) -> Iterator[str]:
         """What the rules did and do not say, and what they say and never did."""
         for name, rule in rules.items():
-            form, seen = form_of(rule), self._seen.get(name, set())
+            form, seen = form_of(rule), self._seen.get(name, Counter())
             if not seen:
                 yield f"[{name}] never fired"
                 continue
@@ -152,6 +335,8 @@ class Witness:
                 ("gives", form.produced, [dict(produced) for _, produced in seen]),
             ):
                 yield from (f"[{name}] {verb} {problem}" for problem in _compared(side, counts))
+            if name in self._misread:
+                yield f"[{name}] does something else with its molecules than its notation says: {self._misread[name]}"
 
 
 def _counts(molecules: tuple[Molecule, ...]) -> Counts:

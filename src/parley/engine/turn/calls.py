@@ -26,9 +26,9 @@ from parley.engine.world import World
 from parley.ports.turns import Called
 from parley.ports.workspaces import WorkspaceError
 from parley.protocol.bounds import counted
-from parley.protocol.conversation import enclosing
+from parley.protocol.conversation import enclosing, refuse_unless_askable
 from parley.protocol.errors import Refused
-from parley.protocol.escalation import goes_straight, policy_for, refuse_unless_askable
+from parley.protocol.escalation import goes_straight, policy_for
 from parley.protocol.molecules import Close, Deliver, Kind, Payload, Policy, Question, Surface, dispatch_thread
 from parley.protocol.soup import Soup
 
