@@ -20,7 +20,7 @@ def explain(error: Exception) -> tuple[str, int]:
     """The line for the user, and the exit code."""
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    if isinstance(error, DocumentError | DocumentError):
+    if isinstance(error, DocumentError):
         return str(error), BAD_USE
     if isinstance(error, LostOwnership):
         return f"{error}; see how it stands with `parley ls`", FAILED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -12,7 +13,9 @@ from msgspec import Struct
 from parley.base.quoting import with_sender
 
 SCRIPTED, CLAUDE, PROOF = "scripted", "claude", "proof"
-BUILT_IN = (SCRIPTED, CLAUDE, PROOF)
+BUILT_IN: Mapping[str, str] = MappingProxyType(
+    {SCRIPTED: "plays a playbook", CLAUDE: "Claude Code", PROOF: "runs acceptance commands"}
+)
 """The runners that come with Parley, by the names that roles give them. Any other is a program of the settings."""
 
 

@@ -1,7 +1,7 @@
 """A turn in a thread of this process, and a runner of such turns: the base classes of most runners.
 
-A subclass says what a turn does. This module makes sure that nothing is reported after a cancel, and that every failure
-becomes an Ended.
+A subclass of TurnThread says what a turn does, and a subclass of ThreadRunner makes such turns. This module makes sure
+that nothing is reported after a cancel, and that every failure becomes an Ended.
 """
 
 from __future__ import annotations
@@ -50,6 +50,17 @@ class TurnThread(ABC):
             self._wake.send(b".")
         self._thread.join()
 
+    def reply(self, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:  # noqa: B027 - many make no calls
+        """Answer a call that it has made."""
+
+    def wrap_up(self) -> bool:
+        """Its time is over: ask its agent to come to an end. False: this agent can't be asked."""
+        return False
+
+    def stop(self) -> bool:
+        """End it where it is, and report its end as overtime. False: there is no session to keep, cancel it."""
+        return False
+
     # ---- in its own thread -----------------------------------------------------------------------
 
     @abstractmethod
@@ -82,7 +93,7 @@ One = TypeVar("One", bound=TurnThread)
 
 
 class ThreadRunner(ABC, Generic[One]):
-    """A Runner whose turns are threads. Its agents make no calls and keep nothing ready, unless a subclass says so."""
+    """A Runner whose turns are threads. It keeps nothing ready between turns."""
 
     def __init__(self) -> None:
         self._turns: dict[tuple[str, str], One] = {}  # by job and turn
@@ -90,9 +101,6 @@ class ThreadRunner(ABC, Generic[One]):
     @abstractmethod
     def _turn_of(self, order: Order, tell: Tell) -> One:
         """The turn that carries an order out. It is not started yet."""
-
-    def _running(self, job: str, turn: str) -> One | None:
-        return self._turns.get((job, turn))
 
     def start(self, order: Order, tell: Tell) -> None:
         """Begin a turn."""
@@ -102,7 +110,9 @@ class ThreadRunner(ABC, Generic[One]):
         turn.start()
 
     def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
-        """The agent makes no calls."""
+        """Answer a call."""
+        if (found := self._turns.get((job, turn))) is not None:
+            found.reply(number, ok, text, data)
 
     def cancel(self, job: str, turn: str) -> None:
         """End a turn and all its processes."""
@@ -110,12 +120,14 @@ class ThreadRunner(ABC, Generic[One]):
             found.cancel()
 
     def wrap_up(self, job: str, turn: str) -> bool:
-        """The agent can't be asked to come to an end."""
-        return False
+        """Ask a turn's agent to come to an end."""
+        found = self._turns.get((job, turn))
+        return found is not None and found.wrap_up()
 
     def stop(self, job: str, turn: str) -> bool:
-        """There is no session to keep: the turn is cancelled."""
-        return False
+        """End a turn where it is."""
+        found = self._turns.get((job, turn))
+        return found is not None and found.stop()
 
     def rest(self, job: str) -> None:
         """Nothing is kept ready between turns."""

@@ -280,9 +280,11 @@ class _Line:
 
     def agents(self) -> Iterator[Candidate]:
         """The agents that a job can have here."""
-        yield Candidate("claude", "Claude Code")
+        turns = import_module("parley.ports.turns")
+        for name, about in turns.BUILT_IN.items():
+            if name != turns.PROOF:
+                yield Candidate(name, about)
         yield Candidate("codex", "Codex")
-        yield Candidate("scripted", "plays a playbook")
         tables = import_module("parley.settings.load").read(self.place().root).agents
         for name in import_module("parley.base.documents.node").plain(tables):
             if name != "codex":

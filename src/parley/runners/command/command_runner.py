@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from parley.ports.turns import Ended, Order
 from parley.runners.command.command_turn import CommandTurn
@@ -46,18 +45,3 @@ class CommandRunner(ThreadRunner[CommandTurn]):
         return CommandTurn(
             order, self.agents[order.runner], self._boundary, instructions=self._instruct(order), tell=tell
         )
-
-    def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
-        """Answer a call."""
-        if (found := self._running(job, turn)) is not None:
-            found.reply(number, ok, text, data)
-
-    def wrap_up(self, job: str, turn: str) -> bool:
-        """Ask a program to end, by SIGTERM. If it then exits with 0, its turn has ended normally."""
-        found = self._running(job, turn)
-        return found is not None and found.wrap_up()
-
-    def stop(self, job: str, turn: str) -> bool:
-        """End a turn at once."""
-        found = self._running(job, turn)
-        return found is not None and found.stop()

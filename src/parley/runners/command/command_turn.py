@@ -72,7 +72,7 @@ class CommandTurn(TurnThread):
                 self._tool_socket.reply(number, ok, text, data)
 
     def wrap_up(self) -> bool:
-        """Its time is over: ask the program to end. Whether it runs."""
+        """Ask the program to end, by SIGTERM. If it then exits with 0, its turn has ended normally."""
         with self._lock:
             if self._caged is None:
                 return False

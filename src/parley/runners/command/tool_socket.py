@@ -57,7 +57,7 @@ class ToolSocket:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._serve, name="parley-hatch", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="parley-tool-socket", daemon=True)
         self._thread.start()
 
     def reply(self, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
