@@ -96,6 +96,13 @@ def test_each_setting_is_asked_about_where_it_is_more_and_only_there(path: str) 
         assert widenings(DEFAULT, with_value(DEFAULT, path, less)) == [], path
 
 
+def test_a_limit_that_is_0_is_none_so_that_a_repository_may_set_it_and_not_lift_it() -> None:
+    unlimited = with_value(DEFAULT, "repeats", 0)
+
+    assert widenings(unlimited, DEFAULT) == []
+    assert [wish.name for wish in widenings(DEFAULT, unlimited)] == ["[limits] repeats"]
+
+
 @given(st.lists(st.sampled_from([path for path in MORE if MORE[path][0] is not None]), unique=True))
 def test_what_is_asked_about_is_each_setting_by_itself(chosen: list[str]) -> None:
     asked = DEFAULT

@@ -55,6 +55,11 @@ def _raised(mine: float, asked: float) -> bool:
     return asked > mine
 
 
+def _limit_raised(mine: float, asked: float) -> bool:
+    """0 stands for no limit: it is the default of a limit that holds only where it is set."""
+    return (asked or math.inf) > (mine or math.inf)
+
+
 def _more_memory(mine: int, asked: int) -> bool:
     """0 stands for the default: a fixed amount, or half of a smaller machine's memory."""
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
@@ -163,7 +168,7 @@ def _budget_of(scope: str) -> Rule:
 
 
 def _limits(*names: str) -> dict[str, Rule]:
-    return {name: _one(name, f"[limits] {name}", _raised) for name in names}
+    return {name: _one(name, f"[limits] {name}", _limit_raised) for name in names}
 
 
 def _table(name: str, **keys: Compare) -> dict[str, Rule]:
