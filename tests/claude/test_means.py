@@ -21,9 +21,9 @@ from parley.runners.claude import ClaudeError, available, find_login, find_progr
 from parley.runners.claude.agent_home import AgentHome
 from parley.runners.claude.claude_program import OLDEST
 from parley.runners.claude.claude_turn import ClaudeTurn
-from parley.runners.claude.results import fault_of, limit_of, usage_of, wait_of
 from parley.runners.claude.session_handle import SessionHandle
 from parley.runners.claude.system_prompt import NOTES_LIMIT, project_notes
+from parley.runners.claude.turn_results import fault_of, limit_of, usage_of, wait_of
 from parley.settings.load import read
 from parley.settings.schema import ClaudeSettings
 from parley_cfa import installation

@@ -30,8 +30,8 @@ from parley.machine.job_files import JobFiles
 from parley.ports.turns import Called, Ended, Order, Progress, Site, TurnEvent, Waiting
 from parley.runners.claude.agent_home import AgentHome
 from parley.runners.claude.claude_turn import ClaudeTurn
-from parley.runners.claude.results import Fault, Lost, fault_of, window_of
 from parley.runners.claude.transport import CagedTransport
+from parley.runners.claude.turn_results import Fault, Lost, fault_of, window_of
 from parley.runners.command import codex_session
 from parley.runners.command.program_output import TEXT_LIMIT, CodexOutput, TextOutput, parked
 from parley.runners.command.tool_socket import ToolSocket

@@ -20,7 +20,7 @@ MAY_CUT = {
         "engine/loop.py: str(event.tool)[:MAX_TOOL_NAME]",
         "sandbox/gateway/held_request.py: body[:500]",
         "sandbox/inside/launcher.py: answer[:40]",
-        "sandbox/inside/on_network.py: answer[:40]",
+        "sandbox/inside/network_escapes.py: answer[:40]",
         "runners/claude/agent_home.py: [*self.interrupted(handle), message[:INTERRUPTED_LIMIT]][-INTERRUPTED_MOST:]",
         "runners/claude/agent_home.py: str(message)[:INTERRUPTED_LIMIT]",
         "runners/claude/agent_home.py: message[:INTERRUPTED_LIMIT]",

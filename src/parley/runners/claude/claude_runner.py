@@ -17,9 +17,9 @@ from parley.runners.claude.claude_program import ClaudeProgram
 from parley.runners.claude.claude_turn import ClaudeTurn
 from parley.runners.claude.instance import Instance, InstanceConfig
 from parley.runners.claude.login import Login
-from parley.runners.claude.results import Fault
 from parley.runners.claude.session_handle import SessionHandle
 from parley.runners.claude.system_prompt import RolePrompt, bare_prompt
+from parley.runners.claude.turn_results import Fault
 from parley.sandbox import Boundary
 from parley.settings.schema import ClaudeSettings
 

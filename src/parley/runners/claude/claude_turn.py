@@ -32,7 +32,16 @@ from parley.ports.turns import (
     Waiting,
 )
 from parley.runners.claude.offered_tools import SERVER
-from parley.runners.claude.results import Fault, Lost, denials_of, limit_of, number_of, tokens_of, usage_of, written_of
+from parley.runners.claude.turn_results import (
+    Fault,
+    Lost,
+    denials_of,
+    limit_of,
+    number_of,
+    tokens_of,
+    usage_of,
+    written_of,
+)
 
 PROGRESS_LIMIT = 500  # characters of a progress line
 MAX_RECORDED_REFUSALS = 20

@@ -31,7 +31,6 @@ from parley.runners.claude.command_line import arguments, environment
 from parley.runners.claude.guard import HOME, ToolRefused, ToolScope, built_in, check
 from parley.runners.claude.login import PATHS, UPSTREAM, Login
 from parley.runners.claude.offered_tools import SERVER, described
-from parley.runners.claude.results import Fault, Lost, fault_of, wait_of, window_of
 from parley.runners.claude.session_handle import SessionHandle
 from parley.runners.claude.system_prompt import (
     COMPACT,
@@ -42,6 +41,7 @@ from parley.runners.claude.system_prompt import (
     system_prompt,
     wrap_up,
 )
+from parley.runners.claude.turn_results import Fault, Lost, fault_of, wait_of, window_of
 from parley.sandbox import Boundary, Cage, HoldPolicy, Route, UpstreamTrouble
 from parley.settings.schema import ClaudeSettings
 
