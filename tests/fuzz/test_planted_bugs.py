@@ -15,7 +15,7 @@ from parley.engine import owned_job, protocol_messages
 from parley.engine.turn import calls, finish, progress
 from parley.features.budgets import arithmetic
 from parley.workspaces import outcome_record
-from parley.workspaces.checkout import sweep
+from parley.workspaces.home import sweep
 from tests.fuzz.hostile_strategies import Made, Turn, nested
 from tests.fuzz.test_jobs import play
 

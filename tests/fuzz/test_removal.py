@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.workspaces.checkout.sweep import size_of
 from parley.workspaces.files.safe_delete import delete
+from parley.workspaces.home.sweep import size_of
 from tests.fuzz import hostile_strategies
 from tests.fuzz.hostile_harness import dig, make
 from tests.fuzz.hostile_strategies import Made

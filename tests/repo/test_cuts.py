@@ -64,7 +64,7 @@ MAY_CUT = {
     ),
     "a list, of which the first or the last are taken": (
         "sandbox/launch_report.py: out[:TOLD]",
-        "workspaces/checkout/merge_to_checkout.py: paths[:SHOWN]",
+        "workspaces/delivery/merge_to_checkout.py: paths[:SHOWN]",
         "cli/running/withdraw_many.py: going[:IDS_SHOWN]",
         "workspaces/files/scan.py: lines[:LINES]",
         "workspaces/checkout/users_git_settings.py: [path for path in found if path.suffix != '.sample' and path.is_file()][:_MOST_HOOKS]",  # noqa: E501

@@ -30,7 +30,7 @@ MAY_PARSE = {
     "runners/scripted/scripted_runner.py": OWN,
     "workflow/execution/verification.py": ROWS,
     "workflow/model/pending_notes.py": ROWS,
-    "workspaces/checkout/file_placement.py": OWN,
+    "workspaces/delivery/file_placement.py": OWN,
     "workspaces/files/known_blobs.py": OWN,
     "workspaces/job_repository.py": OWN,
     "workspaces/job_workspaces.py": OWN,

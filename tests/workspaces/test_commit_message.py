@@ -6,7 +6,7 @@ import pytest
 
 from parley.ports.workspaces import WorkspaceError
 from parley.settings.schema import WorkspaceSettings
-from parley.workspaces.checkout.commit_message import ITEM_LENGTH, SUBJECT_LENGTH, subject, told
+from parley.workspaces.delivery.commit_message import ITEM_LENGTH, SUBJECT_LENGTH, subject, told
 from tests.workspaces.user_repository import CHILD, JOB, ROOT, git, repository, write
 
 LONG = "Please have a look at all of this, and see to it that whatever can be counted here is counted"

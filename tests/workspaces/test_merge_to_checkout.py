@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parley.ports.workspaces import WorkspaceError
-from parley.workspaces.checkout import file_placement
-from parley.workspaces.checkout.merge_to_checkout import CheckoutMerge, WontMerge
-from parley.workspaces.checkout.result_branch import ResultBranch
 from parley.workspaces.checkout.source_repository import find_source
 from parley.workspaces.checkout.users_git_settings import UsersGitSettings
+from parley.workspaces.delivery import file_placement
+from parley.workspaces.delivery.merge_to_checkout import CheckoutMerge, WontMerge
+from parley.workspaces.delivery.result_branch import ResultBranch
 from tests.workspaces.user_repository import JOB, ROOT, UserRepository, fingerprint, git, repository, write
 
 HOOKS = (
@@ -802,7 +802,7 @@ def test_a_merge_that_fails_half_way_leaves_all_as_it_was(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from parley.workspaces.checkout import file_placement, merge_to_checkout
+from parley.workspaces.delivery import file_placement, merge_to_checkout
 from tests.workspaces.user_repository import JOB, UserRepository
 step, number = sys.argv[2], int(sys.argv[3])
 owner = merge_to_checkout if hasattr(merge_to_checkout, step) else file_placement.Placement

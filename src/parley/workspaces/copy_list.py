@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from parley.ports.workspaces import WorkspaceError
 from parley.settings.schema import COPYABLE, is_copyable
 from parley.workspaces.files.scan import leads_outside
-from parley.workspaces.private_folders import NAME, PrivateFolders
+from parley.workspaces.home.private_folders import NAME, PrivateFolders
 
 _CLONE = 0x40049409  # FICLONE: share the blocks where the filesystem can
 

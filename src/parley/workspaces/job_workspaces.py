@@ -33,14 +33,15 @@ from parley.settings.schema import WorkspaceSettings
 from parley.workspaces import children_view as shown_children
 from parley.workspaces import outcome_record as outcomes
 from parley.workspaces import protocol_files, sent_files
-from parley.workspaces.checkout import artifact_versions, result_branch
-from parley.workspaces.checkout.former_result import missing_result
-from parley.workspaces.checkout.merge_to_checkout import CheckoutMerge, merge_to_checkout
 from parley.workspaces.checkout.source_repository import SourceRepository, find_source
 from parley.workspaces.copy_list import bring, check_copies
+from parley.workspaces.delivery import artifact_versions, result_branch
+from parley.workspaces.delivery.former_result import missing_result
+from parley.workspaces.delivery.merge_to_checkout import CheckoutMerge, merge_to_checkout
 from parley.workspaces.files.excludes import excludes
 from parley.workspaces.files.safe_delete import await_deletions, delete_later
 from parley.workspaces.files.scan import left_out_lines, open_up, path_text
+from parley.workspaces.home.private_folders import PrivateFolders
 from parley.workspaces.job_repository import (
     BEGIN,
     FORMER,
@@ -55,7 +56,6 @@ from parley.workspaces.merge.committed_tree import CommittedTree
 from parley.workspaces.merge.merge_base import record
 from parley.workspaces.merge.tree_merge import MergedTree, bring_down, carried, combine, still_open
 from parley.workspaces.orchestration_view import OrchestrationView
-from parley.workspaces.private_folders import PrivateFolders
 from parley.workspaces.proxy_clone import ProxyClones
 from parley.workspaces.quota import OVERGROWN, Quota, RunningJobQuota
 from parley.workspaces.safe_git import GitError

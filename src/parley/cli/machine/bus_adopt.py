@@ -24,7 +24,7 @@ from parley.engine.inputs import LET_BY
 from parley.engine.values import human_inputs
 from parley.engine.values.human_inputs import AnswerInput, InterveneInput, NotMergedInput, WithdrawInput
 from parley.views.job_view import TERMINAL
-from parley.workspaces.checkout.adopted_home import check
+from parley.workspaces.home.adopted_home import check
 
 _SHOWN = 8  # jobs that are named
 

@@ -12,7 +12,7 @@ from parley.cli.job_filters import age, chosen, has_filter
 from parley.cli.open_bus import open_bus
 from parley.views.job_view import TERMINAL
 from parley.workspaces import JobWorkspaces
-from parley.workspaces.checkout.sweep import Waste, find_bases, find_branches, find_drafts, find_waste, remove
+from parley.workspaces.home.sweep import Waste, find_bases, find_branches, find_drafts, find_waste, remove
 
 AGE = "30d"  # files of jobs that ended later stay, unless ages or jobs are given
 STEP = 1024

@@ -23,8 +23,8 @@ from parley.engine.values.human_inputs import NotMergedInput
 from parley.machine.clock import RandomIds
 from parley.ports.workspaces import WorkspaceError
 from parley.workspaces import JobWorkspaces
-from parley.workspaces.checkout.merge_to_checkout import CheckoutMerge, WontMerge
-from parley.workspaces.checkout.result_branch import beside
+from parley.workspaces.delivery.merge_to_checkout import CheckoutMerge, WontMerge
+from parley.workspaces.delivery.result_branch import beside
 
 LONGEST_REASON = 1000  # characters
 REMEDIES = {

@@ -18,12 +18,12 @@ from parley.cli.open_bus import find_job, known_secrets, open_bus
 from parley.cli.results.merge_command import REMEDIES
 from parley.cli.user_homes import own_folders
 from parley.workspaces import JobWorkspaces
-from parley.workspaces.checkout import result_branch
-from parley.workspaces.checkout.commit_message import CommitMessage
-from parley.workspaces.checkout.pull_request import OpenedPullRequest, PullRequestDraft, open_pull_request
-from parley.workspaces.checkout.push_branch import BranchPush, Pushed, PushRefused
-from parley.workspaces.checkout.result_branch import ResultBranch
 from parley.workspaces.checkout.source_repository import SourceRepository
+from parley.workspaces.delivery import result_branch
+from parley.workspaces.delivery.commit_message import CommitMessage
+from parley.workspaces.delivery.pull_request import OpenedPullRequest, PullRequestDraft, open_pull_request
+from parley.workspaces.delivery.push_branch import BranchPush, Pushed, PushRefused
+from parley.workspaces.delivery.result_branch import ResultBranch
 from parley.workspaces.job_repository import ARTIFACTS
 
 TITLE_LENGTH = 250  # characters; GitHub takes no more than 256

@@ -1,1 +1,1 @@
-"""The user's own repository: where a job starts from, and where its result goes."""
+"""The user's own repository: where a job starts from, read and written with their git and their settings."""

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parley.base.unportable import NameTrouble, unportable
-from parley.workspaces.checkout.file_placement import give
 from parley.workspaces.checkout.source_repository import SourceRepository
 from parley.workspaces.checkout.users_git_settings import UsersGitSettings
+from parley.workspaces.delivery.file_placement import give
 from parley.workspaces.files.tree_entry import TreeEntry
 from parley.workspaces.safe_git import LONG_SECONDS, Git, GitError, create, quoted
 

@@ -22,9 +22,9 @@ from parley.workspaces.files.ignored import RULES
 from parley.workspaces.files.known_blobs import LINK, key_of, mode_of
 from parley.workspaces.files.safe_walk import DEEPEST, LONGEST, WalkedFolder, walk
 from parley.workspaces.files.tree_entry import TreeEntry
+from parley.workspaces.home.private_folders import NAME
 from parley.workspaces.job_repository import ARTIFACTS, ORCHESTRATION
 from parley.workspaces.job_repository import OWN as PAPERS
-from parley.workspaces.private_folders import NAME
 from parley.workspaces.safe_git import Git, LooseObjects
 
 PRIVATE = (".parley", ".claude")  # at a workspace's root: never committed

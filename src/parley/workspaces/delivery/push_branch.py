@@ -12,9 +12,9 @@ from itertools import islice
 
 from parley.base.wording import advice
 from parley.ports.workspaces import WorkspaceError
-from parley.workspaces.checkout import result_branch
 from parley.workspaces.checkout.source_repository import SourceRepository
 from parley.workspaces.checkout.users_git_settings import UsersGitSettings
+from parley.workspaces.delivery import result_branch
 from parley.workspaces.job_repository import JobRepository
 from parley.workspaces.safe_git import last_line, program
 

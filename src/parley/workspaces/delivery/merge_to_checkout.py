@@ -21,9 +21,13 @@ from parley.base.text import printable
 from parley.base.unportable import unportable
 from parley.base.unportable import words as unportable_words
 from parley.ports.workspaces import WorkspaceError
-from parley.workspaces.checkout import result_branch
-from parley.workspaces.checkout.commit_message import CommitMessage
-from parley.workspaces.checkout.file_placement import (
+from parley.workspaces.checkout.source_repository import SourceRepository
+from parley.workspaces.checkout.users_checkout import Difference, Index, UsersCheckout
+from parley.workspaces.checkout.users_git import PARLEY, Identities
+from parley.workspaces.checkout.users_git_settings import UsersGitSettings
+from parley.workspaces.delivery import result_branch
+from parley.workspaces.delivery.commit_message import CommitMessage
+from parley.workspaces.delivery.file_placement import (
     PLAN,
     InTheWay,
     Placement,
@@ -34,15 +38,11 @@ from parley.workspaces.checkout.file_placement import (
     locked_checkout,
     staged,
 )
-from parley.workspaces.checkout.source_repository import SourceRepository
-from parley.workspaces.checkout.users_checkout import Difference, Index, UsersCheckout
-from parley.workspaces.checkout.users_git import PARLEY, Identities
-from parley.workspaces.checkout.users_git_settings import UsersGitSettings
 from parley.workspaces.files.known_blobs import LINK, PROGRAM
 from parley.workspaces.files.safe_fs import open_parent
 from parley.workspaces.files.scan import CannotKeep, refuse_name
+from parley.workspaces.home.private_folders import NAME, PrivateFolders
 from parley.workspaces.job_repository import FOLDER, FORMER, GITLINK, JobRepository
-from parley.workspaces.private_folders import NAME, PrivateFolders
 from parley.workspaces.safe_git import GitError, ObjectReader, last_line
 
 SHOWN = 5

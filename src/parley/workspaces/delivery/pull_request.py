@@ -12,9 +12,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.workspaces.checkout.file_placement import give
 from parley.workspaces.checkout.users_git import QUIET
 from parley.workspaces.checkout.users_git_settings import UsersGitSettings
+from parley.workspaces.delivery.file_placement import give
 from parley.workspaces.safe_git import last_line
 
 NOT_LOGGED_IN = 4  # the exit code of gh

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parley.ports.workspaces import WorkspaceError
-from parley.workspaces.checkout import merge_to_checkout, result_branch
+from parley.workspaces.delivery import merge_to_checkout, result_branch
 from parley.workspaces.files.safe_delete import delete
 from parley.workspaces.files.safe_walk import walk
 from parley.workspaces.job_repository import REPOSITORY, START, JobRepository

@@ -13,16 +13,16 @@ from pathlib import Path
 from parley.base.obeyed import obeyed
 from parley.base.unportable import unportable
 from parley.ports.workspaces import REPORTS, Change, WorkspaceError
-from parley.workspaces.checkout.commit_message import JOB as TRAILER
-from parley.workspaces.checkout.commit_message import CommitMessage
 from parley.workspaces.checkout.source_repository import SourceRepository, find_source
 from parley.workspaces.checkout.users_git import PARLEY, Identities, UsersGit
 from parley.workspaces.checkout.users_git_settings import UsersGitSettings
+from parley.workspaces.delivery.commit_message import JOB as TRAILER
+from parley.workspaces.delivery.commit_message import CommitMessage
 from parley.workspaces.files.excludes import excludes
 from parley.workspaces.files.scan import CannotKeep, keep, open_folder, users_changes
 from parley.workspaces.files.tree_entry import TreeEntry
+from parley.workspaces.home.private_folders import PrivateFolders
 from parley.workspaces.job_repository import BEGIN, FORMER, GITLINK, REPOSITORY, START, STAT, Entries, JobRepository
-from parley.workspaces.private_folders import PrivateFolders
 from parley.workspaces.safe_git import ABSENT, BUSY_SECONDS, Git, GitError, GitTooLong, last_line
 
 Named = Callable[[Iterable[str]], Mapping[str, str]]

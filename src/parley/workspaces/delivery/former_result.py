@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from parley.ports.workspaces import WorkspaceError
-from parley.workspaces.checkout import result_branch
 from parley.workspaces.checkout.source_repository import find_source
 from parley.workspaces.checkout.users_git import PARLEY, UsersGit
+from parley.workspaces.delivery import result_branch
 from parley.workspaces.job_repository import START, FormerResult, JobRepository
 from parley.workspaces.safe_git import ABSENT
 
