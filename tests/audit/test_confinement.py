@@ -55,7 +55,7 @@ def test_a_turn_counts_only_behind_a_boundary_that_was_verified_and_held() -> No
     assert "steps 2" in judged(HELD, None, HELD)
     assert "nothing says that its boundary was verified" in judged(None, HELD)
     assert "behind a boundary that did not hold: read /etc; x" in judged(HELD, HELD, broken)
-    assert "no reason is told" in judged(replace(HELD, ok=False))
+    assert "no reason is recorded" in judged(replace(HELD, ok=False))
 
 
 def test_exemptions_are_named() -> None:

@@ -2,7 +2,7 @@
 
 It trusts no row. Steps are fired again one by one, in the order of their numbers; messages, turns, inputs,
 molecules and the job's row must be what these steps make of them, and the hash chain must lead from the first
-transaction to the last. The first row that does not fit is told. What is wrong with a row is a finding, also
+transaction to the last. The first row that does not fit is reported. What is wrong with a row is a finding, also
 where the row can't even be read.
 """
 
@@ -143,7 +143,7 @@ def render(report: AuditReport) -> list[str]:
 
 
 def _files(held: FilesReport | None) -> list[str]:
-    """What is told of the files below orchestration/."""
+    """What is reported of the files below orchestration/."""
     if held is None:
         return []
     lines = [*held.remarks]

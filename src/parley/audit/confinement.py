@@ -30,7 +30,7 @@ class Confinement:
         if verdict is None:
             self.unverified = self.unverified or step
         elif self.broken is None and not verdict.accepted and (verdict.faults or not verdict.ok):
-            self.broken = step, "; ".join(verdict.faults) or "no reason is told"
+            self.broken = step, "; ".join(verdict.faults) or "no reason is recorded"
 
     def take(self, verdict: Confined) -> None:
         """Count a turn's verdict."""

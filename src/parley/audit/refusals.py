@@ -24,7 +24,7 @@ from parley.engine.values.step_names import place_of
 from parley.protocol.molecules import ORCHESTRATOR
 
 LISTED = 100  # told one by one; the rest is counted
-REPEATED = LISTED // 2  # beyond so many none is told that is there already
+REPEATED = LISTED // 2  # beyond so many, one that is listed already is left out
 SHOWN = 10  # of them, where people read
 LONGEST = 300  # characters of a reason
 LONGEST_NAME = 60  # characters of who it was
@@ -54,7 +54,7 @@ class Refusal:
 
     @property
     def same(self) -> tuple[str, str, str, str]:
-        """What makes another one the same again: a file that is left out is told of in each turn that finds it."""
+        """What makes another one the same again: each turn that finds a file that is left out reports it."""
         return self.kind, self.who, self.thread, self.why
 
     def document(self) -> dict[str, Any]:

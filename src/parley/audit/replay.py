@@ -173,7 +173,7 @@ class Replay:
     refusals: Refusals = field(default_factory=Refusals)
     flows: dict[str, Flow] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)  # what the executors let happen, for the comparison of files
-    drafts: list[Drafted] = field(default_factory=list)  # the changed plans that they put forward, for the same
+    drafts: list[Drafted] = field(default_factory=list)  # the changed plans that they assert, for the same
     redacted: RedactedRows = field(default_factory=dict)  # rows that an export shows without their secrets
 
     def take(self, part: Part) -> None:
@@ -361,7 +361,7 @@ class Replay:
         return reaction
 
     def _left_out(self, row: StepRow, firing: Firing, letters: Mapping[str, MessageRow]) -> None:
-        """The unfinished work that a step leaves out is told: with the step, and with what it puts forward."""
+        """The unfinished work that a step leaves out stands in the step, and in what it asserts."""
         if ("steps", row.number) in self.redacted:
             return
         due = unfinished_work.left_by(self.soup, self.kept, self._begun, self.code, row.rule, firing.at, firing.choice)
@@ -707,7 +707,7 @@ def _extra(row: StepRow) -> StepExtra:
 
 
 def _listed(told: Iterable[Told | Unfinished]) -> str:
-    """The conversations that something is told of."""
+    """The conversations that a list of notes is about."""
     return ", ".join(one.thread for one in told) or "none"
 
 

@@ -1,6 +1,6 @@
 """What the rows of a transaction have in common: its steps, the messages they deliver, the inputs it took.
 
-A row that does not fit is told by raising `Found`, from wherever it is seen.
+Code that sees a row that does not fit raises `Found`.
 """
 
 from __future__ import annotations

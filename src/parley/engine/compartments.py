@@ -24,14 +24,14 @@ from parley.ports.workspaces import NoRoom, WorkspaceError
 from parley.protocol.conversation import Admission
 from parley.protocol.molecules import ORCHESTRATOR
 
-LONGEST = 2000  # characters of what is told
+LONGEST = 2000  # characters of a reported fault
 SHOWN = 200  # characters of an error that the record tells
 # The machine's troubles: every job has them, and the run ends with the one line that says so.
 _MACHINES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class Broken(WorkspaceError):
-    """A job that could not be taken over: the text says why, and where the rest is told."""
+    """A job that could not be taken over: the text says why, and where the rest is written."""
 
 
 class Compartments:

@@ -263,7 +263,7 @@ def question(record: Record, asked: Question, text: str, left: Sequence[str] = (
 
 
 def not_in_this(left: Sequence[str]) -> str:
-    """What is left out of what is put forward, on one line."""
+    """What is left out of what is asserted, on one line."""
     return f"(Left out: {'; '.join(map(printable, left))}.)"
 
 
@@ -292,7 +292,7 @@ def subject(record: Record, asked: Question) -> str:
 
 
 def review(state: str, artifact: str) -> str:
-    """What is to be reviewed where a state's own artifact is put forward; nothing of any other."""
+    """What is to be reviewed where a lead asserts its state's own artifact; nothing of any other."""
     return next((words for one, words in REVIEW.items() if one == state and PHASES[one].artifact == artifact), "")
 
 
@@ -365,7 +365,7 @@ def gate(record: Record, asked: Question, asker: str) -> str:
 
 
 def artifact(name: str, digest: str) -> str:
-    """What is put forward, and as what."""
+    """Which artifact is asserted, and with which digest."""
     return f"Put forward: {name}, as it lies in this folder (sha256 {digest})."
 
 

@@ -250,7 +250,7 @@ class Runner(Protocol):
         """Answer a call."""
 
     def cancel(self, job: str, turn: str) -> None:
-        """End a turn and all its processes, before this returns. Nothing of it is told afterwards."""
+        """End a turn and all its processes, before this returns. It reports nothing afterwards."""
 
     def wrap_up(self, job: str, turn: str) -> bool:
         """A turn's time is over: ask its agent to come to an end. False if this agent can't be asked."""

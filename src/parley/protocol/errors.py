@@ -14,7 +14,7 @@ class Disabled(ProtocolError):
 
 
 class Refused(ProtocolError):
-    """The agent asked for something that it may not do. The text is told to the agent."""
+    """The agent asked for something that it may not do. The agent reads the text."""
 
 
 class Exhausted(Refused):

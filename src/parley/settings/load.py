@@ -63,7 +63,7 @@ def read(root: Path, own: Path | None = None) -> Settings:
 def parse(root: Path, content: bytes, settled: bytes = b"", own: Path | None = None) -> Settings:
     """The settings that the contents of a folder's file and of the user's own make: what was read is what is used.
 
-    Each file is read by itself first, so that what one of them says wrong is told, also where the other goes before
+    Each file is read by itself first, so that an error in one of them is reported, also where the other goes before
     it. Addresses for notices stay out of it: of those the user's own go first.
     """
     document = _document(root / FILE, content)

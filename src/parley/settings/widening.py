@@ -2,7 +2,7 @@
 
 A repository's settings come with a clone, through a merge, out of a job. They may ask for less than the user allows,
 never for more: no weaker boundary, no program of their choice, nothing but committed files for agents to see, no
-words sent elsewhere, no fewer questions to the human, no higher limit. What widens is told by comparing settings as
+words sent elsewhere, no fewer questions to the human, no higher limit. What widens is found by comparing settings as
 they are used, not as they are written: so no way of writing TOML gets past it. A setting that is not named here widens
 as soon as it differs.
 """

@@ -166,7 +166,7 @@ def _unapproved(record: Record, passage: Passage, live: tuple[Verdict, ...], own
 
 
 def _unaccompanied(charter: Charter, record: Record, passage: Passage) -> Iterator[str]:
-    """A companion is what follows a plus sign in an artifact's digest; its standing is told under the name with one."""
+    """A companion is what follows a plus sign in an artifact's digest; its standing has the name with one."""
     contents = dict(passage.contents)
     artifact = charter.phase(record.state).artifact
     if artifact in charter.companions and "+" not in contents.get(artifact, ""):

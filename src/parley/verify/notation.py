@@ -55,6 +55,13 @@ TIMES = {"": (1, 1), "?": (0, 1), "*": (0, MANY), "+": (1, MANY)}
 HEAD = re.compile(r"([A-Z][A-Za-z]*)(?:_([A-Za-z]+))?")
 NAME = re.compile(r"[A-Za-zπ]+'?")
 
+
+class RecordId(str):
+    """A record's id. A subteam's is its thread, so that two names may stand for the two."""
+
+    __slots__ = ()
+
+
 PARTS: Mapping[type[Any], Callable[[Any], tuple[Any, ...]]] = {
     Idle: lambda it: (it.agent, it.thread),
     Run: lambda it: (it.agent, it.thread, it.message),
@@ -67,14 +74,14 @@ PARTS: Mapping[type[Any], Callable[[Any], tuple[Any, ...]]] = {
     Interrupt: lambda it: (it.thread, it.message),
     Terminate: lambda it: (it.thread,),
     Charter: lambda it: (),
-    Record: lambda it: (it.id, it.state),
+    Record: lambda it: (RecordId(it.id), it.state),
     Surface: lambda it: (it.agent, it.thread),
     Tombstone: lambda it: (it.thread,),
     Hold: lambda it: (it.thread, it.cause),
     Crashed: lambda it: (it.agent, it.thread),
     Tally: lambda it: (it.agent, it.thread),
-    Assertion: lambda it: (it.record,),
-    Verdict: lambda it: (it.record, "told" if it.told else "untold"),
+    Assertion: lambda it: (RecordId(it.record),),
+    Verdict: lambda it: (RecordId(it.record), "told" if it.told else "untold"),
 }
 """What the notation of each kind names, in its order; a subscript comes first. The last ones may be left out."""
 
@@ -261,7 +268,8 @@ def _value(text: str, given: Any, values: Values) -> Values | None:
         return _value(name, thread_name(given), values) if thread_kind(given) == kind else None
     if text in values:
         return values if values[text] == given else None
-    return {**values, text: given} if NAME.fullmatch(text) and given not in values.values() else None
+    taken = any(type(other) is type(given) and other == given for other in values.values())
+    return {**values, text: given} if NAME.fullmatch(text) and not taken else None
 
 
 def _queue(text: str, given: tuple[Any, ...], values: Values) -> Values | None:

@@ -126,7 +126,7 @@ class CodeAgent(ABC):
     def question(self, body: str, asked: Question, menu: Menu, gate: Gate | None = None, draft: str = "") -> Question:
         """A question to the human, which the proxy deals with like any agent's; its answer comes as a message.
 
-        `gate`: what it puts forward; `draft`: what the proxy is told of an artifact that holds nowhere yet.
+        `gate`: what it asserts; `draft`: what the proxy is told of an artifact that holds nowhere yet.
         """
         record = enclosing(self.job.soup, self.thread)
         meta = Posed(

@@ -244,7 +244,7 @@ def _read(job: OwnedJob, world: World, ending: TurnEnd) -> None:
 
 
 def _merge(job: OwnedJob, world: World, ending: TurnEnd) -> None:
-    """Bring in the trees of conversations that the turn closes, or that the work is put forward with."""
+    """Bring in the trees of conversations that the turn closes, or that its assert of the work includes."""
     turn, outcome, record = ending.turn, ending.outcome, ending.record
     ending.closing = [payload.thread for payload in turn.payloads if isinstance(payload, Close)]
     approves = record is not None and outcome is not None and outcome.outcome == APPROVAL.get(record.state)
@@ -328,7 +328,7 @@ def _put_question(job: OwnedJob, world: World, ending: TurnEnd, question: Questi
 
 
 def left_at_gate(job: OwnedJob, turn: Turn) -> tuple[Unfinished, ...]:
-    """The unfinished work that is left out of what a turn puts forward."""
+    """The unfinished work that is left out of what a turn asserts."""
     code = job.roles.code
     return unfinished_work.at_a_gate(job.soup, job.kept, job.begun, code, turn.thread, turn.payloads)
 
@@ -340,7 +340,7 @@ def _posed(
     record = enclosing(job.soup, ending.turn.thread)
     stat, gate = None, ending.gate if asked.artifact else None
     if asked.artifact == WORK and not record.depth:
-        with suppress(WorkspaceError):  # the work is put forward all the same
+        with suppress(WorkspaceError):  # the work is asserted all the same
             stat = stat_of(world.workspace.changes(job.id, ending.kept.tree))
     if gate is not None:
         gate.artifact = asked.artifact
@@ -376,7 +376,7 @@ def _weigh_outcome(job: OwnedJob, ending: TurnEnd) -> None:
 
 
 def _checked(job: OwnedJob, ending: TurnEnd, record: Record, outcome: Outcome) -> Outcome:
-    """An approval counts if what it approves could still be put forward."""
+    """An approval counts if what it approves could still be asserted."""
     if outcome.outcome != APPROVAL.get(record.state) or ending.gate is None:
         return outcome
     try:

@@ -1,4 +1,4 @@
-"""Gates: what a committed tree puts forward, and what features add to that."""
+"""Gates: the artifacts of a committed tree, and what features add to them when a lead asserts one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges at the end of a turn: the trees of conversations that it closes, or that the work is put forward with."""
+"""Merges at the end of a turn: the trees of conversations that it closes, or that an assert of the work includes."""
 
 from __future__ import annotations
 

@@ -47,13 +47,13 @@ class Start(Struct):
 
 
 class Gate(Struct):
-    """A committed tree whose artifacts are put forward, or whose approval is to count."""
+    """A committed tree with an artifact that its lead asserts, or whose approval is to count."""
 
     record: Record
     workspace: str
     tree: str
     contents: dict[str, str]  # the digest of each artifact
-    artifact: str = ""  # the one that is put forward
+    artifact: str = ""  # the one that is asserted
     excerpt: str = ""  # how the artifact begins
     outline: tuple[str, ...] = ()  # what the human is told of what comes with it, a line each
     counts: bool = False  # an outcome says that it is approved
@@ -67,7 +67,7 @@ class Brought(Struct, frozen=True):
     merge: Merge
 
     def words(self) -> str:
-        """The same as the agent is told that it came to."""
+        """What came of the merge, as its message to the agent has it."""
         return protocol_messages.merged(self.agent, self.thread, self.merge)
 
 

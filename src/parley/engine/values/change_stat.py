@@ -1,4 +1,4 @@
-"""What a job has changed when its work is put forward: counted once, with the question, and shown by every face."""
+"""What a job has changed when its lead asserts the work: counted once, with the question, and shown by every face."""
 
 from __future__ import annotations
 

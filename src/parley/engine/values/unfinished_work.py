@@ -1,4 +1,4 @@
-"""Work that a step leaves out: of conversations that are still under way when one is closed, put forward or left.
+"""Work that a step leaves out: of conversations that are still under way when one is closed, asserted or left.
 
 What is left out follows from the soup, and from what the bus knows of trees, at the moment of the step. So the step
 that decides it says it, for every author of the step, and an audit finds the same.
@@ -64,7 +64,7 @@ class End(StrEnum):
 
 
 class Unfinished(Struct, frozen=True, omit_defaults=True):
-    """One conversation whose work is not all in what a step brings, puts forward or ends."""
+    """One conversation whose work is not all in what a step brings, asserts or ends."""
 
     agent: str
     thread: str
@@ -138,7 +138,7 @@ def left_by(
     at: tuple[str, ...],
     choice: Choice,
 ) -> tuple[Unfinished, ...]:
-    """What a firing leaves out, before it has happened: one that closes, puts forward or ends something."""
+    """What a firing leaves out, before it has happened: one that closes, asserts or ends something."""
     sight = _Sight(soup, kept, begun, code)
     if rule in ("send-step", "ask-step"):
         found = _at_a_turns_end(sight, at, choice)
@@ -159,7 +159,7 @@ def at_a_gate(
     thread: str,
     payloads: Sequence[Payload],
 ) -> tuple[Unfinished, ...]:
-    """What is left out of what an instance puts forward on its thread, in a turn that also sends and closes."""
+    """What is left out of what an instance asserts on its thread, in a turn that also sends and closes."""
     return tuple(_below(_Sight(soup, kept, begun, code), thread, payloads))
 
 

@@ -42,7 +42,7 @@ def plain(usage: Mapping[str, float]) -> dict[str, float]:
 
 
 def tokens_of(usage: Mapping[str, Any]) -> int:
-    """Tokens that count: in, out, and written to a cache. What was read from a cache is told apart, not counted."""
+    """Tokens that count: in, out, and written to a cache. What was read from a cache is reported apart, not counted."""
     counted = sum(int(_amount(usage.get(name))) for name in ("input_tokens", "output_tokens", "cache_creation_tokens"))
     return min(counted, MOST_COUNTED)
 

@@ -117,7 +117,7 @@ def _about(job: OwnedJob, world: World, record: Record, proxy: Proxy) -> str:
     changed: Sequence[str] = ()
     if not record.depth:
         try:
-            tree = tree_of(job, escalation_thread(asked.id))  # as it was put forward, without what came since
+            tree = tree_of(job, escalation_thread(asked.id))  # as it was asserted, without what came since
             found = world.workspace.changes(job.id, tree)
             changed = [f"{c.path} {_lines(c.added, '+')} {_lines(c.removed, '-')}" for c in found]
         except WorkspaceError:

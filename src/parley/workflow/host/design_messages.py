@@ -57,7 +57,7 @@ def gaps(findings: Sequence[Finding]) -> str:
 
 
 def verified(said: bool) -> str:
-    """Whether a design verifier has looked at the very design that is put forward."""
+    """Whether a design verifier has looked at the very design that is asserted."""
     who = (
         "A design verifier has approved this very design" if said else "No design verifier has approved it as it is now"
     )

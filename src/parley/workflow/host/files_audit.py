@@ -2,10 +2,10 @@
 
 What the protocol writes there follows from the bus to the byte. What agents leave there beside it is in the tree that
 the bus names for the job's workspace. So every file has one content that it may have. The folder and the last commit
-of the job's branch are compared with it, and each file that is another, too many or missing is told.
+of the job's branch are compared with it, and each file that is another, too many or missing is reported.
 
 The files are written after their commit. While a job goes on, or where a crash came in between, one of them may say
-what it had to say earlier: that is no finding, but it is told.
+what it had to say earlier: that is no finding, but it is reported.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A changed plan that was put forward: the tree that the step names with it, and what a verdict is bound to."""
+    """A changed plan that was asserted: the tree that the step names with it, and what a verdict is bound to."""
 
     step: int
     tree: str
@@ -288,7 +288,7 @@ class _Tree:
 
 
 def _hold_drafts(held: FilesReport, drafts: Sequence[Drafted], papers: Papers) -> None:
-    """Each changed plan that was put forward is, in the tree that its approver was shown, what its verdict is about."""
+    """Each changed plan that was asserted is, in the tree that its approver was shown, what its verdict is about."""
     for one in drafts:
         if papers.listed(one.tree) is None:
             lost = f"tree {one.tree[:12]}, which step {one.step} names"
@@ -301,7 +301,7 @@ def _hold_drafts(held: FilesReport, drafts: Sequence[Drafted], papers: Papers) -
 
 
 def _once(held: FilesReport) -> None:
-    """What differs in the same way in the folder and in the branch is told once."""
+    """What differs in the same way in the folder and in the branch is reported once."""
     folder = {one for one in held.odd if not one.where}
     held.odd = [one for one in held.odd if not one.where or replace(one, where="") not in folder]
     held.behind = list(dict.fromkeys(held.behind))
