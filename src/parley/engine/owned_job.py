@@ -522,7 +522,7 @@ class OwnedJob:
     ) -> str:
         """Put a message on the bus; its id. A rule delivers it, as the kind that it says.
 
-        Clean merges that its recipient is yet to be told ride on it, unless it is to go `alone`: what an interrupt
+        Clean merges that its recipient has not heard of ride on it, unless it is to go `alone`: what an interrupt
         brings may never be delivered.
         """
         if self.mail.riders and not alone and (riding := self.mail.riders.pop(to, None)):

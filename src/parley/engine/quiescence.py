@@ -12,7 +12,7 @@ from parley.protocol.molecules import ORCHESTRATOR, MessageKind
 def judge(job: OwnedJob, world: World) -> bool:
     """Where nothing is under way and the state has not ended, wake the lead; whether anything was done.
 
-    It is woken by clean merges that it is yet to be told. Without those its state is PENDING.
+    A message about clean merges that it has not heard of wakes it. Without those its state is PENDING.
     """
     if job.soup.stirring or job.standing.held or job.standing.parked or job.agenda.asleep or not job.record.live:
         return False

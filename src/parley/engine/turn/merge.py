@@ -113,7 +113,7 @@ def tell_conflicts(job: OwnedJob, world: World, turn: Turn, merges: Sequence[Bro
 
 
 def tell_clean(job: OwnedJob, world: World) -> bool:
-    """[merge]: nothing else would wake the lead, so the clean merges that it is yet to be told do; False: none are."""
+    """[merge]: nothing else would wake the lead, so a message about its clean merges does; False: there are none."""
     record, now = job.record, world.clock.now()
     if (record.actor, record.thread) not in job.mail.riders:
         return False

@@ -120,7 +120,7 @@ class Limits(Guest):
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
         self._purse = counter.purse
-        self.alone = counter.purse.shared  # what a day has left is given out once, whichever process asks
+        self.alone = counter.purse.shared  # processes share the day's budget: one at a time takes of it
 
     def before_start(self, job: OwnedJob, waking: Waking) -> bool:
         """Hold the job where a budget is spent; let an instance wait where enough agents are at work."""
