@@ -27,7 +27,7 @@ class Option:
     verdict: str = ""
 
     def document(self) -> dict[str, str]:
-        """The option as the bus keeps it and `--json` gives it."""
+        """The option as `--json` gives it."""
         return {"name": self.name, "does": self.does, **({"verdict": self.verdict} if self.verdict else {})}
 
 
@@ -37,10 +37,6 @@ class Menu:
 
     options: tuple[Option, ...] = ()
     words: str = ""
-
-    def document(self) -> dict[str, Any]:
-        """The menu as the bus keeps it."""
-        return {"options": [option.document() for option in self.options], "words": self.words}
 
     def get(self, name: str) -> Option | None:
         """The option of that name."""

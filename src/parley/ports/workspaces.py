@@ -92,6 +92,11 @@ class Change:
     obeyed: str = ""
     unportable: NameTrouble | None = None
 
+    @property
+    def words(self) -> str:
+        """How many lines came and went, for people."""
+        return "not text" if self.added is None or self.removed is None else f"+{self.added} -{self.removed}"
+
 
 class WorkspaceError(Exception):
     """A workspace can't be made or kept: the text says why and what to do."""

@@ -66,7 +66,7 @@ def lines(found: Delivered, place: Workplace) -> list[str]:
     changes = found.delivery.changes
     if changes:
         told.append("what changed")
-        told += [f"  {one_line(change.path, 60):<60} {_count(change)}" for change in changes[:SHOWN]]
+        told += [f"  {one_line(change.path, 60):<60} {change.words}" for change in changes[:SHOWN]]
         if len(changes) > SHOWN:
             told.append(f"  … and {len(changes) - SHOWN} more")
         added, removed = count(found.delivery.added, "line"), found.delivery.removed
@@ -96,10 +96,6 @@ def unportable_lines(changes: Sequence[Change]) -> list[str]:
     """The changed names that trouble other systems, on one line; empty where there are none."""
     said = unportable.words({one.path: one.unportable for one in changes if one.unportable})
     return [said] if said else []
-
-
-def _count(change: Change) -> str:
-    return "not text" if change.added is None or change.removed is None else f"+{change.added} -{change.removed}"
 
 
 def cost_words(cost: Mapping[str, float]) -> str:

@@ -46,7 +46,7 @@ class Stat:
     def lines(self) -> list[str]:
         """The files that are kept, a line each with its numbers, and how many more there are."""
         width = max((len(printable(one.path)) for one in self.changes), default=0)
-        lines = [f"{printable(one.path):<{width}}  {_numbers(one)}" for one in self.changes]
+        lines = [f"{printable(one.path):<{width}}  {one.words}" for one in self.changes]
         more = self.files - len(lines)
         return [*lines, *([f"… and {more} more"] if more > 0 else [])]
 
@@ -77,10 +77,6 @@ class Stat:
             "obeyed_files": self.obeyed_files,
             "unportable": printable(self.unportable),
         }
-
-
-def _numbers(change: Change) -> str:
-    return "not text" if change.added is None or change.removed is None else f"+{change.added} -{change.removed}"
 
 
 def stat_of(changes: Sequence[Change]) -> Stat:
