@@ -7,7 +7,7 @@ import pytest
 
 from parley.actions.leave import Unchosen, give_answer
 from parley.audit.audit import audit
-from parley.base.options import Menu, Option, listed, menu_of, refusal
+from parley.base.options import Menu, Option, listed, refusal
 from parley.bus.memory_store import MemoryStore
 from parley.engine.values.human_inputs import note_words
 from parley.views.job_view import Present
@@ -116,11 +116,9 @@ def test_the_audit_sees_whether_what_was_done_is_what_was_chosen(done: str, monk
         stage.run()  # it audits what it has done
 
 
-def test_a_menu_is_read_as_it_was_written() -> None:
+def test_a_menu_knows_what_is_meant_and_is_listed_with_its_commands() -> None:
     menu = Menu((Option("retry", "try", "approve"), Option("stop", "stop it")), "they are advice")
 
-    assert menu_of({"menu": menu.document()}) == menu
-    assert menu_of({}) == menu_of({"menu": "odd"}) == Menu()
     assert (menu.meant("", "approve"), menu.meant("stop", ""), menu.meant("", "revise")) == ("retry", "stop", "")
     assert "not a choice of this question; it has none" in refusal(Menu(), "stop")
     assert "- retry: try (so does --approve): parley answer q --retry" in listed("q", menu)

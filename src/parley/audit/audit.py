@@ -47,8 +47,6 @@ BEFORE_ALL = -(1 << 63)  # a row may bear any number: none is left out because i
 MOST_TOLD = 50  # files that differ, one by one
 LOOKS = 50  # how often a job that runs is looked at until it stands still for a moment
 
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
 
 # ---- what comes of it ----------------------------------------------------------------------------
 

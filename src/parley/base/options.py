@@ -5,7 +5,7 @@ An option is chosen only by its command. Words never choose: they accompany the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,15 +53,6 @@ class Menu:
 
 
 NO_MENU = Menu()
-
-
-def menu_of(about: Mapping[str, Any]) -> Menu:
-    """The menu that a question's message carries; an empty one where it has none."""
-    kept = about.get("menu")
-    if not isinstance(kept, Mapping):
-        return NO_MENU
-    listed = tuple(Option(str(o["name"]), str(o["does"]), str(o.get("verdict", ""))) for o in kept["options"])
-    return Menu(listed, str(kept["words"]))
 
 
 def command(question: str, name: str) -> str:

@@ -18,7 +18,6 @@ from parley.settings.settings_reader import SettingsReader
 
 METHODS = ("POST",)
 OUTPUTS = ("text", "codex-json")
-PLACEHOLDERS = ("{message_file}", "{role_file}", "{handle}", "{home}", "{workspace}", "{model}")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _UPSTREAM = re.compile(r"(https://[^/\s?#@]+|http://(127(\.\d+){3}|localhost|\[::1\])(:\d+)?)(/[^\s?#]*)?")

@@ -16,7 +16,6 @@ from parley.ports.workspaces import WorkspaceError
 from parley.workspaces.safe_git import ABSENT, Git, GitError, create, most_telling_line, quoted
 
 HISTORY = 50  # commits before a job's start that its agents can read
-LENGTHS = {40: "sha1", 64: "sha256"}
 _READ = (  # files of a repository that git always reads
     "HEAD",
     "commondir",
