@@ -242,6 +242,7 @@ def test_a_result_is_found_and_merged_and_another_repository_is_looked_at(
 
     with watching(home, VISUAL="false") as screen:
         screen.type("e")
+        screen.wait_for("The request is in your editor.")
         screen.wait_for("Enter goes back")  # why it failed can be read until then
         screen.type("\r")
         screen.wait_for("nothing was started")

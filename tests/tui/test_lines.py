@@ -22,7 +22,7 @@ from parley.cli.looking.watch_contexts import titles_of
 from parley.machine.job_files import JobFiles
 from parley.tui.job_list import Detail, grouped
 from parley.tui.overview import Overview, draw_list
-from parley.tui.pages import HELP, LINES, PAST_END, PAST_START, Page, diff_page, fitted
+from parley.tui.pages import HELP, LINES, PAST_END, PAST_START, HelpScreen, Page, diff_page, fitted
 from parley.tui.prompt import Prompt
 from parley.tui.screen import TYPED_LINES, key_lines, prompt_lines
 from parley.tui.terminal.keys import Pasted, parse
@@ -397,6 +397,11 @@ def test_of_a_long_diff_the_beginning_is_there_and_of_a_growing_text_the_end() -
     assert page.draw(80, 5)[-1].plain == f" line {LINES}"
     page.turn("g")
     assert page.draw(80, 5)[1].plain == " earlier: elsewhere"
+
+
+def test_help_begins_with_the_keys_of_the_screen_that_it_is_about() -> None:
+    for width in (40, 80):
+        assert HelpScreen("a text").draw(width, 8)[1].plain == " a text"
 
 
 def test_what_follows_a_time_stays_to_the_right_of_it() -> None:

@@ -192,6 +192,7 @@ class JobScreen:
             heading=ENDS[row.state] if ended else "needs you",
             question=about(asked) if asked else _label(need) if need else end_words(present) if ended else "",
             words=self._words(asked) if asked else _ways_out(need) if need else _what_now(row) if ended else "",
+            readable=asked is not None,
             place=self._place(),
             facts=self._facts,
             chosen=self._thread,

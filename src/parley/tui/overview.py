@@ -24,6 +24,7 @@ NARROW = 70
 HEAD = 15  # columns of the program's name
 PRINTED = 100  # jobs that are printed without a terminal
 NEW = "what is to be done"
+EDITING = "The request is in your editor. The job starts a moment after you leave it."
 
 Others = Callable[[], tuple[Sequence[WatchContext], int]]  # the user's other repositories, and how many can't be read
 
@@ -259,8 +260,14 @@ class Overview:
 
             self._watch.ask(Prompt(f"{NEW}{where}", send, cancelled="nothing was started", enter="starts it"))
             return
-        code = self._watch.lend(context.program(["run", "--detach", "--edit"]))
-        self._watch.say("a job was started" if not code else "nothing was started")
+        known = {entry.key for entry in self._jobs.entries}
+        if self._watch.lend(context.program(["run", "--detach", "--edit"]), EDITING):
+            self._watch.say("nothing was started")
+            return
+        self._jobs.read(self._watch.contexts)
+        new = [entry.at for entry in self._jobs.entries if entry.key not in known and entry.at.context is context]
+        self._watch.actions.begun = new[0] if len(new) == 1 else None
+        self._watch.say(f"started: {new[0].id}" if len(new) == 1 else "a job was started")
 
     def _answer(self, at: WatchedJob) -> None:
         found = at.needs()

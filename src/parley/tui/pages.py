@@ -36,7 +36,7 @@ class Page:
         self._fitted: list[Line] = []
         self._width = 0
         self._room = 1
-        self._offset = at
+        self._offset, self._begin = 0, at  # `at`: the line that is the first to be seen
         self._at_end = at_end
         self._mark = ""  # the words that were searched for
         self._found: int | None = None  # the line that has them
@@ -122,6 +122,8 @@ class Page:
         if width != self._width:
             self._width, self._found = width, None
             self._fitted = self._fit(self._lines)
+            if self._begin:
+                self._offset, self._begin = len(self._fit(self._lines[: self._begin])), 0
         self._room = max(1, room - 1)
         last = max(0, len(self._fitted) - self._room)
         self._offset = last if self._at_end else min(self._offset, last)
@@ -277,8 +279,14 @@ a text
   Tab              in what was said and done: the next thread, ended ones too
   w f              there: leave the tool calls out; show their results in full
 
+while you type
+  Enter Esc        send it; cancel
+  Tab              where that is offered: when it is delivered
+  left right       move in it; Ctrl-A to its beginning, Ctrl-E to its end
+  Ctrl-W Ctrl-U    delete the word before; delete all
+
 any time
-  ?                these keys
+  ?                these keys, or back from them
   Ctrl-L           redraw the screen
   Ctrl-Z           stop this program until `fg`; not where it works on a job
   Ctrl-C           leave; jobs in the background go on

@@ -50,6 +50,7 @@ class ScreenContent:
     question: str = ""  # its head, one line
     words: str = ""  # its text
     heading: str = "needs you"  # the title above the question
+    readable: bool = True  # whether a key shows all of it
     place: str = ""  # which of several questions this is
     facts: Sequence[str] = ()  # more about the job, a line each
     chosen: str = ""  # the thread that keys act on
@@ -183,7 +184,7 @@ def _panel(content: ScreenContent, width: int, room: int) -> list[Text]:
         words = [part for line in content.words.splitlines() for part in wrapped(line, width - 2)]
         lines += [Text(f" {line}") for line in words[:room]]
         if len(words) > room:
-            lines[-1] = Text(" … press v to read it all", "dim")
+            lines[-1] = Text(" … press v to read it all" if content.readable else " …", "dim")
     else:
         lines.append(rule("", width))
     return lines

@@ -113,10 +113,10 @@ class Watch:
         self._notes = [*(other for other in self._notes if other != note), note][-NOTES:]
         self._stale, self._next = True, 0.0  # a note is often about a new row
 
-    def lend(self, program: Sequence[str]) -> int:
+    def lend(self, program: Sequence[str], words: str) -> int:
         """Give the terminal to a program, such as an editor, until it ends: its exit code."""
         self._stale, self._next = True, 0.0
-        return self._tty.lend(program)
+        return self._tty.lend(program, words)
 
     @property
     def pending(self) -> bool:

@@ -131,10 +131,14 @@ class Tty:
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, ours)
 
-    def lend(self, program: Sequence[str]) -> int:
-        """Give the terminal to a program until it ends: its exit code. What it says of a failure stays until Enter."""
+    def lend(self, program: Sequence[str], words: str) -> int:
+        """Give the terminal to a program until it ends: its exit code. What it says of a failure stays until Enter.
+
+        `words` are on the screen before the program draws, and after.
+        """
         self._give_back()
         try:
+            self._send(f"{words}\n".encode(self._encoding, "replace"))
             code = subprocess.run(program, check=False).returncode
             if code:
                 self._write("\nEnter goes back ")
