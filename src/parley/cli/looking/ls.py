@@ -15,6 +15,7 @@ from parley.cli.common import Workplace, columns, duration_text, one_line, place
 from parley.cli.job_filters import FINISHED, UNFINISHED, chosen, has_filter
 from parley.features.secrets.secret_sources import secrets_of
 
+BACK = 8  # columns for how often a job went back, where one did
 GROUPS = (*UNFINISHED, "finished")
 SHOWN = dict.fromkeys(UNFINISHED, 40) | {"finished": 10}  # jobs of each group, the newest; `--all` shows all
 REMEDIES = {"needs you": "parley inbox", "paused": "parley resume JOB", "interrupted": "parley resume"}
@@ -81,6 +82,7 @@ def group_of(seen: Glimpse, *, owned: bool) -> str:
 def _print(groups: dict[str, list[Glimpse]], *, whole: bool) -> None:
     now, width = time.time(), columns()
     filled = {name: found for name, found in groups.items() if found}
+    room = BACK if any(seen.backtracks for found in filled.values() for seen in found) else 1
     for number, (name, found) in enumerate(filled.items()):
         if number:
             print()
@@ -91,7 +93,7 @@ def _print(groups: dict[str, list[Glimpse]], *, whole: bool) -> None:
             state = FINISHED.get(seen.state, seen.state)
             back = f"  {seen.backtracks} back" if seen.backtracks else ""
             stalled = f"{seen.stalled} stalled: " if seen.stalled else ""
-            head = f"  {seen.job:<10}{state:<10}{duration_text(now - seen.updated):>7} ago{back:<8} {stalled}"
+            head = f"  {seen.job:<10}{state:<10}{duration_text(now - seen.updated):>7} ago{back:<{room}} {stalled}"
             print(head + one_line(seen.request, max(20, width - len(head))))
             for words in _waits(seen, now):
                 print(f"    {one_line(words, max(20, width - 4))}")
