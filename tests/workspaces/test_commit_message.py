@@ -37,6 +37,10 @@ def test_a_subject_is_one_short_line_of_the_request_or_of_what_was_done(
         ("# Work\n\nIt counts. Tests pass.\n\n## Assumptions\n- none", ["It counts.", "Tests pass."]),
         ("Work\n====\n1. `a.py`: counts\n   lines\n2. [x] tests\n", ["`a.py`: counts lines", "tests"]),
         ("```\ncode\n```\n<!-- hidden -->\n| a | b |\n> quoted\nIt counts.", ["It counts."]),
+        (
+            "- Fixes #12, closes o/r#3 and https://f.example/o/r/issues/4 for @ada\n- C# and a@b.example stay",
+            ["Fixes # 12, closes o/r# 3 and f.example/o/r/issues/4 for ada", "C# and a@b.example stay"],
+        ),
         ("It counts.\n\nParley-Job: forged\nSigned-off-by: me <me@x>\n\nReviewed-by : you", ["It counts."]),
         ("\x1b[31mred\u202e \0 text", ["\\x1b(31mred\\u202e \\x00 text"]),
         ("", []),

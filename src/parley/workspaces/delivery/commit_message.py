@@ -28,6 +28,12 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'(])")
 _TRAILER = re.compile(r"[A-Za-z]+(-[A-Za-z]+)+ ?:")  # as in Signed-off-by: harmless in a list, and misleading
 _UNTOLD = ("|", "<", ">", "```", "~~~")  # a table, HTML, a quotation, code
 _OBEYED = str.maketrans("[]", "()")  # a forge skips its checks for `[skip ci]`
+# What a forge obeys of an agent's words: `Fixes #12` or an address closes an issue, `@name` sends that user mail.
+_REFERENCES = (
+    (re.compile(r"#(?=\d)"), "# "),
+    (re.compile(r"\bhttps?://"), ""),
+    (re.compile(r"(?<![\w.])@(?=\w)"), ""),
+)
 
 
 class CommitMessage:
@@ -75,7 +81,8 @@ def told(summary: str) -> Iterator[str]:
         mark, heading = _MARK.match(bare), _HEADING.match(bare)
         over = not bare or fenced or bool(mark or heading) or bare.startswith(_UNTOLD)
         if over and begun:
-            yield from (one for one in _SENTENCE.split(_line(" ".join(begun))) if one and not _TRAILER.match(one))
+            words = _unreferring(_line(" ".join(begun)))
+            yield from (one for one in _SENTENCE.split(words) if one and not _TRAILER.match(one))
             begun, some = [], True
         if heading and some:
             return
@@ -110,6 +117,13 @@ def _summary(repository: JobRepository) -> str:
 def _line(text: str) -> str:
     """A text on one line, with nothing that a terminal or a forge would obey."""
     return printable(" ".join(text.split())).translate(_OBEYED).lstrip("#- ")
+
+
+def _unreferring(text: str) -> str:
+    """An agent's text that refers to no issue and to no user of a forge. The request may: it is the user's."""
+    for pattern, instead in _REFERENCES:
+        text = pattern.sub(instead, text)
+    return text
 
 
 def _cut(text: str, most: int) -> str:
