@@ -87,7 +87,7 @@ def _last(store: Store, job: str) -> int:
 
 
 def state_text(place: Workplace, job: str) -> str | None:
-    """A job's state record; None where something else than a file lies there, which could block."""
+    """A job's state record; None where there is none, empty where it can't be read or is no file, which could block."""
     path = JobFiles(place.home).home(job) / STATE
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -95,8 +95,11 @@ def state_text(place: Workplace, job: str) -> str | None:
         return None
     except OSError:
         return ""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):  # before a file is made of it: of a folder that would fail
+        os.close(handle)
+        return ""
     with os.fdopen(handle, "rb") as file:
-        return lenient(file.read()) if stat.S_ISREG(os.fstat(handle).st_mode) else ""
+        return lenient(file.read())
 
 
 def _export(words: argparse.Namespace) -> int:
