@@ -15,6 +15,7 @@ from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli.common import account_name
 from parley.machine.disk_reserve import DiskReserve
 from parley.views.job_view import Present
+from tests.audit.tamper import unguarded
 from tests.cli.home import Home
 
 READING = [
@@ -281,3 +282,24 @@ def test_a_job_whose_record_another_program_changed_does_not_go_on(home: Home) -
         told = home.here("audit", job)
         assert (told.code, told.err) == (1, ""), put
         assert "state.json head: it can't be read" in told.out, put
+
+
+UNREADABLE = {
+    "UPDATE charters SET settings = '{'": "a row can't be read (the settings of job ",
+    "UPDATE steps SET extra = '{' WHERE extra != ''": "a row can't be read (",
+    "UPDATE messages SET meta = '{'": "a row can't be read (",
+    "UPDATE messages SET body = CAST(x'ff61' AS TEXT)": "a row is no text: ",
+}
+
+
+def test_a_row_that_can_not_be_read_is_told_with_what_names_it_and_stays_in_the_list(home: Home) -> None:
+    job, path = home.environment["JOB"], home.folder / ".parley" / "bus.db"
+    before = path.read_bytes()
+    for change, told in UNREADABLE.items():
+        with closing(sqlite3.connect(path, isolation_level=None)) as bus:
+            unguarded(bus, lambda raw, change=change: raw.execute(change))  # type: ignore[misc] # mypy infers no lambda with a default
+        line = home.refuses("show", job, code=1)
+        assert told in line, change
+        assert line.endswith("another program changed it; `parley audit JOB` names it"), change
+        assert [row["id"] for row in home.jobs()] == [job], change
+        path.write_bytes(before)

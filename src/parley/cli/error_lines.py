@@ -7,6 +7,7 @@ import os
 import traceback
 
 from parley.base.documents.node import DocumentError
+from parley.base.json_codec import Unreadable
 from parley.bus.rows import BusError, LostOwnership, Owned
 from parley.cli import BAD_USE, FAILED
 from parley.ports.decisions import MemoryTrouble
@@ -26,6 +27,11 @@ def explain(error: Exception) -> tuple[str, int]:
         return f"{error}; see how it stands with `parley ls`", FAILED
     if isinstance(error, Owned | BusError | WorkspaceError | MemoryTrouble):
         return str(error), FAILED
+    if isinstance(error, Unreadable):
+        return (
+            f"a row can't be read ({error}): another program changed it; `parley audit JOB` names it",
+            FAILED,
+        )
     if isinstance(error, ProtocolError):
         return f"the job's record breaks the protocol ({error}); look into it with `parley audit`", FAILED
     if isinstance(error, OSError):

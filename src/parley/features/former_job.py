@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from parley.base.json_codec import Unreadable, decode
 from parley.base.text import CUT_MARK, cut, mended
 from parley.engine.hooks import Feature, Guest
 from parley.engine.owned_job import OwnedJob
@@ -48,10 +49,16 @@ class FormerJob:
         return f"begins with what it had committed last; it ended {self.state}"
 
 
+class _KeptName(msgspec.Struct):
+    """The former job's name, of all that a job's settings have of it."""
+
+    job: str
+
+
 class _Kept(msgspec.Struct):
     """The part of a job's settings that names the former job."""
 
-    continues: dict[str, Any] | None = None
+    continues: _KeptName | None = None
 
 
 def former_of(settings: Mapping[str, Any]) -> FormerJob | None:
@@ -62,8 +69,11 @@ def former_of(settings: Mapping[str, Any]) -> FormerJob | None:
 
 def continued_by(settings: str) -> str | None:
     """The id of the job that a job continues, from the text of its settings. Quick: a listing reads it of each job."""
-    kept = msgspec.json.decode(settings, type=_Kept).continues
-    return str(kept["job"]) if kept else None
+    try:
+        kept = decode(settings, _Kept).continues
+    except Unreadable:  # one damaged job does not hide the others; its audit says what is wrong
+        return None
+    return kept.job if kept else None
 
 
 class FormerJobFeature(Feature):

@@ -6,7 +6,6 @@ began, as budgets count it; one that was lost counts too, with what it reported.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from parley.bus.rows import JobRow, StepRow
 from parley.bus.store import Store
 from parley.engine.values import step_extra
+from parley.engine.values.job_roles import settings_of
 from parley.engine.values.step_extra import StepExtra
 from parley.engine.values.step_names import NamedRun, first_named, place_of
 from parley.features.budgets.arithmetic import MOST_COUNTED, micros_of
@@ -121,7 +121,7 @@ def _turn_of(step: StepRow) -> str:
 
 def _asked_models(row: JobRow) -> Callable[[str], str]:
     """Which model each agent was to be answered by, as the job's snapshot has it."""
-    settings: dict[str, Any] = json.loads(row.settings)
+    settings = settings_of(row)
     roles = {role.get("name"): role for role in settings.get("roles", ())}
     usual = settings.get("model") or settings.get("usual_model") or ""
 

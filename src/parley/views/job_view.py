@@ -6,7 +6,6 @@ threads that have ended and the conversation, is read from steps and messages.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +22,7 @@ from parley.engine.protocol_messages import excerpt
 from parley.engine.values import message_meta, step_extra
 from parley.engine.values.change_stat import Stat
 from parley.engine.values.hold_causes import PAUSE, Stall, Stuck, Wait, budgets, cause_of, stall_of, wait_of, wait_on
-from parley.engine.values.job_roles import code_of
+from parley.engine.values.job_roles import code_of, settings_of
 from parley.engine.values.message_meta import Posed, Put
 from parley.engine.values.step_names import (
     NamedParent,
@@ -228,7 +227,7 @@ class Present:
     @property
     def code(self) -> frozenset[str]:
         """Its agents whose turns are code."""
-        return code_of(json.loads(self.row.settings))
+        return code_of(settings_of(self.row))
 
     def started(self, turn: str) -> float:
         """When a turn that is out was put out."""

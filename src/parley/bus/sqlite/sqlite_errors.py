@@ -21,6 +21,7 @@ _CAUSES = (
 TAKEN = ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID")
 # What is raised for a row that the bus can't hold: text that is no Unicode, a number out of reach.
 REFUSED = (sqlite3.Error, ValueError, OverflowError)
+_NO_TEXT = "Could not decode to UTF-8"  # what sqlite3 says of it; it has no code
 
 
 def explain(error: Exception, path: Path) -> BusError:
@@ -31,6 +32,8 @@ def explain(error: Exception, path: Path) -> BusError:
     for code, cause in _CAUSES:
         if name.startswith(code):
             return BusError(f"{path}: {cause} ({name}: {error})")
+    if _NO_TEXT in str(error):
+        return BusError(f"{path}: a row is no text: another program changed it; `parley audit JOB` names it")
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         return BusError(f"{path}: this store was closed; open another")
     return BusError(f"{path}: the bus refused it; nothing of it was written ({name or type(error).__name__}: {error})")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter
 from dataclasses import replace
@@ -20,6 +19,7 @@ from parley.cli.open_bus import RedactedStore, open_bus
 from parley.cli.results.delivered import Delivered, delivered
 from parley.engine.files import job_records
 from parley.engine.values.hold_causes import alarms, stalls, waits
+from parley.engine.values.job_roles import settings_of
 from parley.features.budgets.arithmetic import raising, standing
 from parley.features.former_job import continued_by, former_of
 from parley.machine.job_files import JobFiles
@@ -121,7 +121,7 @@ def job_document(store: Store, present: Present, files: JobFiles, found: Deliver
     behind = past(store, present.job)
     record = present.record
     transaction = present.loaded.transaction
-    settings: dict[str, Any] = json.loads(present.row.settings)
+    settings = settings_of(present.row)
     return {
         **_head(store, present, files),
         "former": former.words if (former := former_of(settings)) else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable
@@ -26,6 +25,7 @@ from parley.cli.running.bootstrap import STATE_CODES, engine_of, put_as_branch, 
 from parley.cli.running.job_runners import check
 from parley.engine.turn.start import day_of
 from parley.engine.values.human_inputs import ResumeInput, is_in_vain, note_words
+from parley.engine.values.job_roles import settings_of
 from parley.features.budgets.arithmetic import SLOT, Purse, standing
 from parley.machine.clock import RandomIds
 from parley.settings.option_words import budget_amount, budget_words
@@ -130,7 +130,7 @@ def _is_behind(store: SqliteStore, place: Workplace, job: str) -> bool:
 
 def roles_of(row: JobRow) -> list[dict[str, Any]]:
     """The roles of a job, each with its runner."""
-    return [{**role, "runner": role.get("runner") or row.agent} for role in json.loads(row.settings)["roles"]]
+    return [{**role, "runner": role.get("runner") or row.agent} for role in settings_of(row)["roles"]]
 
 
 def can_go_on(store: SqliteStore, row: JobRow) -> bool:
@@ -160,7 +160,7 @@ def _raised(words: argparse.Namespace) -> dict[str, str]:
 def _check_raise(present: Present, raised: dict[str, str]) -> None:
     if account_name() != present.row.decider:
         raise CommandError(f"only {present.row.decider}, who started {present.job}, raises its budgets")
-    purse = Purse.of(json.loads(present.row.settings), present.loaded.molecules.get(SLOT, ""))
+    purse = Purse.of(settings_of(present.row), present.loaded.molecules.get(SLOT, ""))
     try:
         purse.lift(raised, day_of(time.time()))
     except ValueError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from parley.cli.starting.users_design import INIT, at_hand, is_path, objective, 
 from parley.cli.workflow.restore import run_restore
 from parley.cli.workflow.standings import from_files, on_the_bus, show
 from parley.cli.workflow.workflow_folder import make, read_tree, root_of, shown, summary_text
+from parley.engine.values.job_roles import settings_of
 from parley.roles import gather, to_json
 from parley.settings import load
 from parley.workflow.design.design_check import check_design
@@ -197,7 +197,7 @@ def _roles(place: Workplace, job: JobRow | None) -> list[dict[str, Any]]:
     """The roles of a job, or of a job that would start now."""
     if job is None:
         return [to_json(role) for role in gather(place.root, load.read(place.root)).values()]
-    return list(json.loads(job.settings).get("roles", ()))
+    return list(settings_of(job).get("roles", ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from parley.base.json_codec import encode
+from parley.base.json_codec import Unreadable, encode
 from parley.bus.rows import JobRow
 from parley.protocol.molecules import (
     EVERYDAY,
@@ -183,11 +183,22 @@ class Kit(NamedTuple):
     time_limit_seconds: float
 
 
+def settings_of(row: JobRow) -> dict[str, Any]:
+    """What a job was started with. Unreadable if its row holds something else."""
+    try:
+        found = json.loads(row.settings)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"the settings of job {row.job}: {error}") from error
+    if not isinstance(found, dict):
+        raise Unreadable(f"the settings of job {row.job} are not a JSON object")
+    return found
+
+
 class JobRoles:
     """A job's snapshot, with what each turn's order takes from it made once."""
 
     def __init__(self, row: JobRow) -> None:
-        self.settings: dict[str, Any] = json.loads(row.settings)
+        self.settings = settings_of(row)
         self.code = code_of(self.settings)
         self.sending = SendingSettings(**self.settings.get("sending", {}))  # how much one message may carry
         self._agent = row.agent

@@ -6,7 +6,6 @@ of already, is kept with the bus's derived state and follows from its rows alone
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from parley.bus.rows import Loaded, Spent, sum_of
 from parley.bus.store import Store
 from parley.engine.turn.start import day_of
 from parley.engine.values.hold_causes import Budget
+from parley.engine.values.job_roles import settings_of
 from parley.settings.option_words import budget_amount, budget_words
 
 SLOT = "handle budget"  # where it is kept what was raised, and told of
@@ -250,7 +250,7 @@ def limit_words(budget: Mapping[str, Mapping[str, float]]) -> str:
 
 def standing(store: Store, loaded: Loaded, now: float) -> list[BudgetLine]:
     """How a job's budgets stand, as the bus has it."""
-    purse = Purse.of(json.loads(loaded.row.settings), loaded.molecules.get(SLOT, ""))
+    purse = Purse.of(settings_of(loaded.row), loaded.molecules.get(SLOT, ""))
     day = day_of(now)
     today = store.spent(day) if purse.shared else Spent()
     return purse.lines(sum_of((loaded.spent or {}).values()), today, day, len(loaded.turns))
