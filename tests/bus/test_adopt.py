@@ -303,3 +303,16 @@ def test_a_row_that_can_not_be_read_is_told_with_what_names_it_and_stays_in_the_
         assert line.endswith("another program changed it; `parley audit JOB` names it"), change
         assert [row["id"] for row in home.jobs()] == [job], change
         path.write_bytes(before)
+
+
+def test_a_job_with_a_row_that_can_not_be_read_can_be_paused_and_withdrawn(home: Home) -> None:
+    job, path = home.environment["JOB"], home.folder / ".parley" / "bus.db"
+    assert home.here("pause", job).code == 0  # an input that was taken: its row says what became of it
+    with closing(sqlite3.connect(path, isolation_level=None)) as bus:
+        unguarded(bus, lambda raw: raw.execute("UPDATE inputs SET note = '[]'"))
+    assert home.here("inbox").code == 0
+    assert home.here("audit", job).code == 1
+    with closing(sqlite3.connect(path, isolation_level=None)) as bus:
+        unguarded(bus, lambda raw: raw.execute("UPDATE messages SET meta = '{}' WHERE kind = 'question'"))
+    done = home.here("withdraw", job, "enough")
+    assert (done.code, done.out) == (0, f"{job} is withdrawn\n"), done

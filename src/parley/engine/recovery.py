@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from parley.base.json_codec import Unreadable
 from parley.engine.files.streams import read_line, stream_of
 from parley.engine.outbox import RestoreWorkspace, RetireWorkspace
 from parley.engine.owned_job import OwnedJob
@@ -39,7 +40,10 @@ def _put_workspaces_back(job: OwnedJob) -> None:
 
 def _keep_outcomes(job: OwnedJob, world: World) -> None:
     for row in world.store.messages(job.id, max(0, job.counters.message - LAST_MESSAGES)):
-        report = message_meta.read(row)
+        try:
+            report = message_meta.read(row)
+        except Unreadable:  # another program changed it: such a job is not resumed, and can be withdrawn
+            continue
         record = job.soup.get(Record, report.record) if isinstance(report, Observed) else None
         if isinstance(report, Observed) and record is not None:
             job.ask(kept_outcome(record, report))
