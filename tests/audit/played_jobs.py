@@ -80,6 +80,8 @@ class InProcessTurns:
                 visit=order.visit,
                 handle=handle,
                 may_ask=order.may_ask,
+                kind=order.kind,
+                asked=order.asked,
             )
         )
         self._playing[order.job, order.turn] = (order, turn)

@@ -484,8 +484,8 @@ def test_the_use_of_a_tool_is_told_from_its_beginning_to_its_result() -> None:
 
     assert [(p.text, p.tool, p.use, p.over, p.result, p.failed) for p in told if isinstance(p, Progress)] == [
         ("I look", "", "", False, "", False),
-        ("Bash make", "Bash", "u1", False, "", False),
-        ("Send x", "Send", "u2", False, "", False),
+        ("make", "Bash", "u1", False, "", False),
+        ("x", "Send", "u2", False, "", False),
         ("", "Send", "u2", True, "taken", False),
         ("", "Bash", "u1", True, "no rule\nto make it\n(image)", True),
     ]

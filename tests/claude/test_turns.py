@@ -144,7 +144,7 @@ def test_calls_are_refused_as_the_engine_says_and_arguments_are_checked(perform:
     assert sorted(stage.results()[:2]) == ["number 1", "number 2"]
     assert "7 is not of type 'string'" in stage.results()[2]
     assert sorted((call.tool, call.number) for call in stage.calls) == [("Send", 1), ("Send", 2)]
-    assert stage.progress == ["looking", "Send a", "Send b", "CloseConversation 7", "end"]
+    assert stage.progress == ["looking", "a", "b", "7", "end"]
 
 
 def test_a_message_is_taken_as_it_is_written_behind_its_senders_name(perform: Perform) -> None:

@@ -124,7 +124,7 @@ def test_a_whole_job_with_a_way_back(home: Home) -> None:
     assert "DONE: all good" in screen.everything
     ended = screen.everything.partition("DONE: all good")[2]  # after the screen is given back
     assert "the result: " in ended
-    assert "parley merge " in ended
+    assert "parley diff " in ended
 
 
 def test_the_team_at_work_and_an_interrupt(home: Home) -> None:

@@ -258,11 +258,11 @@ def test_the_use_of_a_tool_is_told_from_its_beginning_to_its_end() -> None:
         output.take(line.encode() + b"\n")
 
     assert told == [
-        ("shell make", CodexToolEvent("shell", "i1")),
-        ("tool Send", CodexToolEvent("Send", "i2")),
+        ("make", CodexToolEvent("shell", "i1")),
+        ("", CodexToolEvent("Send", "i2")),
         ("", CodexToolEvent("Send", "i2", over=True, result="will be sent")),
-        ("shell make: exit 2", CodexToolEvent("shell", "i1", over=True, result="no rule", failed=True)),
-        ("edit a.py", CodexToolEvent("edit", "i4", over=True)),
+        ("make", CodexToolEvent("shell", "i1", over=True, result="no rule", failed=True)),
+        ("a.py", CodexToolEvent("edit", "i4", over=True)),
         ("", CodexToolEvent("Send", "i5", over=True, result="no such role", failed=True)),
         ("done", None),
     ]

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from parley.engine.values.hold_causes import stalls
-from parley.ports.turns import Progress
+from parley.ports.turns import Progress, Sign
 from parley.protocol.molecules import Hold, Interrupt
 from parley.views.chronicle import Follower
 from parley.views.job_view import Present, with_progress
@@ -90,17 +90,27 @@ def test_a_stall_ends_with_the_next_sign_of_life_and_may_come_again() -> None:
 
 def test_silence_inside_a_tool_is_no_stall() -> None:
     stage = team(300).sleeping("writer")
-    sign(stage, "writer", "shell make", tool="shell", use="1")
-    sign(stage, "writer", "grep", tool="grep", use="2")
+    sign(stage, "writer", "make", tool="shell", use="1")
+    sign(stage, "writer", "TODO", tool="grep", use="2")
     sign(stage, "writer", "", tool="shell", use="1", over=True)
+    sign(stage, "writer", "sleep 100", sign=Sign.PAUSE)  # says less than what it did before
     stage.wait(100)
     assert stalled(stage) == []
     (vital,) = vitals(Present(stage.outside, JOB), SimFiles(stage.disk, stage.fuse), stage.clock.now()).values()
-    assert (vital.in_tool, vital.stalled, vital.said) == ("grep", False, "grep")
+    assert (vital.in_tool, vital.stalled, vital.said) == ("grep", False, "grep TODO")
     assert vital.silent_seconds >= 95
     sign(stage, "writer", "", tool="grep", use="2", over=True)
     stage.wait(LIMIT + 6)
     assert stalled(stage)
+
+
+def test_the_words_of_an_agent_count_however_they_begin() -> None:
+    stage = team(300).sleeping("writer")
+    sign(stage, "writer", "make", tool="shell", use="1")
+    sign(stage, "writer", "sleep would only hide the race")
+    stage.wait(1)
+    (vital,) = vitals(Present(stage.outside, JOB), SimFiles(stage.disk, stage.fuse), stage.clock.now()).values()
+    assert vital.said == "sleep would only hide the race"
 
 
 def test_a_lead_that_is_silent_is_the_humans_business() -> None:

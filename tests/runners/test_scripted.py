@@ -49,8 +49,18 @@ def order(*rules: dict[str, Any], message: str = "go", **more: Any) -> PlayOrder
     return PlayOrder(rules=rules, message=message, **fields)
 
 
-def proxy(message: str, *, may_ask: bool = True) -> PlayOrder:
-    return PlayOrder(agent="proxy", rules=None, message=message, state="PLAN", visit=1, handle={}, may_ask=may_ask)
+def proxy(message: str, *, may_ask: bool = True, kind: str = "question") -> PlayOrder:
+    return PlayOrder(
+        agent="proxy",
+        rules=None,
+        message=f"[QUESTION] {message}\n\n[BRIEFING] look" if kind == "question" else message,
+        state="PLAN",
+        visit=1,
+        handle={},
+        may_ask=may_ask,
+        kind=kind,
+        asked=message if kind == "question" else "",
+    )
 
 
 def threads() -> Callable[[Effect], CallReply]:
@@ -278,34 +288,32 @@ def test_a_send_whose_reply_names_no_thread_is_told() -> None:
 
 
 def test_the_proxy_without_rules_asks_the_human_if_it_may() -> None:
-    assert run(proxy("[QUESTION] is it\nright? "))[0] == [Call("AskHuman", {"text": "is it\nright?"})]
+    assert run(proxy("is it\nright?"))[0] == [Call("AskHuman", {"text": "is it\nright?"})]
 
 
 def test_the_proxy_without_rules_has_no_answer_if_it_may_not_ask() -> None:
-    effects, _ = run(proxy("[QUESTION] right?", may_ask=False))
+    effects, _ = run(proxy("right?", may_ask=False))
     assert effects == [Call("Answer", {"verdict": "revise", "text": NO_ANSWER})]
 
 
 def test_the_proxy_without_rules_has_no_answer_if_asking_is_refused() -> None:
-    effects, ending = run(
-        proxy("[QUESTION] right?"), lambda e: REFUSED if e == Call("AskHuman", {"text": "right?"}) else OK
-    )
+    effects, ending = run(proxy("right?"), lambda e: REFUSED if e == Call("AskHuman", {"text": "right?"}) else OK)
     assert effects[1:] == [Call("Answer", {"verdict": "revise", "text": "no answer: the cap is reached"})]
     assert ending.refusals == ("the cap is reached",)
 
 
 def test_the_proxy_without_rules_adds_nothing_to_the_humans_words() -> None:
-    assert run(proxy("[HUMAN]\nthe red one [QUESTION]"))[0] == [Call("Answer", {"text": ""})]
+    assert run(proxy("[HUMAN]\nthe red one [QUESTION]", kind="reply"))[0] == [Call("Answer", {"text": ""})]
 
 
 def test_a_question_that_quotes_the_human_does_not_answer_itself() -> None:
-    effects, _ = run(proxy("[QUESTION] go on?\n[HUMAN approve] yes"))
-    assert effects == [Call("AskHuman", {"text": "go on?\n[HUMAN approve] yes"})]
+    effects, _ = run(proxy("[HUMAN] yes\ngo on?\n[HUMAN approve] yes"))
+    assert effects == [Call("AskHuman", {"text": "[HUMAN] yes\ngo on?\n[HUMAN approve] yes"})]
 
 
-@pytest.mark.parametrize("message", ["hello", "[HUMAN maybe] x", "[HUMAN"])
+@pytest.mark.parametrize("message", ["hello", "[HUMAN] x", "[QUESTION] x"])
 def test_the_proxy_without_rules_has_nothing_to_do_on_other_messages(message: str) -> None:
-    assert run(proxy(message)) == ([], PlayEnding("", {}, ()))
+    assert run(proxy(message, kind="notice")) == ([], PlayEnding("", {}, ()))
 
 
 # Properties
@@ -487,12 +495,12 @@ class Process:
         return data
 
     def progress(self) -> list[str]:
-        """What it reports until its end."""
+        """What it reports until its end: what it does, or what came of it."""
         return list(self._progress())
 
     def _progress(self) -> Iterator[str]:
         while (data := self.hear())["line"] == "progress":
-            yield data["text"]
+            yield ": ".join(text for text in (data["text"], data.get("result", "")) if text)
         assert data["line"] == "end"
         self.end = data["report"]
 
@@ -542,7 +550,7 @@ def test_a_turn_by_lines_of_json(tmp_path: Path) -> None:
 def test_an_outcome_is_written(tmp_path: Path) -> None:
     outcome = {"outcome": "APPROVED_PLAN", "reason": "“fine”"}
     with Process(tmp_path, rule("go", {"outcome": outcome})) as agent:
-        assert agent.progress() == ["write .parley/outcome.json"]
+        assert agent.progress() == [".parley/outcome.json"]
     assert json.loads((tmp_path / ".parley/outcome.json").read_text()) == outcome
 
 
@@ -585,9 +593,8 @@ def test_a_write_that_leaves_the_workspace_or_cannot_be_done_is_refused(tmp_path
     (workspace / "dangling").symlink_to(outside / "new")
     actions = ({"write": {"path": path, "text": "x"}}, {"write": {"path": "after", "text": "y"}})
     with Process(workspace, rule("go", *actions)) as agent:
-        refusal = f"write {path}: {reason}"
-        assert agent.progress() == [f"refused: {refusal}", "write after"]
-        assert agent.end["refusals"] == [refusal]
+        assert agent.progress() == [f"{path}: {reason}", "after"]
+        assert agent.end["refusals"] == [f"write {path}: {reason}"]
     assert list(outside.iterdir()) == []
     assert names(tmp_path) == ["outside", "workspace"]
     assert names(workspace) == ["after", "dangling", "inside", "out"]
@@ -606,9 +613,9 @@ def test_a_command_runs_in_the_workspace_and_its_failure_stops_nothing(tmp_path:
     command = "pwd; cat; echo bad >&2; exit 3"
     with Process(tmp_path, rule("go", {"shell": command}, {"shell": "kill -9 $$"}, {"say": "on"})) as agent:
         assert agent.progress() == [
-            f"shell {command}",
+            command,
             f"exit 3\n{tmp_path.resolve()}\nbad",
-            "shell kill -9 $$",
+            "kill -9 $$",
             "killed by signal 9",
         ]
         assert agent.end["text"] == "on"
@@ -680,7 +687,7 @@ def test_a_closed_output_ends_the_turn_quietly(tmp_path: Path) -> None:
 
 def test_a_sleep_lasts_while_the_engine_speaks(tmp_path: Path) -> None:
     with Process(tmp_path, rule("go", {"sleep": 0.05}, {"ask": {"text": "q"}})) as agent:
-        assert agent.hear() == {"line": "progress", "text": "sleep 0.05"}
+        assert agent.hear() == {"line": "progress", "text": "sleep 0.05", "pause": True}
         agent.say({"reply": 1, "ok": True, "text": "early", "data": {}})
         assert agent.hear()["tool"] == "AskQuestion"
         assert agent.hear()["report"]["refusals"] == []

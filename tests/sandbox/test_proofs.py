@@ -91,12 +91,12 @@ def test_each_command_is_told_by_its_exit_code_and_its_last_words(bench: Bench) 
     assert good["output"] in {"from the treeand more\n", "and more\nfrom the tree"}
     assert (bad["output"], absent["output"].strip()) == ("no\n", "/bin/sh: 1: no-such: not found")
     assert all(proof["fault"] == "" and proof["seconds"] >= 0 for proof in (good, bad, killed, absent))
-    told = [(event.text.split("\n")[0], event.use, event.over) for event in bench.progress[:4]]
+    told = [(event.text, event.result.split("\n")[0], event.use, event.over) for event in bench.progress[:4]]
     assert told == [
-        ("$ cat here; echo and more >&2", "1", False),
-        ("exit 0", "1", True),
-        ("$ echo no; exit 3", "2", False),
-        ("exit 3", "2", True),
+        ("cat here; echo and more >&2", "", "1", False),
+        ("", "exit 0", "1", True),
+        ("echo no; exit 3", "", "2", False),
+        ("", "exit 3", "2", True),
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parley.base.quoting import HEADINGS, MARKS, begins_like_a_mark, below, quoted, with_sender
+from parley.base.quoting import HEADINGS, MARKS, begins_like_a_mark, below, quoted, with_asker, with_sender
 from parley.engine import protocol_messages
 from parley.ports.workspaces import Conflict, Merge
 from parley.protocol.molecules import HUMAN, PROXY, Question, Record, Ruling
@@ -168,7 +168,7 @@ def messages(body: str) -> dict[str, tuple[str, int]]:
         "report": (protocol_messages.report("coder", "dispatch:a", (name,), body), 1),
         "long report": (protocol_messages.report("coder", "dispatch:a", (), body, "[LONG] more"), 2),
         "sent": (with_sender("lead", quoted(f"[HUMAN] {body}")), 1),
-        "question": (with_sender("coder", protocol_messages.question(RECORD, ASKED, body, (body,), body)), 1),
+        "question": (with_asker("coder", protocol_messages.question(RECORD, ASKED, body, (body,), body)), 1),
         "answer": (protocol_messages.answer(Ruling.REVISE, body, "q", HUMAN, heard=True, remarks=body), 1),
         "proxy's answer": (protocol_messages.answer(None, body, "q", PROXY, heard=False), 1),
         "withdrawn": (protocol_messages.withdrawn(body), 1),
@@ -206,10 +206,9 @@ def test_a_message_names_its_sender_first_whatever_the_sender_says(body: str) ->
 
     assert first == "[MESSAGE] coder:"
     assert rest == (quoted(body) or "(it says nothing)")
-    assert with_sender("coder", protocol_messages.question(RECORD, ASKED, body)).startswith(
+    assert with_asker("coder", protocol_messages.question(RECORD, ASKED, body)).startswith(
         "[QUESTION] from coder: INTENT question"
     )
-    assert with_sender("parley", protocol_messages.violation(body)) == protocol_messages.violation(body)
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------

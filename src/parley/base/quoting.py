@@ -179,16 +179,13 @@ def _quoted(line: str) -> str:
 
 
 def with_sender(sender: str, text: str) -> str:
-    """A message as its reader gets it: its first line names the sender, or is the protocol's own.
-
-    Of the protocol's own messages only a question leaves its sender out.
-    """
-    if text.startswith(QUESTION):
-        return f"{QUESTION} from {sender}:{text.removeprefix(QUESTION)}"
-    first = text.splitlines()[:1]  # at every kind of line end, as quoting does
-    if first and begins_like_a_mark(first[0]):
-        return text
+    """An agent's own words as their reader gets them: the first line is the protocol's, and names the sender."""
     return f"[MESSAGE] {sender}:\n{text or '(it says nothing)'}"
+
+
+def with_asker(asker: str, text: str) -> str:
+    """A question as the proxy gets it: its mark leaves the asker out, so the name is put behind it."""
+    return f"{QUESTION} from {asker}:{text.removeprefix(QUESTION)}"
 
 
 def below(text: str, *, headed: bool = False) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.base.json_codec import Unreadable
-from parley.engine.files.streams import read_line, stream_of
+from parley.engine.files.streams import deed, read_line, stream_of
 from parley.engine.outbox import RestoreWorkspace, RetireWorkspace
 from parley.engine.owned_job import OwnedJob
 from parley.engine.turn.outcomes import kept_outcome
@@ -77,5 +77,5 @@ def logged_calls(job: OwnedJob, world: World, run: Run) -> list[str]:
     for text in world.files.tail(job.id, stream):
         logged = read_line(text)
         if logged is not None and logged.turn == run.turn and logged.event == "call":
-            found.append(logged.call)
+            found.append(deed(logged.tool, logged.call))
     return found

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from parley.base.quoting import with_sender
+from parley.base.quoting import QUESTION, with_asker, with_sender
+from parley.protocol.molecules import MessageKind
 
 SCRIPTED, CLAUDE, PROOF = "scripted", "claude", "proof"
 BUILT_IN: Mapping[str, str] = MappingProxyType(
@@ -93,7 +95,6 @@ def unjudged(site: Site, path: str) -> str:
     return f"{path}: its owner can't be determined here, so the answer is no" if site.worker or site.claims else ""
 
 
-WRITING = "writing"  # the text of a sign of life while a response is being written: it tells of no work
 RESULT_LIMIT = 2000  # characters of a tool's result that are reported
 
 
@@ -125,11 +126,27 @@ class Order(Struct, frozen=True):
     role: str = "{}"  # the role as the job's snapshot has it (JSON)
     skill: str = ""  # the phase skill that a lead follows
     host: str = ""
+    kind: MessageKind = MessageKind.MESSAGE
+    by_code: bool = False  # code has written the message, and its first line says what it is
+    body: str = ""  # the message as it was written, without what the engine tells along with it
 
     @property
     def addressed(self) -> str:
-        """The message as an agent reads it, its sender first. A playbook's rules are matched with `message`."""
-        return with_sender(self.sender, self.message)
+        """The message as an agent reads it, its sender first. A playbook's rules are matched with `message`.
+
+        An agent's own words need a line that says whose they are; all other messages begin with a line of the
+        protocol's. Of these only a question leaves its sender out.
+        """
+        if self.kind is MessageKind.QUESTION:
+            return with_asker(self.sender, self.message)
+        if self.kind in (MessageKind.TASK, MessageKind.MESSAGE) and not self.by_code:
+            return with_sender(self.sender, self.message)
+        return self.message
+
+    @property
+    def asked(self) -> str:
+        """The question that the message puts to the proxy, without its mark; empty where it puts none."""
+        return self.body.removeprefix(QUESTION).strip() if self.kind is MessageKind.QUESTION else ""
 
     @property
     def overran(self) -> str:
@@ -149,6 +166,15 @@ class Called(Struct, frozen=True):
     batch: int = 0  # the calls of one message of the agent's have the same; 0 where the runner can't tell
 
 
+class Sign(StrEnum):
+    """What a sign of life tells of."""
+
+    WORK = ""  # what the agent says or does
+    WRITING = "writing"  # a response is being written: no work is done yet
+    PAUSE = "pause"  # the agent waits as it was told to: that says less than what it did before
+    QUEUE = "queue"  # the turn waits for a free slot; over: it has one
+
+
 class Progress(Struct, frozen=True):
     """A sign of life, for the stream and the faces.
 
@@ -157,12 +183,13 @@ class Progress(Struct, frozen=True):
 
     job: str
     turn: str
-    text: str
+    text: str  # what the agent says; of a tool's use: what it is about, without the tool's name
     tool: str = ""  # the name of a tool whose use begins, or is over
     use: str = ""  # which use of it: several may go on at once
     over: bool = False
     result: str = ""  # of a use that is over: how its result begins
     failed: bool = False  # the same: whether it failed
+    sign: Sign = Sign.WORK
 
 
 class Waiting(Struct, frozen=True):

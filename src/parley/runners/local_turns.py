@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.machine.process_tags import end_marked
-from parley.ports.turns import Ended, Order, Progress, Runner, TurnEvent, Waiting
+from parley.ports.turns import Ended, Order, Progress, Runner, Sign, TurnEvent, Waiting
 from parley.runners.flood import FloodGuard
 
-QUEUE = "the queue"
+QUEUE = "the queue"  # what people read where a turn waits for a slot
 GRACE_SHARE, SHORTEST_GRACE, LONGEST_GRACE = 0.1, 5.0, 60.0  # of its limit that a turn gets to wrap up; in seconds
 STOP_SECONDS = 10.0  # that a runner gets to stop a turn
 
@@ -172,7 +172,7 @@ class LocalTurns:
 
 def _queued(order: Order, text: str, *, over: bool = False) -> Progress:
     """Report a turn that waits for a slot as a tool use, so that its silence is no stall."""
-    return Progress(job=order.job, turn=order.turn, text=text, tool=QUEUE, use=QUEUE, over=over)
+    return Progress(job=order.job, turn=order.turn, text=text, tool=QUEUE, use=QUEUE, over=over, sign=Sign.QUEUE)
 
 
 def _ends(event: TurnEvent, order: Order) -> bool:

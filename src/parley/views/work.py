@@ -30,14 +30,12 @@ from typing import Any, NamedTuple
 
 from parley.base.text import lenient
 from parley.engine.files.streams import ReadLine, read_line
-from parley.ports.turns import WRITING
+from parley.ports.turns import Sign
 from parley.protocol.molecules import thread_kind
 from parley.roles.phases import PHASES
-from parley.runners.local_turns import QUEUE
 
 CHUNK = 1 << 18  # bytes that are read of a stream at a time
 _HEAD = '{"time":'  # how every line begins; a quotation mark inside of a text is escaped
-_REFUSED = "refused: "
 _START = b'"event":"start"'
 _NAMED_THREADS = ("dispatch", "escalation")  # kinds of threads whose streams have their names
 
@@ -203,7 +201,7 @@ class _Stream:
                 return self._made(line, WorkKind.START)
             case "progress" if line.tool:
                 return self._of_tool(line)
-            case "progress" if line.text and line.text != WRITING:
+            case "progress" if line.text and line.sign is not Sign.WRITING:
                 return self._made(line, WorkKind.SAYS, words=line.text)
             case "call" | "refused":
                 return self._of_call(line)
@@ -219,10 +217,9 @@ class _Stream:
                 return None
 
     def _of_tool(self, line: ReadLine) -> WorkEvent:
-        tool, use = line.tool, line.use
-        if tool == QUEUE:
+        tool, use, words = line.tool, line.use, line.text
+        if line.sign is Sign.QUEUE:
             return self._made(line, WorkKind.GOES_ON if line.over else WorkKind.WAITS, words=line.text)
-        words = line.text.removeprefix(_REFUSED).removeprefix(tool).strip()
         if not line.over:
             self.uses[line.turn, use] = _Use(tool, words)
             return self._made(line, WorkKind.USE, tool=tool, use=use, words=words)
@@ -233,7 +230,7 @@ class _Stream:
             tool=tool,
             use=use,
             words=begun.words if begun is not None else words,
-            result=line.result or (line.text if begun is not None else ""),
+            result=line.result,
             failed=line.failed,
             seconds=line.seconds,
         )
@@ -241,7 +238,7 @@ class _Stream:
     def _of_call(self, line: ReadLine) -> WorkEvent | None:
         """A call of the protocol's: a RESULT of its own, unless its agent reports it as a tool's use as well."""
         tool, refused = line.tool, line.event == "refused"
-        words = line.call.removeprefix(tool).strip(" :")
+        words = line.call
         for key, use in self.uses.items():
             if key[0] == line.turn and use.tool == tool:
                 self.uses[key] = _Use(tool, words or use.words)  # the engine's words say more

@@ -6,8 +6,9 @@ out of them, and texts cut. `views/work.py` reads them for people.
 Every line has `time`, `turn` and `event`. The events, and what else their lines have:
 
 - `start`: `agent`, `thread`, `message`
-- `progress`: `text`; of a tool's use also `tool` and `use`, and at its end `over`, `seconds`, `result` and `failed`
-- `call`: a call of the protocol's that was accepted: `tool`, `call` (in a few words), `result`
+- `progress`: `text`, and `sign` where it tells of no work; of a tool's use also `tool` and `use`, and at its end `over`,
+  `seconds`, `result` and `failed`
+- `call`: a call of the protocol's that was accepted: `tool`, `call` (what it is about, in a few words), `result`
 - `refused`: one that was not: `tool`, `why`
 - `waits` (`reason`, `until`) and `goes on`: the turn waits for its provider
 - `end` (`text`, `usage`) or `lost` (`fault`)
@@ -27,6 +28,7 @@ from parley.base.text import BadText, read_json, visible_json
 from parley.engine.protocol_messages import excerpt
 from parley.engine.turn.running_turn import CallNote
 from parley.engine.world import World
+from parley.ports.turns import Sign
 from parley.protocol.molecules import Record, thread_kind, thread_name
 from parley.roles.phases import PHASES
 
@@ -70,14 +72,25 @@ def _text(world: World, line: Line) -> str:
     if line.cut:
         said["text"] = excerpt(redact(str(said["text"])))  # in this order: half a secret is one too
     if line.call is not None:
-        said["call"] = call_words(world, line.call)
+        said["call"] = about_call(world, line.call)
     own = encode({"time": line.time, "turn": line.turn, "event": line.event})
     return visible_json(f"{own[:-1]},{redact(encode(said)[1:])}")
 
 
-def call_words(world: World, call: CallNote) -> str:
-    """An accepted call on one line."""
-    return f"{call.words}: {excerpt(world.secrets.redact(call.text), CALL_SHOWN)}" if call.text else call.words
+def about_call(world: World, call: CallNote) -> str:
+    """What an accepted call is about, on one line."""
+    said = excerpt(world.secrets.redact(call.text), CALL_SHOWN)
+    return f"{call.about}: {said}" if call.about and said else call.about or said
+
+
+def deed(tool: str, about: str) -> str:
+    """What an agent did, in words: the use of a tool, or what it said."""
+    return f"{tool} {about}".strip()
+
+
+def tells_of_work(sign: Sign, text: str) -> bool:
+    """Whether a sign of life says more of what its agent does than the one before it."""
+    return bool(text) and sign in (Sign.WORK, Sign.WRITING)
 
 
 def stream_of(record: Record, thread: str) -> str:
@@ -97,7 +110,8 @@ class ReadLine(Struct, frozen=True):
     agent: str = ""  # of a turn that starts, with its thread
     thread: str = ""
     text: str = ""
-    call: str = ""  # an accepted call, in words
+    sign: Sign = Sign.WORK
+    call: str = ""  # what an accepted call is about
     tool: str = ""
     use: str = ""  # the id of a tool's use
     over: bool = False  # the use is over
@@ -115,9 +129,6 @@ def read_line(text: str) -> ReadLine | None:
         return convert(read_json(text, LONGEST_LINE, mend=True), ReadLine)
     except (BadText, ValidationError):
         return None
-
-
-_IDLE = ("sleep ", "exit 0", "begins")  # says less than what was done before it
 
 
 class Heard(NamedTuple):
@@ -141,7 +152,8 @@ def heard(lines: Iterable[str], turn: str) -> Heard:
                 uses.pop(line.use, None)
             else:
                 uses[line.use] = line.tool
-        told = line.text if line.event == "progress" else line.call if line.event == "call" else ""
-        if told and not told.startswith(_IDLE):
-            said = told
+        if line.event == "call":
+            said = deed(line.tool, line.call)
+        elif line.event == "progress" and tells_of_work(line.sign, line.text):
+            said = deed(line.tool, line.text)
     return Heard(last, next(iter(uses.values()), ""), said)

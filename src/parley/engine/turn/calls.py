@@ -128,7 +128,7 @@ def _send(job: OwnedJob, world: World, turn: Turn, arguments: Mapping[str, Any])
     _admit(job, turn, Deliver(agent, thread, provisional))
     turn.texts[provisional], turn.files[provisional] = said.text, files
     along = f" with {count(len(files), 'file')}" if files else ""
-    turn.calls.append(CallNote(f"Send to {agent} on {thread}{along}", said.text))
+    turn.calls.append(CallNote("Send", f"to {agent} on {thread}{along}", said.text))
     return Reply(f"will be sent to {agent} on {thread} when your turn ends", {"thread": thread})
 
 
@@ -166,7 +166,7 @@ def _close(job: OwnedJob, world: World, turn: Turn, arguments: Mapping[str, Any]
     if job.soup.dying(thread):
         raise Refused(f"{thread} is closed already")
     _admit(job, turn, Close(thread))
-    turn.calls.append(CallNote(f"CloseConversation {thread}"))
+    turn.calls.append(CallNote("CloseConversation", thread))
     return Reply(f"{thread} will be closed when your turn ends")
 
 
@@ -190,7 +190,7 @@ def _ask(job: OwnedJob, world: World, turn: Turn, arguments: Mapping[str, Any]) 
     if artifact:
         question = _asserted(job, world, turn, question)
     turn.questions.append(TurnQuestion(question, text))
-    turn.calls.append(CallNote(f"AskQuestion {artifact or question.id}", text))
+    turn.calls.append(CallNote("AskQuestion", artifact or question.id, text))
     who = _answerer(job, question, policy_for(job.soup, turn.thread))
     left = unfinished_work.lines(left_at_gate(job, turn)) if artifact else []
     out = f" {protocol_messages.not_in_this(left)}" if left else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from parley.base.text import fit
 from parley.bus.slots import advice_slot
 from parley.engine import protocol_messages
-from parley.engine.files.streams import call_words
+from parley.engine.files.streams import about_call, deed
 from parley.engine.owned_job import OwnedJob
 from parley.engine.protocol_messages import TEXT_LIMIT
 from parley.engine.reduction import fall_back
@@ -98,7 +98,7 @@ def park(job: OwnedJob, world: World, turn: Turn, event: Ended) -> None:
 
 def _void(job: OwnedJob, world: World, turn: Turn, *, kept: bool = False) -> None:
     """None of the turn's calls has happened, and its files are put back."""
-    job.after(turn.agent, turn.thread).calls = [call_words(world, call) for call in turn.calls]
+    job.after(turn.agent, turn.thread).calls = [deed(call.tool, about_call(world, call)) for call in turn.calls]
     if not kept:
         job.put_back(turn)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parley.engine.files.streams import Line
+from parley.engine.files.streams import Line, deed, tells_of_work
 from parley.engine.owned_job import OwnedJob
 from parley.engine.protocol_messages import TEXT_LIMIT
 from parley.engine.turn.finish import FAULT_LIMIT, NAME_LIMIT, amount, text_in
@@ -42,10 +42,12 @@ def show_life(job: OwnedJob, turn: Turn, event: Called | Progress | Waiting) -> 
 
 def _progress(turn: Turn, event: Progress, now: float) -> Mapping[str, Any]:
     text, tool, use = text_in(event.text, TEXT_LIMIT), text_in(event.tool, NAME_LIMIT), text_in(event.use, NAME_LIMIT)
-    turn.last = text or turn.last
+    if tells_of_work(event.sign, text):
+        turn.last = deed(tool, text)
+    said: dict[str, Any] = {"text": text, **({"sign": event.sign} if event.sign else {})}
     if not tool:
-        return {"text": text}
-    said: dict[str, Any] = {"text": text, "tool": tool, "use": use}
+        return said
+    said |= {"tool": tool, "use": use}
     if event.over:
         begun = turn.uses.pop(use, None)
         return {**said, "over": True, **_result(event, now - begun.since if begun is not None else None)}

@@ -14,10 +14,11 @@ P = TypeVar("P")
 
 
 class CallNote(Struct, frozen=True):
-    """An accepted call in a few words. How its text begins is told only where it is read: without secrets, and cut."""
+    """An accepted call. How its text begins is told only where it is read: without secrets, and cut."""
 
-    words: str
-    text: str = ""
+    tool: str
+    about: str = ""  # in a few words
+    text: str = ""  # what the agent says by it
 
 
 class TurnQuestion(Struct, frozen=True):

@@ -23,7 +23,7 @@ from parley.engine.world import World
 from parley.ports.turns import Order
 from parley.protocol.conversation import Admission, enclosing, led_by
 from parley.protocol.escalation import policy_for
-from parley.protocol.molecules import PROXY, Policy, Proxy, Record, Run, Surface, thread_kind
+from parley.protocol.molecules import PROXY, MessageKind, Policy, Proxy, Record, Run, Surface, thread_kind
 from parley.protocol.states import LIVE
 from parley.roles.phases import PHASES
 
@@ -191,6 +191,9 @@ def _order(job: OwnedJob, start: Start, kit: Kit, said: str) -> Order:
         runner=kit.runner,
         role=kit.role,
         skill=" ".join(skills),
+        kind=MessageKind(start.message.kind),
+        by_code=start.message.sender in job.roles.code,
+        body=start.message.body,
     )
 
 

@@ -56,7 +56,7 @@ def _ask_human(job: OwnedJob, world: World, turn: Turn, arguments: Mapping[str, 
         raise Refused(f"would: {_no_verdict(would)}")
     guess = _guess(arguments, verdict, "" if verdict else would) if would else None
     turn.part(ProxyTurn).said = AskedHuman(text, found, guess)
-    turn.calls.append(CallNote("AskHuman", text))
+    turn.calls.append(CallNote("AskHuman", text=text))
     return Reply("the human is asked when your turn ends; what they say reaches the asker word for word")
 
 
@@ -73,7 +73,7 @@ def _answer(job: OwnedJob, world: World, turn: Turn, arguments: Mapping[str, Any
         raise Refused(NOT_THE_PROXYS[proxy.policy is Policy.NEVER])
     choice = _choice(job, world, proxy, arguments)
     guess = _guess(arguments, ruling or "", text)
-    turn.calls.append(CallNote(f"Answer {ruling or choice}", text))
+    turn.calls.append(CallNote("Answer", ruling or choice, text))
     if choice and proxy.policy is not Policy.NEVER:
         chosen = replace(guess, text=f"{choice}: {text}" if text else choice)
         turn.part(ProxyTurn).said = AskedHuman(would=chosen)
@@ -108,7 +108,7 @@ def _predict(job: OwnedJob, world: World, turn: Turn, arguments: Mapping[str, An
         raise Refused("you have predicted in this turn; the first one counts")
     ruling, confidence = _ruling(arguments), _confidence(arguments)
     turn.part(ProxyTurn).predicted = Guessed(ruling or "", confidence)
-    turn.calls.append(CallNote(f"Predict {ruling or '(words)'}"))
+    turn.calls.append(CallNote("Predict", ruling or "(words)"))
     return Reply("noted; now look for yourself, then Answer or AskHuman")
 
 

@@ -22,12 +22,12 @@ from claude_agent_sdk import (
 from parley.base.text import cut
 from parley.ports.turns import (
     RESULT_LIMIT,
-    WRITING,
     Called,
     Confined,
     Ended,
     Order,
     Progress,
+    Sign,
     TurnEvent,
     Waiting,
 )
@@ -96,7 +96,15 @@ class ClaudeTurn:
             if not self._silent:
                 self._tell(event)
 
-    def progress(self, text: str, tool: str = "", use: str = "", result: ToolResultBlock | None = None) -> None:
+    def progress(
+        self,
+        text: str,
+        tool: str = "",
+        use: str = "",
+        result: ToolResultBlock | None = None,
+        *,
+        sign: Sign = Sign.WORK,
+    ) -> None:
         """A sign of life, on one line; with a tool, that its use begins, or is over with a result."""
         line = " ".join(text.split())
         if line or tool:
@@ -110,6 +118,7 @@ class ClaudeTurn:
                     over=result is not None,
                     result=cut(_result(result.content), RESULT_LIMIT) if result else "",
                     failed=bool(result and result.is_error),
+                    sign=sign,
                 )
             )
 
@@ -128,7 +137,7 @@ class ClaudeTurn:
         """A response is being written: a sign of life now and then."""
         if time.monotonic() - self._signed > SIGN_SECONDS:
             self._signed = time.monotonic()
-            self.progress(WRITING)
+            self.progress("writing", sign=Sign.WRITING)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
         """A call of a protocol tool: whether it was accepted, and what the agent is told."""
@@ -219,7 +228,7 @@ class ClaudeTurn:
                 case TextBlock(text=str(text)):
                     self.progress(text)
                 case ToolUseBlock(id=str(use), name=str(), input=dict()):
-                    self.progress(_doing(block), self._begin_use(block), use)
+                    self.progress(_subject(block), self._begin_use(block), use)
                 case _:
                     pass
 
@@ -284,10 +293,9 @@ _SUBJECTS = (
 )  # fmt: skip
 
 
-def _doing(block: ToolUseBlock) -> str:
-    """A tool use in one line."""
-    subject = next((block.input[key] for key in _SUBJECTS if key in block.input), "")
-    return f"{block.name.rpartition('__')[2]} {subject}"
+def _subject(block: ToolUseBlock) -> str:
+    """What a tool use is about. The SDK checks no field."""
+    return str(next((block.input[key] for key in _SUBJECTS if key in block.input), ""))
 
 
 def _result(content: object) -> str:

@@ -132,10 +132,10 @@ def using(event: Mapping[str, Any]) -> CodexToolEvent | None:
 
 
 def _result(item: Mapping[str, Any]) -> str:
-    """What a command printed, or what a tool answered."""
+    """What a command printed, or else its exit code; or what a tool answered."""
     printed, error, answer = item.get("aggregated_output"), item.get("error"), item.get("result")
     if isinstance(printed, str):
-        return printed.strip()
+        return printed.strip() or f"exit {item.get('exit_code')}"
     if isinstance(error, dict):
         return str(error.get("message", ""))
     parts = answer.get("content") if isinstance(answer, dict) else None
@@ -144,23 +144,17 @@ def _result(item: Mapping[str, Any]) -> str:
 
 
 def shown(event: Mapping[str, Any]) -> str:
-    """The progress line of an event; empty if none."""
+    """What the agent says, or what a tool's use is about; empty if an event tells neither."""
     item = event.get("item")
     if not isinstance(item, dict):
         return str(event.get("message", "")) if event.get("type") == "error" else ""
     kind, done = item.get("type"), event.get("type") == "item.completed"
     if kind == "command_execution":
-        return f"shell {item.get('command')}" + (f": exit {item.get('exit_code')}" if done else "")
-    if kind == "mcp_tool_call" and not done:
-        return f"tool {item.get('tool')}"
+        return str(item.get("command") or "")
     if kind == "file_change" and done:
         changes = item.get("changes")
-        paths = (
-            [str(change.get("path")) for change in changes if isinstance(change, dict)]
-            if isinstance(changes, list)
-            else []
-        )
-        return f"edit {', '.join(paths)}"
+        listed = changes if isinstance(changes, list) else []
+        return ", ".join(str(change.get("path")) for change in listed if isinstance(change, dict))
     if kind in ("agent_message", "reasoning") and done:
         return str(item.get("text", ""))
     return str(item.get("message", "")) if kind == "error" else ""

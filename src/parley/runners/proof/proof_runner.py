@@ -47,7 +47,9 @@ class ProofTurn(TurnThread):
         self._boundary = boundary
         self._deadline = time.monotonic() + max(0.0, order.time_limit_seconds - SPARE_SECONDS)
 
-    def _progress(self, text: str, use: str, *, over: bool = False, failed: bool = False) -> None:
+    def _progress(
+        self, use: str, text: str = "", result: str = "", *, over: bool = False, failed: bool = False
+    ) -> None:
         self._tell(
             Progress(
                 job=self.order.job,
@@ -56,6 +58,7 @@ class ProofTurn(TurnThread):
                 tool=_TOOL,
                 use=use,
                 over=over,
+                result=last_of(result, SHOWN),
                 failed=failed,
             )
         )
@@ -77,7 +80,7 @@ class ProofTurn(TurnThread):
         return replace(ended, text=text, boundary=boundary)
 
     def _try(self, trial: CommandTrial, command: str, seconds: float, use: str) -> CommandResult:
-        self._progress(f"$ {cut(command, SHOWN)}", use)
+        self._progress(use, cut(command, SHOWN))
         left = self._deadline - time.monotonic()
         if left <= 0:
             tried = CommandResult(command, -1, fault="it was not run: the turn's time was used up by those before it")
@@ -85,5 +88,5 @@ class ProofTurn(TurnThread):
             tried = trial.run(command, min(seconds, left))
         how = tried.fault or (f"exit {tried.code}" if tried.code >= 0 else f"killed by signal {-tried.code}")
         failed = bool(tried.fault) or tried.code != 0
-        self._progress(cut(f"{how}\n{tried.output}".strip(), SHOWN), use, over=True, failed=failed)
+        self._progress(use, result=cut(f"{how}\n{tried.output}".strip(), SHOWN), over=True, failed=failed)
         return tried

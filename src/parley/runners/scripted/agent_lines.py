@@ -22,12 +22,14 @@ class CallLine(Struct, frozen=True, tag_field="line", tag="call"):
 
 
 class ProgressLine(Struct, frozen=True, tag_field="line", tag="progress"):
-    """What it does; with a tool, that its use begins or is over, and whether it failed."""
+    """What it does; with a tool, that its use begins or is over, what came of it, and whether it failed."""
 
     text: str
     tool: str = ""
     over: bool = False
+    result: str = ""
     failed: bool = False
+    pause: bool = False  # it waits as its rule says
 
 
 class MayLine(Struct, frozen=True, tag_field="line", tag="may"):

@@ -85,10 +85,14 @@ class _Wire:
             except OSError as error:
                 raise EngineGoneError from error
 
-    def progress(self, text: str, tool: str = "", *, over: bool = False, failed: bool = False) -> None:
-        """Report what the agent does; with a tool, that its use begins or is over, and whether it failed."""
-        using = {"tool": tool, "over": over, "failed": failed} if tool else {}
-        self.send({"line": "progress", "text": text[: PROGRESS_LIMIT + 1], **using})
+    def progress(self, text: str, tool: str = "") -> None:
+        """Report what the agent does; with a tool, what its use is about that begins."""
+        self.send({"line": "progress", "text": text[: PROGRESS_LIMIT + 1], **({"tool": tool} if tool else {})})
+
+    def over(self, tool: str, text: str = "", result: str = "", *, failed: bool = False) -> None:
+        """Report that a tool's use is over, and what came of it; with a text, also what it was about."""
+        came = {"result": result[: PROGRESS_LIMIT + 1], "failed": failed}
+        self.send({"line": "progress", "text": text[: PROGRESS_LIMIT + 1], "tool": tool, "over": True, **came})
 
     def pause(self, seconds: float) -> None:
         """Sleep, but not longer than the engine lives."""
@@ -242,7 +246,7 @@ def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str, *, asks:
     if isinstance(effect, Call):
         return wire.call(token, effect)
     if isinstance(effect, Sleep):
-        wire.progress(f"sleep {effect.seconds}")
+        wire.send({"line": "progress", "text": f"sleep {effect.seconds}", "pause": True})
         wire.pause(effect.seconds)
         return _done()
     if isinstance(effect, Crash):
@@ -251,19 +255,19 @@ def _carry_out(effect: Effect, wire: _Wire, token: str, workspace: str, *, asks:
         _crash(effect.signal)
         return _done()
     tool = "shell" if isinstance(effect, Shell) else "write"
-    doing = f"{tool} {_beginning(effect.command) if isinstance(effect, Shell) else effect.path}"
+    subject = _beginning(effect.command) if isinstance(effect, Shell) else effect.path
     try:
         if isinstance(effect, Shell):
-            wire.progress(doing, tool)
+            wire.progress(subject, tool)
             code, said = _shell(effect.command, wire)
-            wire.progress(said, tool, over=True, failed=code != 0)
+            wire.over(tool, result=said, failed=code != 0)
         else:
             _write(workspace, effect.path, effect.text, wire.refusal if asks else lambda path: "")
-            wire.progress(doing, tool, over=True)  # it takes no time: one line tells all
+            wire.over(tool, subject)  # it takes no time: one line tells all
     except (OSError, ValueError) as error:
-        refusal = f"{doing}: {error.strerror if isinstance(error, OSError) else error}"
-        wire.progress(f"refused: {refusal}", tool, over=True, failed=True)
-        return _refused(refusal)
+        why = str(error.strerror if isinstance(error, OSError) else error)
+        wire.over(tool, subject, why, failed=True)
+        return _refused(f"{tool} {subject}: {why}")
     return _done()
 
 

@@ -76,6 +76,10 @@ class PlayOrder(NamedTuple):
     may_ask: bool = False
     default: str = ""
     """The turn's final text where no rule is found."""
+    kind: str = "message"
+    """What the message is: `question` and `reply` are to the proxy."""
+    asked: str = ""
+    """The question, where it is one."""
 
 
 class PlayEnding(NamedTuple):
@@ -130,11 +134,6 @@ def _find(order: PlayOrder, rules: tuple[dict[str, Any], ...], player: _Player) 
                 f"rule {index + 1} of {order.agent}: 'match' is not a regular expression ({error})"
             ) from error
     return fatal
-
-
-_QUESTION = "[QUESTION]"
-_BRIEFING = "\n\n[BRIEFING]"  # what follows is for a proxy with a model
-_WORDS = "[HUMAN]"  # the human's words without a verdict; the engine passes on those with one
 
 
 class _Player:
@@ -280,20 +279,16 @@ class _Player:
         yield from ()
 
     def pass_on(self, order: PlayOrder) -> Generator[Effect, CallReply, None]:
-        """The proxy without rules.
-
-        Only a mark at the very beginning counts: a question that quotes one must not answer itself.
-        """
-        if order.message.lstrip().startswith(_WORDS):
+        """The proxy without rules: it adds nothing to a question, nor to the human's words."""
+        if order.kind == "reply":  # without a verdict: the engine passes on those with one
             yield from self.call("Answer", {"text": ""})
             return
-        _, mark, question = order.message.partition(_BRIEFING)[0].partition(_QUESTION)
-        if not mark:
+        if order.kind != "question":
             self.text = order.default
             return
         problem = NO_ANSWER
         if order.may_ask:
-            reply = yield from self.call("AskHuman", {"text": question.strip() or order.message})
+            reply = yield from self.call("AskHuman", {"text": order.asked or order.message})
             if reply.ok:
                 return
             problem = f"no answer: {reply.text}"
@@ -357,6 +352,8 @@ def read_order(data: object) -> PlayOrder:
         handle=_check_handle(_field(data, "handle", (dict,), {})),
         may_ask=_field(data, "may_ask", (bool,), default=False),
         default=_field(data, "default", (str,), ""),
+        kind=_field(data, "kind", (str,), "message"),
+        asked=_field(data, "asked", (str,), ""),
     )
 
 

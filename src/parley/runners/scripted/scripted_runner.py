@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 from msgspec.structs import replace
 
 from parley.base.text import cut, last_bytes, lenient
-from parley.ports.turns import Called, Confined, Ended, Judge, Order, Progress, unjudged
+from parley.ports.turns import Called, Confined, Ended, Judge, Order, Progress, Sign, unjudged
 from parley.runners.scripted.agent_lines import (
     CallLine,
     CrashLine,
@@ -149,7 +149,9 @@ class ScriptedTurn(TurnThread):
                     tool=tool,
                     use=tool,
                     over=said.over,
+                    result=said.result,
                     failed=said.failed,
+                    sign=Sign.PAUSE if said.pause else Sign.WORK,
                 )
                 self._tell(progress)
             case MayLine():
@@ -206,6 +208,8 @@ def _wire(order: Order) -> dict[str, Any]:
         "agent": order.agent,
         "rules": json.loads(order.rules) if order.rules else [],
         "message": order.message,
+        "kind": order.kind,
+        "asked": order.asked,
         "state": order.state,
         "visit": order.visit,
         "handle": json.loads(order.handle) if order.handle else {},

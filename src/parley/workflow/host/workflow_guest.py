@@ -244,5 +244,5 @@ def _resolve(job: OwnedJob, world: World, turn: Turn, arguments: Mapping[str, An
 
 
 def _told(turn: Turn, tool: str, said: str) -> Reply:
-    turn.calls.append(CallNote(f"{tool}: {said}"))
+    turn.calls.append(CallNote(tool, said))
     return Reply(said)
