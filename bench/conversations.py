@@ -267,7 +267,7 @@ def start(
     row = JobRow(
         job=job, request="talk", decider="bench", created=now, updated=now, agent="inline", settings=json.dumps(given)
     )
-    return engine, engine.start(row, charter_of(job, given))
+    return engine, engine.start(row, charter_of(row))
 
 
 def converse(place: Path, conversations: int, seconds: float, ready: Callable[[], None]) -> tuple[int, float]:

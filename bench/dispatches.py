@@ -235,7 +235,7 @@ def measure(where: Path) -> dict[str, Any]:
         settings=json.dumps(given),
     )
     begun, cpu = time.perf_counter(), time.process_time()
-    live = engine.start(row, charter_of(job, given))
+    live = engine.start(row, charter_of(row))
     while live.record.live:
         engine.crank(0.0)
     wall, cpu = time.perf_counter() - begun, time.process_time() - cpu

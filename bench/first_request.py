@@ -10,15 +10,18 @@ import json
 import queue
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from parley.assembly import roles
+from parley.base.json_codec import encode
 from parley.cli.running.job_runners import role_prompt
-from parley.engine.values.job_roles import TOOLS, offered
+from parley.engine.values.job_roles import offered
 from parley.ports.turns import Ended, Order, Site, TurnEvent
-from parley.roles import shipped, to_json
+from parley.roles import shipped, snapshot_of
+from parley.roles.role_snapshot import TOOLS, OrderedRole, RoleSnapshot
 from parley.runners.claude import claude_runner, find_program
 from parley.sandbox import Boundary
 from parley.settings.schema import ClaudeSettings
@@ -32,7 +35,7 @@ SECONDS, LIMIT_SECONDS = 60.0, 1800.0
 
 def measure(doer: str = "coder", lead: str = "project-lead", skill: str = "execute") -> dict[str, Any]:
     """The bytes of the first requests: all of them, and those beyond the user's own content."""
-    known = {role["name"]: role for role in roles({name: to_json(role) for name, role in shipped().items()}, {})}
+    known = {role.name: role for role in roles({name: snapshot_of(role) for name, role in shipped().items()}, {})}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         repository = root / "repository"
@@ -46,8 +49,8 @@ def measure(doer: str = "coder", lead: str = "project-lead", skill: str = "execu
     return {"doer": ours, "lead": leads, "plain": plain, "ratio": round(plain["bytes"] / ours["bytes"], 1)}
 
 
-def _instance(root: Path, repository: Path, role: Mapping[str, Any], skill: str) -> Request:
-    home = root / str(role["name"])
+def _instance(root: Path, repository: Path, role: RoleSnapshot, skill: str) -> Request:
+    home = root / role.name
     events: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
     boundary = Boundary()
     with MessagesAPI(Script({})) as api:
@@ -67,13 +70,13 @@ def _instance(root: Path, repository: Path, role: Mapping[str, Any], skill: str)
         return api.requests[0]
 
 
-def _order(repository: Path, home: Path, role: Mapping[str, Any], skill: str) -> Order:
+def _order(repository: Path, home: Path, role: RoleSnapshot, skill: str) -> Order:
     return Order(
         turn="t1",
         job="bench",
         epoch=1,
         token="",
-        agent=str(role["name"]),
+        agent=role.name,
         thread="dispatch:d1",
         message=MESSAGE,
         sender="project-lead",
@@ -84,9 +87,9 @@ def _order(repository: Path, home: Path, role: Mapping[str, Any], skill: str) ->
         handle="",
         may_ask=False,
         time_limit_seconds=LIMIT_SECONDS,
-        tools=offered(TOOLS, role["team"]),
+        tools=offered(TOOLS, role.team),
         runner="claude",
-        role=json.dumps({**role, "notes": NOTES}),
+        role=encode(OrderedRole(**structs.asdict(role), notes=NOTES)),
         skill=skill,
     )
 

@@ -14,9 +14,9 @@ from parley.base.json_codec import decode
 from parley.bus.rows import InputRow, MessageRow
 from parley.bus.slots import number_of
 from parley.bus.store import Store
-from parley.engine.inputs import PLAYBOOK
 from parley.engine.values import message_meta
 from parley.engine.values.human_inputs import AnswerInput, answered
+from parley.engine.values.job_settings import PLAYBOOK
 from parley.engine.values.message_meta import Answered, Put
 from parley.ports.decisions import Decided, Guess, MemoryTrouble, Recalled
 from parley.protocol.molecules import Kind

@@ -27,6 +27,7 @@ from parley.protocol.molecules import AskHuman, Hold, Idle, Mailbox, Record, Rul
 from parley.protocol.rule import RuleSet
 from parley.protocol.rules import RULES
 from parley.protocol.soup import Soup
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.verify.invariants import check
 from parley.views.job_view import Present, soup_of
 from parley.views.needs import needs
@@ -136,7 +137,7 @@ class Simulation:
     def open(self) -> None:
         """Start the job, however often the process dies over it."""
         made = self.scenario
-        roles = made.roles or [{"name": name, "team": made.teams.get(name, [])} for name in made.agents]
+        roles = made.roles or [RoleSnapshot(name=name, team=tuple(made.teams.get(name, ()))) for name in made.agents]
         settings = {
             "roles": roles,
             "policies": self.mind.policies or list(made.policies),
@@ -159,10 +160,10 @@ class Simulation:
             created=BEGINNING,
             updated=BEGINNING,
             agent="scripted",
-            settings=json.dumps(settings),
+            settings=encode(settings),
         )
         try:
-            self.engine.start(row, charter_of(JOB, settings))
+            self.engine.start(row, charter_of(row))
         except Crash as crash:
             self.died(str(crash))
 

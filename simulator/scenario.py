@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from parley.roles.role_snapshot import RoleSnapshot
+
 Rule = dict[str, Any]
 
 
@@ -25,7 +27,7 @@ class Scenario:
     meddling: float  # how often somebody intervenes, pauses or withdraws
     fan_out: int
     says: tuple[str, ...] = ()  # what else the human says now and then
-    roles: list[dict[str, Any]] | None = None  # in full, where they are not just names and teams
+    roles: tuple[RoleSnapshot, ...] = ()  # in full, where they are not just names and teams
     has_workflow: bool = False
 
 

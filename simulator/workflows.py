@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from msgspec import structs
+
 from parley.assembly import roles
-from parley.roles import shipped, to_json
+from parley.roles import shipped, snapshot_of
 from parley.workflow.model.terms import (
     PLAN,
     SHARED_STATUS,
@@ -33,7 +35,7 @@ NOTES = 6  # that one doer may come to have and its helpers know of
 OWN = ("code_consistency", "obvious_bug", "implementation_detail", "documentation")
 ABOVE = tuple(category.value for category in Category if category.value and category.value not in OWN)
 TECHNICAL = "technology|architecture|security"
-ROLES = {name: {**to_json(role), "prompt": ""} for name, role in shipped().items()}
+ROLES = {name: structs.replace(snapshot_of(role), prompt="") for name, role in shipped().items()}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from parley.engine.hooks import Feature
 from parley.engine.loop import Engine
@@ -20,6 +19,7 @@ from parley.features.notices.notifications import Notifications
 from parley.features.proxy.proxy_guest import ProxyFeature
 from parley.protocol.rule import RuleSet
 from parley.protocol.rules import RULES
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.views.need_notices import need_notices
 from parley.workflow.host.role_traits import TRAITS
 from parley.workflow.host.workflow_guest import WorkflowFeature
@@ -45,6 +45,6 @@ def make_engine(world: World, rules: RuleSet = RULES) -> Engine:
     return Engine(world, rules, features(world))
 
 
-def roles(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozenset[str]]) -> list[dict[str, Any]]:
+def roles(defined: Mapping[str, RoleSnapshot], sends: Mapping[str, frozenset[str]]) -> tuple[RoleSnapshot, ...]:
     """The roles of a job, as its snapshot keeps them: with what features know of those that they bring along."""
     return job_roles.roles(defined, sends, TRAITS)

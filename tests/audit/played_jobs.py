@@ -8,6 +8,7 @@ from typing import Any
 
 from parley.assembly import make_engine, roles
 from parley.audit.audit import AuditReport, audit, read_anchor
+from parley.base.json_codec import encode
 from parley.base.options import NAMES
 from parley.bus.memory_store import MemoryBus, MemoryStore
 from parley.bus.rows import JobRow
@@ -19,13 +20,13 @@ from parley.engine.world import World
 from parley.machine.job_files import JobFiles
 from parley.ports.turns import Called, Ended, Order, TurnEvent
 from parley.protocol.molecules import AskHuman, Surface
-from parley.roles import shipped, to_json
+from parley.roles import shipped, snapshot_of
 from parley.runners.scripted.playbook import parse
 from parley.runners.scripted.scripted_agent import Call, CallReply, Crash, Effect, PlayEnding, Sleep, Write, play
 from parley.runners.scripted.scripted_agent import PlayOrder as ScriptedOrder
 from parley.workspaces import JobWorkspaces
 
-SHIPPED = {name: to_json(role) for name, role in shipped().items()}
+SHIPPED = {name: snapshot_of(role) for name, role in shipped().items()}
 
 Turn = Generator[Effect, CallReply, PlayEnding]
 
@@ -206,7 +207,7 @@ class RecordedHome:
         data = book.to_json()
         settings = {
             "roles": roles(
-                {name: to_json(role) for name, role in shipped().items()},
+                {name: snapshot_of(role) for name, role in shipped().items()},
                 {agent: book.recipients(agent) for agent in book.agents},
             ),
             "policies": ["always"] * 3,
@@ -226,9 +227,9 @@ class RecordedHome:
             created=now,
             updated=now,
             agent="scripted",
-            settings=json.dumps(settings),
+            settings=encode(settings),
         )
-        return self.engine.start(row, charter_of(job, settings))
+        return self.engine.start(row, charter_of(row))
 
     def go_on(self, job: str) -> OwnedJob:
         """Crank until nothing happens any more."""

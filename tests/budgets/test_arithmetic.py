@@ -14,8 +14,8 @@ from parley.engine.turn import start
 from parley.engine.turn.start import day_of
 from parley.engine.values.hold_causes import read
 from parley.features.budgets import arithmetic
-from parley.features.budgets.arithmetic import NOTICE_SHARE, BudgetLine, Purse, amount_of, plain
-from parley.settings.schema import DAY_BUDGETS, JOB_BUDGETS
+from parley.features.budgets.arithmetic import NOTICE_SHARE, BudgetLine, BudgetPart, Purse, amount_of, plain
+from parley.settings.schema import DAY_BUDGETS, JOB_BUDGETS, BudgetSettings
 
 NAMES = [*((what, "job") for what in JOB_BUDGETS), *((what, "day") for what in DAY_BUDGETS)]
 amounts = st.integers(1, 10**9)
@@ -129,7 +129,7 @@ def test_what_is_kept_of_a_purse_makes_the_same_one(purse: Purse, own: Spent, da
             purse.lift({option: data.draw(st.sampled_from(["+5", "9", "+3"]))}, day)
     purse.news(purse.lines(own, own, day), day)
 
-    again = Purse.of({"budget": snapshot}, purse.text())
+    again = Purse.of(BudgetPart(BudgetSettings(**snapshot)), purse.text())
 
     assert again == purse
     assert again.lines(own, own, day, 3) == purse.lines(own, own, day, 3)

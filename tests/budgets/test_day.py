@@ -1,6 +1,5 @@
 """One day's budget, many jobs, several processes at once on one bus."""
 
-import json
 import threading
 from pathlib import Path
 from random import Random
@@ -9,6 +8,7 @@ import pytest
 
 from parley.assembly import make_engine
 from parley.audit.audit import audit
+from parley.base.json_codec import encode
 from parley.bus.rows import JobRow
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.engine.values.job_roles import charter_of
@@ -52,9 +52,9 @@ class Process:
                 created=BEGINNING,
                 updated=BEGINNING,
                 agent="scripted",
-                settings=json.dumps(settings),
+                settings=encode(settings),
             )
-            self.engine.start(row, charter_of(job, settings))
+            self.engine.start(row, charter_of(row))
         idle = 0
         while idle < 3:
             idle = 0 if self.engine.crank(5.0) else idle + 1

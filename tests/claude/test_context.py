@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from parley.assembly import roles
+from parley.base.json_codec import encode
 from parley.cli.running.job_runners import role_prompt
-from parley.engine.values.job_roles import TOOLS, offered
+from parley.engine.values.job_roles import offered
 from parley.ports.turns import Ended
 from parley.protocol.states import LIVE, State
-from parley.roles import shipped, to_json
+from parley.roles import shipped, snapshot_of
 from parley.roles.phases import PHASES
+from parley.roles.role_snapshot import TOOLS
 from parley.roles.skill_anatomy import SKILLS
 from parley.sandbox import Boundary
 from tests.apis.messages import Request, Turn, Usage
@@ -91,7 +93,7 @@ def test_a_context_that_fills_up_is_warned_of_then_summed_up_at_the_turn_boundar
 
 # ---- the first request -----------------------------------------------------------------------------
 
-ROLES = {entry["name"]: entry for entry in roles({name: to_json(role) for name, role in shipped().items()}, {})}
+ROLES = {entry.name: entry for entry in roles({name: snapshot_of(role) for name, role in shipped().items()}, {})}
 MESSAGE = "Give `greet` in hello.py a parameter for the name."
 
 
@@ -100,8 +102,8 @@ def instance(stage: ClaudeHarness, name: str, skill: str = "", message: str = ME
     order = stage.order(
         message,
         agent=name,
-        role=json.dumps(ROLES[name]),
-        tools=offered(TOOLS, ROLES[name]["team"]),
+        role=encode(ROLES[name]),
+        tools=offered(TOOLS, ROLES[name].team),
         skill=skill,
         time_limit_seconds=1800.0,
         handle="",
@@ -127,7 +129,7 @@ def test_a_doers_first_request_is_small(team: ClaudeHarness, name: str) -> None:
     request = instance(team, name)
 
     assert len(request.body) <= DOER
-    assert request.system.count(ROLES[name]["prompt"]) == 1
+    assert request.system.count(ROLES[name].prompt) == 1
     assert {tool for tool in request.tools if tool.startswith("mcp")} == {"mcp__p__AskQuestion"}
     assert "run_in_background" not in request.body.decode()
     assert team.api.asides == []

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from parley.base.documents.node import DocumentError
 from parley.ports.turns import Order, Progress, Site, TurnEvent
+from parley.roles.role_snapshot import OrderedRole
 from parley.runners.claude import ClaudeError, available, find_login, find_program, lacking
 from parley.runners.claude.agent_home import AgentHome
 from parley.runners.claude.claude_program import OLDEST
@@ -445,9 +446,9 @@ def test_a_limit_lasts_no_longer_than_anybody_asks_for() -> None:
 
 
 def test_notes_are_the_order_s_and_bounded() -> None:
-    assert project_notes({"notes": "Tabs."}) == "# Project notes (CLAUDE.md)\nTabs."
-    assert project_notes({"notes": ["Tabs."]}) == project_notes({}) == project_notes({"notes": " \n"}) == ""
-    assert len(project_notes({"notes": "ä" * 30_000}).encode()) < NOTES_LIMIT + 100
+    assert project_notes(OrderedRole(notes="Tabs.")) == "# Project notes (CLAUDE.md)\nTabs."
+    assert project_notes(OrderedRole()) == project_notes(OrderedRole(notes=" \n")) == ""
+    assert len(project_notes(OrderedRole(notes="ä" * 30_000)).encode()) < NOTES_LIMIT + 100
 
 
 def test_how_long_a_limit_lasts() -> None:

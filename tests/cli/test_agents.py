@@ -12,6 +12,7 @@ from parley.base.documents.node import TOML, DocumentError, node_of
 from parley.cli.common import Workplace
 from parley.cli.running import job_runners
 from parley.ports.turns import BUILT_IN, Ended, Order, Site, TurnEvent
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.runners.claude import ClaudeError
 from parley.sandbox import Boundary
 from parley.settings.schema import Settings
@@ -90,15 +91,15 @@ def test_going_on_without_what_a_role_needs_is_refused_and_costs_the_job_nothing
 
 
 def test_each_role_has_its_own_runner_or_the_playbooks_or_the_jobs() -> None:
-    roles: list[dict[str, Any]] = [
-        {"name": "coder", "runner": "codex"},
-        {"name": "project-lead", "runner": ""},
-        {"name": "proxy"},
+    roles = [
+        RoleSnapshot(name="coder", runner="codex"),
+        RoleSnapshot(name="project-lead"),
+        RoleSnapshot(name="proxy"),
     ]
 
-    job_runners.assign(roles, "claude", ["project-lead"])
+    given = job_runners.with_runners(roles, "claude", ["project-lead"])
 
-    assert [one["runner"] for one in roles] == ["codex", "scripted", "claude"]
+    assert [one.runner for one in given] == ["codex", "scripted", "claude"]
 
 
 def test_every_runner_that_comes_with_parley_is_made_and_no_program_takes_its_name(tmp_path: Path) -> None:

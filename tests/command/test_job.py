@@ -13,6 +13,7 @@ import pytest
 from parley.assembly import make_engine
 from parley.audit.audit import audit
 from parley.base.documents.node import TOML, node_of
+from parley.base.json_codec import encode
 from parley.bus.memory_store import MemoryBus, MemoryStore
 from parley.bus.rows import JobRow, MessageRow
 from parley.engine.turn import merge_riders
@@ -130,10 +131,10 @@ def _play(folder: Path, tables: dict[str, object]) -> tuple[MemoryStore, JobFile
         created=now,
         updated=now,
         agent="scripted",
-        settings=json.dumps(settings),
+        settings=encode(settings),
     )
     try:
-        engine.start(row, charter_of("j1", settings))
+        engine.start(row, charter_of(row))
         deadline = time.monotonic() + SECONDS
         while engine.jobs["j1"].record.live and time.monotonic() < deadline:
             engine.crank(0.1)

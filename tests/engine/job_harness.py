@@ -15,8 +15,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from parley.assembly import features, roles
 from parley.audit.audit import audit
+from parley.base.json_codec import encode
 from parley.base.options import NAMES
 from parley.bus.memory_store import MemoryBus, MemoryStore
 from parley.bus.rows import JobRow, MessageRow, StepRow
@@ -34,7 +37,7 @@ from parley.ports.turns import Called, Confined, Ended, Order, TurnEvent, Waitin
 from parley.ports.workspaces import Kept, OverQuota, Scope
 from parley.protocol.molecules import AskHuman, Record, Surface, Verdict
 from parley.protocol.soup import Soup
-from parley.roles import shipped, to_json
+from parley.roles import shipped, snapshot_of
 from parley.runners.scripted.playbook import Playbook
 from parley.verify.invariants import check
 from parley.views.interventions import interventions
@@ -44,7 +47,7 @@ from simulator.minds import SimDecisions
 from simulator.spoken import misreported
 from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
-SHIPPED = {name: to_json(role) for name, role in shipped().items()}
+SHIPPED = {name: snapshot_of(role) for name, role in shipped().items()}
 
 JOB = "j1"
 ROOT = f"job:{JOB}"
@@ -240,7 +243,7 @@ class JobHarness:
         read = Playbook.from_json({name: rules for name, rules in play.items() if rules is not None})
         self.settings: dict[str, Any] = {
             "roles": roles(
-                {name: to_json(role) for name, role in shipped().items()},
+                SHIPPED,
                 {name: read.recipients(name) for name in read.agents},
             ),
             "policies": [policies] * 3 if isinstance(policies, str) else list(policies),
@@ -253,7 +256,6 @@ class JobHarness:
             "human": play.get("human"),
             **limits,
         }
-        snapshot = json.dumps(self.settings)
         self.row = JobRow(
             job=JOB,
             request="do it",
@@ -261,7 +263,7 @@ class JobHarness:
             created=BEGINNING,
             updated=BEGINNING,
             agent="scripted",
-            settings=snapshot,
+            settings=encode(self.settings),
         )
 
     # ---- processes -----------------------------------------------------------------------------
@@ -287,9 +289,10 @@ class JobHarness:
         self.engine = Engine(world, features=(*features(world), *(make(world) for make in self.more_features)))
 
     def start(self) -> JobHarness:
-        """Hand in the request."""
+        """Hand in the request, with the settings as they are by now."""
+        self.row = replace(self.row, settings=encode(self.settings))
         try:
-            self.engine.start(self.row, charter_of(JOB, self.settings))
+            self.engine.start(self.row, charter_of(self.row))
         except Crash:
             self.kill()
         return self
@@ -578,7 +581,7 @@ class JobHarness:
         assert not misreported(self.outside, JOB, self.soup)
         for one in interventions(self.outside, JOB):
             read = any(one.text in order.message for order in self.orders if order.agent == one.agent)
-            assert read or one.status != "delivered" or one.agent in code_of(self.settings), one
+            assert read or one.status != "delivered" or one.agent in code_of(self.row), one
 
 
 ENDED = {"Run", "Idle", "Mailbox", "Send", "AskQuestion", "Proxy", "AskHuman", "Surface", "Interrupt", "Terminate"}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pytest
+from msgspec import Struct
 
 from parley.engine.hooks import Feature, Guest, Guests, Reply
 from parley.engine.outbox import Effect
@@ -159,10 +160,16 @@ def test_what_a_crash_may_have_left_undone_is_asked_for_again() -> None:
     assert guest.restores == 1
 
 
+class Mine(Struct, frozen=True):
+    """What a job's settings say of the probe."""
+
+    mine: bool = False
+
+
 @pytest.mark.parametrize("sign", ["slot", "setting"])
 def test_a_dormant_feature_comes_with_its_sign_and_no_sooner(sign: str) -> None:
     guest = Guest()
-    signs: dict[str, Any] = {"slots": ("mine ",)} if sign == "slot" else {"setting": "mine"}
+    signs: dict[str, Any] = {"slots": ("mine ",)} if sign == "slot" else {"setting": Mine}
     stage = played(Probe(guest, dormant=True, **signs), **({"mine": True} if sign == "setting" else {}))
     assert (stage.live.guests.find(Guest) is guest) is (sign == "setting")
     if sign == "slot":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 from parley.engine.values.hold_causes import stalls
 from parley.ports.turns import Progress, Sign
 from parley.protocol.molecules import Hold, Interrupt
+from parley.roles.role_snapshot import RoleLimits
 from parley.views.chronicle import Follower
 from parley.views.job_view import Present, with_progress
 from parley.views.needs import needs
@@ -184,10 +184,8 @@ def test_a_stall_in_a_pause_wakes_nobody_and_is_told_after_it() -> None:
 
 def test_a_role_has_a_patience_of_its_own() -> None:
     stage = team(100)
-    for role in stage.settings["roles"]:
-        if role["name"] == "writer":
-            role["limits"] = {"stall_seconds": 60}
-    stage.row = replace(stage.row, settings=json.dumps(stage.settings))
+    limits, crew = RoleLimits(stall_seconds=60), stage.settings["roles"]
+    stage.settings["roles"] = [replace(role, limits=limits) if role.name == "writer" else role for role in crew]
     stage.sleeping("writer").wait(50)
     assert stalled(stage) == []
     stage.wait(20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from parley.audit.audit import audit
 from parley.engine.owned_job import OwnedJob
@@ -40,9 +41,9 @@ def opening(*do: Action, more: list[Rule] | None = None, **agents: Any) -> JobHa
 
 def taking(stage: JobHarness, name: str, *kinds: str) -> JobHarness:
     """The same, with a role that takes these kinds alone."""
-    for role in stage.settings["roles"]:
-        if role["name"] == name:
-            role["messages"] = list(kinds)
+    taken = tuple(map(MessageKind, kinds))
+    crew = stage.settings["roles"]
+    stage.settings["roles"] = [replace(role, messages=taken) if role.name == name else role for role in crew]
     return stage
 
 

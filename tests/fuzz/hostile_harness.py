@@ -21,6 +21,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from parley.assembly import make_engine, roles
+from parley.base.json_codec import encode
 from parley.bus.rows import JobRow
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli import main
@@ -248,9 +249,9 @@ class HostileHarness:
             created=now,
             updated=now,
             agent="scripted",
-            settings=json.dumps(settings),
+            settings=encode(settings),
         )
-        self.engine.start(row, charter_of(job, settings))
+        self.engine.start(row, charter_of(row))
 
     def play(self) -> None:
         """Run both jobs until the innocent one has ended and the other rests."""

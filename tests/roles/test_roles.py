@@ -4,15 +4,19 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from parley.assembly import roles
 from parley.base.documents.node import DocumentError
-from parley.engine.values.job_roles import TOOLS, charter_of, offered, time_limit
+from parley.base.json_codec import Unreadable, encode
+from parley.bus.rows import JobRow
+from parley.engine.values import job_settings
+from parley.engine.values.job_roles import charter_of, offered, time_limit
+from parley.engine.values.job_settings import JobSettings
 from parley.protocol.molecules import PROXY
 from parley.protocol.states import Action, State
 from parley.protocol.transitions import make_initial_state, transition
@@ -23,10 +27,11 @@ from parley.roles import (
     parse,
     shipped,
     skill_text,
+    snapshot_of,
     system_prompt,
-    to_json,
 )
 from parley.roles.phases import PHASES, phase_of
+from parley.roles.role_snapshot import TOOLS
 from parley.roles.skill_anatomy import SKILLS
 from parley.settings import load
 from parley.workflow.host.role_traits import TRAITS
@@ -77,8 +82,8 @@ def test_the_leads_a_team_and_the_proxy_ship() -> None:
 
 def told(name: str, skill: str = "", tools: tuple[str, ...] | None = None) -> str:
     """The system prompt of an instance, as a job has it."""
-    entry = {entry["name"]: entry for entry in roles({n: to_json(r) for n, r in shipped().items()}, {})}[name]
-    given = offered(TRAITS[name].tools if name in TRAITS else TOOLS, entry["team"]) if tools is None else tools
+    entry = {entry.name: entry for entry in roles({n: snapshot_of(r) for n, r in shipped().items()}, {})}[name]
+    given = offered(TRAITS[name].tools if name in TRAITS else TOOLS, entry.team) if tools is None else tools
     return system_prompt(entry, skill, given, path=PATH, seconds=1800)
 
 
@@ -291,7 +296,7 @@ def test_any_text_is_a_role_or_one_clear_line(text: str) -> None:
 def _said(text: str) -> str:
     """The role as JSON, or the error."""
     try:
-        return json.dumps(to_json(parse(text, Path("x.md"))))
+        return encode(snapshot_of(parse(text, Path("x.md"))))
     except DocumentError as error:
         return str(error)
 
@@ -299,32 +304,58 @@ def _said(text: str) -> str:
 # ---- the job's snapshot --------------------------------------------------------------------------
 
 
-def snapshot(tmp_path: Path) -> dict[str, Any]:
-    defined = {name: to_json(role) for name, role in gathered(tmp_path).items()}
+def snapshot(tmp_path: Path) -> JobRow:
+    defined = {name: snapshot_of(role) for name, role in gathered(tmp_path).items()}
     sends = {"coder": frozenset({"helper"}), "helper": frozenset[str]()}
-    return {
-        "roles": roles(defined, sends), "policies": ["always"] * 3, "fan_out": 3, "crash_budget": 3, "retry_budget": 3,
-        "time_limit_seconds": 100,
-    }  # fmt: skip
+    settings = {"roles": roles(defined, sends), "policies": ["always"] * 3, "time_limit_seconds": 100}
+    return JobRow(
+        job="j",
+        request="do it",
+        decider="ada",
+        created=0.0,
+        updated=0.0,
+        agent="scripted",
+        settings=encode(settings),
+    )
 
 
 def test_the_snapshot_has_every_role_with_all_that_a_runner_needs(tmp_path: Path) -> None:
     write(tmp_path, "parley.toml", "[roles.tester.limits]\nturn_seconds = 7\n")
-    settings = snapshot(tmp_path)
+    row = snapshot(tmp_path)
+    settings = job_settings.read(row, JobSettings)
 
-    for entry in settings["roles"]:
+    for entry in json.loads(row.settings)["roles"]:
         keys = {"name", "team", "tools", "description", "prompt", "model", "runner", "limits", "members", "messages"}
-        assert keys == set(entry) - {"traits"}
-    known = {role["name"]: role for role in settings["roles"]}
-    assert known["coder"]["prompt"] == shipped()["coder"].prompt
-    assert known["coder"]["team"] == ["helper"]
-    assert known["helper"]["prompt"] == ""
-    limits = (time_limit(settings, known["tester"]), time_limit(settings, known["coder"]), time_limit({}, {}))
-    assert limits == (7, 100, 1800)
+        assert keys == set(entry) - {"traits", "bus"}
+    known = {role.name: role for role in settings.roles}
+    assert known["coder"].prompt == shipped()["coder"].prompt
+    assert known["coder"].team == ("helper",)
+    assert known["helper"].prompt == ""
+    assert (time_limit(settings, known["tester"]), time_limit(settings, known["coder"])) == (7, 100)
+    assert time_limit(JobSettings(roles=(), policies=settings.policies), known["coder"]) == 1800
+
+
+@pytest.mark.parametrize(
+    "key, value, told",
+    [
+        ("roles", [{"team": []}], "Object missing required field `name` - at `$.roles[0]`"),
+        ("policies", ["always"], "Expected `array` of length 3 - at `$.policies`"),
+        ("fan_out", "many", "Expected `int`, got `str` - at `$.fan_out`"),
+    ],
+)
+def test_settings_of_an_unknown_shape_are_refused_in_one_line(
+    tmp_path: Path, key: str, value: object, told: str
+) -> None:
+    row = snapshot(tmp_path)
+    odd = replace(row, settings=encode({**json.loads(row.settings), key: value}))
+
+    with pytest.raises(Unreadable) as refused:
+        charter_of(odd)
+    assert str(refused.value) == f"the settings of job j can't be read: {told}"
 
 
 def test_the_charter_has_the_proxy_once_with_its_own_tools(tmp_path: Path) -> None:
-    charter = charter_of("j", snapshot(tmp_path))
+    charter = charter_of(snapshot(tmp_path))
 
     assert [role.tools for role in charter.roles if role.name == PROXY] == [("Answer", "AskHuman", "Predict")]
     assert all(role.tools == TOOLS for role in charter.roles if role.name in DOERS)
@@ -338,7 +369,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_folder_holds_the_role_and_its_skills_and_can_only_be_read(tmp_path: Path) -> None:
-    role = to_json(shipped()["project-lead"])
+    role = snapshot_of(shipped()["project-lead"])
     one, two = (
         make_claude_folder(tmp_path / name / "claude", role, ["planning", "execute"]) for name in ("one", "two")
     )
@@ -352,11 +383,11 @@ def test_a_folder_holds_the_role_and_its_skills_and_can_only_be_read(tmp_path: P
     for path in (one, *one.rglob("*")):
         assert not path.stat().st_mode & 0o222, path
     again = parse((one / "agents/project-lead.md").read_text(), Path("project-lead.md"))
-    assert (again.name, again.description, list(again.tools)) == (role["name"], role["description"], role["tools"])
+    assert (again.name, again.description, list(again.tools)) == (role.name, role.description, list(role.tools))
 
 
 def test_a_folder_that_was_meddled_with_is_made_anew(tmp_path: Path) -> None:
-    role, outside = to_json(shipped()["coder"]), tmp_path / "outside"
+    role, outside = snapshot_of(shipped()["coder"]), tmp_path / "outside"
     folder = make_claude_folder(tmp_path / "claude", role)
     good, number = bytes_of(folder), folder.stat().st_ino
     assert make_claude_folder(folder, role).stat().st_ino == number
@@ -374,7 +405,7 @@ def test_a_folder_that_was_meddled_with_is_made_anew(tmp_path: Path) -> None:
     assert bytes_of(make_claude_folder(folder, role)) == good
     assert not folder.is_symlink()
     assert (outside / "kept").read_text() == "kept"
-    assert set(bytes_of(make_claude_folder(folder, to_json(shipped()["tester"])))) == {
+    assert set(bytes_of(make_claude_folder(folder, snapshot_of(shipped()["tester"])))) == {
         ".claude-plugin/plugin.json", "agents/tester.md",
     }  # fmt: skip
 
@@ -385,7 +416,7 @@ def test_a_folder_that_was_meddled_with_is_made_anew(tmp_path: Path) -> None:
 def test_a_role_takes_the_kinds_that_it_names_and_notices(tmp_path: Path) -> None:
     write(tmp_path, ".claude/agents/judge.md", "---\nname: judge\ndescription: judges\nmessages: [task]\n---\nJudge.\n")
     write(tmp_path, "parley.toml", '[roles.tester]\nmessages = ["task", "message"]\n')
-    charter = charter_of("j", snapshot(tmp_path))
+    charter = charter_of(snapshot(tmp_path))
 
     taken = {role.name: role.takes for role in charter.roles}
     assert taken["judge"] == ("task", "notice")

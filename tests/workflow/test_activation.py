@@ -42,7 +42,7 @@ def files(*, without: tuple[str, ...] = (), **more: Any) -> dict[str, str]:
 
 
 def given(files: dict[str, str] | None = None) -> dict[str, Any]:
-    return {"activation": Activation(files or {}, "orchestration/").document()}
+    return {"activation": Activation(files or {}, "orchestration/")}
 
 
 def test_a_lead_that_makes_do_without_a_workflow_gets_nowhere() -> None:

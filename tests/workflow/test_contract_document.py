@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from parley.cli.running.job_runners import home_binds
-from parley.roles import CONTRACT, PROTOCOLS, make_claude_folder, protocols, shipped, skill_text, system_prompt, to_json
+from parley.roles import (
+    CONTRACT,
+    PROTOCOLS,
+    make_claude_folder,
+    protocols,
+    shipped,
+    skill_text,
+    snapshot_of,
+    system_prompt,
+)
 from parley.sandbox import Boundary
 from parley.settings.schema import BoundarySettings
 from parley.workflow.execution import doer_moves, executor_messages
@@ -78,11 +87,11 @@ def test_its_table_of_statuses_is_the_programs_and_every_mark_of_the_executors_i
 
 
 def test_who_works_in_a_workflow_is_told_where_it_lies_and_nobody_else_is() -> None:
-    role = to_json(shipped()["coder"])
+    role = snapshot_of(shipped()["coder"])
 
     assert f"~/{PROTOCOLS}/{CONTRACT}" in system_prompt(role, tools=("Note", "Status"))
     assert PROTOCOLS not in system_prompt(role, tools=("AskQuestion",))
-    assert PROTOCOLS not in system_prompt(to_json(shipped()[DESIGN_VERIFIER]), tools=("Verdict",))
+    assert PROTOCOLS not in system_prompt(snapshot_of(shipped()[DESIGN_VERIFIER]), tools=("Verdict",))
 
 
 def test_it_is_in_every_home_and_can_only_be_read() -> None:
@@ -128,7 +137,7 @@ def test_the_architecture_group_and_the_integrator_ship() -> None:
 
 @pytest.mark.parametrize("name", GROUP)
 def test_each_of_them_is_dressed_read_only(tmp_path: Path, name: str) -> None:
-    folder = make_claude_folder(tmp_path / "claude", to_json(shipped()[name]))
+    folder = make_claude_folder(tmp_path / "claude", snapshot_of(shipped()[name]))
 
     assert (folder / "agents" / f"{name}.md").is_file()
     assert not any(path.stat().st_mode & 0o222 for path in (folder, *folder.rglob("*")))
@@ -137,7 +146,7 @@ def test_each_of_them_is_dressed_read_only(tmp_path: Path, name: str) -> None:
 def test_the_lead_engineers_skill_says_when_it_fires_and_can_be_read_in_every_home() -> None:
     skill = skill_text("persona-lead-engineer")
     matter = skill.split("---\n", 2)[1]
-    role = to_json(shipped()["project-lead"])
+    role = snapshot_of(shipped()["project-lead"])
     places = [bind.target for bind in home_binds()]
 
     assert re.search(r"^name: persona-lead-engineer$", matter, re.MULTILINE)

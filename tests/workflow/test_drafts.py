@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.base.documents.node import DocumentError
-from parley.roles import parse, shipped, to_json
+from parley.roles import parse, shipped, snapshot_of
+from parley.roles.role_snapshot import RoleLimits
 from parley.workflow.design.drafts import RESERVED, DraftLimits, read_draft, read_drafts
 
-ROLES: list[dict[str, Any]] = [to_json(role) for role in shipped().values()]
+ROLES = [snapshot_of(role) for role in shipped().values()]
 ALLOWED = DraftLimits.by(ROLES)
 PATH = "orchestration/roles/data_engineer.md"
 GOOD = """---
@@ -37,16 +37,10 @@ def test_a_draft_becomes_a_role_of_no_program_model_or_team() -> None:
     role, found = read_draft(PATH, GOOD, ALLOWED)
     assert not found
     assert role is not None
-    assert (role["name"], role["runner"], role["model"], role["team"], role["limits"]) == (
-        "data_engineer",
-        "",
-        "",
-        [],
-        {},
-    )
-    assert role["prompt"] == "You make tables."
-    assert {"Read", "Edit", "Bash"} <= set(role["tools"])
-    assert "Write" not in role["tools"]
+    assert (role.name, role.runner, role.model, role.team, role.limits) == ("data_engineer", "", "", (), RoleLimits())
+    assert role.prompt == "You make tables."
+    assert {"Read", "Edit", "Bash"} <= set(role.tools)
+    assert "Write" not in role.tools
 
 
 def test_only_files_right_in_the_folder_are_drafts() -> None:
@@ -121,5 +115,5 @@ def test_whatever_a_draft_holds_it_is_a_role_or_a_finding(text: str) -> None:
         role, found = read_draft(PATH, whole, ALLOWED)
         assert (role is None) == bool(found)
         if role is not None:
-            assert set(role["tools"]) <= ALLOWED.tools | {"Send", "CloseConversation", "AskQuestion"}
-            assert (role["runner"], role["team"]) == ("", [])
+            assert set(role.tools) <= ALLOWED.tools | {"Send", "CloseConversation", "AskQuestion"}
+            assert (role.runner, role.team) == ("", ())

@@ -7,15 +7,21 @@ from msgspec.structs import replace
 
 from parley.assembly import roles
 from parley.audit.audit import audit
+from parley.base.json_codec import encode
 from parley.bus.memory_store import MemoryStore
 from parley.protocol.errors import Refused
+from parley.roles.role_snapshot import RoleLimits, RoleSnapshot
 from tests.engine.job_harness import JOB, SHIPPED, JobHarness, ask, book, on, say, send
 
 STATE = f"state:{JOB}/3"
-TESTER = {
-    "name": "load_tester", "team": [], "bus": ["Note", "Status"], "tools": ["Read"], "description": "tests under load",
-    "prompt": "Test it.", "model": "", "runner": "", "limits": {"turn_seconds": 7.0}, "members": {},
-}  # fmt: skip
+TESTER = RoleSnapshot(
+    name="load_tester",
+    bus=("Note", "Status"),
+    tools=("Read",),
+    description="tests under load",
+    prompt="Test it.",
+    limits=RoleLimits(turn_seconds=7.0),
+)
 
 
 def at_work() -> JobHarness:
@@ -32,7 +38,6 @@ def at_work() -> JobHarness:
     )
     stage.settings["agents"]["load_tester"] = [on("now", ask("who?"), say("tried"))]
     stage.settings["roles"] = roles(SHIPPED, {})
-    stage.row = replace(stage.row, settings=json.dumps(stage.settings))
     return stage
 
 
@@ -68,7 +73,7 @@ def test_the_audit_finds_a_role_that_was_rewritten() -> None:
     stage = at_work().until(lambda s: s.started("coder") == 1)
     stage.live.enrol("project-lead", STATE, [TESTER], stage.clock.now())
     stage.run()
-    stage.bus.jobs[JOB].molecules["role load_tester"] = json.dumps({**TESTER, "prompt": "Do what you like."})
+    stage.bus.jobs[JOB].molecules["role load_tester"] = encode(replace(TESTER, prompt="Do what you like."))
 
     found = audit(MemoryStore(stage.bus, "auditor"), JOB, None).findings
 
@@ -79,4 +84,4 @@ def test_nobody_dispatches_the_orchestrator() -> None:
     stage = at_work().until(lambda s: s.started("coder") == 1)
 
     with pytest.raises(Refused, match="orchestrator can't join"):
-        stage.live.enrol("project-lead", STATE, [{**TESTER, "name": "orchestrator"}], stage.clock.now())
+        stage.live.enrol("project-lead", STATE, [replace(TESTER, name="orchestrator")], stage.clock.now())

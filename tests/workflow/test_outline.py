@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.workflow.design.outline import LISTED, is_complex, levels, outline
 from parley.workflow.model.terms import Plan, Task, Worker
 
@@ -38,7 +39,7 @@ def test_more_doers_or_levels_than_the_settings_name_is_complex(most_agents: int
 
 
 def test_the_outline_names_who_does_what_and_which_roles_are_new() -> None:
-    new = {"data_engineer": {"description": "makes\ntables", "tools": ["Read", "Send"]}}
+    new = {"data_engineer": RoleSnapshot(name="data_engineer", description="makes\ntables", tools=("Read", "Send"))}
     lines = outline(plan("a", "b"), new)
     assert lines[0].startswith("A workflow of 2 doers and 1 verifier in 2 stages, 1 level of dependency; 6 turns")
     assert lines[1:3] == ["1. a (coder, verified by v)", "2. b (coder, verified by v)"]

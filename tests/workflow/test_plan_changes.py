@@ -191,7 +191,7 @@ def test_a_role_and_limits_that_change_hold_from_the_next_turn_on() -> None:
     assert first.time_limit_seconds != 17
     assert {order.time_limit_seconds for order in later} == {17}
     roles = [json.loads(order.role) for order in (first, *later)]
-    shipped = {role["name"]: role["prompt"] for role in stage.settings["roles"]}
+    shipped = {role.name: role.prompt for role in stage.settings["roles"]}
     assert [role["prompt"] for role in roles] == [shipped["coder"], *([shipped["tester"]] * len(later))]
     assert (roles[-1]["name"], roles[-1]["bus"], roles[-1]["limits"]["stall_seconds"]) == (
         "one",

@@ -6,22 +6,23 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from parley.base.documents.node import DocumentError
 from parley.cli.starting.run import snapshot_of
 from parley.runners.scripted.playbook import Playbook
 from parley.settings import load
-from parley.settings.schema import FILE, Settings
+from parley.settings.schema import FILE, Settings, WorkflowSettings
 
-DEFAULTS = {"complex_agents": 5, "complex_levels": 3, "similar": 85.0, "rounds": 3}
+DEFAULTS = WorkflowSettings(complex_agents=5, complex_levels=3, similar=85.0, rounds=3)
 
 
 def test_a_job_keeps_what_the_settings_say_of_workflows(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("[workflow]\ncomplex_agents = 9\nsimilar = 70\n")
 
-    assert snapshot_of(tmp_path, Settings(), Playbook())["workflow"] == DEFAULTS
-    given = snapshot_of(tmp_path, load.read(tmp_path), Playbook())["workflow"]
-    assert given == {**DEFAULTS, "complex_agents": 9, "similar": 70.0}
+    assert snapshot_of(tmp_path, Settings(), Playbook()).workflow == DEFAULTS
+    given = snapshot_of(tmp_path, load.read(tmp_path), Playbook()).workflow
+    assert given == replace(DEFAULTS, complex_agents=9, similar=70.0)
 
 
 @pytest.mark.parametrize(

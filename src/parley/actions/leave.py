@@ -8,8 +8,9 @@ from parley.base.json_codec import encode
 from parley.base.options import command, refusal
 from parley.bus.rows import BusError, Duplicate, InputRow
 from parley.bus.store import Store
-from parley.engine.inputs import STAND_INS, answer_key
+from parley.engine.inputs import answer_key
 from parley.engine.values.human_inputs import WORDLESS, AnswerInput, Denied, Input, Unsigned, handled, lacks_words
+from parley.engine.values.job_settings import STAND_INS
 from parley.protocol.molecules import AskHuman, Ruling, escalation_thread
 from parley.views.job_view import Asked, Present
 

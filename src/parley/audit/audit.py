@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from parley.audit.confinement import Confinement
@@ -27,12 +28,13 @@ from parley.bus.hash_chain import JobOrigin, RedactedRows, origin
 from parley.bus.rows import BusError, InputRow, JobRow, Loaded, TransactionRow, TurnRow
 from parley.bus.slots import slot, tree_slot
 from parley.bus.store import Store
-from parley.engine.inputs import LET_BY
+from parley.engine.values import job_settings
 from parley.engine.values.hold_causes import needs_human
 from parley.engine.values.human_inputs import Unsigned, answered, handled
 from parley.engine.values.job_roles import code_of
-from parley.features.budgets.arithmetic import Purse
-from parley.features.former_job import SETTING
+from parley.engine.values.job_settings import StandIns
+from parley.features.budgets.arithmetic import BudgetPart, Purse
+from parley.features.former_job import ContinuedJob
 from parley.ports.workspaces import FOLDER_VIEW, TIP_VIEW, Papers
 from parley.protocol.codec import encode_term
 from parley.protocol.molecules import ORCHESTRATOR, AskHuman, Hold, Record, Run, Surface, job_thread
@@ -508,14 +510,14 @@ def _compare_molecules(replay: Replay, loaded: Loaded) -> None:
 def _code(row: JobRow) -> frozenset[str]:
     """The agents whose turns are code; a row that can't be read names the orchestrator alone."""
     try:
-        return code_of(json.loads(row.settings))
+        return code_of(row)
     except ODD:
         return frozenset((ORCHESTRATOR,))
 
 
 def _purse(row: JobRow) -> Purse:
     try:
-        return Purse.of(json.loads(row.settings))
+        return Purse.of(job_settings.read(row, BudgetPart))
     except ODD as error:
         wrong("jobs", row.job, f"its budgets can't be read: {error}")
 
@@ -561,8 +563,7 @@ def _compare_turns(replay: Replay, now: Moment) -> None:
 def _compare_inputs(store: Store, replay: Replay, now: Moment) -> InputFindings:
     """Each was taken by what is there, left by who has the bus's key, and answered by who may."""
     decider = replay.origin.decider if replay.origin is not None else None
-    let = _read_settings(now.loaded.row)
-    may = (decider, *(name for name, setting in LET_BY if let.get(setting)))
+    may = (decider, *_read_settings(now.loaded.row, StandIns).names())
     found = answered(now.inputs)
     for row in found:
         if row.by not in may:
@@ -589,14 +590,15 @@ def _compare_inputs(store: Store, replay: Replay, now: Moment) -> InputFindings:
         then = "it was refused" if row.taken else "it will be refused when the job goes on"
         what = f"{row.kind!a:.20} in the name of {row.by!a:.60} is not signed with this bus's key: {then}"
         unsigned.append(AuditFinding("inputs", row.number, what))
-    former = let.get(SETTING)
-    continues = str(former.get("job")) if isinstance(former, dict) else None
+    continues = _read_settings(now.loaded.row, ContinuedJob).id
     return InputFindings(Counter(row.by for row in found), tuple(unsigned), unknown, continues)
 
 
-def _read_settings(row: JobRow) -> Mapping[str, Any]:
+S = TypeVar("S", bound=Struct)
+
+
+def _read_settings(row: JobRow, part: type[S]) -> S:
     try:
-        found = json.loads(row.settings)
+        return job_settings.read(row, part)
     except ODD as error:
-        wrong("jobs", row.job, f"its settings can't be read: {error}")
-    return found if isinstance(found, dict) else {}
+        wrong("jobs", row.job, str(error))

@@ -581,7 +581,7 @@ class Replay:
         if said != list(decode_as(Enrolment, row.choice).roles):
             wrong("steps", row.number, "it enrols others than it tells of")
         for role in roles:
-            self.kept[role_slot(role["name"])] = encode(role)
+            self.kept[role_slot(role.name)] = encode(role)
 
     def _leave(self, row: StepRow, agent: str, thread: str, given: Chosen | None) -> None:
         left = _extra(row)

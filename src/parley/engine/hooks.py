@@ -200,14 +200,14 @@ class Feature:
         effects: Mapping[type[Effect], Perform] = MappingProxyType({}),
         dormant: bool = False,
         slots: tuple[str, ...] = (),
-        setting: str = "",
+        setting: type[Struct] | None = None,
         folder: str = "",
     ) -> None:
         self.agents = agents
         self.effects = effects  # how its own effects are performed
         self.dormant = dormant
         self.slots = slots  # how the slots begin that a dormant feature's guest keeps on the bus
-        self.setting = setting  # the job's setting that asks for a dormant feature
+        self.setting = setting  # its part of the settings: a job asks for a dormant feature by saying something there
         self.folder = folder  # whose files in a lead's tree ask for it
 
     def guests(self, job: OwnedJob) -> Iterable[Guest]:
@@ -310,7 +310,7 @@ class Guests:
 
 
 def _is_asked_for(feature: Feature, job: OwnedJob) -> bool:
-    if feature.setting and job.settings.get(feature.setting):
+    if feature.setting is not None and job.settings_of(feature.setting) != feature.setting():
         return True
     return bool(feature.slots) and any(slot.startswith(feature.slots) for slot in job.kept)
 

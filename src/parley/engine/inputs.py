@@ -32,6 +32,7 @@ from parley.engine.values.human_inputs import (
     lacks_words,
     message_key,
 )
+from parley.engine.values.job_settings import StandIns
 from parley.engine.values.message_meta import Intervened, Replied, TakenAway, ToProxy
 from parley.engine.world import World
 from parley.protocol.errors import Disabled, Refused
@@ -54,9 +55,6 @@ from parley.protocol.molecules import (
     thread_kind,
 )
 from parley.protocol.rule import Answer, Ending
-
-PLAYBOOK, YES = STAND_INS = "human (playbook)", "human (--yes)"  # what may stand in for the human
-LET_BY = (PLAYBOOK, "human"), (YES, "yes")  # the job's setting that lets each of them answer
 
 
 def answer_key(asked: AskHuman) -> str:
@@ -174,8 +172,7 @@ def _answer(job: OwnedJob, world: World, row: InputRow, given: human_inputs.Answ
 
 def _refuse_unless_decider(job: OwnedJob, by: str) -> None:
     """Only the user who started the job answers for it, or the stand-in that they named then."""
-    let = (name for name, setting in LET_BY if job.settings.get(setting))
-    if by not in (job.row.decider, *let):
+    if by not in (job.row.decider, *job.settings_of(StandIns).names()):
         raise NotTheirs(f"{job.row.decider} started the job, and only they can answer; not {by}")
 
 

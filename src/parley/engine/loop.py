@@ -161,7 +161,7 @@ class Engine:
         job = self.jobs[name] = self._own(name, epoch)
         self._look = True
         if not job.counters.transaction:  # the job was made known and nothing more
-            self._open(job, charter_of(job.id, job.settings))
+            self._open(job, charter_of(job.row))
         if asleep:
             job.fall_asleep()
         self.world.turns.reclaim(name)

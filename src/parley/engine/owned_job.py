@@ -6,8 +6,8 @@ then performs what is in the outbox.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -38,6 +38,7 @@ from parley.engine.turn.running_turn import Turn
 from parley.engine.values import hold_causes, unfinished_work
 from parley.engine.values.human_inputs import Handled
 from parley.engine.values.job_roles import JobRoles, role_of
+from parley.engine.values.job_settings import JobSettings
 from parley.engine.values.message_meta import Meta, Plain
 from parley.engine.values.step_extra import NOTHING, StepExtra, Told
 from parley.engine.values.unfinished_work import Unfinished
@@ -62,6 +63,7 @@ from parley.protocol.molecules import (
 from parley.protocol.rule import Broadcast, Choice, Enrolment, Firing, Reaction, RuleSet
 from parley.protocol.rules import RULES
 from parley.protocol.soup import Soup
+from parley.roles.role_snapshot import RoleSnapshot
 
 Instance = tuple[str, str]
 """An agent and its thread."""
@@ -155,6 +157,9 @@ class Mail(Struct):
     riders: dict[Instance, list[Told]] = {}  # what rides on an instance's next message
 
 
+S = TypeVar("S", bound=Struct)
+
+
 class OwnedJob:
     """One job, owned."""
 
@@ -233,9 +238,13 @@ class OwnedJob:
         return job_thread(self.row.job)
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The job's snapshot: roles, playbook, policies, limits."""
+    def settings(self) -> JobSettings:
+        """What the engine reads of the job's settings: roles, playbook, policies, limits."""
         return self.roles.settings
+
+    def settings_of(self, part: type[S]) -> S:
+        """What a feature reads of the job's settings, by a type of its own whose fields are their keys."""
+        return self.roles.part(part)
 
     @property
     def record(self) -> Record:
@@ -260,7 +269,7 @@ class OwnedJob:
         """The same as every turn's commit says it (JSON)."""
         return _json({"head": self.anchor()})
 
-    def role(self, agent: str, thread: str = "") -> dict[str, Any]:
+    def role(self, agent: str, thread: str = "") -> RoleSnapshot:
         """A role as it joined the team of the instance on the thread, or as the snapshot has it."""
         enrolled = self.kept.get(role_slot(agent)) if thread else None
         if enrolled is not None and self._joined(agent, thread):
@@ -282,8 +291,8 @@ class OwnedJob:
         """The tools of the protocol that an instance has."""
         if role_slot(surface.agent) not in self.kept:
             return surface.tools
-        bus = self.role(surface.agent, surface.thread).get("bus")
-        return tuple(bus) if bus is not None else surface.tools
+        bus = self.role(surface.agent, surface.thread).bus
+        return bus if bus is not None else surface.tools
 
     def leaves(self, rule: str, *at: str, choice: Choice = None) -> tuple[Unfinished, ...]:
         """The unfinished work that a firing would leave out."""
@@ -435,14 +444,14 @@ class OwnedJob:
         elif (surface := self.soup.get(Surface, hold.thread)) is not None:
             self.rouse(surface.agent, hold.thread)
 
-    def enrol(self, agent: str, thread: str, roles: Sequence[Mapping[str, Any]], time: float) -> None:
+    def enrol(self, agent: str, thread: str, roles: Sequence[RoleSnapshot], time: float) -> None:
         """[enrol]: roles in full join an instance's team; what is known of each is kept beside the soup."""
         joining = Enrolment(tuple(role_of(role) for role in roles))
-        extra = StepExtra(roles=tuple(dict(role) for role in roles))
+        extra = StepExtra(roles=tuple(roles))
         self.fire("enrol", agent, thread, choice=joining, who=ORCHESTRATOR, time=time, extra=extra)
         for role in roles:
-            self.keep(role_slot(role["name"]), encode(role))
-            self.roles.forget(role["name"])
+            self.keep(role_slot(role.name), encode(role))
+            self.roles.forget(role.name)
 
     # ---- turns -------------------------------------------------------------------------------
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from parley.base.json_codec import encode
 from parley.base.options import NAMES
 from parley.bus.rows import Duplicate, InputRow
 from parley.engine.hooks import Feature, Guest
-from parley.engine.inputs import PLAYBOOK, YES, answer_key
+from parley.engine.inputs import answer_key
 from parley.engine.owned_job import OwnedJob
 from parley.engine.reduction import message
 from parley.engine.values import human_inputs, message_meta
 from parley.engine.values.human_inputs import AnswerInput
+from parley.engine.values.job_settings import PLAYBOOK, YES, StandIns
 from parley.engine.values.message_meta import Put
 from parley.engine.world import World
 from parley.protocol.molecules import AskHuman, Ruling
@@ -29,8 +29,8 @@ class AutoAnswer(Feature):
 
     def guests(self, job: OwnedJob) -> Iterable[Guest]:
         """Only a job that lets something stand in for the human."""
-        stands_in = job.settings.get("human") is not None or job.settings.get("yes")
-        return (AutoAnswerGuest(self._world),) if stands_in else ()
+        by = job.settings_of(StandIns)
+        return (AutoAnswerGuest(self._world),) if by.human is not None or by.yes else ()
 
 
 class AutoAnswerGuest(Guest):
@@ -52,7 +52,6 @@ def used_rules(inputs: Iterable[InputRow]) -> set[int]:
 
 def speak(job: OwnedJob, world: World) -> bool:
     """Answer what waits for the human. Whether anything was said."""
-    rules = job.settings.get("human")
     if not job.standing.asking:
         return False
     given = world.store.inputs(job.id, waiting=False)
@@ -62,7 +61,7 @@ def speak(job: OwnedJob, world: World) -> bool:
     for asked in job.soup.of(AskHuman):
         if answer_key(asked) in keys:
             continue
-        reply = _reply(job, world, asked, rules, used)
+        reply = _reply(job, world, asked, used)
         if reply is None:
             continue
         if reply.rule is not None:
@@ -76,23 +75,21 @@ def speak(job: OwnedJob, world: World) -> bool:
     return spoken
 
 
-def _reply(
-    job: OwnedJob, world: World, asked: AskHuman, rules: list[dict[str, Any]] | None, used: set[int]
-) -> AnswerInput | None:
+def _reply(job: OwnedJob, world: World, asked: AskHuman, used: set[int]) -> AnswerInput | None:
     """What a rule of the playbook's human says to a question, or else --yes."""
     row = message(job, world, asked.framing)
-    put = message_meta.read_as(Put, row)
-    for number, rule in enumerate(rules or ()):
-        if number in used and not rule.get("repeat"):
+    put, by = message_meta.read_as(Put, row), job.settings_of(StandIns)
+    for number, rule in enumerate(by.human or ()):
+        if number in used and not rule.repeat:
             continue
-        if rule.get("state") not in (None, put.state) or rule.get("visit") not in (None, put.visit):
+        if rule.state not in (None, put.state) or rule.visit not in (None, put.visit):
             continue
-        if re.search(rule["match"], row.body):
-            said, text = rule.get("verdict") or "", rule.get("text") or ""
+        if re.search(rule.match, row.body):
+            said, text = rule.verdict or "", rule.text or ""
             choice, ruling = (said, None) if said in NAMES else ("", Ruling(said) if said else None)
             return AnswerInput(
                 question=asked.id, framing=asked.framing, ruling=ruling, text=text, choice=choice, rule=number
             )
-    if job.settings.get("yes"):
+    if by.yes:
         return AnswerInput(question=asked.id, framing=asked.framing, ruling=Ruling.APPROVE, text="yes")
     return None

@@ -6,19 +6,19 @@ All of it is part of the new job's settings from its start, so that later change
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-import msgspec
+from msgspec import Struct
 
-from parley.base.json_codec import Unreadable, decode
+from parley.base.json_codec import Unreadable
 from parley.base.text import CUT_MARK, cut, mended
+from parley.bus.rows import JobRow
 from parley.engine.hooks import Feature, Guest
 from parley.engine.owned_job import OwnedJob
+from parley.engine.values import job_settings
 from parley.protocol.molecules import Record
 from parley.protocol.states import State
 
-SETTING = "continues"
 REQUEST_LENGTH, FILE_LENGTH = 4_000, 12_000  # characters that the lead is shown
 _QUOTE = "> "
 
@@ -33,11 +33,10 @@ class FormerJob:
     files: Mapping[str, str] = field(default_factory=dict)  # INTENT.md, PLAN.md, WORK_SUMMARY.md: those there are
     commit: str = ""  # the result that the new job begins with; empty: it begins with what the user had checked out
 
-    def document(self) -> dict[str, Any]:
-        """As a job's settings keep it."""
-        request = cut(mended(self.request), REQUEST_LENGTH)
+    def kept(self) -> FormerJob:
+        """As a job's settings keep it: with no more of its texts than a lead is shown."""
         files = {name: cut(mended(text), FILE_LENGTH) for name, text in self.files.items()}
-        return {"job": self.job, "state": self.state, "request": request, "files": files, "commit": self.commit}
+        return replace(self, request=cut(mended(self.request), REQUEST_LENGTH), files=files)
 
     @property
     def words(self) -> str:
@@ -49,38 +48,30 @@ class FormerJob:
         return f"begins with what it had committed last; it ended {self.state}"
 
 
-class _KeptName(msgspec.Struct):
-    """The former job's name, of all that a job's settings have of it."""
+class ContinuedJob(Struct, frozen=True):
+    """What a job's settings say of the job that it continues."""
 
-    job: str
+    continues: FormerJob | None = None
 
-
-class _Kept(msgspec.Struct):
-    """The part of a job's settings that names the former job."""
-
-    continues: _KeptName | None = None
-
-
-def former_of(settings: Mapping[str, Any]) -> FormerJob | None:
-    """The former job in a job's settings; None where it continues none."""
-    kept = settings.get(SETTING)
-    return FormerJob(**kept) if kept else None
+    @property
+    def id(self) -> str | None:
+        """The former job's id; None where there is none."""
+        return self.continues.job if self.continues is not None else None
 
 
-def continued_by(settings: str) -> str | None:
-    """The id of the job that a job continues, from the text of its settings. Quick: a listing reads it of each job."""
+def listed_id(row: JobRow) -> str | None:
+    """The id of the job that a job continues, for a list: a job whose settings can't be read hides no other there."""
     try:
-        kept = decode(settings, _Kept).continues
-    except Unreadable:  # one damaged job does not hide the others; its audit says what is wrong
+        return job_settings.read(row, ContinuedJob).id
+    except Unreadable:  # its audit says what is wrong
         return None
-    return kept.job if kept else None
 
 
 class FormerJobFeature(Feature):
     """Tells the first lead of a job that continues another about that one."""
 
     def __init__(self) -> None:
-        super().__init__(dormant=True, setting=SETTING)
+        super().__init__(dormant=True, setting=ContinuedJob)
 
     def guests(self, job: OwnedJob) -> Iterable[Guest]:
         """Only a job that continues another."""
@@ -92,7 +83,7 @@ class FormerJobGuest(Guest):
 
     def state_remark(self, job: OwnedJob, record: Record) -> str:
         """What the lead of INTENT is told, whenever that state begins."""
-        former = former_of(job.settings)
+        former = job.settings_of(ContinuedJob).continues
         return told(former) if former is not None and record.state is State.INTENT else ""
 
 

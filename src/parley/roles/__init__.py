@@ -3,14 +3,14 @@
 from parley.roles.instance_files import (
     CONTRACT,
     PROTOCOLS,
-    from_text,
     make_claude_folder,
     protocols,
     skill_folder,
     skill_text,
     system_prompt,
 )
-from parley.roles.role_file import FOLDER, PACKAGE, RoleFile, not_given, parse, to_json
+from parley.roles.role_file import FOLDER, PACKAGE, RoleFile, not_given, parse, snapshot_of
+from parley.roles.role_snapshot import OrderedRole, RoleSnapshot, from_text
 from parley.roles.role_sources import defined, gather, lacking_tools, read, shipped, skipped
 
 __all__ = [
@@ -18,7 +18,9 @@ __all__ = [
     "FOLDER",
     "PACKAGE",
     "PROTOCOLS",
+    "OrderedRole",
     "RoleFile",
+    "RoleSnapshot",
     "defined",
     "from_text",
     "gather",
@@ -32,6 +34,6 @@ __all__ = [
     "skill_folder",
     "skill_text",
     "skipped",
+    "snapshot_of",
     "system_prompt",
-    "to_json",
 ]

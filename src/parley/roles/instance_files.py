@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+
+from parley.roles.role_snapshot import RoleSnapshot
 
 PLUGIN = "parley"
 PROTOCOLS = ".claude/protocols"  # in an instance's home
@@ -66,14 +67,8 @@ def protocols() -> Path:
     return Path(str(files("parley").joinpath("agent_protocols")))
 
 
-def from_text(text: str) -> dict[str, Any]:
-    """A role as an order carries it."""
-    role: dict[str, Any] = json.loads(text or "{}")
-    return role
-
-
 def system_prompt(
-    role: Mapping[str, Any],
+    role: RoleSnapshot,
     skills: str = "",
     tools: Sequence[str] = (),
     *,
@@ -85,10 +80,9 @@ def system_prompt(
     `skills` are the names of those that it follows, `tools` its protocol tools, `path` the search path for programs,
     and `seconds` its turn's time limit. It is the same for every instance of a role in a state.
     """
-    parts = [str(role.get("prompt", ""))]
-    members: Mapping[str, str] = role.get("members") or {}
-    if members:
-        lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in sorted(members.items())]
+    parts = [role.prompt]
+    if role.members:
+        lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in sorted(role.members.items())]
         parts.append("\n".join(("# Your team", *lines)))
     parts.append("\n".join(("# Here", *_here(skills, tools, path, seconds))))
     parts.extend(_page(name) for name in _ordered(skills))
@@ -125,7 +119,7 @@ def _ordered(skills: str) -> list[str]:
     return [*names[1:], *names[:1]]
 
 
-def make_claude_folder(folder: Path, role: Mapping[str, Any], skills: Iterable[str] = ()) -> Path:
+def make_claude_folder(folder: Path, role: RoleSnapshot, skills: Iterable[str] = ()) -> Path:
     """Make `folder` the `.claude` of a role, replacing what was there. Every file and folder in it is read-only.
 
     It must lie where no agent can write: it is bound over the instance's own.
@@ -148,26 +142,25 @@ def make_claude_folder(folder: Path, role: Mapping[str, Any], skills: Iterable[s
     return folder
 
 
-def _contents(role: Mapping[str, Any], skills: Iterable[str]) -> dict[str, bytes]:
-    name = str(role["name"])
+def _contents(role: RoleSnapshot, skills: Iterable[str]) -> dict[str, bytes]:
     about = json.dumps(
         {"name": PLUGIN, "version": "1.0.0", "description": "The role and the skills of this instance."}, indent=2
     )
-    found = {".claude-plugin/plugin.json": f"{about}\n".encode(), f"agents/{name}.md": _agent(role).encode()}
+    found = {".claude-plugin/plugin.json": f"{about}\n".encode(), f"agents/{role.name}.md": _agent(role).encode()}
     given = dict.fromkeys(name for skill in skills for name in (skill, *EXTRA_SKILLS.get(skill, ())))
     found.update({f"skills/{name}/SKILL.md": skill_text(name).encode() for name in given})
     return found
 
 
-def _agent(role: Mapping[str, Any]) -> str:
+def _agent(role: RoleSnapshot) -> str:
     """The role in Claude Code's own format."""
     matter = [
-        f"name: {role['name']}",
-        f"description: {json.dumps(role.get('description', ''), ensure_ascii=False)}",
-        f"tools: {', '.join(role.get('tools', ()))}",
-        f"model: {role.get('model') or 'inherit'}",
+        f"name: {role.name}",
+        f"description: {json.dumps(role.description, ensure_ascii=False)}",
+        f"tools: {', '.join(role.tools)}",
+        f"model: {role.model or 'inherit'}",
     ]
-    return "\n".join(("---", *matter, "---", str(role.get("prompt", "")), ""))
+    return "\n".join(("---", *matter, "---", role.prompt, ""))
 
 
 def _holds(folder: Path) -> dict[str, bytes] | None:

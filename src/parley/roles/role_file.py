@@ -9,7 +9,6 @@ import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from parley.base.documents.front_matter import FrontMatter, NoFrontMatter, split
 from parley.base.documents.node import DocumentError, Items, Node, Place, Scalar, is_null, quoted
@@ -18,6 +17,7 @@ from parley.base.documents.yaml_text import read_yaml
 from parley.base.wording import advice
 from parley.protocol.molecules import AGENT_NAME, EVERYDAY, PROXY, MessageKind
 from parley.roles.phases import LEADS
+from parley.roles.role_snapshot import RoleLimits, RoleSnapshot
 from parley.settings.schema import FILE
 
 FOLDER = Path(".claude/agents")
@@ -62,19 +62,19 @@ class RoleFile:
         return f"{self.source} + {FILE}" if self.settled else self.source
 
 
-def to_json(role: RoleFile) -> dict[str, Any]:
-    """The role as a job's snapshot keeps it."""
-    return {
-        "name": role.name,
-        "team": sorted(role.team),
-        "tools": list(role.tools),
-        "description": role.description,
-        "prompt": role.prompt,
-        "model": role.model,
-        "runner": role.runner,
-        "limits": dict(role.limits),
-        "messages": None if role.messages is None else list(role.messages),
-    }
+def snapshot_of(role: RoleFile) -> RoleSnapshot:
+    """The role as a job keeps it."""
+    return RoleSnapshot(
+        name=role.name,
+        team=tuple(sorted(role.team)),
+        tools=role.tools,
+        description=role.description,
+        prompt=role.prompt,
+        model=role.model,
+        runner=role.runner,
+        limits=RoleLimits(**role.limits),
+        messages=None if role.messages is None else tuple(map(MessageKind, role.messages)),
+    )
 
 
 def lies_in(path: Path, root: Path) -> bool:

@@ -22,7 +22,6 @@ from parley.settings.schema import (
     DURABILITIES,
     FILE,
     JOB_BUDGETS,
-    JOB_LIMITS,
     LONGEST_MESSAGE,
     OCCASIONS,
     POLICIES,
@@ -31,6 +30,7 @@ from parley.settings.schema import (
     BoundarySettings,
     BudgetSettings,
     ClaudeSettings,
+    JobLimits,
     NotifySettings,
     ProxySettings,
     RoleSettings,
@@ -269,7 +269,7 @@ def _amount(what: str) -> _Value:
 
 _POLICY: Mapping[str, _Value] = dict.fromkeys(STATES, _word(*POLICIES))
 _LIMITS: Mapping[str, _Value] = {
-    **dict.fromkeys(JOB_LIMITS, _whole(1, 1000)),
+    **dict.fromkeys(JobLimits.__struct_fields__, _whole(1, 1000)),
     "exchanges": _whole(1, 100_000),
     "time_limit_seconds": _READER.seconds,
     "stall_seconds": _READER.seconds,

@@ -13,8 +13,6 @@ from parley.base.documents.node import TOML, Node, Place, node_of
 FILE = "parley.toml"
 POLICIES = ("never", "when_unsure", "always")
 STATES = ("intent", "plan", "execute")
-# Whole numbers of [limits] that every job's snapshot keeps, and that no repository's file raises by itself.
-JOB_LIMITS = ("fan_out", "crash_budget", "retry_budget", "backtracks", "repeats", "exchanges")
 DURABILITIES = ("full", "normal")
 WEAKER_BOUNDARIES = ("", "none")
 DIRTY = ("leave", "include")
@@ -135,16 +133,21 @@ def _no_agents() -> Node:
     return node_of({}, FILE, TOML)
 
 
-class Settings(SettingsGroup, frozen=True):
-    """All settings, with their defaults."""
+class JobLimits(SettingsGroup, frozen=True, kw_only=True):
+    """Whole numbers of [limits] that every job's snapshot keeps, and that no repository's file raises by itself."""
 
-    policies: tuple[str, str, str] = ("always", "always", "always")  # of INTENT, PLAN, EXECUTE
     fan_out: int = 3
     crash_budget: int = 3
     retry_budget: int = 3
     backtracks: int = 5
     repeats: int = 10
     exchanges: int = 40
+
+
+class Settings(JobLimits, frozen=True, kw_only=True):
+    """All settings, with their defaults."""
+
+    policies: tuple[str, str, str] = ("always", "always", "always")  # of INTENT, PLAN, EXECUTE
     time_limit_seconds: float = 1800.0
     stall_seconds: float = 300.0
     parallel: int = 8

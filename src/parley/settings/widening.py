@@ -19,10 +19,10 @@ import msgspec
 
 from parley.base.documents.node import Node, plain
 from parley.settings.schema import (
-    JOB_LIMITS,
     NO_LIMIT,
     POLICIES,
     STATES,
+    JobLimits,
     NotifySettings,
     RoleSettings,
     Settings,
@@ -178,7 +178,7 @@ def _table(name: str, **keys: Compare) -> dict[str, Rule]:
 # Every setting, by where `Settings` has it.
 RULES: Mapping[str, Rule] = {
     "policies": _policies,
-    **_limits(*JOB_LIMITS),
+    **_limits(*JobLimits.__struct_fields__),
     **_limits("time_limit_seconds", "stall_seconds", "parallel"),
     "durability": _one("durability", "[bus] durability", _relaxed),
     "roles": _roles,

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from parley.bus.rows import JobRow, StepRow
 from parley.bus.store import Store
-from parley.engine.values import step_extra
-from parley.engine.values.job_roles import settings_of
+from parley.engine.values import job_settings, step_extra
 from parley.engine.values.step_extra import StepExtra
 from parley.engine.values.step_names import NamedRun, first_named, place_of
 from parley.features.budgets.arithmetic import MOST_COUNTED, micros_of
 from parley.protocol.codec import decode_as
+from parley.roles.role_snapshot import RoleSnapshot
 
 
 class Cost(NamedTuple):
@@ -119,17 +121,24 @@ def _turn_of(step: StepRow) -> str:
     return run.turn if run is not None else ""
 
 
+class _Models(Struct, frozen=True):
+    """What a job's settings say of models."""
+
+    roles: tuple[RoleSnapshot, ...] = ()
+    model: str = ""
+    usual_model: str = ""
+
+
 def _asked_models(row: JobRow) -> Callable[[str], str]:
     """Which model each agent was to be answered by, as the job's snapshot has it."""
-    settings = settings_of(row)
-    roles = {role.get("name"): role for role in settings.get("roles", ())}
-    usual = settings.get("model") or settings.get("usual_model") or ""
+    settings = job_settings.read(row, _Models)
+    roles = {role.name: role for role in settings.roles}
+    usual = settings.model or settings.usual_model
 
     def asked(agent: str) -> str:
-        role = roles.get(agent, {})
-        runner = role.get("runner") or row.agent
-        own = role.get("model") or ""
-        model = own if own not in ("", "inherit") else usual if runner == row.agent else ""
-        return str(model or f"({runner})")
+        role = roles.get(agent) or RoleSnapshot(name=agent)
+        runner = role.runner or row.agent
+        model = role.model if role.model not in ("", "inherit") else usual if runner == row.agent else ""
+        return model or f"({runner})"
 
     return asked

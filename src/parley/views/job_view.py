@@ -17,12 +17,13 @@ from parley.bus.rows import JobRow, Loaded, StepRow
 from parley.bus.slots import holds_molecule, number_of
 from parley.bus.store import Store
 from parley.engine.files.streams import heard, stream_of
-from parley.engine.inputs import STAND_INS, answer_key, plain_key
+from parley.engine.inputs import answer_key, plain_key
 from parley.engine.protocol_messages import excerpt
 from parley.engine.values import message_meta, step_extra
 from parley.engine.values.change_stat import Stat
 from parley.engine.values.hold_causes import PAUSE, Stall, Stuck, Wait, budgets, cause_of, stall_of, wait_of, wait_on
-from parley.engine.values.job_roles import code_of, settings_of
+from parley.engine.values.job_roles import code_of
+from parley.engine.values.job_settings import STAND_INS
 from parley.engine.values.message_meta import Posed, Put
 from parley.engine.values.step_names import (
     NamedParent,
@@ -227,7 +228,7 @@ class Present:
     @property
     def code(self) -> frozenset[str]:
         """Its agents whose turns are code."""
-        return code_of(settings_of(self.row))
+        return code_of(self.row)
 
     def started(self, turn: str) -> float:
         """When a turn that is out was put out."""

@@ -9,9 +9,9 @@ from parley.base.json_codec import decode
 from parley.bus.rows import InputRow
 from parley.bus.slots import number_of
 from parley.bus.store import Store
-from parley.engine.inputs import STAND_INS
 from parley.engine.values import message_meta
 from parley.engine.values.human_inputs import AnswerInput, answered
+from parley.engine.values.job_settings import STAND_INS
 from parley.engine.values.message_meta import Put
 from parley.views.job_view import Asked
 

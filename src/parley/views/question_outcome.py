@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from parley.bus.rows import InputRow, StepRow
 from parley.bus.store import Store
-from parley.engine.inputs import STAND_INS
 from parley.engine.protocol_messages import excerpt
 from parley.engine.values import human_inputs
 from parley.engine.values.human_inputs import WithdrawInput, is_in_vain
+from parley.engine.values.job_settings import STAND_INS
 from parley.engine.values.step_names import place_of
 from parley.protocol.codec import decode_as
 from parley.protocol.molecules import HUMAN, PROXY, escalation_thread, job_thread, thread_name

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from parley.bus.rows import JobRow, sum_of
 from parley.bus.sqlite.quick_read import Glimpse
 from parley.bus.store import Store
@@ -18,10 +20,11 @@ from parley.cli.looking.ls import group_of
 from parley.cli.open_bus import RedactedStore, open_bus
 from parley.cli.results.delivered import Delivered, delivered
 from parley.engine.files import job_records
+from parley.engine.values import job_settings
 from parley.engine.values.hold_causes import alarms, stalls, waits
-from parley.engine.values.job_roles import settings_of
+from parley.features import former_job
 from parley.features.budgets.arithmetic import raising, standing
-from parley.features.former_job import continued_by, former_of
+from parley.features.former_job import FormerJob
 from parley.machine.job_files import JobFiles
 from parley.ports.workspaces import WorkspaceError
 from parley.views.interventions import interventions
@@ -91,7 +94,7 @@ def _head(store: Store, present: Present, files: JobFiles) -> dict[str, Any]:
     return {
         "id": row.job,
         "request": row.request,
-        "continues": continued_by(row.settings),
+        "continues": former_job.listed_id(row),
         "state": row.state,
         "phase": present.phase,
         "status": FINISHED.get(row.state) or group_of(_glimpse(store, present), owned=owned),
@@ -116,17 +119,27 @@ def waiting_of(present: Present) -> list[dict[str, Any]]:
     return [{"agent": wait.agent, "thread": thread, **wait.document()} for thread, wait in found]
 
 
+class ShownSettings(Struct, frozen=True, kw_only=True):
+    """What of a job's settings is shown."""
+
+    policies: tuple[str, str, str]
+    model: str = ""
+    usual_model: str = ""
+    widenings: tuple[dict[str, str], ...] = ()
+    continues: FormerJob | None = None
+
+
 def job_document(store: Store, present: Present, files: JobFiles, found: Delivered | None) -> dict[str, Any]:
     """All about a job, with what it has delivered."""
     behind = past(store, present.job)
     record = present.record
     transaction = present.loaded.transaction
-    settings = settings_of(present.row)
+    settings = job_settings.read(present.row, ShownSettings)
     return {
         **_head(store, present, files),
-        "former": former.words if (former := former_of(settings)) else None,
+        "former": settings.continues.words if settings.continues is not None else None,
         "threads": [thread.document() for _, thread in everyone(present, behind, files)],
-        "model": next(iter(ran_by(behind)), "") or settings.get("model") or settings.get("usual_model") or None,
+        "model": next(iter(ran_by(behind)), "") or settings.model or settings.usual_model or None,
         "models": behind.models,
         "cost": behind.usage,
         "budget": [line.document() for line in standing(store, present.loaded, time.time())],
@@ -137,8 +150,8 @@ def job_document(store: Store, present: Present, files: JobFiles, found: Deliver
         "messages": transaction.messages if transaction else 0,
         "history": job_records.state_document(record)["history"] if record else [],
         "questions": [asked.document() for asked in present.questions()],
-        "widenings": settings.get("widenings", []),
-        "policies": dict(zip(("intent", "plan", "execute"), settings["policies"], strict=True)),
+        "widenings": list(settings.widenings),
+        "policies": dict(zip(("intent", "plan", "execute"), settings.policies, strict=True)),
         "result": str(files.home(present.job) / "work"),
         "folder": str(files.home(present.job)),
         "delivery": found.document() if found is not None else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,9 +19,9 @@ from parley.cli import BAD_USE, FAILED, OK, CommandError
 from parley.cli.common import Workplace, agrees, can_ask, hide_home_from_git, one_line, place_of, print_json, time_text
 from parley.cli.looking.audit_command import audited
 from parley.cli.user_homes import remember
-from parley.engine.inputs import LET_BY
-from parley.engine.values import human_inputs
+from parley.engine.values import human_inputs, job_settings
 from parley.engine.values.human_inputs import AnswerInput, InterveneInput, NotMergedInput, WithdrawInput
+from parley.engine.values.job_settings import STAND_INS, StandIns
 from parley.views.job_view import TERMINAL
 from parley.workspaces.home.adopted_home import check
 
@@ -106,8 +105,9 @@ def _told_of(
             f"started by {', '.join(people[:_SHOWN])}, last changed {time_text(max(row.updated for row in rows))}"
         )
         lines.append(f"only {' and '.join(people[:_SHOWN])} can answer for them, here too")
-    for name, setting in LET_BY:
-        let = [row.job for row in rows if row.state not in TERMINAL and json.loads(row.settings).get(setting)]
+    letting = {row.job: job_settings.read(row, StandIns).names() for row in rows if row.state not in TERMINAL}
+    for name in STAND_INS:
+        let = [job for job, names in letting.items() if name in names]
         if let:
             lines.append(f"{name} stands in for you at the gates of {', '.join(let[:_SHOWN])}")
     if store.key is not None:

@@ -222,7 +222,7 @@ def of_agent(place: Workplace, wanted: str | None = None) -> ReadinessCheck:
         settings = settings_of(place)
         agent = choose(wanted, settings, place, playbook=wanted == SCRIPTED)
         snapshot = snapshot_of(place.root, settings, Playbook(), agent)
-        check_roles(snapshot["roles"], settings, place)
+        check_roles(snapshot.roles, settings, place)
     except (CommandError, DocumentError, WorkspaceError) as error:
         return ReadinessCheck("agent", ok=False, found=f"no job can start: {error}")
     return ReadinessCheck("agent", ok=True, found=announced(agent, settings, snapshot))

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from parley.assembly import roles as listed
 from parley.base.text import safe_lines
 from parley.cli import OK
@@ -15,7 +17,9 @@ from parley.cli.common import columns, one_line, place_of, print_json
 from parley.cli.open_bus import pick
 from parley.engine.values.job_roles import role_of
 from parley.protocol.molecules import EVERYDAY, OWN
-from parley.roles import RoleFile, gather, not_given, skipped, system_prompt, to_json
+from parley.roles import RoleFile, gather, not_given, skipped, system_prompt
+from parley.roles.role_file import snapshot_of
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.settings import load
 
 LONGEST_LINE = 500  # characters of a warning
@@ -28,9 +32,9 @@ def run(words: argparse.Namespace) -> int:
     left_out = skipped(root)
     for line in left_out:
         print(f"parley: {one_line(line, LONGEST_LINE)}", file=sys.stderr)
-    documents = {entry["name"]: entry for entry in listed({name: to_json(role) for name, role in found.items()}, {})}
+    crew = {role.name: role for role in listed({name: snapshot_of(role) for name, role in found.items()}, {})}
     if words.name is None:
-        entries = [_entry(documents[name], role, root) for name, role in found.items()]
+        entries = [_entry(crew[name], role, root) for name, role in found.items()]
         if words.json:
             print_json({"roles": entries, "skipped": left_out})
         else:
@@ -38,7 +42,7 @@ def run(words: argparse.Namespace) -> int:
                 _print(entry)
         return OK
     name = pick(words.name, found, "role", "`parley roles` lists them")
-    entry = {**_entry(documents[name], found[name], root), "prompt": system_prompt(documents[name])}
+    entry = {**_entry(crew[name], found[name], root), "prompt": system_prompt(crew[name])}
     if words.json:
         print_json(entry)
     else:
@@ -48,13 +52,17 @@ def run(words: argparse.Namespace) -> int:
     return OK
 
 
-def _entry(document: dict[str, Any], role: RoleFile, root: Path) -> dict[str, Any]:
-    keys = ("name", "description", "runner", "model", "team", "tools", "limits")
-    taken = OWN.get(document["name"]) or role_of(document).takes
+def _entry(kept: RoleSnapshot, role: RoleFile, root: Path) -> dict[str, Any]:
     return {
-        **{key: document[key] if document[key] != "" else None for key in keys},
-        "messages": list(taken),
-        "not_given": list(not_given(document["tools"])),
+        "name": kept.name,
+        "description": kept.description or None,
+        "runner": kept.runner or None,
+        "model": kept.model or None,
+        "team": list(kept.team),
+        "tools": list(kept.tools),
+        "limits": to_builtins(kept.limits),
+        "messages": list(OWN.get(kept.name) or role_of(kept).takes),
+        "not_given": list(not_given(kept.tools)),
         "from": role.origin.removeprefix(f"{root}/"),
     }
 

@@ -24,7 +24,7 @@ from parley.cli.common import Workplace, agrees, can_ask, own_settings, place_of
 from parley.cli.machine.trust_book import AllowedEntry, allow, allowed_at, prepare, revoke
 from parley.cli.user_homes import known
 from parley.machine.discovery import NoWorkTree
-from parley.roles import FOLDER, PACKAGE, RoleFile, defined, shipped, to_json
+from parley.roles import FOLDER, PACKAGE, RoleFile, defined, shipped
 from parley.runners.scripted.playbook import PROXY
 from parley.settings import load
 from parley.settings.schema import FILE, NotifySettings, RoleSettings, Settings
@@ -195,7 +195,22 @@ def _digest(content: bytes) -> str:
 
 
 def _digest_of(role: RoleFile) -> str:
-    return _digest(json.dumps(to_json(role), sort_keys=True).encode())
+    return _digest(json.dumps(_signed(role), sort_keys=True).encode())
+
+
+def _signed(role: RoleFile) -> dict[str, Any]:
+    """What a consent to a role covers. Its form stays: another one would void every consent that was given."""
+    return {
+        "name": role.name,
+        "team": sorted(role.team),
+        "tools": list(role.tools),
+        "description": role.description,
+        "prompt": role.prompt,
+        "model": role.model,
+        "runner": role.runner,
+        "limits": dict(role.limits),
+        "messages": None if role.messages is None else list(role.messages),
+    }
 
 
 # ---- the command ------------------------------------------------------------------------------------

@@ -9,14 +9,18 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from parley import roles as role_files
 from parley.base.documents.node import plain
 from parley.base.wording import advice
 from parley.cli import CommandError
 from parley.cli.common import Workplace
+from parley.cli.starting.job_snapshot import JobSnapshot
 from parley.features.budgets.arithmetic import limit_words
 from parley.features.lead_engineer import SKILL as PERSONA
 from parley.ports.turns import BUILT_IN, CLAUDE, PROOF, SCRIPTED, Bind, Ended, Order, Runner, TurnEvent
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.runners.claude import ClaudeError, available, claude_runner, find_program, lacking
 from parley.runners.command import configured_agents as programs
 from parley.runners.command.command_runner import CommandRunner
@@ -124,7 +128,7 @@ def claude_folder_binds(place: Workplace, order: Order) -> tuple[Bind, ...]:
     role = role_files.from_text(order.role)
     phase = order.skill.partition(" ")[0]
     folder = place.home / "jobs" / order.job / "dress" / f"{order.agent}-{phase or 'none'}"
-    made = role_files.make_claude_folder(folder, {**role, "name": order.agent}, [phase] if phase else [])
+    made = role_files.make_claude_folder(folder, replace(role, name=order.agent), [phase] if phase else [])
     return (Bind(str(made), target),)
 
 
@@ -168,18 +172,17 @@ def claude_problem(settings: Settings) -> str:
     return ""
 
 
-def assign(roles: Iterable[dict[str, Any]], agent: str, played: Iterable[str]) -> None:
-    """Give each role its runner: its own, the scripted one where the playbook names the role, else the job's."""
+def with_runners(roles: Iterable[RoleSnapshot], agent: str, played: Iterable[str]) -> tuple[RoleSnapshot, ...]:
+    """Each role with its runner: its own, the scripted one where the playbook names the role, else the job's."""
     known = set(played)
-    for role in roles:
-        role["runner"] = role.get("runner") or (SCRIPTED if role["name"] in known else agent)
+    return tuple(replace(role, runner=role.runner or (SCRIPTED if role.name in known else agent)) for role in roles)
 
 
-def check(roles: Iterable[Mapping[str, Any]], settings: Settings, place: Workplace) -> None:
+def check(roles: Iterable[RoleSnapshot], settings: Settings, place: Workplace) -> None:
     """Refuse a role whose runner lacks something, in one line, before anything starts."""
     known = programs.read(settings.agents, place.root)
     for role in roles:
-        runner, problem = role["runner"], ""
+        runner, problem = role.runner, ""
         if runner == CLAUDE:
             problem = claude_problem(settings)
         elif runner in known:
@@ -187,15 +190,15 @@ def check(roles: Iterable[Mapping[str, Any]], settings: Settings, place: Workpla
         elif runner not in BUILT_IN:
             problem = f"there is no runner {runner!r}; {advice(runner, agent_names(known))}"
         if problem:
-            raise CommandError(f"the role {role['name']}: {problem}")
+            raise CommandError(f"the role {role.name}: {problem}")
 
 
-def reports_cost(roles: Iterable[Mapping[str, Any]]) -> bool:
+def reports_cost(roles: Iterable[RoleSnapshot]) -> bool:
     """Whether some role's agent reports what its turns cost in money."""
-    return any(role["runner"] == CLAUDE for role in roles)
+    return any(role.runner == CLAUDE for role in roles)
 
 
-def announced(agent: str, settings: Settings, snapshot: Mapping[str, Any]) -> str:
+def announced(agent: str, settings: Settings, snapshot: JobSnapshot) -> str:
     """The agent, its model and login, and its budget, in one line for people."""
     said = [agent_words(agent, settings)]
     if agent != SCRIPTED:
@@ -203,7 +206,7 @@ def announced(agent: str, settings: Settings, snapshot: Mapping[str, Any]) -> st
     login = available(settings.claude, os.environ) if agent == CLAUDE else None
     if login is not None:
         said.append(f"login: {login.origin}")
-    return ", ".join([*said, f"budget: {limit_words(snapshot['budget'])}"])
+    return ", ".join([*said, f"budget: {limit_words(snapshot.budget)}"])
 
 
 def agent_words(agent: str, settings: Settings) -> str:
@@ -213,13 +216,13 @@ def agent_words(agent: str, settings: Settings) -> str:
     return f"Claude Code {'.'.join(map(str, find_program(settings.claude, os.environ).version))}"
 
 
-def model_words(agent: str, settings: Settings, snapshot: Mapping[str, Any]) -> str:
+def model_words(agent: str, settings: Settings, snapshot: JobSnapshot) -> str:
     """The requested model, and those of roles with another."""
-    model = snapshot["model"] or usual_model(agent, settings) or default_model(agent)
+    model = snapshot.model or usual_model(agent, settings) or default_model(agent)
     others = [
-        f"{role['name']}: {role['model']}"
-        for role in snapshot["roles"]
-        if role["runner"] == agent and role.get("model") not in (None, "", "inherit", model)
+        f"{role.name}: {role.model}"
+        for role in snapshot.roles
+        if role.runner == agent and role.model not in ("", "inherit", model)
     ]
     return f"{model} ({', '.join(others)})" if others else model
 

@@ -6,7 +6,6 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from parley.actions.leave import leave
 from parley.audit.audit import read_anchor
@@ -22,12 +21,14 @@ from parley.cli.machine.trust import Layers, layers_of
 from parley.cli.machine.wider_settings import of_settings, tell
 from parley.cli.open_bus import find_job, open_bus
 from parley.cli.running.bootstrap import STATE_CODES, engine_of, put_as_branch, run_jobs, spent_words
-from parley.cli.running.job_runners import check
+from parley.cli.running.job_runners import check, with_runners
 from parley.engine.turn.start import day_of
+from parley.engine.values import job_settings
 from parley.engine.values.human_inputs import ResumeInput, is_in_vain, note_words
-from parley.engine.values.job_roles import settings_of
-from parley.features.budgets.arithmetic import SLOT, Purse, standing
+from parley.engine.values.job_settings import Crew
+from parley.features.budgets.arithmetic import SLOT, BudgetPart, Purse, standing
 from parley.machine.clock import RandomIds
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.settings.option_words import budget_amount, budget_words
 from parley.settings.schema import Settings
 from parley.views.job_view import TERMINAL, Present
@@ -128,9 +129,9 @@ def _is_behind(store: SqliteStore, place: Workplace, job: str) -> bool:
     return last is not None and (anchor or {}).get("transaction") != last.number
 
 
-def roles_of(row: JobRow) -> list[dict[str, Any]]:
+def roles_of(row: JobRow) -> tuple[RoleSnapshot, ...]:
     """The roles of a job, each with its runner."""
-    return [{**role, "runner": role.get("runner") or row.agent} for role in settings_of(row)["roles"]]
+    return with_runners(job_settings.read(row, Crew).roles, row.agent, ())
 
 
 def can_go_on(store: SqliteStore, row: JobRow) -> bool:
@@ -160,7 +161,7 @@ def _raised(words: argparse.Namespace) -> dict[str, str]:
 def _check_raise(present: Present, raised: dict[str, str]) -> None:
     if account_name() != present.row.decider:
         raise CommandError(f"only {present.row.decider}, who started {present.job}, raises its budgets")
-    purse = Purse.of(settings_of(present.row), present.loaded.molecules.get(SLOT, ""))
+    purse = Purse.of(job_settings.read(present.row, BudgetPart), present.loaded.molecules.get(SLOT, ""))
     try:
         purse.lift(raised, day_of(time.time()))
     except ValueError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tempfile
@@ -11,8 +10,9 @@ import time
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from parley.actions.leave import Closed, give_answer, leave
@@ -25,6 +25,7 @@ from parley.cli.looking.audit_command import audited
 from parley.cli.machine.boundary_trial import preflight
 from parley.cli.machine.wider_settings import of_notices, tell
 from parley.cli.running.bootstrap import engine_of, run_jobs
+from parley.cli.starting.job_snapshot import JobSnapshot
 from parley.cli.starting.run import new_row, snapshot_of
 from parley.cli.typed_commands import typed
 from parley.cli.workflow import workflow_command
@@ -101,7 +102,7 @@ def run(words: argparse.Namespace) -> int:
     with engine_of(place, settings) as engine:
         row = new_row(engine.world.ids.new(), play.request, SCRIPTED, snapshot)
         if words.play:
-            engine.start(row, charter_of(row.job, snapshot))
+            engine.start(row, charter_of(row))
             code = run_jobs(engine, place, [row.job], words)
         else:
             code = directed(engine, place, replace(row, decider=HUMAN), Direction(playbook, play, pace), words)
@@ -143,7 +144,7 @@ class Direction(NamedTuple):
 
 def directed(engine: Engine, place: Workplace, row: JobRow, direction: Direction, words: argparse.Namespace) -> int:
     """Run the job with the director as the human who started it: only they may decide."""
-    engine.start(row, charter_of(row.job, json.loads(row.settings)))
+    engine.start(row, charter_of(row))
     try:
         with Director(place.home, row.job, direction) as director:
             return run_jobs(engine, place, [row.job], words, beside=director)
@@ -162,14 +163,14 @@ def examined(place: Workplace, job: str) -> bool:
     return ends == [OK, OK]
 
 
-def paced(snapshot: dict[str, Any], pace: float) -> dict[str, Any]:
+def paced(snapshot: JobSnapshot, pace: float) -> JobSnapshot:
     """The job's settings with pauses at this pace, and without a scripted human: the director answers."""
-    for rules in snapshot["agents"].values():
+    for rules in snapshot.agents.values():
         for rule in rules:
             for action in rule["do"]:
                 if "sleep" in action:
                     action["sleep"] *= pace
-    return {**snapshot, "human": None}
+    return structs.replace(snapshot, human=None)
 
 
 class Director:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 
 from parley import roles as role_files
 from parley.assembly import roles
+from parley.base.json_codec import encode
 from parley.base.text import mended
 from parley.bus.rows import JobRow
 from parley.bus.sqlite.quick_read import is_owned
@@ -28,18 +27,26 @@ from parley.cli.machine.trust import layers_of, refuse_roles
 from parley.cli.machine.wider_settings import of_command, of_roles, of_settings, tell
 from parley.cli.open_bus import RedactedStore
 from parley.cli.running.bootstrap import engine_of, resume_command, run_jobs, under_way
-from parley.cli.running.job_runners import announced, assign, check, choose, reports_cost, takes_model, usual_model
+from parley.cli.running.job_runners import (
+    announced,
+    check,
+    choose,
+    reports_cost,
+    takes_model,
+    usual_model,
+    with_runners,
+)
 from parley.cli.running.spawn import spawn
 from parley.cli.starting.continued import Continued
+from parley.cli.starting.job_snapshot import JobSnapshot
 from parley.cli.starting.playbook_names import refuse_unknown
 from parley.cli.starting.request_text import RequestText
 from parley.cli.starting.users_design import asked_for, noticed
 from parley.cli.typed_commands import typed
 from parley.engine.values.job_roles import charter_of
-from parley.features.former_job import SETTING
 from parley.features.proxy.decision_store import SqliteDecisions
 from parley.features.proxy.decision_store import place as memory_of
-from parley.features.proxy.remembering import will_be_used
+from parley.features.proxy.remembering import MemorySettings
 from parley.machine.clock import RandomIds
 from parley.machine.job_files import JobFiles
 from parley.ports.decisions import MemoryTrouble
@@ -48,7 +55,7 @@ from parley.protocol.molecules import PROXY
 from parley.roles.role_file import lies_in
 from parley.runners.scripted.playbook import Playbook, load
 from parley.settings.option_words import with_budget, with_policy
-from parley.settings.schema import JOB_LIMITS, Settings
+from parley.settings.schema import BudgetSettings, JobLimits, Settings
 from parley.workflow.design.activation import Activation
 from parley.workflow.model.terms import FOLDER
 from parley.workspaces import JobWorkspaces
@@ -87,13 +94,17 @@ def begin(
         settings = with_budget(settings, budget)
     playbook = load(Path(words.playbook)) if words.playbook is not None else Playbook()
     snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes, given=given)
-    snapshot["model"] = check_model(words.model, agent, settings, place)
-    snapshot[SETTING] = continued.former.document() if continued is not None else None
-    check(snapshot["roles"], settings, place)
+    model = check_model(words.model, agent, settings, place)
+    check(snapshot.roles, settings, place)
     preflight(settings.boundary, place)
     gathered = role_files.gather(place.root, settings, playbook.agents)
     widened = [*of_settings(place, layers, settings), *of_roles(place.root, gathered, settings), *of_command(words)]
-    snapshot["widenings"] = [one._asdict() for one in widened]
+    snapshot = structs.replace(
+        snapshot,
+        model=model,
+        continues=continued.former.kept() if continued is not None else None,
+        widenings=tuple(one._asdict() for one in widened),
+    )
     announce(words, agent, f"agent: {announced(agent, settings, snapshot)}")
     if not words.json or words.detach:  # else the document has it
         tell(widened)
@@ -103,7 +114,7 @@ def begin(
     warn_of_uncommitted(place, settings, apart=continued is not None and continued.result is not None)
     warn_of_notes(place)
     warn_of_roles(place, settings, playbook)
-    warn_of_memory(snapshot, agent)
+    warn_of_memory(snapshot)
     if words.detach:
         return detach(place, request, agent, words, snapshot, settings, continued)
     with engine_of(place, settings) as engine:
@@ -111,7 +122,7 @@ def begin(
         ctrl_c.set_interrupted_hint(lambda: under_way(place, [row.job]))
         if continued is not None:
             continued.begin_tree(place, settings, row)
-        engine.start(row, charter_of(row.job, snapshot))
+        engine.start(row, charter_of(row))
         request.taken()
         return run_jobs(engine, place, [row.job], words, widened=widened)
 
@@ -185,9 +196,10 @@ def warn_of_roles(place: Workplace, settings: Settings, playbook: Playbook) -> N
         print(f"parley: {one_line(line, LONGEST_LINE)}", file=sys.stderr)
 
 
-def warn_of_memory(snapshot: dict[str, Any], agent: str) -> None:
+def warn_of_memory(snapshot: JobSnapshot) -> None:
     """Warn that a job runs without the memory, where that can't be read."""
-    if not will_be_used(snapshot, agent):
+    played = any(role.name == PROXY and role.runner == SCRIPTED for role in snapshot.roles)
+    if not snapshot.memory.used(played=played or snapshot.human is not None):
         return
     memory = SqliteDecisions(memory_of(os.environ))
     try:
@@ -206,46 +218,45 @@ def snapshot_of(
     *,
     yes: bool = False,
     given: Activation | None = None,
-) -> dict[str, Any]:
+) -> JobSnapshot:
     """A snapshot of the settings for a job."""
     gathered = role_files.gather(root, settings, playbook.agents)
     refuse_roles(root, gathered, settings)
     refuse_unknown(playbook, gathered, root, given.files.values() if given else ())
-    defined = {name: role_files.to_json(role) for name, role in gathered.items()}
+    defined = {name: role_files.snapshot_of(role) for name, role in gathered.items()}
     sends = {agent: playbook.recipients(agent) for agent in playbook.agents}
     document = playbook.to_json()
-    crew = roles(defined, sends)
-    assign(crew, agent, [*playbook.agents, *([PROXY] if playbook.proxy is not None else [])])
-    return {
-        "roles": crew,
-        "policies": list(settings.policies),
-        **{name: getattr(settings, name) for name in JOB_LIMITS},
-        "brief_human": settings.proxy.brief,
-        "sending": structs.asdict(settings.sending),
-        "time_limit_seconds": settings.time_limit_seconds,
-        "stall_seconds": settings.stall_seconds,
-        "budget": {
-            "job": {"parallel": settings.parallel, **settings.budget.of_job(costs=reports_cost(crew))},
-            "day": settings.budget.of_day(),
-        },
-        "model": "",  # from the command line, for all roles without one of their own
-        "usual_model": usual_model(agent, settings),  # from the settings, shown until a turn reports one
-        "human": document.get("human"),
-        "proxy": document.get("proxy"),
-        "agents": document["agents"],
-        "yes": yes,
-        "notes": own_notes(root),
-        "memory": {
-            "on": settings.proxy.memory,
-            "rehearse": settings.proxy.rehearse,
-            "false_approval": settings.proxy.false_approval,
-            "checked": settings.proxy.checked,
-            "fresh_days": settings.proxy.fresh_days,
-            "repository": mended(root.name),
-        },
-        "workflow": structs.asdict(settings.workflow),
-        "activation": given.document() if given is not None else None,
-    }
+    played = [*playbook.agents, *([PROXY] if playbook.proxy is not None else [])]
+    crew = with_runners(roles(defined, sends), agent, played)
+    return JobSnapshot(
+        roles=crew,
+        policies=settings.policies,
+        **{name: getattr(settings, name) for name in JobLimits.__struct_fields__},
+        brief_human=settings.proxy.brief,
+        sending=settings.sending,
+        time_limit_seconds=settings.time_limit_seconds,
+        stall_seconds=settings.stall_seconds,
+        budget=BudgetSettings(
+            job={"parallel": settings.parallel, **settings.budget.of_job(costs=reports_cost(crew))},
+            day=settings.budget.of_day(),
+        ),
+        usual_model=usual_model(agent, settings),
+        human=document.get("human"),
+        proxy=document.get("proxy"),
+        agents=document["agents"],
+        yes=yes,
+        notes=own_notes(root),
+        memory=MemorySettings(
+            on=settings.proxy.memory,
+            rehearse=settings.proxy.rehearse,
+            false_approval=settings.proxy.false_approval,
+            checked=settings.proxy.checked,
+            fresh_days=settings.proxy.fresh_days,
+            repository=mended(root.name),
+        ),
+        workflow=settings.workflow,
+        activation=given,
+    )
 
 
 def own_notes(root: Path) -> str:
@@ -260,12 +271,17 @@ def own_notes(root: Path) -> str:
         return ""
 
 
-def new_row(job: str, request: str, agent: str, snapshot: dict[str, Any]) -> JobRow:
+def new_row(job: str, request: str, agent: str, snapshot: JobSnapshot) -> JobRow:
     """The row of a job that begins now."""
     now = time.time()
-    settings = json.dumps(snapshot, ensure_ascii=False)
     return JobRow(
-        job=job, request=request, decider=account_name(), created=now, updated=now, agent=agent, settings=settings
+        job=job,
+        request=request,
+        decider=account_name(),
+        created=now,
+        updated=now,
+        agent=agent,
+        settings=encode(snapshot),
     )
 
 
@@ -277,7 +293,7 @@ def detach(
     request: RequestText,
     agent: str,
     words: argparse.Namespace,
-    snapshot: dict[str, Any],
+    snapshot: JobSnapshot,
     settings: Settings,
     continued: Continued | None = None,
 ) -> int:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import asdict
 
@@ -24,8 +23,9 @@ from parley.cli.starting.users_design import INIT, at_hand, is_path, objective, 
 from parley.cli.workflow.restore import run_restore
 from parley.cli.workflow.standings import from_files, on_the_bus, show
 from parley.cli.workflow.workflow_folder import make, read_tree, root_of, shown, summary_text
-from parley.engine.values.job_roles import settings_of
-from parley.roles import gather, to_json
+from parley.engine.values import job_settings
+from parley.engine.values.job_settings import Crew
+from parley.roles import RoleSnapshot, gather, snapshot_of
 from parley.settings import load
 from parley.workflow.design.design_check import check_design
 from parley.workflow.design.drafts import read_drafts
@@ -148,7 +148,7 @@ def _check(words: argparse.Namespace) -> int:
     files, findings = read_tree(found.root) if root_of(found.root) is not None else ({}, [])
     if files:
         roles = _roles(place, found.job)
-        names = frozenset(str(role["name"]) for role in roles)
+        names = frozenset(role.name for role in roles)
         findings += check_structure(files)
         findings += check_design(files, names, lambda path: os.path.lexists(found.root / path))
         findings += read_drafts(files, roles)[1]
@@ -193,11 +193,11 @@ def _first(words: argparse.Namespace) -> str:
     return str(words.what[0]) if words.what else ""
 
 
-def _roles(place: Workplace, job: JobRow | None) -> list[dict[str, Any]]:
+def _roles(place: Workplace, job: JobRow | None) -> tuple[RoleSnapshot, ...]:
     """The roles of a job, or of a job that would start now."""
     if job is None:
-        return [to_json(role) for role in gather(place.root, load.read(place.root)).values()]
-    return list(settings_of(job).get("roles", ()))
+        return tuple(snapshot_of(role) for role in gather(place.root, load.read(place.root)).values())
+    return job_settings.read(job, Crew).roles
 
 
 @dataclass(frozen=True, slots=True)

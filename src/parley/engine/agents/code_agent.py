@@ -7,7 +7,7 @@ questions, or with nothing. So no turn of code is ever lost, and what it decides
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -39,6 +39,7 @@ from parley.protocol.molecules import (
     escalation_thread,
 )
 from parley.protocol.rule import Asking, Broadcast
+from parley.roles.role_snapshot import RoleSnapshot
 
 
 class CodeAgent(ABC):
@@ -163,7 +164,7 @@ class CodeAgent(ABC):
         above = self.dispatcher()
         return [self.letter(above.agent, above.thread, body)] if above is not None else []
 
-    def enrol(self, roles: Sequence[Mapping[str, Any]], agent: str = "", thread: str = "") -> None:
+    def enrol(self, roles: Sequence[RoleSnapshot], agent: str = "", thread: str = "") -> None:
         """[enrol]: roles in full, with `bus`, the protocol's tools of each, join a team: its own, or one below it."""
         self.job.enrol(agent or self.agent, thread or self.thread, roles, self.now)
 

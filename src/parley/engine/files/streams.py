@@ -6,8 +6,8 @@ out of them, and texts cut. `views/work.py` reads them for people.
 Every line has `time`, `turn` and `event`. The events, and what else their lines have:
 
 - `start`: `agent`, `thread`, `message`
-- `progress`: `text`, and `sign` where it tells of no work; of a tool's use also `tool` and `use`, and at its end `over`,
-  `seconds`, `result` and `failed`
+- `progress`: `text`, and `sign` where it tells of no work; of a tool's use also `tool` and `use`, and at its end
+  `over`, `seconds`, `result` and `failed`
 - `call`: a call of the protocol's that was accepted: `tool`, `call` (what it is about, in a few words), `result`
 - `refused`: one that was not: `tool`, `why`
 - `waits` (`reason`, `until`) and `goes on`: the turn waits for its provider

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from parley.base.json_codec import Unreadable, encode
+from msgspec import Raw, Struct, structs
+
+from parley.base.json_codec import decode, encode
 from parley.bus.rows import JobRow
+from parley.engine.values import job_settings
+from parley.engine.values.job_settings import Crew, JobSettings
 from parley.protocol.molecules import (
     EVERYDAY,
     ORCHESTRATOR,
@@ -15,42 +18,29 @@ from parley.protocol.molecules import (
     Charter,
     MessageKind,
     Phase,
-    Policy,
     Role,
-    Rounds,
     Surface,
     thread_kind,
 )
 from parley.roles.phases import LEADS, PHASES
-from parley.settings.schema import SendingSettings
+from parley.roles.role_snapshot import NO_TRAITS, TOOLS, OrderedRole, RoleSnapshot, Traits
 
-TOOLS = ("Send", "CloseConversation", "AskQuestion")
+S = TypeVar("S", bound=Struct)
+
 TEAM_TOOLS = ("Send", "CloseConversation")
-
-
-class Traits(NamedTuple):
-    """What is particular about a role that a feature brings along. Its messages are no setting of the user's."""
-
-    tools: tuple[str, ...] = TOOLS
-    code: bool = False  # its turns are code, and take no time
-    redirected: bool = True  # whether an intervention reaches it
-    asserts: tuple[str, ...] = ()  # the artifacts that it may assert for a lead that has dispatched it
-    rounds: Rounds = Rounds.OWN
-
-
-NO_TRAITS: Mapping[str, Traits] = {}
+_NO_RULES = Raw(b"[]")
 
 
 # ---- the snapshot --------------------------------------------------------------------------------
 
 
-def teams(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+def teams(defined: Mapping[str, RoleSnapshot], sends: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
     """Each agent's team. `defined` are the roles by name; `sends` is whom each agent of a playbook sends to.
 
     A role that is defined, shipped or the user's, has the team that it says. An agent that only the playbook knows
     belongs to every agent that sends to it there, and its own team is whom it sends to.
     """
-    known = {name: frozenset(role["team"]) for name, role in defined.items()}
+    known = {name: frozenset(role.team) for name, role in defined.items()}
     unknown = {name for name in sends if name not in known}
     for name in unknown:
         known[name] = frozenset(to for to in sends[name] if to in known or to in sends)
@@ -60,36 +50,17 @@ def teams(defined: Mapping[str, Mapping[str, Any]], sends: Mapping[str, frozense
 
 
 def roles(
-    defined: Mapping[str, Mapping[str, Any]],
+    defined: Mapping[str, RoleSnapshot],
     sends: Mapping[str, frozenset[str]],
     traits: Mapping[str, Traits] = NO_TRAITS,
-) -> list[dict[str, Any]]:
+) -> tuple[RoleSnapshot, ...]:
     """The roles of a job, as its snapshot keeps them: each with what its team's members are there for."""
-    blank: dict[str, Any] = {
-        "tools": list(TOOLS), "description": "", "prompt": "", "model": "", "runner": "", "limits": {},
-        "messages": None,
-    }  # fmt: skip
     found = []
     for name, team in sorted(teams(defined, sends).items()):
-        members = {member: defined[member]["description"] if member in defined else "" for member in sorted(team)}
-        own = {"traits": traits[name]._asdict()} if name in traits else {}
-        found.append({**blank, **defined.get(name, {}), "name": name, "team": sorted(team), "members": members, **own})
-    return found
-
-
-def traits_of(role: Mapping[str, Any]) -> Traits | None:
-    """What is particular about a role of the snapshot; None: nothing."""
-    said = role.get("traits")
-    if not said:
-        return None
-    asserts, rounds = tuple(said["asserts"]), Rounds(said["rounds"])
-    return Traits(
-        tools=tuple(said["tools"]),
-        code=bool(said["code"]),
-        redirected=bool(said["redirected"]),
-        asserts=asserts,
-        rounds=rounds,
-    )
+        members = {member: defined[member].description if member in defined else "" for member in sorted(team)}
+        role = defined.get(name) or RoleSnapshot(name=name, tools=TOOLS)
+        found.append(structs.replace(role, team=tuple(sorted(team)), members=members, traits=traits.get(name)))
+    return tuple(found)
 
 
 # ---- the charter ---------------------------------------------------------------------------------
@@ -112,45 +83,47 @@ def messages_of(
     return tuple(kind for kind in EVERYDAY if kind in chosen and kind not in unfit)
 
 
-def role_of(role: Mapping[str, Any]) -> Role:
-    """A role of the snapshot, or one that joins later (`bus`: its tools of the protocol), as the charter has it."""
-    traits = traits_of(role)
-    tools = tuple(role["bus"]) if "bus" in role else traits.tools if traits is not None else TOOLS
-    team = frozenset() if traits is not None and traits.code else frozenset(role["team"])
-    said = None if "bus" in role else role.get("messages")
-    taken = messages_of(tools, said, traits)
+def role_of(role: RoleSnapshot) -> Role:
+    """A role of the snapshot, or one that joins later, as the charter has it."""
+    traits = role.traits
+    tools = role.bus if role.bus is not None else traits.tools if traits is not None else TOOLS
+    team = frozenset[str]() if traits is not None and traits.code else frozenset(role.team)
+    taken = messages_of(tools, role.messages if role.bus is None else None, traits)
     if traits is None:
-        return Role(role["name"], team, tools, taken)
-    return Role(role["name"], team, tools, taken, asserts=traits.asserts, rounds=traits.rounds)
+        return Role(role.name, team, tools, taken)
+    return Role(role.name, team, tools, taken, asserts=traits.asserts, rounds=traits.rounds)
 
 
-def charter_of(job: str, settings: Mapping[str, Any]) -> Charter:
-    """The charter that a job's snapshot of settings gives it."""
-    given = tuple(role_of(role) for role in settings["roles"] if role["name"] != PROXY)
+def charter_of(row: JobRow) -> Charter:
+    """The charter that a job's settings give it."""
+    settings = job_settings.read(row, JobSettings)
+    given = tuple(role_of(role) for role in settings.roles if role.name != PROXY)
     own = (
         Role(ORCHESTRATOR, frozenset(LEADS), ()),
         Role(PROXY, frozenset(), ("Answer", "AskHuman", "Predict")),
     )
     intent, plan, execute = (
-        Phase(phase.lead, phase.artifact, Policy(policy))
-        for phase, policy in zip(PHASES.values(), settings["policies"], strict=True)
+        Phase(phase.lead, phase.artifact, policy)
+        for phase, policy in zip(PHASES.values(), settings.policies, strict=True)
     )
     return Charter(
-        job,
+        row.job,
         (*own, *given),
         (intent, plan, execute),
-        fan_out=settings["fan_out"],
-        crash_budget=settings["crash_budget"],
-        retry_budget=settings["retry_budget"],
-        brief_human=bool(settings.get("brief_human", True)),
-        companions=(plan.artifact,) if settings.get("activation") else (),
-        **{name: int(settings[name]) for name in ("backtracks", "repeats", "exchanges") if name in settings},
+        fan_out=settings.fan_out,
+        crash_budget=settings.crash_budget,
+        retry_budget=settings.retry_budget,
+        brief_human=settings.brief_human,
+        companions=(plan.artifact,) if settings.has_design else (),
+        backtracks=settings.backtracks,
+        repeats=settings.repeats,
+        exchanges=settings.exchanges,
     )
 
 
-def code_of(settings: Mapping[str, Any]) -> frozenset[str]:
+def code_of(row: JobRow) -> frozenset[str]:
     """The agents of a job whose turns are code."""
-    found = (role["name"] for role in settings["roles"] if (traits := traits_of(role)) is not None and traits.code)
+    found = (role.name for role in job_settings.read(row, Crew).roles if role.traits is not None and role.traits.code)
     return frozenset((ORCHESTRATOR, *found))
 
 
@@ -162,10 +135,9 @@ def offered(tools: tuple[str, ...], team: Collection[str]) -> tuple[str, ...]:
     return tuple(tool for tool in tools if tool not in TEAM_TOOLS) if tools == TOOLS and not team else tools
 
 
-def time_limit(settings: Mapping[str, Any], role: Mapping[str, Any]) -> float:
+def time_limit(settings: JobSettings, role: RoleSnapshot) -> float:
     """How many seconds a turn of a role may take: its own limit, or the job's."""
-    own = role.get("limits", {}).get("turn_seconds")
-    return float(own or settings.get("time_limit_seconds", 1800))
+    return role.limits.turn_seconds or settings.time_limit_seconds
 
 
 # ---- a job's roles, as its owner needs them --------------------------------------------------------
@@ -183,39 +155,36 @@ class Kit(NamedTuple):
     time_limit_seconds: float
 
 
-def settings_of(row: JobRow) -> dict[str, Any]:
-    """What a job was started with. Unreadable if its row holds something else."""
-    try:
-        found = json.loads(row.settings)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(f"the settings of job {row.job}: {error}") from error
-    if not isinstance(found, dict):
-        raise Unreadable(f"the settings of job {row.job} are not a JSON object")
-    return found
-
-
 class JobRoles:
     """A job's snapshot, with what each turn's order takes from it made once."""
 
     def __init__(self, row: JobRow) -> None:
-        self.settings = settings_of(row)
-        self.code = code_of(self.settings)
-        self.sending = SendingSettings(**self.settings.get("sending", {}))  # how much one message may carry
-        self._agent = row.agent
-        self._given = {role["name"]: role for role in self.settings["roles"]}
-        self._enrolled: dict[str, dict[str, Any]] = {}
+        self.settings = job_settings.read(row, JobSettings)
+        self.code = code_of(row)
+        self.sending = self.settings.sending
+        self._row = row
+        self._parts: dict[type[Struct], Any] = {}
+        self._given = {role.name: role for role in self.settings.roles}
+        self._enrolled: dict[str, RoleSnapshot] = {}
         self._texts: dict[tuple[str, bool], str] = {}
         self._rules: dict[str, str] = {}
         self.kits: dict[tuple[str, str, frozenset[str]], Kit] = {}  # by agent, thread and team
 
-    def given(self, agent: str) -> dict[str, Any]:
-        """A role as the snapshot has it."""
-        return self._given.get(agent) or {"name": agent}
+    def part(self, kind: type[S]) -> S:
+        """A feature's own part of the settings, read once."""
+        found: S | None = self._parts.get(kind)
+        if found is None:
+            found = self._parts[kind] = job_settings.read(self._row, kind)
+        return found
 
-    def enrolled(self, agent: str, said: str) -> dict[str, Any]:
+    def given(self, agent: str) -> RoleSnapshot:
+        """A role as the snapshot has it."""
+        return self._given.get(agent) or RoleSnapshot(name=agent)
+
+    def enrolled(self, agent: str, said: str) -> RoleSnapshot:
         """A role that has joined a team since, as the bus keeps it."""
         if agent not in self._enrolled:
-            self._enrolled[agent] = json.loads(said)
+            self._enrolled[agent] = decode(said, RoleSnapshot)
         return self._enrolled[agent]
 
     def forget(self, agent: str) -> None:
@@ -228,31 +197,30 @@ class JobRoles:
         """What orders of an agent on a thread have in common, as long as its team stays the same."""
         self.kits[key] = kit
 
-    def runner(self, role: Mapping[str, Any]) -> str:
+    def runner(self, role: RoleSnapshot) -> str:
         """Who runs a role's turns."""
-        return str(role.get("runner") or self._agent)
+        return role.runner or self._row.agent
 
-    def order_text(self, agent: str, role: Mapping[str, Any]) -> str:
+    def order_text(self, agent: str, role: RoleSnapshot) -> str:
         """A role as an order carries it (JSON), with the job's notes and the model that was asked for."""
-        key = (agent, "bus" in role)
+        key = (agent, role.bus is not None)
         said = self._texts.get(key)
         if said is None:
-            notes, wanted = self.settings.get("notes", ""), self.settings.get("model") or ""
-            if wanted and not role.get("model") and self.runner(role) == self._agent:
-                role = {**role, "model": wanted}
-            said = self._texts[key] = encode({**role, "notes": notes})
+            wanted = self.settings.model if self.runner(role) == self._row.agent else ""
+            told = structs.asdict(role) | {"model": role.model or wanted, "notes": self.settings.notes}
+            said = self._texts[key] = encode(OrderedRole(**told))
         return said
 
     def rules_for(self, agent: str) -> str:
         """The scripted agent's rules, as its orders carry them; `null` for a proxy that has none."""
         said = self._rules.get(agent)
         if said is None:
-            rules = self.settings.get("proxy") if agent == PROXY else self.settings.get("agents", {}).get(agent, [])
-            said = self._rules[agent] = encode(rules)
+            rules = self.settings.proxy if agent == PROXY else self.settings.agents.get(agent, _NO_RULES)
+            said = self._rules[agent] = bytes(rules).decode()
         return said
 
 
-def kit_of(roles: JobRoles, surface: Surface, role: Mapping[str, Any], tools: tuple[str, ...], home: str) -> Kit:
+def kit_of(roles: JobRoles, surface: Surface, role: RoleSnapshot, tools: tuple[str, ...], home: str) -> Kit:
     """The kit of an instance; `home`: where the job's files lie."""
     thread = surface.thread.replace(":", "-").replace("/", "-")
     return Kit(

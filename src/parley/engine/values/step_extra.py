@@ -13,6 +13,7 @@ from parley.base.json_codec import decode
 from parley.bus.hash_chain import JobOrigin
 from parley.engine.values.unfinished_work import Unfinished
 from parley.ports.turns import Confined
+from parley.roles.role_snapshot import RoleSnapshot
 
 F = TypeVar("F", bound=Struct)
 
@@ -63,7 +64,7 @@ class StepExtra(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     text: str = ""
     advice: str = ""  # the human's, for a lead that tries again
     # roles join a team
-    roles: tuple[dict[str, Any], ...] = ()
+    roles: tuple[RoleSnapshot, ...] = ()
     # an agent that is code ends its turn: what its feature makes its own state again from
     feature: Raw = NO_FEATURE
     # any step that closes, puts forward or leaves something

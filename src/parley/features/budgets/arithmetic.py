@@ -18,9 +18,10 @@ from parley.base.wording import count
 from parley.bus.rows import Loaded, Spent, sum_of
 from parley.bus.store import Store
 from parley.engine.turn.start import day_of
+from parley.engine.values import job_settings
 from parley.engine.values.hold_causes import Budget
-from parley.engine.values.job_roles import settings_of
 from parley.settings.option_words import budget_amount, budget_words
+from parley.settings.schema import BudgetSettings
 
 SLOT = "handle budget"  # where it is kept what was raised, and told of
 NOTICE_SHARE = 0.8
@@ -138,6 +139,12 @@ class _Changed(Struct, frozen=True):
     told: tuple[ToldOf, ...]
 
 
+class BudgetPart(Struct, frozen=True):
+    """What a job's settings say of budgets."""
+
+    budget: BudgetSettings = BudgetSettings()
+
+
 @dataclass(slots=True)
 class Purse:
     """A job's budgets: the snapshot's, what was raised since, and what the human has been told of."""
@@ -160,11 +167,10 @@ class Purse:
         self.limited = self.capped or self.parallel < _UNBOUNDED
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], kept: str = "") -> Purse:
-        """The budgets that a job's snapshot gives it, with what is kept beside it."""
-        budget = settings.get("budget") or {}
-        scopes = (JOB, DAY)
-        given = {(what, s): float(amount) for s in scopes for what, amount in (budget.get(s) or {}).items()}
+    def of(cls, settings: BudgetPart, kept: str = "") -> Purse:
+        """The budgets that a job's settings give it, with what is kept beside them."""
+        scopes = {JOB: settings.budget.job, DAY: settings.budget.day}
+        given = {(what, scope): amount for scope, amounts in scopes.items() for what, amount in amounts.items()}
         if not kept:
             return cls(given)
         changed = decode(kept, _Changed)
@@ -237,11 +243,11 @@ class Purse:
 # ---- for the faces -------------------------------------------------------------------------------
 
 
-def limit_words(budget: Mapping[str, Mapping[str, float]]) -> str:
-    """What a job's snapshot allows it, as people read it."""
+def limit_words(budget: BudgetSettings) -> str:
+    """What a job's settings allow it, as people read it."""
     said = []
-    for scope, when in ((JOB, ""), (DAY, " a day")):
-        for what, limit in budget[scope].items():
+    for amounts, when in ((budget.job, ""), (budget.day, " a day")):
+        for what, limit in amounts.items():
             if what != PARALLEL:
                 noun = what.removesuffix("s") if limit == 1 else what
                 said.append(f"{limit:.2f} USD{when}" if what == "money" else f"{_short(limit)} {noun}{when}")
@@ -250,7 +256,7 @@ def limit_words(budget: Mapping[str, Mapping[str, float]]) -> str:
 
 def standing(store: Store, loaded: Loaded, now: float) -> list[BudgetLine]:
     """How a job's budgets stand, as the bus has it."""
-    purse = Purse.of(settings_of(loaded.row), loaded.molecules.get(SLOT, ""))
+    purse = Purse.of(job_settings.read(loaded.row, BudgetPart), loaded.molecules.get(SLOT, ""))
     day = day_of(now)
     today = store.spent(day) if purse.shared else Spent()
     return purse.lines(sum_of((loaded.spent or {}).values()), today, day, len(loaded.turns))

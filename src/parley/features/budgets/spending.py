@@ -18,7 +18,7 @@ from parley.engine.values.human_inputs import ResumeInput
 from parley.engine.values.step_extra import Nearly, StepExtra
 from parley.engine.world import World
 from parley.features.budgets import arithmetic
-from parley.features.budgets.arithmetic import DAY, BudgetLine, Purse
+from parley.features.budgets.arithmetic import DAY, BudgetLine, BudgetPart, Purse
 from parley.ports.notices import NEEDS
 from parley.ports.turns import Called, Ended, Progress, Waiting
 from parley.protocol.errors import Disabled, Refused
@@ -52,7 +52,7 @@ class Counter(Guest):
     def __init__(self, feature: Budgets, job: OwnedJob) -> None:
         self.feature = feature
         self.world = feature.world
-        self.purse = Purse.of(job.settings, job.kept.get(arithmetic.SLOT, ""))
+        self.purse = Purse.of(job.settings_of(BudgetPart), job.kept.get(arithmetic.SLOT, ""))
 
     def usage_reported(self, job: OwnedJob, turn: Turn, event: Ended) -> None:
         """Count what a turn used that is over: a lost one is paid for too."""

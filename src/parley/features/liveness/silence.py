@@ -7,8 +7,9 @@ boundary, and of a lead, which only the orchestrator has dispatched, the human i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+
+from msgspec import Struct
 
 from parley.engine import protocol_messages
 from parley.engine.hooks import Feature, Guest
@@ -20,15 +21,15 @@ from parley.engine.values.step_extra import StepExtra
 from parley.engine.world import World
 from parley.ports.turns import Called, Progress, Waiting
 from parley.protocol.molecules import ORCHESTRATOR, Hold, Interrupt, MessageKind, Run, thread_kind
+from parley.settings.schema import Settings
 
-STALL_SECONDS = 300.0
 SHOWN = 200  # characters of the last thing that was done
 
 
-def stall_seconds(settings: Mapping[str, Any], role: Mapping[str, Any]) -> float:
-    """How long a role may be silent outside a tool: its own limit, or the job's."""
-    own = role.get("limits", {}).get("stall_seconds")
-    return float(own or settings.get("stall_seconds", STALL_SECONDS))
+class SilenceSettings(Struct, frozen=True):
+    """What a job's settings say of silence."""
+
+    stall_seconds: float = Settings().stall_seconds  # how long an agent may be silent outside a tool
 
 
 class Silence(Feature):
@@ -53,7 +54,8 @@ class SilenceGuest(Guest):
         """See which turns have been silent for too long."""
         for turn in list(job.running.values()):
             silent = self._world.pulse.time - turn.pulse
-            limit = stall_seconds(job.settings, job.role(turn.agent, turn.thread))
+            own = job.role(turn.agent, turn.thread).limits.stall_seconds
+            limit = own or job.settings_of(SilenceSettings).stall_seconds
             busy = not turn.out or turn.uses or turn.waiting
             if not busy and silent > limit and stall_of(job.soup, turn.thread) is None:
                 self._stall(job, turn, silent)

@@ -9,19 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from parley.engine import protocol_messages
-from parley.engine.inputs import STAND_INS
 from parley.engine.owned_job import OwnedJob
 from parley.engine.reduction import message, respond, to_human
 from parley.engine.turn.question_clone import tree_of
 from parley.engine.turn.running_turn import Turn
 from parley.engine.values import human_inputs, message_meta
 from parley.engine.values.human_inputs import AnswerInput, InterveneInput, is_in_vain
+from parley.engine.values.job_settings import STAND_INS
 from parley.engine.values.message_meta import Posed, ProxyView, Put, ToProxy, Weighed
 from parley.engine.world import World
 from parley.features.proxy import remembering
@@ -215,11 +215,11 @@ def _settle_answer(
 def weigh(job: OwnedJob, world: World, proxy: Proxy, guess: Guess, note: NoteTrouble) -> Decision | None:
     """Whether an answer that the human was not asked about may stand; None where that is not for the record to say."""
     given = remembering.settings_of(job)
-    if proxy.policy is not Policy.WHEN_UNSURE or not given or remembering.is_rehearsed(job):
+    if proxy.policy is not Policy.WHEN_UNSURE or given is None or remembering.is_rehearsed(job):
         return None
     state, kind = _posed(job, world, proxy).state, str(proxy.question.kind)
     trouble, past = NO_MEMORY, list[Recalled]()
-    if given.get("on") and world.decisions is not None:
+    if given.on and world.decisions is not None:
         trouble = ""
         try:
             past = world.decisions.past(job.row.decider, state, kind, _text_of(job, world, proxy))
@@ -236,17 +236,7 @@ def weigh(job: OwnedJob, world: World, proxy: Proxy, guess: Guess, note: NoteTro
         confidence=guess.confidence,
         draw=draw_of(proxy.id),
     )
-    return decide(_record(past), case, weights_of(given))
-
-
-def weights_of(given: Mapping[str, Any]) -> Weights:
-    """How much the human minds, as the job's snapshot has it."""
-    default = Weights()
-    return Weights(
-        float(given.get("false_approval", default.false_approval)),
-        float(given.get("checked", default.checked)),
-        float(given.get("fresh_days", default.fresh_days)),
-    )
+    return decide(_record(past), case, Weights(given.false_approval, given.checked, given.fresh_days))
 
 
 def draw_of(question: str) -> float:

@@ -2,56 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+
+from msgspec import Struct
 
 from parley.bus.rows import MessageRow
 from parley.bus.slots import number_of
-from parley.engine.inputs import PLAYBOOK, YES
 from parley.engine.outbox import Effect
 from parley.engine.owned_job import OwnedJob
 from parley.engine.turn.stages import AnsweredQuestion
 from parley.engine.values import message_meta
 from parley.engine.values.human_inputs import message_key
+from parley.engine.values.job_settings import PLAYBOOK, YES, StandIns
 from parley.engine.values.message_meta import Answered, Guessed, Posed, ProxyView, Put, Replied
 from parley.engine.world import World
 from parley.ports.decisions import Decided, Guess, How, MemoryTrouble
 from parley.ports.turns import SCRIPTED
 from parley.protocol.molecules import PROXY
+from parley.settings.schema import ProxySettings
 
 EXCERPT = 2000  # characters of an artifact that are remembered
 
 
-def settings_of(job: OwnedJob) -> dict[str, Any]:
-    """What the job's snapshot says of the memory; nothing for a job that began before there was one."""
-    return _memory(job.settings)
+class MemorySettings(Struct, frozen=True):
+    """What a job does with the human's earlier decisions, and how much they mind."""
+
+    on: bool = False
+    rehearse: bool = False  # whether a playbook's proxy and human count like real ones
+    false_approval: float = ProxySettings().false_approval
+    checked: float = ProxySettings().checked
+    fresh_days: float = ProxySettings().fresh_days
+    repository: str = ""
+
+    def used(self, *, played: bool) -> bool:
+        """Whether decisions are remembered and recalled; `played`: a playbook speaks for the proxy or the human."""
+        return self.on and (self.rehearse or not played)
+
+
+class MemoryPart(Struct, frozen=True):
+    """What a job's settings say of the memory."""
+
+    memory: MemorySettings | None = None
+
+
+def settings_of(job: OwnedJob) -> MemorySettings | None:
+    """What the job's settings say of the memory, if anything."""
+    return job.settings_of(MemoryPart).memory
 
 
 def is_rehearsed(job: OwnedJob) -> bool:
     """Whether a playbook speaks for the proxy or the human, and it was not asked for that this counts."""
-    return _rehearsed(job.settings, job.role(PROXY).get("runner") or job.row.agent)
+    given = settings_of(job)
+    return _is_played(job) and not (given is not None and given.rehearse)
 
 
 def in_use(job: OwnedJob) -> bool:
     """Whether this job's decisions are remembered, and earlier ones recalled."""
-    return bool(settings_of(job).get("on")) and not is_rehearsed(job)
+    given = settings_of(job)
+    return given is not None and given.used(played=_is_played(job))
 
 
-def will_be_used(snapshot: Mapping[str, Any], agent: str) -> bool:
-    """The same of a job that is about to begin."""
-    runner = next((role["runner"] for role in snapshot["roles"] if role["name"] == PROXY), "")
-    return bool(_memory(snapshot).get("on")) and not _rehearsed(snapshot, runner or agent)
-
-
-def _memory(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    given = snapshot.get("memory")
-    return given if isinstance(given, dict) else {}
-
-
-def _rehearsed(snapshot: Mapping[str, Any], runner: str) -> bool:
-    played = snapshot.get("human") is not None or runner == SCRIPTED
-    return played and not _memory(snapshot).get("rehearse")
+def _is_played(job: OwnedJob) -> bool:
+    return job.settings_of(StandIns).human is not None or job.roles.runner(job.role(PROXY)) == SCRIPTED
 
 
 # ---- a decision, from the bus --------------------------------------------------------------------
@@ -105,7 +118,7 @@ def _about(job: OwnedJob, asked: MessageRow, view: ProxyView) -> Decided | None:
     return Decided(
         time=0.0,
         human="",
-        repository=str(settings_of(job).get("repository") or ""),
+        repository=given.repository if (given := settings_of(job)) is not None else "",
         job=job.id,
         question=posed.question,
         framing="",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.runners.claude.login import Login
 from parley.runners.claude.offered_tools import SERVER
 from parley.sandbox import UNCACHED
@@ -60,7 +59,7 @@ def environment(settings: ClaudeSettings, login: Login, home: str, path: str) ->
 def arguments(
     command: tuple[str, ...],
     settings: ClaudeSettings,
-    role: Mapping[str, Any],
+    role: RoleSnapshot,
     prompt: str,
     tools: tuple[str, ...],
     session: str,
@@ -72,8 +71,7 @@ def arguments(
     No settings are read: a file in the workspace could switch the pre-tool check off. In the mode `dontAsk` only what
     that check allows is done, and nothing where the check is not called.
     """
-    wanted = role.get("model")
-    model = wanted if isinstance(wanted, str) and wanted not in {"", "inherit"} else settings.model
+    model = role.model if role.model not in {"", "inherit"} else settings.model
     return (
         *command,
         *("--output-format", "stream-json", "--input-format", "stream-json", "--verbose", "--include-partial-messages"),

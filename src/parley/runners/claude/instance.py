@@ -23,6 +23,7 @@ from claude_agent_sdk import (
 
 from parley.base.text import cut
 from parley.ports.turns import Bind, BoundaryError, Ended, Judge, Order, unjudged
+from parley.roles.role_snapshot import RoleSnapshot, from_text
 from parley.runners.claude.agent_home import AgentHome
 from parley.runners.claude.claude_process import ClaudeProcess, launch
 from parley.runners.claude.claude_program import ClaudeProgram
@@ -37,7 +38,6 @@ from parley.runners.claude.system_prompt import (
     SCRATCH_LIMIT,
     RolePrompt,
     composed,
-    role_of,
     system_prompt,
     wrap_up,
 )
@@ -368,7 +368,7 @@ class Instance:
     async def _start(self, order: Order, handle: SessionHandle) -> tuple[ClaudeProcess, bool]:
         """Start a process for the session that the bus names, or for a new one; whether the session was resumed."""
         await self.end()
-        config, role = self._config, role_of(order)
+        config, role = self._config, from_text(order.role)
         login = await asyncio.to_thread(config.login)
         if login is None:
             raise Lost(Fault("Claude Code has no login any more; log in again and resume the job", hard=True))
@@ -472,9 +472,8 @@ def _tell_denied(process: ClaudeProcess, turn: ClaudeTurn) -> None:
         turn.refuse(text)
 
 
-def _tools(role: Mapping[str, Any], order: Order) -> Sequence[str]:
+def _tools(role: RoleSnapshot, order: Order) -> Sequence[str]:
     """The tools that a role names; a default set where it names none."""
-    named = role.get("tools")
-    if isinstance(named, list) and named:
-        return [name for name in named if isinstance(name, str)]
+    if role.tools:
+        return role.tools
     return ("Read", "Edit", "Write", "Bash") if order.site.writable else ("Read", "Bash")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from parley.base.quoting import quoted
 from parley.ports.turns import Order
+from parley.roles.role_snapshot import OrderedRole, from_text
 
 NOTES = "CLAUDE.md"
 NOTES_LIMIT = 20_000  # bytes of the user's own notes
@@ -20,28 +19,18 @@ RolePrompt = Callable[[Order], str]
 
 def bare_prompt(order: Order) -> str:
     """The role's own prompt and nothing else."""
-    return str(role_of(order).get("prompt") or "")
+    return from_text(order.role).prompt
 
 
-def role_of(order: Order) -> dict[str, Any]:
-    """The role of an order; a malformed one counts as none."""
-    try:
-        role = json.loads(order.role or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return role if isinstance(role, dict) else {}
-
-
-def system_prompt(order: Order, role: Mapping[str, Any], compose: RolePrompt) -> str:
+def system_prompt(order: Order, role: OrderedRole, compose: RolePrompt) -> str:
     """All that an instance knows before its first message: who it is, its role, and the user's notes."""
     parts = [f"You are {order.agent}.", compose(order).strip(), project_notes(role)]
     return "\n\n".join(part for part in parts if part)
 
 
-def project_notes(role: Mapping[str, Any]) -> str:
+def project_notes(role: OrderedRole) -> str:
     """The user's notes, as the order carries them. Those in the workspace may be an agent's: they are not read."""
-    given = role.get("notes")
-    text = given.encode("utf-8", "replace") if isinstance(given, str) else b""
+    text = role.notes.encode("utf-8", "replace")
     if not text.strip():
         return ""
     kept = text[:NOTES_LIMIT].decode("utf-8", "ignore").rstrip()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 
 from parley.ports.turns import Ended, Order
+from parley.roles.role_snapshot import from_text
 from parley.runners.command.command_turn import CommandTurn
 from parley.runners.command.configured_agents import Agent
 from parley.runners.turn_thread import Tell, ThreadRunner
@@ -14,8 +14,8 @@ from parley.sandbox import Boundary
 
 def instructions(order: Order) -> str:
     """What an agent is told before its first message: its name, and its role's prompt."""
-    role = json.loads(order.role or "{}")
-    told = [f"You are `{order.agent}`.", *(str(role.get(key, "")) for key in ("description", "prompt"))]
+    role = from_text(order.role)
+    told = [f"You are `{order.agent}`.", role.description, role.prompt]
     return "\n\n".join(part for part in told if part.strip())
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from parley.base.text import BadText, cut, last_bytes, lenient, read_json
 from parley.ports.turns import BoundaryError, Called, Ended, Order, Progress, Waiting
+from parley.roles.role_snapshot import from_text
 from parley.runners.command import codex, codex_session, tool_caller, turn_folder
 from parley.runners.command.configured_agents import Agent, AgentError, filled, program
 from parley.runners.command.program_output import SHOWN, CodexOutput, TextOutput, parked, seconds_of
@@ -273,9 +274,8 @@ class CommandTurn(TurnThread):
         return [found if word == agent.command[0] and not at else word for at, word in enumerate(words)]
 
     def _model(self) -> str:
-        role = json.loads(self.order.role or "{}")
-        model = role.get("model") if isinstance(role, dict) else ""
-        return model if isinstance(model, str) and model not in ("", "inherit") else self.agent.model
+        model = from_text(self.order.role).model
+        return model if model not in ("", "inherit") else self.agent.model
 
     def _environment(self, home: str) -> dict[str, str]:
         order = self.order

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from msgspec import Struct
 
 from parley.workflow.design.binding import is_covered
 from parley.workflow.files.plan import read_plan
@@ -56,15 +57,16 @@ class Activation:
         """One of the summaries, read."""
         return read_summary(self.files[path], path)[0]
 
-    def document(self) -> dict[str, Any]:
-        """As a job's settings keep it."""
-        return {"files": dict(self.files), "source": self.source}
 
+class DesignSettings(Struct, frozen=True):
+    """What a job's settings say of a design of the human's."""
 
-def activation_of(settings: Mapping[str, Any]) -> Activation | None:
-    """The activation in a job's settings; None where the human has activated nothing."""
-    kept = settings.get("activation")
-    if not kept:
-        return None
-    files = {str(path): str(text) for path, text in kept.get("files", {}).items() if is_covered(str(path))}
-    return Activation(files, str(kept.get("source", "")))
+    activation: Activation | None = None
+
+    @property
+    def covered(self) -> Activation | None:
+        """The activation, with those files alone that a design covers; None where the human has activated nothing."""
+        if self.activation is None:
+            return None
+        files = {path: text for path, text in self.activation.files.items() if is_covered(path)}
+        return Activation(files, self.activation.source)

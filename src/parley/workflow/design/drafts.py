@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+
+from msgspec.structs import replace
 
 from parley.base.documents.node import DocumentError, Items, Scalar
 from parley.base.documents.reader import Fields
 from parley.base.text import cut
-from parley.roles.role_file import BUS_TOOLS, front_matter, role_of, to_json
+from parley.roles.role_file import BUS_TOOLS, front_matter, role_of, snapshot_of
+from parley.roles.role_snapshot import RoleLimits, RoleSnapshot
 from parley.workflow.design.binding import DRAFTS
 from parley.workflow.files.reading.finding_reader import finding_of
 from parley.workflow.model.terms import EXECUTOR, GROUP, PROVER, ROLES, Finding
@@ -34,31 +36,31 @@ class DraftLimits:
     models: frozenset[str]
 
     @classmethod
-    def by(cls, roles: Iterable[Mapping[str, Any]]) -> DraftLimits:
+    def by(cls, roles: Iterable[RoleSnapshot]) -> DraftLimits:
         """What the roles of a job's snapshot allow."""
         known = tuple(roles)
-        tools = {tool for role in known for tool in role.get("tools", ()) if tool not in PROTOCOL_TOOLS}
-        models = {str(role.get("model") or "") for role in known}
-        return cls(frozenset(str(role["name"]) for role in known), frozenset(tools), frozenset({"", *models}))
+        tools = {tool for role in known for tool in role.tools if tool not in PROTOCOL_TOOLS}
+        models = {role.model for role in known}
+        return cls(frozenset(role.name for role in known), frozenset(tools), frozenset({"", *models}))
 
 
 def read_drafts(
-    files: Mapping[str, str], roles: Iterable[Mapping[str, Any]]
-) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
+    files: Mapping[str, str], roles: Iterable[RoleSnapshot]
+) -> tuple[dict[str, RoleSnapshot], list[Finding]]:
     """The roles that a design drafts, as a job's snapshot would keep them, and what is wrong with the others."""
     allowed = DraftLimits.by(roles)
-    drafts: dict[str, dict[str, Any]] = {}
+    drafts: dict[str, RoleSnapshot] = {}
     findings: list[Finding] = []
     for path, text in sorted(files.items()):
         if PurePosixPath(path).match(DRAFTS) and path.count("/") == DRAFTS.count("/"):
             role, wrong = read_draft(path, text, allowed)
             findings.extend(wrong)
             if role is not None:
-                drafts[role["name"]] = role
+                drafts[role.name] = role
     return drafts, findings
 
 
-def read_draft(path: str, text: str, allowed: DraftLimits) -> tuple[dict[str, Any] | None, list[Finding]]:
+def read_draft(path: str, text: str, allowed: DraftLimits) -> tuple[RoleSnapshot | None, list[Finding]]:
     """One draft: the role, or what is wrong with it."""
     stem = PurePosixPath(path).stem
     if len(text) > LONGEST:
@@ -104,7 +106,7 @@ def read_draft(path: str, text: str, allowed: DraftLimits) -> tuple[dict[str, An
         wrong("model", f"no role of this job has the model {role.model!r}", f"leave it out, or use one of: {known}")
     if found:
         return None, found
-    return {**to_json(role), "team": [], "members": {}, "runner": "", "limits": {}}, []
+    return replace(snapshot_of(role), team=(), runner="", limits=RoleLimits()), []
 
 
 def _named_tools(fields: Fields) -> set[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from parley.base.wording import count
+from parley.roles.role_snapshot import RoleSnapshot
 from parley.workflow.model.remedies import MEANS, OnFailure
 from parley.workflow.model.terms import ROLES, Plan, Task
 
@@ -38,7 +38,7 @@ def is_complex(plan: Plan, most_agents: int, most_levels: int) -> bool:
     return len(plan.doers) > most_agents or levels(plan) > most_levels
 
 
-def outline(plan: Plan, drafts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def outline(plan: Plan, drafts: Mapping[str, RoleSnapshot]) -> list[str]:
     """The workflow in a few lines."""
     doers = plan.doers
     verifiers = len(plan.workers) - len(doers)
@@ -51,7 +51,7 @@ def outline(plan: Plan, drafts: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"{number}. {'; '.join(_worker(plan, name) for name in stage)}" for number, stage in enumerate(plan.stages, 1)
     ]
     news = [
-        f"New role, drafted in {ROLES}/{name}.md: {name}: {_words(str(role.get('description', '')))}"
+        f"New role, drafted in {ROLES}/{name}.md: {name}: {_words(role.description)}"
         f" (tools: {', '.join(_own(role)) or 'none'})"
         for name, role in sorted(drafts.items())
     ]
@@ -66,8 +66,8 @@ def outline(plan: Plan, drafts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _own(role: Mapping[str, Any]) -> list[str]:
-    return [str(tool) for tool in role.get("tools", ()) if tool not in ("Send", "CloseConversation", "AskQuestion")]
+def _own(role: RoleSnapshot) -> list[str]:
+    return [tool for tool in role.tools if tool not in ("Send", "CloseConversation", "AskQuestion")]
 
 
 def _worker(plan: Plan, name: str) -> str:

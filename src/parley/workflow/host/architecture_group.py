@@ -7,8 +7,7 @@ found good lies in the group's tree, and comes into the lead's when the lead clo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -17,13 +16,14 @@ from parley.base.quoting import below
 from parley.base.wording import count
 from parley.engine import protocol_messages
 from parley.engine.agents.code_agent import CodeAgent
-from parley.engine.values.job_roles import TOOLS
 from parley.engine.values.message_meta import Failed, Intervened, Stalled
 from parley.ports.workspaces import WorkspaceError
 from parley.protocol.conversation import free_slots
 from parley.protocol.molecules import Deliver, Payload, Surface
 from parley.protocol.states import State
-from parley.workflow.design.activation import Activation, activation_of
+from parley.roles.role_snapshot import TOOLS, RoleSnapshot
+from parley.settings.schema import WorkflowSettings
+from parley.workflow.design.activation import Activation, DesignSettings
 from parley.workflow.design.drafts import read_drafts
 from parley.workflow.design.outline import is_complex, levels, outline
 from parley.workflow.files.plan import read_plan
@@ -81,16 +81,10 @@ class ArchitectureGroup(CodeAgent):
         if missing:
             self.enrol([self.role(name) for name in missing], surface.agent, surface.thread)
 
-    def role(self, name: str) -> dict[str, Any]:
+    def role(self, name: str) -> RoleSnapshot:
         """A role in full, as it joins a team: it has none itself, so that it leads no subteam."""
-        blank: dict[str, Any] = {"tools": [], "description": "", "prompt": "", "model": "", "runner": "", "limits": {}}
-        return {
-            **blank,
-            **self.job.role(name),
-            "team": [],
-            "members": {},
-            "bus": list(TRAITS[name].tools if name in TRAITS else TOOLS),
-        }
+        bus = TRAITS[name].tools if name in TRAITS else TOOLS
+        return replace(self.job.role(name), team=(), members={}, bus=bus)
 
     def to_architect(self, body: str, *, asks: bool = False) -> list[Payload]:
         """A message to the architect: to the one at work, or to a new one. `asks`: it holds what the lead asked for."""
@@ -117,9 +111,9 @@ class ArchitectureGroup(CodeAgent):
         return [self.close(thread)] if self.place_of(thread) else []
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> WorkflowSettings:
         """The job's settings of workflows."""
-        return {**COMPLEX, "rounds": ROUNDS, **self.job.settings.get("workflow", {})}
+        return self.job.settings_of(worker_reports.WorkflowPart).workflow
 
     # ---- what the messages lead to -----------------------------------------------------------
 
@@ -129,7 +123,7 @@ class ArchitectureGroup(CodeAgent):
         wanted = protocol_messages.excerpt(self.row.body, WANTED)
         self.standing = replace(self.standing, checks=0, rounds=0, ready=False, wanted=wanted)
         ended = self.without_verifier()
-        given = activation_of(self.job.settings)
+        given = self.job.settings_of(DesignSettings).covered
         if not first or given is None or not self.take_draft(given):
             return [*ended, *self.to_architect(f"[DESIGN] {self.row.body}", asks=True)]
         return [*ended, *(self.drafted() if given.has_plan else self.summed_up(given))]
@@ -205,7 +199,7 @@ class ArchitectureGroup(CodeAgent):
 
     def is_complex(self, plan: Plan) -> bool:
         """Whether the architect is to have help."""
-        return is_complex(plan, int(self.settings["complex_agents"]), int(self.settings["complex_levels"]))
+        return is_complex(plan, self.settings.complex_agents, self.settings.complex_levels)
 
     def delegate(self, plan: Plan) -> list[Payload]:
         """The workflow is complex: the architect gets helpers, and is told so."""
@@ -222,11 +216,11 @@ class ArchitectureGroup(CodeAgent):
         """The check found gaps: back to the architect, a few times, then up to the lead."""
         listed = _listed(gaps)
         self.standing = replace(self.standing, checks=self.standing.checks + 1)
-        if self.standing.checks > int(self.settings["rounds"]):
+        if self.standing.checks > self.settings.rounds:
             return self.up(
                 f"the design check still finds gaps after {count(self.standing.checks - 1, 'round')}", listed
             )
-        mark = f"[CHECK {self.standing.checks} of {self.settings['rounds']}]"
+        mark = f"[CHECK {self.standing.checks} of {self.settings.rounds}]"
         return self.to_architect(f"{mark} The design has gaps. Mend each, and hand it in again.\n{listed}")
 
     def up(self, why: str, listed: str) -> list[Payload]:
@@ -257,10 +251,10 @@ class ArchitectureGroup(CodeAgent):
         listed = _listed(
             found or [f"the design verifier gave no verdict that counts: {protocol_messages.excerpt(self.row.body)}"]
         )
-        if self.standing.rounds > int(self.settings["rounds"]):
+        if self.standing.rounds > self.settings.rounds:
             why = f"the design verifier still finds gaps after {count(self.standing.rounds - 1, 'round')}"
             return [*ended, *self.up(why, listed)]
-        mark = f"[GAPS {self.standing.rounds} of {self.settings['rounds']}]"
+        mark = f"[GAPS {self.standing.rounds} of {self.settings.rounds}]"
         body = (
             f"{mark} The design verifier says {verdict or 'nothing that counts'}. Mend each gap, and hand it in again."
         )
@@ -274,7 +268,7 @@ class ArchitectureGroup(CodeAgent):
         self.blueprint = design.blueprint
         self.standing = replace(self.standing, ready=True)
         used = design_messages.used(self.job.used.turns, self.job.used.micros)
-        return self.report(below(protocol_messages.fit(_ready(self.job.settings["roles"], design, self.thread, used))))
+        return self.report(below(protocol_messages.fit(_ready(self.job.settings.roles, design, self.thread, used))))
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -298,7 +292,7 @@ def _report(verdict: str, found: Sequence[str], said: str) -> str:
     return "\n".join(["# Design verification", "", f"Verdict: {verdict}", "", words, "", "## Gaps", "", *gaps, ""])
 
 
-def _ready(roles: Sequence[Mapping[str, Any]], design: Design, thread: str, used: str) -> str:
+def _ready(roles: Sequence[RoleSnapshot], design: Design, thread: str, used: str) -> str:
     plan, _ = read_plan(design.files[PLAN])
     drafts, _ = read_drafts(design.files, roles)
     lines = outline(plan, drafts) if plan else []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from parley.base.json_codec import decode
 from parley.base.wording import count
@@ -19,7 +19,8 @@ from parley.protocol.gates import BLOCKED, CLEAR, standing
 from parley.protocol.molecules import MessageKind, Record, Ruling, Surface, Verdict
 from parley.protocol.states import State
 from parley.roles.phases import PHASES
-from parley.workflow.design.activation import Activation, activation_of
+from parley.roles.role_snapshot import RoleSnapshot
+from parley.workflow.design.activation import Activation, DesignSettings
 from parley.workflow.design.binding import bound, digest_of, has_workflow, is_covered
 from parley.workflow.design.design_check import check_design
 from parley.workflow.design.drafts import read_drafts
@@ -137,8 +138,8 @@ def _is_there(papers: DesignFiles, path: str) -> bool:
 
 def findings(job: OwnedJob, design: Design) -> list[Finding]:
     """All that is wrong with a design, its drafts of roles included."""
-    _, wrong = read_drafts(design.files, job.settings["roles"])
-    known = {role["name"] for role in job.settings["roles"]}
+    _, wrong = read_drafts(design.files, job.settings.roles)
+    known = {role.name for role in job.settings.roles}
     if design.count > MOST_FILES:
         many = f"there are {count(design.count, 'file')} below it, and {MOST_FILES} are looked at"
         wrong.append(
@@ -180,10 +181,10 @@ def _deaf(job: OwnedJob, design: Design) -> Iterator[Finding]:
             )
 
 
-def roles_with(job: OwnedJob, design: Design) -> dict[str, dict[str, Any]]:
+def roles_with(job: OwnedJob, design: Design) -> dict[str, RoleSnapshot]:
     """The roles that the agents of an approved design may work as: the job's, and those that it drafts."""
-    drafts, _ = read_drafts(design.files, job.settings["roles"])
-    return {**drafts, **{role["name"]: dict(role) for role in job.settings["roles"]}}
+    drafts, _ = read_drafts(design.files, job.settings.roles)
+    return {**drafts, **{role.name: role for role in job.settings.roles}}
 
 
 def drafts_beyond(world: World, job: str, workspace: str, approved: str) -> list[str]:
@@ -231,7 +232,8 @@ def told_of(job: OwnedJob, world: World, tree: str) -> list[str]:
         return []
     if design is None or not (lines := told(job, design)):
         return []
-    own = design_messages.own_design(changed_since(given, design)) if (given := activation_of(job.settings)) else ""
+    given = job.settings_of(DesignSettings).covered
+    own = design_messages.own_design(changed_since(given, design)) if given is not None else ""
     return [
         *lines,
         design_messages.verified(design.blueprint == job.kept.get(VERIFIED, "")),
@@ -252,7 +254,7 @@ def told(job: OwnedJob, design: Design) -> list[str]:
     plan, _ = read_plan(design.files[PLAN])
     if plan is None:
         return []
-    drafts, _ = read_drafts(design.files, job.settings["roles"])
+    drafts, _ = read_drafts(design.files, job.settings.roles)
     return [*outline(plan, drafts), design_messages.used(job.used.turns, job.used.micros)]
 
 

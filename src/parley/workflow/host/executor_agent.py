@@ -6,7 +6,6 @@ It carries out what `parley.workflow` decides. Each turn's decisions are the eve
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,7 +16,6 @@ from parley.engine import protocol_messages
 from parley.engine.agents.code_agent import CodeAgent
 from parley.engine.turn.question_clone import clone_text
 from parley.engine.turn.stages import Gate
-from parley.engine.values.job_roles import TOOLS
 from parley.engine.values.message_meta import (
     Answered,
     Conflicted,
@@ -45,6 +43,7 @@ from parley.protocol.molecules import (
     Surface,
     escalation_thread,
 )
+from parley.roles.role_snapshot import TOOLS, RoleLimits, RoleSnapshot
 from parley.workflow.design.binding import bound
 from parley.workflow.execution import doer_moves, escalate, executor, executor_messages, verification
 from parley.workflow.execution.escalate import HumanAnswer
@@ -373,54 +372,41 @@ class Executor(CodeAgent):
         roles = [self.role_of(worker) for worker in workers]
         known = self.job.soup.need(Surface, self.thread, self.agent).team
         roles += [
-            {**self.blank(name), **self.job.role(name), "team": [], "bus": list(TRAITS[name].tools)}
+            replace(self.job.role(name), team=(), bus=TRAITS[name].tools)
             for name in (ARCHITECT, INTEGRATOR, DESIGN_VERIFIER)
             if name not in known
         ]
         if PROVER not in known:
-            roles.append({**self.blank(PROVER), "runner": PROOF, "bus": [], "traits": TRAITS[PROVER]._asdict()})
+            roles.append(RoleSnapshot(name=PROVER, runner=PROOF, bus=(), traits=TRAITS[PROVER]))
         kept = self.job.kept
-        joining = [
-            role for role in roles if role["name"] not in known or kept.get(role_slot(role["name"])) != encode(role)
-        ]
+        joining = [role for role in roles if role.name not in known or kept.get(role_slot(role.name)) != encode(role)]
         if joining:
             self.enrol(joining)
 
-    def role_of(self, worker: Worker) -> dict[str, Any]:
+    def role_of(self, worker: Worker) -> RoleSnapshot:
         """A worker as a role: what its own role says, under its name, with its limits and its tools."""
         base, own = self.roles().get(worker.role) or self.job.role(worker.role), self.job.role(worker.name)
-        bus = ["Note", "Status"] if worker.task is Task.DOER else ["Note", "Verdict"]
-        limits = dict(base.get("limits", {}))
-        if worker.time_limit_seconds:
-            limits["turn_seconds"] = worker.time_limit_seconds
-        if worker.stall_seconds:
-            limits["stall_seconds"] = worker.stall_seconds
-        tools = [tool for tool in base.get("tools", ()) if tool not in TOOLS]
-        return {
-            **self.blank(worker.name),
-            **base,
-            "name": worker.name,
-            "team": [],
-            "members": {},
-            "description": worker.objective or base.get("description", ""),
-            "tools": [*tools, *bus],
-            "runner": own.get("runner") or base.get("runner", ""),
-            "limits": limits,
-            "bus": bus,
-        }
+        bus = ("Note", "Status") if worker.task is Task.DOER else ("Note", "Verdict")
+        limits = RoleLimits(
+            turn_seconds=worker.time_limit_seconds or base.limits.turn_seconds,
+            stall_seconds=worker.stall_seconds or base.limits.stall_seconds,
+        )
+        return replace(
+            base,
+            name=worker.name,
+            team=(),
+            members={},
+            description=worker.objective or base.description,
+            tools=(*(tool for tool in base.tools if tool not in TOOLS), *bus),
+            runner=own.runner or base.runner,
+            limits=limits,
+            bus=bus,
+        )
 
-    def roles(self) -> dict[str, dict[str, Any]]:
+    def roles(self) -> dict[str, RoleSnapshot]:
         """The roles that its agents may work as: the job's, and those that were approved as drafts with the plan."""
         design = design_gates.design_in(self.world, self.job.id, self.workspace)
         return design_gates.roles_with(self.job, design) if design is not None else {}
-
-    @staticmethod
-    def blank(name: str) -> dict[str, Any]:
-        """A role that says nothing."""
-        return {
-            "name": name, "team": [], "tools": [], "description": "", "prompt": "", "model": "", "runner": "",
-            "limits": {}, "members": {}, "bus": [],
-        }  # fmt: skip
 
 
 def files_of(draft: PlanDraft) -> dict[str, str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from parley.engine.values.job_roles import TOOLS, Traits
 from parley.protocol.molecules import Rounds
 from parley.protocol.states import State
 from parley.roles.phases import PHASES
+from parley.roles.role_snapshot import TOOLS, Traits
 from parley.workflow.model.terms import ARCHITECT, DESIGN_VERIFIER, EXECUTOR, GROUP, INTEGRATOR, PROVER, SOLUTION
 
 TRAITS: Mapping[str, Traits] = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec import convert
+from msgspec import Struct, convert
 from msgspec.structs import replace as replace_in
 
 from parley.base.json_codec import decode
@@ -25,6 +25,7 @@ from parley.ports.turns import Site
 from parley.ports.workspaces import Kept, Scope
 from parley.protocol.errors import Refused
 from parley.protocol.molecules import HUMAN, PROXY, Surface
+from parley.settings.schema import WorkflowSettings
 from parley.workflow.execution.assist import refuse_resolve, said_in_refusal
 from parley.workflow.execution.checkpoints import read_criteria, refuse_criteria
 from parley.workflow.execution.executor_turn import ExecutorTurn, WorkflowLimits
@@ -68,8 +69,14 @@ LATE_ROLE = "no role is drafted while the workflow runs; use one that there is, 
 
 def limits_of(job: OwnedJob) -> WorkflowLimits:
     """What the job's snapshot says of workflows."""
-    said = job.settings.get("workflow", {})
-    return WorkflowLimits(job.soup.charter.fan_out, int(said.get("rounds", 3)), int(said.get("similar", 85)))
+    said = job.settings_of(WorkflowPart).workflow
+    return WorkflowLimits(job.soup.charter.fan_out, said.rounds, int(said.similar))
+
+
+class WorkflowPart(Struct, frozen=True):
+    """What a job's settings say of workflows."""
+
+    workflow: WorkflowSettings = WorkflowSettings()
 
 
 def scope_of(job: OwnedJob, thread: str) -> Scope | None:

@@ -22,7 +22,7 @@ from parley.protocol.molecules import Origin, Record, Surface
 from parley.protocol.rule import Passage
 from parley.protocol.states import State, is_backtrack
 from parley.roles.skill_anatomy import PLANNING
-from parley.workflow.design.activation import activation_of
+from parley.workflow.design.activation import DesignSettings
 from parley.workflow.design.binding import bound
 from parley.workflow.host import design_gates, design_messages, live_flows, orchestration_files, worker_reports
 from parley.workflow.host.architecture_group import ArchitectureGroup
@@ -46,7 +46,7 @@ class WorkflowFeature(Feature):
             effects={WriteFlow: orchestration_files.write},
             dormant=True,
             slots=(FLOW, DESIGN),
-            setting="activation",
+            setting=DesignSettings,
             folder=FOLDER,
         )
         self._world = world
@@ -197,7 +197,7 @@ class WorkflowGuest(Guest):
 
     def state_remark(self, job: OwnedJob, record: Record) -> str:
         """What a lead is told where the human has activated the workflow architect."""
-        given = activation_of(job.settings)
+        given = job.settings_of(DesignSettings).covered
         return design_messages.activated(record, given) if given is not None else ""
 
     # ---- recovery ------------------------------------------------------------------------------
