@@ -55,6 +55,8 @@ class Played:
                 visit=order.visit,
                 handle=handle,
                 may_ask=order.may_ask,
+                kind=order.kind,
+                asked=order.asked,
                 default="",
             )
         )

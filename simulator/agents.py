@@ -86,6 +86,8 @@ class SimTurns:
                 visit=order.visit,
                 handle=json.loads(order.handle) if order.handle else {},
                 may_ask=order.may_ask,
+                kind=order.kind,
+                asked=order.asked,
                 default="",
             )
         )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from random import Random
 
 from parley.bus.store import Store
-from parley.engine.values import human_inputs, step_extra
+from parley.engine.values import human_inputs, job_settings, step_extra
 from parley.engine.values.hold_causes import budgets as spent_in
 from parley.engine.values.human_inputs import ResumeInput
 from parley.engine.values.step_names import NamedRun, all_named
-from parley.features.budgets.arithmetic import Purse
+from parley.features.budgets.arithmetic import BudgetPart, Purse
 from parley.ports.machine import Files
 from parley.views.job_view import Present
 from parley.views.needs import needs
@@ -49,7 +48,7 @@ def broken(store: Store, files: Files, job: str) -> str:
         given = human_inputs.read(one)
         if isinstance(given, ResumeInput) and one.taken and not human_inputs.is_in_vain(one):
             taken.setdefault(one.taken, []).append(given)
-    found = _exceeded(store, job, Purse.of(json.loads(row.settings)), taken)
+    found = _exceeded(store, job, Purse.of(job_settings.read(row, BudgetPart)), taken)
     present = Present(store, job)
     if not found and present.unpaid and row.state not in ("DONE", "WITHDRAWN", "FAILURE"):
         shown = [way.command for need in needs(store, files, [row]) if need.kind == "budget" for way in need.exits]
