@@ -91,13 +91,13 @@ def test_a_stall_ends_with_the_next_sign_of_life_and_may_come_again() -> None:
 def test_silence_inside_a_tool_is_no_stall() -> None:
     stage = team(300).sleeping("writer")
     sign(stage, "writer", "make", tool="shell", use="1")
-    sign(stage, "writer", "TODO", tool="grep", use="2")
+    sign(stage, "writer", "a word", tool="grep", use="2")
     sign(stage, "writer", "", tool="shell", use="1", over=True)
     sign(stage, "writer", "sleep 100", sign=Sign.PAUSE)  # says less than what it did before
     stage.wait(100)
     assert stalled(stage) == []
     (vital,) = vitals(Present(stage.outside, JOB), SimFiles(stage.disk, stage.fuse), stage.clock.now()).values()
-    assert (vital.in_tool, vital.stalled, vital.said) == ("grep", False, "grep TODO")
+    assert (vital.in_tool, vital.stalled, vital.said) == ("grep", False, "grep a word")
     assert vital.silent_seconds >= 95
     sign(stage, "writer", "", tool="grep", use="2", over=True)
     stage.wait(LIMIT + 6)

@@ -53,6 +53,7 @@ MAY_CUT = {
         "workspaces/merge/tree_merge.py: data[:_LONGEST * (SHOWN + 1)]",
         "runners/proof/command_trial.py: tail[:-_LONGEST * TAIL]",
         "runners/scripted/agent_process.py: text[:PROGRESS_LIMIT + 1]",
+        "runners/scripted/agent_process.py: result[:PROGRESS_LIMIT + 1]",
     ),
     "a name of Parley's own making, or one that the user typed": (
         "features/notices/handover.py: re.sub('[^A-Za-z0-9._-]+', '-', name)[:60]",

@@ -24,7 +24,7 @@ NOTHING = Raw(b"null")
 PLAYBOOK, YES = STAND_INS = "human (playbook)", "human (--yes)"  # what may stand in for the human
 
 
-class HumanRule(Struct, frozen=True):
+class StandInRule(Struct, frozen=True):
     """What a playbook's human says to a question that fits."""
 
     match: str
@@ -60,7 +60,7 @@ class JobSettings(JobLimits, frozen=True, kw_only=True):
 class StandIns(Struct, frozen=True):
     """What may answer in the human's place."""
 
-    human: tuple[HumanRule, ...] | None = None  # the human of a playbook; None: it has none
+    human: tuple[StandInRule, ...] | None = None  # the human of a playbook; None: it has none
     yes: bool = False  # every gate is approved
 
     def names(self) -> list[str]:
