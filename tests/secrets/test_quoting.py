@@ -124,6 +124,10 @@ def test_a_heading_is_known_in_every_disguise(heading: str) -> None:
         str, str.upper, str.lower, str.title, lambda line: line.replace(" ", "  "), lambda line: f"1. {line}",
         lambda line: f"**{line}", lambda line: f"\u200b {line}", lambda line: line.replace("'", "\u2019"),
         lambda line: line.replace(":", " :"), lambda line: line.replace("o", "\u043e").replace("u", "\u03c5"),
+        lambda line: line.translate(str.maketrans("aeios", "43105")),
+        lambda line: line.translate(str.maketrans("ais", "@!$")),
+        lambda line: line.replace("m", "rn").replace("l", "1"), lambda line: line.replace("u", "<b>u</b>"),
+        lambda line: line.replace("a", "a\x07").replace("e", "\x1be"),
     )  # fmt: skip
     for dress in dresses:
         line = dress(heading)

@@ -36,8 +36,10 @@ HEADINGS = (
     "You said:",
     "Why you are asked:",
 )
-# One of these is in every heading.
-_WORDS_OF_HEADINGS = ("human", "proxy", "request", "asker", "said", "last", "interrupted", "asked")
+# One of these is in every heading; each as the eye sees it (`_skeleton`).
+_WORDS_OF_HEADINGS = ("human", "proxy", "request", "asker", "said", "iast", "interrupted", "asked")
+_PLAIN_LETTERS = str.maketrans("l10354|!@$", "iioesaiias")  # as `_LETTERS` and `_SIGNS`, of ASCII alone
+_DISGUISING = re.compile(r"[\[&<\x00-\x08\x0b-\x1f\x7f]")  # a bracket, an entity, a tag, what is not drawn
 QUOTE = "> "
 QUESTION = "[QUESTION]"
 
@@ -162,14 +164,15 @@ def _is_mark(inside: str) -> bool:
 def _is_headed(line: str) -> bool:
     if line.lstrip().startswith(">"):
         return False
-    return _headings().match(_skeleton(_TAG.sub("", _head(line)))) is not None
+    seen = _skeleton(_TAG.sub("", _head(line)))
+    return any(_headings().match(text) for text in (seen, seen.translate(_SIGNS)))
 
 
 def quoted(text: str) -> str:
     """A text of an agent or a person with each line quoted that begins like one of the protocol's."""
-    if text.isascii() and "[" not in text and "&" not in text:  # most texts: no mark can begin, nor an entity for one
-        lower = text.lower()
-        if not any(word in lower for word in _WORDS_OF_HEADINGS):
+    if text.isascii() and not _DISGUISING.search(text):  # most texts: no mark can begin, and few words can be a heading
+        seen = text.lower().translate(_PLAIN_LETTERS).replace("vv", "w").replace("rn", "m")
+        if not any(word in seen for word in _WORDS_OF_HEADINGS):
             return text
     return "".join(_quoted(line) for line in text.splitlines(keepends=True))
 
