@@ -138,7 +138,7 @@ def test_a_doers_first_request_is_small(team: ClaudeHarness, name: str) -> None:
 
 @pytest.mark.parametrize("state", LIVE)
 def test_a_leads_first_request_is_small(team: ClaudeHarness, state: State) -> None:
-    request = instance(team, PHASES[state].lead, SKILLS[state], f"[{state}] {MESSAGE}")
+    request = instance(team, PHASES[state].lead, SKILLS[state], f"[{state}] {MESSAGE}", by_code=True)
 
     assert len(request.body) <= LEAD
     assert [tool for tool in request.tools if tool.startswith("mcp")] == [f"mcp__p__{tool}" for tool in sorted(TOOLS)]

@@ -66,7 +66,7 @@ def test_bash_completes_commands_options_values_files_and_jobs(waiting: Home) ->
     assert {line.split()[0] for line in commands} == {*MODULES, "help"}
     assert next(line for line in commands if line.startswith("run ")).endswith("(start a job and see it through)")
     assert (option, policy, state) == (["--policy"], ["always"], ["never"])
-    assert [line.split()[0] for line in agents] == ["claude", "codex", "scripted"]
+    assert [line.split()[0] for line in agents] == ["scripted", "claude", "codex"]
     assert file == at == ["task.md"]
     assert (shown, merged, asked) == ([job], [], [question])
     assert repo == ["/usr"]

@@ -47,7 +47,7 @@ def long_job(tmp_path_factory: pytest.TempPathFactory) -> Home:
     store.close()
     stream = home.folder / ".parley/jobs/j1/streams/dispatch-1.jsonl"
     stream.parent.mkdir(parents=True)
-    used = {"turn": "t1", "event": "progress", "tool": "Bash", "use": "u1", "over": True, "text": "Bash ls"}
+    used = {"turn": "t1", "event": "progress", "tool": "Bash", "use": "u1", "over": True, "text": "ls"}
     stream.write_text("".join(json.dumps({"time": when, **used}) + "\n" for when in (*moments, *moments)))
     return home
 

@@ -44,6 +44,7 @@ class CommandHarness:
         self.events: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
         self.calls: list[Called] = []
         self.progress: list[str] = []
+        self.used: list[str] = []  # the tools, as they are told
         self._turns = 0
 
     def order(self, runner: str, message: str, **more: Any) -> Order:
@@ -83,6 +84,7 @@ class CommandHarness:
             self.runner.reply(event.job, event.turn, event.number, *answer(event))
         elif isinstance(event, Progress):
             self.progress.append(event.text)
+            self.used.append(event.tool)
         return event
 
     def play(self, order: Order, answer: Answer = accept) -> Ended:

@@ -351,7 +351,7 @@ def test_settings_of_an_unknown_shape_are_refused_in_one_line(
 
     with pytest.raises(Unreadable) as refused:
         charter_of(odd)
-    assert str(refused.value) == f"the settings of job j can't be read: {told}"
+    assert str(refused.value) == f"the settings of job j: {told}"
 
 
 def test_the_charter_has_the_proxy_once_with_its_own_tools(tmp_path: Path) -> None:

@@ -330,5 +330,5 @@ def test_a_stall_that_is_told_of_twice_is_found(monkeypatch: pytest.MonkeyPatch)
 
 def test_silence_that_is_counted_from_nowhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sign of life that is not heard makes the living stalled."""
-    monkeypatch.setattr(silence, "stall_seconds", lambda settings, role: 0.5)
+    monkeypatch.setattr(silence, "stall_seconds", lambda job, turn: 0.5)
     assert "not silent for long" in found()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from parley.base.json_codec import encode
 from parley.views.chronicle import Follower
 from parley.workflow.execution import executor
 from parley.workflow.model.flow import IllegalEvent
@@ -565,7 +566,7 @@ def test_a_conflict_that_is_left_open_is_not_taken() -> None:
         on("bringing two", say("nothing to do")), always(".", say("nor now")),
     ]  # fmt: skip
     stage.settings["agents"]["workflow-architect"] = [always(".", say("?"))]
-    stage.row = replace(stage.row, settings=json.dumps(stage.settings))
+    stage.row = replace(stage.row, settings=encode(stage.settings))
     stage.until(lambda s: any(not one.taken for one in s.flow.merges) if s.started("one") else False)
 
     assert "conflicts are left in shared.txt" in stage.flow.merges[-1].reason

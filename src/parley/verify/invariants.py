@@ -425,13 +425,12 @@ def audit_append_only(soup: Soup, rules: RuleSet) -> Iterator[str]:
             led = f"{record.id} is led by {record.actor or '-'} on {record.thread}"
             yield f"{led}, and its history has it led by {lead or '-'} on {thread}"
         own = {phases[LIVE.index(state)].artifact for state in approved}
-        given = (
-            {phases[0].artifact} if record.depth else set[str]()
-        )  # a subteam's intent is approved above it, or not yet
+        given = {phases[0].artifact} if record.depth else set[str]()  # its intent is approved above it, or not yet
         there = {name for name, _ in record.approved}
         for artifact in there - own - given:
             yield f"{artifact} stands approved in {record.id}, and its history shows no approval of it"
-        for artifact in own - there - given if record.live else ():  # its last gates are passed for a record that ends
+        ends = not record.live or soup.all(Terminate, record.id)  # [term-record] passes its last gates for it
+        for artifact in () if ends else own - there - given:
             yield f"{artifact} was approved in {record.id}, and does not stand approved any more"
 
 

@@ -44,6 +44,12 @@ class Silence(Feature):
         return (SilenceGuest(self._world),)
 
 
+def stall_seconds(job: OwnedJob, turn: Turn) -> float:
+    """How long a turn's agent may be silent: by its role, or by the job's settings."""
+    own = job.role(turn.agent, turn.thread).limits.stall_seconds
+    return own or job.settings_of(SilenceSettings).stall_seconds
+
+
 class SilenceGuest(Guest):
     """Listens to the turns of one job."""
 
@@ -54,10 +60,8 @@ class SilenceGuest(Guest):
         """See which turns have been silent for too long."""
         for turn in list(job.running.values()):
             silent = self._world.pulse.time - turn.pulse
-            own = job.role(turn.agent, turn.thread).limits.stall_seconds
-            limit = own or job.settings_of(SilenceSettings).stall_seconds
             busy = not turn.out or turn.uses or turn.waiting
-            if not busy and silent > limit and stall_of(job.soup, turn.thread) is None:
+            if not busy and silent > stall_seconds(job, turn) and stall_of(job.soup, turn.thread) is None:
                 self._stall(job, turn, silent)
         return False
 
