@@ -2,7 +2,6 @@
 
 from parley.tui.launch import RunView, watch_all
 from parley.tui.overview import left_out_words, plain_list
-from parley.tui.terminal.tty import EndedBySignal
 from parley.tui.watch_context import WatchContext
 
-__all__ = ["EndedBySignal", "RunView", "WatchContext", "left_out_words", "plain_list", "watch_all"]
+__all__ = ["RunView", "WatchContext", "left_out_words", "plain_list", "watch_all"]

@@ -11,7 +11,8 @@ from parley.cli import OK
 from parley.cli.common import Workplace, columns, hide_home_from_git, on_terminal, place_of
 from parley.cli.looking.watch_contexts import context_of, titles_of
 from parley.cli.user_homes import known
-from parley.tui import EndedBySignal, WatchContext, left_out_words, plain_list, watch_all
+from parley.machine.stop_signals import Stopped
+from parley.tui import WatchContext, left_out_words, plain_list, watch_all
 
 
 def run(words: argparse.Namespace) -> int:
@@ -28,7 +29,7 @@ def run(words: argparse.Namespace) -> int:
             watch_all(here, lambda: _others(place), left_out)
         else:
             _print(here, left_out)
-    except EndedBySignal as ended:
+    except Stopped as ended:
         return ended.code
     finally:
         for context in here:

@@ -27,7 +27,6 @@ from parley.cli.open_bus import RedactedStore, known_secrets
 from parley.cli.results.delivered import lines
 from parley.cli.running.job_runners import runners
 from parley.cli.running.setup_command import SetUpCommand
-from parley.cli.stop_signals import Stopped, stop_like_ctrl_c
 from parley.cli.typed_commands import typed
 from parley.cli.user_homes import own_folders, remember
 from parley.engine.inputs import is_given_up
@@ -41,6 +40,7 @@ from parley.machine.disk_reserve import DiskReserve
 from parley.machine.faults import FaultLog
 from parley.machine.job_files import JobFiles
 from parley.machine.process_tags import MARK, gits_mark
+from parley.machine.stop_signals import Stopped, stop_like_ctrl_c
 from parley.ports.workspaces import WorkspaceError
 from parley.runners.local_turns import LocalTurns
 from parley.settings.schema import Settings

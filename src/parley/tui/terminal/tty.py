@@ -14,11 +14,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.text import Text
 
+from parley.machine import stop_signals
 from parley.tui.terminal.keys import Keys
 
 # alternate screen, no cursor, no wrapping, and bracketed paste
@@ -26,14 +27,6 @@ _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
 _LEAVE = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l"
 _SHARE = 256  # bytes that a terminal which is ready takes without waiting
 _PLAIN = str.maketrans({"─": "-", "…": "~", "→": ">", "·": "-", "▸": ">"})
-
-
-class EndedBySignal(KeyboardInterrupt):
-    """A signal asked the process to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.code = 128 + number
 
 
 class Tty:
@@ -68,8 +61,8 @@ class Tty:
         handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {signal.SIGWINCH: self._wake}
         if not self._owns:
             handlers |= {
-                signal.SIGTERM: self._end,
-                signal.SIGHUP: self._end,
+                signal.SIGTERM: stop_signals.stop,
+                signal.SIGHUP: stop_signals.stop,
                 signal.SIGTSTP: self._suspend,
                 signal.SIGCONT: self._go_on,
             }
@@ -105,10 +98,6 @@ class Tty:
             self._keys.__exit__(None, None, None)
 
     # ---- signals -----------------------------------------------------------------------------
-
-    def _end(self, number: int, frame: FrameType | None) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)  # once is enough: now it cleans up
-        raise EndedBySignal(number)
 
     def _wake(self, number: int, frame: FrameType | None) -> None:
         self._stale = True

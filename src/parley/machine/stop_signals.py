@@ -1,4 +1,4 @@
-"""Lets a SIGTERM or a closed terminal end a command like Ctrl-C."""
+"""Lets a SIGTERM or a closed terminal end a process like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Stopped(KeyboardInterrupt):
         self.code = 128 + number
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
+def stop(number: int, frame: FrameType | None) -> NoReturn:
+    """The handler of a signal that ends the process."""
     signal.signal(number, signal.SIG_IGN)  # once is enough: now it cleans up
     raise Stopped(number)
 
@@ -30,5 +31,5 @@ def stop_like_ctrl_c() -> Iterator[None]:
             before = signal.getsignal(number)
             held.callback(signal.signal, number, before)
             if before == signal.SIG_DFL:  # nohup has set it to be ignored
-                signal.signal(number, _stop)
+                signal.signal(number, stop)
         yield
