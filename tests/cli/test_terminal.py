@@ -169,6 +169,7 @@ def test_it_fits_any_size() -> None:
         request="words " * 40,
         record=record,
         status="needs you",
+        urgent=True,
         elapsed=3700,
         usage="5 turns, 1.20 USD",
         now=0.0,

@@ -14,6 +14,7 @@ from parley.cli import parser
 from parley.cli.looking.need_texts import GateExhibit, lines
 from parley.engine.values.hold_causes import Budget
 from parley.protocol.molecules import AskHuman
+from parley.tui.job_list import need_words
 from parley.views.job_view import Present, soup_of
 from parley.views.last_reviewed import last_seen
 from parley.views.needs import needs
@@ -182,6 +183,7 @@ def test_needs_of_all_kinds_are_listed_oldest_first_each_with_exits_that_work() 
     assert [(need.kind, need.who) for need in found] == [("gate", "intent-lead"), ("failure", "orchestrator")]
     assert [need.since for need in found] == sorted(need.since for need in found)
     assert "INTENT is stuck" in found[1].headline
+    assert need_words(found) == "approve INTENT.md? (and 1 more) right?"
     words = [way.words for way in found[1].exits]
     assert words == [
         "try the state again; your words go to its lead as advice",

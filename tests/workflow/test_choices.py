@@ -10,6 +10,7 @@ from parley.audit.audit import audit
 from parley.base.options import Menu, Option, listed, refusal
 from parley.bus.memory_store import MemoryStore
 from parley.engine.values.human_inputs import note_words
+from parley.tui.questions import choices
 from parley.views.job_view import Present
 from parley.views.needs import needs
 from parley.workflow.execution import escalate
@@ -36,6 +37,8 @@ def test_the_question_lists_what_can_be_chosen_with_its_commands() -> None:
     (asked,) = Present(stage.outside, JOB).questions()
 
     assert [option.name for option in asked.menu.options] == ["retry", "abandon", "stop"]
+    labels = {choice.label for choice in choices(asked).values() if choice.option}
+    assert labels == {"try one again", "go on without one and without all that depends on it", "stop the workflow"}
     for name in ("retry", "abandon", "stop"):
         assert f"parley answer {asked.id} --{name}" in asked.body
     assert "Words without one of these choose nothing: they are advice, and one is tried again with them." in asked.body
@@ -117,8 +120,9 @@ def test_the_audit_sees_whether_what_was_done_is_what_was_chosen(done: str, monk
 
 
 def test_a_menu_knows_what_is_meant_and_is_listed_with_its_commands() -> None:
-    menu = Menu((Option("retry", "try", "approve"), Option("stop", "stop it")), "they are advice")
+    menu = Menu((Option("retry", "try", "approve"), Option("stop", "stop it", then="its lead is told")), "they are advice")
 
     assert (menu.meant("", "approve"), menu.meant("stop", ""), menu.meant("", "revise")) == ("retry", "stop", "")
     assert "not a choice of this question; it has none" in refusal(Menu(), "stop")
     assert "- retry: try (so does --approve): parley answer q --retry" in listed("q", menu)
+    assert "- stop: stop it; its lead is told: parley answer q --stop" in listed("q", menu)

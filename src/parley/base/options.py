@@ -20,15 +20,21 @@ JUDGEMENTS = ("verified", "rejected", "blocked")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its name, its effect, and the verdict that means the same here."""
+    """One option: its name, what it does, the verdict that means the same here, and what follows from it."""
 
     name: str
-    does: str
+    does: str  # in a few words
     verdict: str = ""
+    then: str = ""
+
+    @property
+    def effect(self) -> str:
+        """What it does, with what follows."""
+        return f"{self.does}; {self.then}" if self.then else self.does
 
     def document(self) -> dict[str, str]:
         """The option as `--json` gives it."""
-        return {"name": self.name, "does": self.does, **({"verdict": self.verdict} if self.verdict else {})}
+        return {"name": self.name, "does": self.effect, **({"verdict": self.verdict} if self.verdict else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ def listed(question: str, menu: Menu, verdicts: Iterable[tuple[str, str]] = ()) 
     lines = [HEADING]
     for option in menu.options:
         same = f" (so does --{option.verdict})" if option.verdict else ""
-        lines.append(f"- {option.name}: {option.does}{same}: {command(question, option.name)}")
+        lines.append(f"- {option.name}: {option.effect}{same}: {command(question, option.name)}")
     lines += [f"- {does}: {command(question, flag)}" for flag, does in verdicts]
     return "\n".join([*lines, f"Words without one of these choose nothing: {menu.words}."])
 

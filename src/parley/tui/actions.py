@@ -17,6 +17,8 @@ from parley.views.job_view import TERMINAL, Asked, moment
 from parley.views.question_outcome import answered, fate
 
 BUSY_SECONDS = 5.0
+# A command is another process: all that it leaves is what it prints, or its log. These two are read back from there.
+PREFIX = "parley: "  # before what a command says of itself
 NO_PULL_REQUEST = "no pull request was opened"  # how `parley pr` begins the line that says why
 
 
@@ -227,7 +229,7 @@ class Actions:
         undone = next((line for line in said if start and line.startswith(start)), "")
         if undone and not failed:
             return note.replace("{}", undone), True
-        last = said[-1].removeprefix("parley: ")
+        last = said[-1].removeprefix(PREFIX)
         if failed:
             return last, True
         if action.starts:
@@ -276,4 +278,4 @@ def _last_line(log: Path) -> str:
             said = file.read().decode("utf-8", "replace").split("\n")
     except OSError:
         said = []
-    return next((line.removeprefix("parley: ") for line in reversed(said) if line.strip()), f"see {log}")
+    return next((line.removeprefix(PREFIX) for line in reversed(said) if line.strip()), f"see {log}")

@@ -14,10 +14,11 @@ from parley.base.json_codec import Unreadable
 from parley.base.wording import count
 from parley.bus.rows import Spent, sum_of
 from parley.bus.sqlite.quick_read import Glimpse
+from parley.engine.protocol_messages import excerpt
 from parley.tui.screen import team, turn_words
 from parley.tui.watch_context import WatchContext, WatchedJob
 from parley.views.job_view import BEGIN_SECONDS, TERMINAL, Present, Thread, with_progress
-from parley.views.needs import GATE, QUESTION, Need, needs
+from parley.views.needs import GATE, HEADLINE, QUESTION, Need, needs, words_of
 
 NEEDS, PAUSED, FAILED, WORKING, DONE = "needs you", "paused", "failed", "working", "done"
 GROUPS = (NEEDS, PAUSED, FAILED, WORKING, DONE)
@@ -166,10 +167,9 @@ def need_words(needs: Sequence[Need]) -> str:
     """A job's first need in one line."""
     need = needs[0]
     more = f" (and {len(needs) - 1} more)" if len(needs) > 1 else ""
-    if need.kind == GATE:
-        words = need.headline.removeprefix(f"{need.artifact}: ")
-        stat = f" {need.asked.stat.short}:" if need.asked and need.asked.stat else ""
-        return f"approve {need.artifact}?{more}{stat} {words}"
+    if need.kind == GATE and need.asked:
+        stat = f" {need.asked.stat.short}:" if need.asked.stat else ""
+        return f"approve {need.artifact}?{more}{stat} {excerpt(words_of(need.asked), HEADLINE)}"
     if need.kind == QUESTION:
         return f"{need.who} asks{more}: {need.headline}"
     return f"{need.headline}{more}"

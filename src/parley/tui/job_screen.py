@@ -184,6 +184,7 @@ class JobScreen:
             request=row.request,
             record=record,
             status=self._status(ended=ended),
+            urgent=bool(self._needs) and not ended,
             elapsed=lasted(present, self._files, now),
             usage=self._usage,
             now=now,

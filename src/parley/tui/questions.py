@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from parley.base.options import ABANDON, FAIL, RETRY, STOP, Option
+from parley.base.options import ABANDON, FAIL, RETRY, STOP
 from parley.engine.protocol_messages import review
 from parley.views.job_view import Asked
 
@@ -30,7 +30,7 @@ def choices(asked: Asked) -> dict[str, AnswerChoice]:
     """The keys that answer a question."""
     words, give_up = AnswerChoice("answer in words", None), AnswerChoice("give up the job", "withdraw")
     yes, no = AnswerChoice("approve", "approve"), AnswerChoice("revise", "revise")
-    chosen = {KEYS[option.name]: AnswerChoice(_label(option), None, option.name) for option in asked.menu.options}
+    chosen = {KEYS[option.name]: AnswerChoice(option.does, None, option.name) for option in asked.menu.options}
     if asked.kind == "question":
         if chosen:
             said = AnswerChoice("answer in words", None)
@@ -52,11 +52,6 @@ def choices(asked: Asked) -> dict[str, AnswerChoice]:
             **{key: choice for key, choice in chosen.items() if key != "a"},
         }
     return {"a": yes, "r": no, **back, **chosen, "w": give_up, "t": words}
-
-
-def _label(option: Option) -> str:
-    """A key's label: the option in a few words."""
-    return option.does.partition(";")[0]
 
 
 def about(asked: Asked) -> str:

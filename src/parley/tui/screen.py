@@ -42,6 +42,7 @@ class ScreenContent:
     request: str
     record: Record | None
     status: str
+    urgent: bool  # whether it waits for the user: its status and its panel stand out
     elapsed: float
     usage: str  # turns, and money where agents report it
     now: float
@@ -124,7 +125,7 @@ def _bar(content: ScreenContent, width: int) -> Text:
         line.append(f"[{record.state}]", "bold cyan")
     back = record.backtrack_count if record else 0
     turned = f"back {back}x  " if back else ""
-    style = "bold yellow" if content.status.endswith("needs you") else ""
+    style = "bold yellow" if content.urgent else ""
     return spread(line, f"{turned}{content.usage}  {content.status} ", width, style)
 
 
@@ -178,8 +179,7 @@ def _panel(content: ScreenContent, width: int, room: int) -> list[Text]:
     """What needs the user."""
     lines: list[Text] = []
     if content.question:
-        urgent = "bold yellow" if content.heading == "needs you" else "dim"
-        lines.append(rule(f"{content.heading}{content.place}", width, urgent))
+        lines.append(rule(f"{content.heading}{content.place}", width, "bold yellow" if content.urgent else "dim"))
         lines.append(Text(f" {clean(content.question)}", "bold"))
         words = [part for line in content.words.splitlines() for part in wrapped(line, width - 2)]
         lines += [Text(f" {line}") for line in words[:room]]

@@ -131,10 +131,7 @@ def _ended(store: Store, row: JobRow) -> Iterator[Need]:
 
 def of_question(asked: Asked, decider: str = "") -> Need:
     """What a question needs."""
-    kind = _KINDS.get(asked.kind, QUESTION)
-    words = asked.text or asked.body
-    if asked.superseded:
-        words = f"(put forward anew since, as {asked.superseded}: that verdict counts) {words}"
+    kind, words = _KINDS.get(asked.kind, QUESTION), words_of(asked)
     return Need(
         id=asked.id,
         job=asked.job,
@@ -152,10 +149,18 @@ def of_question(asked: Asked, decider: str = "") -> Need:
     )
 
 
+def words_of(asked: Asked) -> str:
+    """The words of a question's asker, or else its whole text; first that another verdict counts, where one does."""
+    words = asked.text or asked.body
+    if not asked.superseded:
+        return words
+    return f"(put forward anew since, as {asked.superseded}: that verdict counts) {words}"
+
+
 def exits_of(asked: Asked) -> tuple[Exit, ...]:
     """What can be said to a question. Each command works as it stands but for TEXT, which is the human's own."""
     start = f"parley answer {asked.id}"
-    chosen = tuple(Exit(option.does, command(asked.id, option.name)) for option in asked.menu.options)
+    chosen = tuple(Exit(option.effect, command(asked.id, option.name)) for option in asked.menu.options)
     give_up = Exit(f"give up {asked.stake}", f'{start} "TEXT" --withdraw')
     if asked.kind == QUESTION:
         words = f"answer: {asked.menu.words}" if asked.menu.words else "answer"

@@ -159,7 +159,7 @@ def job_document(store: Store, present: Present, files: JobFiles, found: Deliver
         "unfinished": [one.document() for one in behind.unfinished],
         "interventions": [one.document() for one in interventions(store, present.job)],
         "situations": [situation.document() for situation in situations(present)],
-        "exits": exits(present, files),
+        "exits": [*answers(present), *actions(present, files)],
     }
 
 
@@ -218,16 +218,20 @@ def everyone(present: Present, behind: JobHistory, files: JobFiles) -> list[tupl
     return tree([with_progress(present, thread, files) for thread in present.threads()], behind.ended)
 
 
-def exits(present: Present, files: JobFiles) -> list[str]:
-    """What can be done with the job now, as commands. A live job always has some."""
+def answers(present: Present) -> list[str]:
+    """The commands that answer what a live job asks."""
+    return [way.command for asked in present.questions() for way in exits_of(asked)]
+
+
+def actions(present: Present, files: JobFiles) -> list[str]:
+    """What else can be done with the job now, as commands. There is always something."""
     job, live = present.job, present.row.state not in FINISHED
     if not live:
         looks = ("diff", "merge", "pr", "continue") if present.row.state == "DONE" else ("diff", "continue")
         proofs = ("audit", "export", "log")
         return [f"parley {name} {job}" for name in (*(looks if has_files(files, job) else ()), *proofs)]
-    found = [way.command for asked in present.questions() for way in exits_of(asked)]
     spent = present.spent()
-    found += [raising(job, line) for line in spent]
+    found = [raising(job, line) for line in spent]
     if present.paused or not (spent or present.owned):
         found.append(f"parley resume {job}")
     if not present.paused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from parley.base.wording import count
 from parley.cli import OK
 from parley.cli.common import duration_text, one_line, place_of, print_json, safe, time_text
 from parley.cli.job_filters import FINISHED
-from parley.cli.looking.json_documents import deliver, everyone, job_document
+from parley.cli.looking.json_documents import actions, deliver, everyone, job_document
 from parley.cli.open_bus import find_job, open_bus
 from parley.cli.results.delivered import cost_words, lines
 from parley.cli.running.bootstrap import print_question
@@ -24,7 +25,6 @@ from parley.views.interventions import Intervention
 from parley.views.job_view import Present, past
 
 ASKED = ("question", "gate", "failure")
-ANSWER = "parley answer "
 UNFINISHED = 12  # pieces of unfinished work that are shown, the newest
 SITUATIONS = 12  # that are shown with their next actions
 MARKS = {"running": "*", "stalled": "!", "asking": "?", "waiting": ".", "idle": ".", "ended": "-"}
@@ -50,6 +50,7 @@ def run(words: argparse.Namespace) -> int:
             print_json(document)
             return OK
         _print_job(document)
+        others = actions(present, files)
         for asked in present.questions():
             print()
             print_question(asked, place)
@@ -57,12 +58,12 @@ def run(words: argparse.Namespace) -> int:
         print()
         for line in lines(found, place):
             print(line)
-    _print_next_actions(document)
+    _print_next_actions(document, others)
     return OK
 
 
-def _print_next_actions(document: dict[str, Any]) -> None:
-    """The next actions. Questions stand above, with their answers."""
+def _print_next_actions(document: dict[str, Any], others: Sequence[str]) -> None:
+    """The next actions, and the other commands for the whole job. Questions stand above, with their answers."""
     print("\nwhat you can do now")
     found = [situation for situation in document["situations"] if situation["kind"] not in ASKED]
     for situation in found[:SITUATIONS]:
@@ -73,9 +74,7 @@ def _print_next_actions(document: dict[str, Any]) -> None:
         print(f"  … and {len(found) - SITUATIONS} more: parley show {document['id']} --json")
     if found:
         print("  the whole job")
-    for command in document["exits"]:
-        if command.startswith(ANSWER):
-            continue  # it is shown with its question
+    for command in others:
         print(f"    {command}" if found else f"  {command}")
 
 

@@ -55,7 +55,7 @@ from parley.roles.phases import PHASES
 
 DIALOG_MENU = Menu(
     (
-        Option(RETRY, "try the state again; your words go to its lead as advice", "approve"),
+        Option(RETRY, "try the state again", "approve", "your words go to its lead as advice"),
         Option(FAIL, "let the job fail"),
     ),
     "they are advice, and the state is tried again with them",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from parley.base.options import ABANDON, RETRY, STOP, Menu, Option, listed
 from parley.workflow.model.flow import PendingQuestion
 
-_STOP = Option(STOP, "stop the workflow; its lead hears of it and decides what comes next")
+_STOP = Option(STOP, "stop the workflow", then="its lead hears of it and decides what comes next")
 
 
 def menu_for(pending: PendingQuestion) -> Menu:
@@ -16,7 +16,7 @@ def menu_for(pending: PendingQuestion) -> Menu:
     abandon = Option(ABANDON, f"go on without {agent} and without all that depends on it")
     if pending.about == "unresolved":
         return Menu((abandon, _STOP), f"they become the answer to all of these notes, and {agent} goes on with it")
-    retry = Option(RETRY, f"try {agent} again; your words go along as advice", "approve")
+    retry = Option(RETRY, f"try {agent} again", "approve", "your words go along as advice")
     return Menu((retry, abandon, _STOP), f"they are advice, and {agent} is tried again with them")
 
 
