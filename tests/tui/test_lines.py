@@ -20,7 +20,7 @@ from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli.common import Workplace
 from parley.cli.looking.watch_contexts import titles_of
 from parley.machine.job_files import JobFiles
-from parley.tui.job_list import Detail, grouped
+from parley.tui.job_list import Detail, Standing, grouped
 from parley.tui.overview import Overview, draw_list
 from parley.tui.pages import HELP, LINES, PAST_END, PAST_START, HelpScreen, Page, diff_page, fitted
 from parley.tui.prompt import Prompt
@@ -88,7 +88,11 @@ def test_the_list_fits_any_size_and_shows_what_is_chosen(
         Glimpse(job=f"job{at:05}", request=text, updated=float(at), state=state, backtracks=0, waiting=asks, held=0)
         for at, (state, text, asks) in enumerate(jobs)
     ]
-    found = grouped([(WatchedJob(NOWHERE, one.job), one) for one in seen], lambda at, one: "working", now=100.0)
+    found = grouped(
+        [(WatchedJob(NOWHERE, one.job), one) for one in seen],
+        lambda at, one: Standing("working", one.updated),
+        now=100.0,
+    )
     chosen = found[at % len(found)] if found else None
     width, room = size
     lines = draw_list(
@@ -105,13 +109,19 @@ def test_problems_first_then_work_then_what_is_done() -> None:
         Glimpse(job="works", request="", updated=90.0, state="PLAN", backtracks=0, waiting=0, held=0),
         Glimpse(job="asks-late", request="", updated=80.0, state="PLAN", backtracks=0, waiting=1, held=0),
         Glimpse(job="failed", request="", updated=90.0, state="FAILURE", backtracks=0, waiting=0, held=0),
-        Glimpse(job="asks-long", request="", updated=10.0, state="INTENT", backtracks=0, waiting=1, held=0),
+        Glimpse(job="asks-long", request="", updated=95.0, state="INTENT", backtracks=0, waiting=1, held=0),
         Glimpse(job="failed-long-ago", request="", updated=-1e6, state="FAILURE", backtracks=0, waiting=0, held=0),
         Glimpse(job="stuck", request="", updated=50.0, state="EXECUTE", backtracks=0, waiting=0, held=1),
         Glimpse(job="paused", request="", updated=50.0, state="EXECUTE", backtracks=0, waiting=0, held=1),
     ]
-    stops = {"stuck": "needs you", "paused": "paused", "works": "working"}
-    found = grouped([(WatchedJob(NOWHERE, one.job), one) for one in seen], lambda at, one: stops[at.id], now=100.0)
+    standings = {
+        "asks-late": Standing("needs you", 70.0),
+        "asks-long": Standing("needs you", 5.0),
+        "stuck": Standing("needs you", 50.0),
+        "paused": Standing("paused", 50.0),
+        "works": Standing("working", 90.0),
+    }
+    found = grouped([(WatchedJob(NOWHERE, one.job), one) for one in seen], lambda at, one: standings[at.id], now=100.0)
     order = ["asks-long", "stuck", "asks-late", "paused", "failed", "works", "done", "failed-long-ago"]
     assert [entry.job for entry in found] == order
 

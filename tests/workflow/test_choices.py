@@ -120,7 +120,9 @@ def test_the_audit_sees_whether_what_was_done_is_what_was_chosen(done: str, monk
 
 
 def test_a_menu_knows_what_is_meant_and_is_listed_with_its_commands() -> None:
-    menu = Menu((Option("retry", "try", "approve"), Option("stop", "stop it", then="its lead is told")), "they are advice")
+    menu = Menu(
+        (Option("retry", "try", "approve"), Option("stop", "stop it", then="its lead is told")), "they are advice"
+    )
 
     assert (menu.meant("", "approve"), menu.meant("stop", ""), menu.meant("", "revise")) == ("retry", "stop", "")
     assert "not a choice of this question; it has none" in refusal(Menu(), "stop")

@@ -35,6 +35,7 @@ class JobEntry(NamedTuple):
     state: str
     group: str
     updated: float
+    since: float  # since when it needs the user; else when it last changed
     asks: bool = False  # whether a question waits for the user
     held: bool = False
 
@@ -59,6 +60,13 @@ class JobEntry(NamedTuple):
         return all(word in text for word in words.casefold().split())
 
 
+class Standing(NamedTuple):
+    """Where a job that has not ended stands: its group, and since when."""
+
+    group: str
+    since: float
+
+
 @dataclass(frozen=True, slots=True)
 class Detail:
     """More about a job that is on the screen."""
@@ -74,23 +82,24 @@ class JobList:
     def __init__(self) -> None:
         self.entries: list[JobEntry] = []
         self._details: dict[tuple[str, str], Detail] = {}
-        self._stops: dict[tuple[str, str, float, int], str] = {}
+        self._standings: dict[tuple[str, Glimpse], Standing] = {}
 
     def read(self, contexts: Iterable[WatchContext]) -> None:
         """Read the jobs' rows; details are read when a job is drawn."""
         self._details.clear()
-        known, self._stops = self._stops, {}
+        known, self._standings = self._standings, {}
         found = [(WatchedJob(context, seen.job), seen) for context in contexts for seen in context.jobs()]
-        self.entries = grouped(found, lambda at, seen: self._stopped(at, seen, known), time.time())
+        self.entries = grouped(found, lambda at, seen: self._standing(at, seen, known), time.time())
 
-    def _stopped(self, at: WatchedJob, seen: Glimpse, known: dict[tuple[str, str, float, int], str]) -> str:
-        """The group of a job without questions. A held job is read once."""
-        if not seen.held:
+    def _standing(self, at: WatchedJob, seen: Glimpse, known: dict[tuple[str, Glimpse], Standing]) -> Standing:
+        """Where a job stands. One that asks, or is held, is read once after each of its changes."""
+        if seen.waiting <= 0 and not seen.held:
             fresh = time.time() - seen.updated < BEGIN_SECONDS  # of the others none is read
-            return WORKING if at.owned or (fresh and at.present().begins) else NEEDS
-        which = (at.context.home, seen.job, seen.updated, seen.held)
-        self._stops[which] = known.get(which) or (NEEDS if _needs_user(at) else PAUSED)
-        return self._stops[which]
+            works = at.owned or (fresh and at.present().begins)
+            return Standing(WORKING if works else NEEDS, seen.updated)
+        which = (at.context.home, seen)
+        self._standings[which] = known.get(which) or _standing(at, seen)
+        return self._standings[which]
 
     def detail(self, entry: JobEntry) -> Detail:
         """The details of a job that is drawn."""
@@ -103,20 +112,23 @@ class JobList:
         return self._details[entry.key]
 
 
-def _needs_user(at: WatchedJob) -> bool:
+def _standing(at: WatchedJob, seen: Glimpse) -> Standing:
     try:
-        return bool(at.needs())
+        found = at.needs()
     except Unreadable:  # its details say so
-        return True
+        return Standing(NEEDS, seen.updated)
+    if found:
+        return Standing(NEEDS, found[0].since)
+    return Standing(NEEDS if seen.waiting > 0 else PAUSED, seen.updated)
 
 
 def grouped(
-    found: Iterable[tuple[WatchedJob, Glimpse]], stopped: Callable[[WatchedJob, Glimpse], str], now: float
+    found: Iterable[tuple[WatchedJob, Glimpse]], standing: Callable[[WatchedJob, Glimpse], Standing], now: float
 ) -> list[JobEntry]:
-    """The list. `stopped` gives the group of a job without questions: needs the user, paused or working."""
+    """The list. `standing` says of a job that has not ended whether it needs the user, is paused, or works."""
     groups: dict[str, list[JobEntry]] = {name: [] for name in GROUPS}
     for at, seen in found:
-        group = _group(at, seen, stopped, now)
+        group, since = _ended(seen, now) if seen.state in TERMINAL else standing(at, seen)
         groups[group].append(
             JobEntry(
                 at=at,
@@ -124,21 +136,21 @@ def grouped(
                 state=seen.state,
                 group=group,
                 updated=seen.updated,
+                since=since,
                 asks=seen.waiting > 0,
                 held=seen.held > 0,
             )
         )
-    groups[NEEDS].sort(key=lambda entry: entry.updated)  # the longest waiting first
+    groups[NEEDS].sort(key=lambda entry: entry.since)  # the longest waiting first
     for name in (PAUSED, FAILED, DONE):
         groups[name].sort(key=lambda entry: -entry.updated)
     groups[WORKING].reverse()  # an order that does not change
     return [entry for name in GROUPS for entry in groups[name]]
 
 
-def _group(at: WatchedJob, seen: Glimpse, stopped: Callable[[WatchedJob, Glimpse], str], now: float) -> str:
-    if seen.state in TERMINAL:
-        return FAILED if seen.state == "FAILURE" and now - seen.updated < FRESH_SECONDS else DONE
-    return NEEDS if seen.waiting > 0 else stopped(at, seen)
+def _ended(seen: Glimpse, now: float) -> Standing:
+    fresh = seen.state == "FAILURE" and now - seen.updated < FRESH_SECONDS
+    return Standing(FAILED if fresh else DONE, seen.updated)
 
 
 # ---- a job's details -----------------------------------------------------------------------------
