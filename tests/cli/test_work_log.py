@@ -75,7 +75,9 @@ def test_each_tool_call_is_shown_with_its_result_and_nothing_that_a_terminal_obe
     assert said[failed + 2 : failed + 4] == ["    | exit 3", "    | 42"]
     closing = said.index("intent-lead  CloseConversation")
     assert said[closing + 1] == "    failed"
-    assert any(text.startswith("    | … ") and "more lines" in text for text in said)  # of the 2000 of `seq`
+    assert any(
+        text.startswith("    | … ") and f"more lines: parley log {job} --work --json" in text for text in said
+    )  # of the 2000 of `seq`
 
     work = worked.run("log", job, "--work", "--agent", "resea", "--json").document["work"]
     assert {event["agent"] for event in work} == {"researcher"}

@@ -26,7 +26,7 @@ LINES_SHOWN = 10  # of a result
 
 def run(words: argparse.Namespace, store: SqliteStore, place: Workplace, job: str, thread: str) -> int:
     """Show the work."""
-    agent, window, printer = _agent(store, job, words.agent), window_of(words), WorkPrinter()
+    agent, window, printer = _agent(store, job, words.agent), window_of(words), WorkPrinter(job)
     follower = WorkFollower(JobFiles(place.home).home(job), thread=thread, agent=agent)
     over = store.load(job).row.state in TERMINAL  # before reading: nothing may be missed
     events, left_out = window.part(follower.events())
@@ -65,9 +65,10 @@ def _agent(store: SqliteStore, job: str, given: str | None) -> str:
 
 
 class WorkPrinter:
-    """Prints work, one thing after the other."""
+    """Prints the work of a job, one thing after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: str) -> None:
+        self._job = job
         self._last: tuple[str, str] | None = None  # the use whose beginning was printed last, by turn and use
         self._days = Days()
 
@@ -93,7 +94,7 @@ class WorkPrinter:
             case WorkKind.RESULT:
                 if use != last:
                     yield f"{head}  {_use(event)}"
-                yield from _result(event)
+                yield from self._result(event)
             case WorkKind.WAITS:
                 yield f"{head} waits: {one_line(event.words, WORDS_SHOWN)}"
             case WorkKind.GOES_ON:
@@ -105,19 +106,19 @@ class WorkPrinter:
             case WorkKind.CUT:
                 yield f"-- {safe(event.words)}"
 
+    def _result(self, event: WorkEvent) -> Iterable[str]:
+        """What came of a use: that it failed, how long it took, and the beginning of its result."""
+        took = f"{event.seconds:.1f} s" if event.seconds is not None and event.seconds >= 0.1 else ""  # noqa: PLR2004
+        how = " after ".join(filter(None, ("failed" if event.failed else "done" if took else "", took)))
+        said = [line for line in safe_lines(event.result).splitlines() if line.strip()]
+        if how:
+            yield f"    {how}"
+        for line in said[:LINES_SHOWN]:
+            yield f"    | {cut(line, WORDS_SHOWN)}"
+        if len(said) > LINES_SHOWN:
+            left = count(len(said) - LINES_SHOWN, "more line")
+            yield f"    | … {left}: parley log {self._job} --work --json, or c and f in parley watch"
+
 
 def _use(event: WorkEvent) -> str:
     return f"{safe(event.tool)} {one_line(event.words, WORDS_SHOWN)}".rstrip()
-
-
-def _result(event: WorkEvent) -> Iterable[str]:
-    """What came of a use: that it failed, how long it took, and the beginning of its result."""
-    took = f"{event.seconds:.1f} s" if event.seconds is not None and event.seconds >= 0.1 else ""  # noqa: PLR2004
-    how = " after ".join(filter(None, ("failed" if event.failed else "done" if took else "", took)))
-    said = [line for line in safe_lines(event.result).splitlines() if line.strip()]
-    if how:
-        yield f"    {how}"
-    for line in said[:LINES_SHOWN]:
-        yield f"    | {cut(line, WORDS_SHOWN)}"
-    if len(said) > LINES_SHOWN:
-        yield f"    | … {count(len(said) - LINES_SHOWN, 'more line')}: see --json"
