@@ -27,6 +27,7 @@ from parley.bus.rows import (
     Loaded,
     LostOwnership,
     MessageRow,
+    NoMessage,
     Owned,
     Spent,
     StepRow,
@@ -288,7 +289,7 @@ class MemoryStore:
         with (bus := self._open()).lock:
             row = bus.jobs[job].messages.find(number) if job in bus.jobs else None
             if row is None:
-                raise BusError(f"job {job} has no message {number}; `parley log` lists those it has")
+                raise NoMessage(f"job {job} has no message {number}; `parley log` lists those it has")
             return row
 
     def transactions(self, job: str) -> Iterator[TransactionRow]:

@@ -20,6 +20,10 @@ class BusError(Exception):
     """The bus can't be used: the text says why and what to do."""
 
 
+class NoMessage(BusError):
+    """A job has no such message."""
+
+
 class LostOwnership(BusError):
     """Another process has become the job's owner: this one must stop acting for the job."""
 

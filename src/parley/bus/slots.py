@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from parley.base.json_codec import Unreadable
 from parley.bus.rows import REACH, BusError, Commit
 from parley.protocol.molecules import (
     PROXY,
@@ -161,8 +162,14 @@ def handle_after(kept: Mapping[str, str], agent: str, thread: str, handle: str) 
 
 
 def number_of(message: str) -> int:
-    """A message's number on the bus: `m17` is the seventeenth."""
-    return int(message[1:])
+    """A message's number on the bus: `m17` is the seventeenth. Unreadable if it is the name of none."""
+    try:
+        number = int(message[1:])
+    except ValueError as error:
+        raise Unreadable(f"{message!a:.40} is no message") from error
+    if not -REACH <= number < REACH:
+        raise Unreadable(f"{message!a:.40} is no message")
+    return number
 
 
 def check_numbers(commit: Commit) -> None:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parley.base.json_codec import Unreadable
 from parley.base.wording import count
 from parley.bus.rows import Spent, sum_of
 from parley.bus.sqlite.quick_read import Glimpse
 from parley.engine.protocol_messages import excerpt
 from parley.tui.screen import team, turn_words
 from parley.tui.watch_context import WatchContext, WatchedJob
-from parley.views.job_view import BEGIN_SECONDS, TERMINAL, Present, Thread, with_progress
+from parley.views.job_view import BEGIN_SECONDS, DAMAGE, TERMINAL, Present, Thread, begins, damage_words, with_progress
 from parley.views.needs import GATE, HEADLINE, QUESTION, Need, needs, words_of
 
 NEEDS, PAUSED, FAILED, WORKING, DONE = "needs you", "paused", "failed", "working", "done"
@@ -95,7 +94,7 @@ class JobList:
         """Where a job stands. One that asks, or is held, is read once after each of its changes."""
         if seen.waiting <= 0 and not seen.held:
             fresh = time.time() - seen.updated < BEGIN_SECONDS  # of the others none is read
-            works = at.owned or (fresh and at.present().begins)
+            works = at.owned or (fresh and begins(at.context.store.load(at.id)))
             return Standing(WORKING if works else NEEDS, seen.updated)
         which = (at.context.home, seen)
         self._standings[which] = known.get(which) or _standing(at, seen)
@@ -106,18 +105,13 @@ class JobList:
         if entry.key not in self._details:
             try:
                 self._details[entry.key] = _looked(entry)
-            except Unreadable:  # one damaged job does not hide the others
-                words = f"its record can't be read: parley audit {entry.job}"
-                self._details[entry.key] = Detail(words, entry.updated, "")
+            except DAMAGE:  # one damaged job does not hide the others
+                self._details[entry.key] = Detail(damage_words(entry.job), entry.updated, "")
         return self._details[entry.key]
 
 
 def _standing(at: WatchedJob, seen: Glimpse) -> Standing:
-    try:
-        found = at.needs()
-    except Unreadable:  # its details say so
-        return Standing(NEEDS, seen.updated)
-    if found:
+    if found := at.needs():
         return Standing(NEEDS, found[0].since)
     return Standing(NEEDS if seen.waiting > 0 else PAUSED, seen.updated)
 

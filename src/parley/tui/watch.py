@@ -11,7 +11,6 @@ from typing import Protocol
 
 from rich.text import Text
 
-from parley.base.json_codec import Unreadable
 from parley.bus.rows import BusError
 from parley.ports.workspaces import WorkspaceError
 from parley.tui.actions import Actions
@@ -21,6 +20,7 @@ from parley.tui.screen import cleaned, key_lines, notes_lines, prompt_lines, wra
 from parley.tui.terminal.keys import Pasted
 from parley.tui.terminal.tty import Tty
 from parley.tui.watch_context import WatchContext
+from parley.views.job_view import DAMAGE
 
 POLL_SECONDS = 0.25
 TICK_SECONDS = 1.0  # between two reads of what is not on the bus: owners' deaths, agents' progress
@@ -85,7 +85,9 @@ class Watch:
         for key in self._tty.wait(seconds):
             try:
                 self.press(key)
-            except (WorkspaceError, BusError, OSError, Unreadable) as error:  # a bus that is gone ends it in `_look`
+            except DAMAGE as error:
+                self.say(f"that was not possible: {_damaged(error)}")
+            except (WorkspaceError, BusError, OSError) as error:  # a bus that is gone ends it in `_look`
                 self.say(f"that was not possible: {error}")
         return bool(self._screens)
 
@@ -138,9 +140,20 @@ class Watch:
                 self.say(note)
         if now >= self._next and (self._stale or now - self._read_at >= TICK_SECONDS):
             self._stale = False
-            self._screens[-1].read()
+            self._read()
             done = time.monotonic()
             self._read_at, self._next = now, done + (done - now) * SHARE
+
+    def _read(self) -> None:
+        """Read what the screen shows. A job that can't be read any more is left for the list."""
+        try:
+            self._screens[-1].read()
+        except DAMAGE as error:
+            if len(self._screens) == 1:
+                raise
+            self._prompt = None
+            del self._screens[1:]
+            self.say(_damaged(error))
 
     def _changed(self, context: WatchContext) -> bool:
         """Whether a bus may have changed; one of another repository may go meanwhile, and leaves the list."""
@@ -223,3 +236,7 @@ class Watch:
             self.ask(Prompt("find", lambda text, way: screen.search(text), cancelled="", enter="finds"))
         elif said := screen.search("", 1 if key == "n" else -1):
             self.say(said)
+
+
+def _damaged(error: Exception) -> str:
+    return f"a row can't be read ({error}): another program changed it; `parley audit JOB` names it"

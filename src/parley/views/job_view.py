@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from parley.base.json_codec import Unreadable
 from parley.base.options import NO_MENU, Menu, command
 from parley.base.wording import count
-from parley.bus.rows import JobRow, Loaded, StepRow
+from parley.bus.rows import JobRow, Loaded, NoMessage, StepRow
 from parley.bus.slots import holds_molecule, number_of
 from parley.bus.store import Store
 from parley.engine.files.streams import heard, stream_of
@@ -40,6 +42,7 @@ from parley.features.budgets.arithmetic import BudgetLine, standing
 from parley.ports.machine import Files
 from parley.protocol.codec import decode_as, decode_molecule
 from parley.protocol.conversation import enclosing
+from parley.protocol.errors import ProtocolError
 from parley.protocol.molecules import (
     HUMAN,
     ORCHESTRATOR,
@@ -67,6 +70,7 @@ from parley.protocol.states import BACKTRACK, State, skill_outcomes
 from parley.roles.phases import PHASES, phase_of
 
 WORK = PHASES[State.EXECUTE].artifact
+DAMAGE = (Unreadable, ProtocolError, NoMessage)  # what reading a job raises whose rows another program has changed
 TERMINAL = ("DONE", "WITHDRAWN", "FAILURE")
 BEGIN_SECONDS = 30.0  # how long the first process may take to open a job that was put on the bus
 GAUGES = ("context_used",)  # of what a turn reports: how full something was, which does not add up
@@ -169,6 +173,16 @@ class Asked:
         }
 
 
+def begins(loaded: Loaded) -> bool:
+    """Whether a job was put on the bus a moment ago, and its first process has not opened it yet."""
+    return loaded.epoch == 0 and time.time() - loaded.row.created < BEGIN_SECONDS
+
+
+def damage_words(job: str) -> str:
+    """What is said of a job that can't be read."""
+    return f"its record can't be read: parley audit {job}"
+
+
 def lasted(present: Present, files: Files, now: float) -> float:
     """How many seconds a job has lasted: to its end, to this moment, or to when its last owner left it."""
     row, last = present.row, present.loaded.transaction
@@ -212,7 +226,7 @@ class Present:
     @property
     def begins(self) -> bool:
         """Whether it was put on the bus a moment ago, and its first process has not opened it yet."""
-        return self.loaded.epoch == 0 and time.time() - self.row.created < BEGIN_SECONDS
+        return begins(self.loaded)
 
     @property
     def unpaid(self) -> list[Hold]:
@@ -383,11 +397,12 @@ def soup_of(loaded: Loaded) -> Soup:
 
 
 def inbox(store: Store, rows: list[JobRow] | None = None) -> list[Asked]:
-    """What waits for the human in all jobs, oldest first. Only jobs whose rows say so are looked into."""
+    """What waits for the human in all jobs that can be read, oldest first. Only jobs whose rows say so are read."""
     found: list[Asked] = []
     for row in store.jobs() if rows is None else rows:
         if row.needs_human and row.state not in TERMINAL:
-            found.extend(Present(store, row.job).questions())
+            with suppress(*DAMAGE):
+                found.extend(Present(store, row.job).questions())
     return sorted(found, key=lambda asked: asked.time)
 
 

@@ -16,6 +16,7 @@ _TITLES = {
     "failure": "it can't go on without you",
     "budget": "a budget is spent",
     "stall": "an agent shows no sign of life",
+    "unreadable": "its record can't be read",
     "undelivered": "your words reached no agent",
 }
 

@@ -24,10 +24,10 @@ from parley.ports.machine import Files
 from parley.protocol.codec import decode_choice
 from parley.protocol.molecules import PROXY, Hold, Mailbox, Run, Surface, job_thread
 from parley.views.interventions import Intervention, named, undelivered
-from parley.views.job_view import TERMINAL, Asked, Present, moment
+from parley.views.job_view import DAMAGE, TERMINAL, Asked, Present, moment
 
 QUESTION, GATE, FAILURE, BUDGET, STALL = "question", "gate", "failure", "budget", "stall"
-UNATTENDED, STOPPED, UNDELIVERED = "unattended", "stopped", "undelivered"
+UNATTENDED, STOPPED, UNDELIVERED, UNREADABLE = "unattended", "stopped", "undelivered", "unreadable"
 AFTERWARDS_SECONDS = 86400.0  # how long the inbox has what a job's end left undelivered
 HEADLINE = 160  # characters
 _KINDS = {"question": QUESTION, "assert": GATE, "failure": FAILURE}
@@ -61,7 +61,7 @@ class Need:
 
     id: str
     job: str
-    kind: str  # question, gate, failure, budget, stall, unattended, stopped, undelivered
+    kind: str  # question, gate, failure, budget, stall, unattended, stopped, undelivered, unreadable
     since: float
     state: str
     thread: str
@@ -93,14 +93,25 @@ class Need:
 
 
 def needs(store: Store, files: Files, rows: Iterable[JobRow] | None = None) -> list[Need]:
-    """What needs the human in all jobs, or in some, oldest first. Of what has ended, only what it left undelivered."""
+    """What needs the human in all jobs, or in some, oldest first. Of what has ended, only what it left undelivered.
+
+    A job that can't be read needs the human too, and hides no other.
+    """
     found: list[Need] = []
     for row in store.jobs() if rows is None else rows:
-        if row.state in TERMINAL:
-            found.extend(_ended(store, row))
-            continue
-        found.extend(_of(Present(store, row.job), attended=store.owner_lives(row.job)))
+        try:
+            ended = row.state in TERMINAL
+            found += list(
+                _ended(store, row) if ended else _of(Present(store, row.job), attended=store.owner_lives(row.job))
+            )
+        except DAMAGE as error:
+            found.append(_unreadable(row, error))
     return sorted(found, key=lambda need: (need.since, need.job, need.id))
+
+
+def _unreadable(row: JobRow, error: Exception) -> Need:
+    ways = (Exit("see which row another program has changed", f"parley audit {row.job}"),)
+    return _about(row, UNREADABLE, "", row.updated, f"its record can't be read: {error}", ways)
 
 
 def _of(present: Present, *, attended: bool) -> Iterator[Need]:

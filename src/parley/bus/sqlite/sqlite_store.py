@@ -30,6 +30,7 @@ from parley.bus.rows import (
     Loaded,
     LostOwnership,
     MessageRow,
+    NoMessage,
     Owned,
     Spent,
     StepRow,
@@ -466,7 +467,7 @@ class SqliteStore:
         serial = self._serial(job)
         rows = self._rows(MessageRow, "get_message", (sqlite_writes.key(serial, number),)) if serial is not None else []
         if not rows:
-            raise BusError(f"job {job} has no message {number}; `parley log` lists those it has")
+            raise NoMessage(f"job {job} has no message {number}; `parley log` lists those it has")
         return rows[0]
 
     def transactions(self, job: str) -> Iterator[TransactionRow]:

@@ -18,6 +18,7 @@ from parley.cli.looking.json_documents import chosen_rows
 from parley.cli.open_bus import open_bus
 from parley.cli.user_homes import known
 from parley.views.costs import Cost, TurnCost, grouped, total, turn_costs
+from parley.views.job_view import DAMAGE, damage_words
 
 KEYS = ("job", "day", "agent", "model", "repository")
 LABEL = 12  # columns of a row's name at least; one that does not fit has a line of its own
@@ -38,7 +39,7 @@ def run(words: argparse.Namespace) -> int:
     for place in [here, *(place for place in known() if place.home != here.home)] if words.everywhere else [here]:
         try:
             if place == here or SqliteStore.exists(place.home):
-                turns += _of_place(place, words, jobs)
+                turns += _of_place(place, words, jobs, problems)
         except (BusError, Unreadable) as error:  # one elsewhere that can't be read does not hide the others
             if place == here:
                 raise
@@ -60,9 +61,9 @@ def run(words: argparse.Namespace) -> int:
                 "problems": problems,
             }
         )
-    elif not jobs:
+    elif not jobs and not problems:
         print("no job matches; `parley ls --all` lists them")
-    else:
+    elif jobs:
         everywhere = " --everywhere" if words.everywhere else ""
         _print(by, costs, everything, jobs, everywhere, whole=bool(words.jobs) or has_filter(words))
         _print_unpriced(everything)
@@ -78,11 +79,18 @@ def _print_unpriced(cost: Cost) -> None:
         print(f"{cost.turns - cost.priced} of {count(cost.turns, 'turn')} have reported no money")
 
 
-def _of_place(place: Workplace, words: argparse.Namespace, jobs: dict[str, dict[str, Any]]) -> Iterable[TurnCost]:
-    """The turns of one repository's jobs; what is known of the jobs goes into `jobs`."""
+def _of_place(
+    place: Workplace, words: argparse.Namespace, jobs: dict[str, dict[str, Any]], problems: list[str]
+) -> Iterable[TurnCost]:
+    """The turns of one repository's jobs; what is known of the jobs goes into `jobs`, or into `problems`."""
     with open_bus(place) as store:
         rows = sorted(chosen_rows(store, words), key=lambda row: row.created)
         for row in rows:
+            try:
+                yield from turn_costs(store, row)
+            except DAMAGE as error:
+                problems.append(f"{row.job} is left out: {damage_words(row.job)} ({error})")
+                continue
             jobs[row.job] = {
                 "request": row.request,
                 "state": row.state,
@@ -91,7 +99,6 @@ def _of_place(place: Workplace, words: argparse.Namespace, jobs: dict[str, dict[
                 "home": str(place.home),
                 "root": str(place.root),
             }
-            yield from turn_costs(store, row)
 
 
 class _Row(NamedTuple):

@@ -23,9 +23,9 @@ from parley.cli.open_bus import RedactedStore, open_bus, pick
 from parley.cli.user_homes import known
 from parley.engine.values.hold_causes import Wait
 from parley.machine.job_files import JobFiles
-from parley.views.job_view import TERMINAL, Present
+from parley.views.job_view import DAMAGE, TERMINAL, Present
 from parley.views.last_reviewed import last_seen
-from parley.views.needs import GATE, Need, needs
+from parley.views.needs import GATE, UNREADABLE, Need, needs
 from parley.workspaces import JobWorkspaces
 
 
@@ -50,11 +50,17 @@ class HomeInbox:
         if self.store is None:
             return GateExhibit()
         redact: Callable[[str], str] = self.store.secrets.redact if isinstance(self.store, RedactedStore) else str
-        return exhibit(self.store, self.trees, need, redact, whole=whole)
+        try:
+            return exhibit(self.store, self.trees, need, redact, whole=whole)
+        except DAMAGE:
+            return GateExhibit()
 
     def seen(self, need: Need) -> GateExhibit:
         """Of what a gate is about, only which version the user last saw: that takes no git."""
-        found = last_seen(self.store, need.asked) if self.store and need.asked and need.kind == GATE else None
+        try:
+            found = last_seen(self.store, need.asked) if self.store and need.asked and need.kind == GATE else None
+        except DAMAGE:
+            found = None
         return GateExhibit(seen=found)
 
 
@@ -82,10 +88,11 @@ def _tray(stack: ExitStack, place: Workplace, *, far: bool) -> HomeInbox:
         store = stack.enter_context(open_bus(place))
         rows = store.jobs()
         found = needs(store, JobFiles(place.home), rows)
+        unreadable = {need.job for need in found if need.kind == UNREADABLE}
         waits = [
             {"job": row.job, **wait}
             for row in rows
-            if row.state not in TERMINAL and store.owner_lives(row.job)
+            if row.state not in TERMINAL and row.job not in unreadable and store.owner_lives(row.job)
             for wait in waiting_of(Present(store, row.job))
         ]
     except (BusError, Unreadable) as error:

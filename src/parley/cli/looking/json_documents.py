@@ -27,8 +27,9 @@ from parley.features.budgets.arithmetic import raising, standing
 from parley.features.former_job import FormerJob
 from parley.machine.job_files import JobFiles
 from parley.ports.workspaces import WorkspaceError
+from parley.protocol.soup import Soup
 from parley.views.interventions import interventions
-from parley.views.job_view import JobHistory, Present, Thread, lasted, past, tree, with_progress
+from parley.views.job_view import DAMAGE, JobHistory, Present, Thread, damage_words, lasted, past, tree, with_progress
 from parley.views.needs import exits_of
 from parley.views.next_actions import situations
 from parley.workspaces import JobWorkspaces
@@ -37,7 +38,23 @@ from parley.workspaces import JobWorkspaces
 def listing(place: Workplace, words: argparse.Namespace) -> list[dict[str, Any]]:
     """Every job that the filters choose."""
     with open_bus(place) as store:
-        return [listed(store, row, JobFiles(place.home)) for row in chosen_rows(store, words)]
+        return [listed_or_damaged(store, row, JobFiles(place.home)) for row in chosen_rows(store, words)]
+
+
+def listed_or_damaged(store: Store, row: JobRow, files: JobFiles) -> dict[str, Any]:
+    """A job as `parley ls` lists it; of one that can't be read, what its row says."""
+    try:
+        return listed(store, row, files)
+    except DAMAGE as error:
+        return {
+            "id": row.job,
+            "request": row.request,
+            "state": row.state,
+            "status": status_of(store, row),
+            "created": row.created,
+            "updated": row.updated,
+            "problem": f"{damage_words(row.job)} ({error})",
+        }
 
 
 def chosen_rows(store: Store, words: argparse.Namespace) -> list[JobRow]:
@@ -49,18 +66,24 @@ def status_of(store: Store, row: JobRow) -> str:
     """Where a job stands, as `parley ls` lists it."""
     if row.state in FINISHED:
         return FINISHED[row.state]
-    present = Present(store, row.job)
-    return group_of(_glimpse(store, present), owned=present.owned)
+    return group_of(_glimpse(store, row, _soup(store, row)), owned=store.owner_lives(row.job))
 
 
 def glimpses(place: Workplace) -> list[Glimpse]:
     """Every job as plain `parley ls` shows it, read through the store."""
     with open_bus(place) as store:
-        return [_glimpse(store, Present(store, row.job)) for row in store.jobs()]
+        return [_glimpse(store, row, _soup(store, row)) for row in store.jobs()]
 
 
-def _glimpse(store: Store, present: Present) -> Glimpse:
-    row = present.row
+def _soup(store: Store, row: JobRow) -> Soup:
+    """The molecules of a job; none of one that can't be read, which does not hide the others."""
+    try:
+        return Present(store, row.job).soup
+    except DAMAGE:
+        return Soup()
+
+
+def _glimpse(store: Store, row: JobRow, soup: Soup) -> Glimpse:
     given = [each for each in store.inputs(row.job) if each.kind == "answer"] if row.needs_human else []
     answered = sum(store.authentic(each) is not False for each in given)
     return Glimpse(
@@ -71,9 +94,9 @@ def _glimpse(store: Store, present: Present) -> Glimpse:
         backtracks=row.backtracks,
         waiting=row.needs_human - answered,
         held=row.held,
-        stalled=len(stalls(present.soup)),
-        alarms=alarms(present.soup),
-        waits=tuple(wait.text for _, wait in waits(present.soup)),
+        stalled=len(stalls(soup)),
+        alarms=alarms(soup),
+        waits=tuple(wait.text for _, wait in waits(soup)),
     )
 
 
@@ -97,7 +120,7 @@ def _head(store: Store, present: Present, files: JobFiles) -> dict[str, Any]:
         "continues": former_job.listed_id(row),
         "state": row.state,
         "phase": present.phase,
-        "status": FINISHED.get(row.state) or group_of(_glimpse(store, present), owned=owned),
+        "status": FINISHED.get(row.state) or group_of(_glimpse(store, row, present.soup), owned=owned),
         "visit": row.visit,
         "backtracks": row.backtracks,
         "needs_human": row.needs_human - (0 if owned else alarms(present.soup)),

@@ -106,4 +106,7 @@ def _waits(seen: Glimpse, now: float) -> list[str]:
     if not seen.waits:
         return []
     read = import_module("parley.engine.values.hold_causes").wait_of
-    return [f"{wait.agent} {wait.words(now)}" for wait in map(read, seen.waits)]
+    try:
+        return [f"{wait.agent} {wait.words(now)}" for wait in map(read, seen.waits)]
+    except ValueError:  # not what the engine writes; one damaged job does not hide the others
+        return [f"its record can't be read: parley audit {seen.job}"]

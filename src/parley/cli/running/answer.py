@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 
 from parley.actions.leave import Closed, NotDecider, Unchosen, give_answer
 from parley.base.options import NAMES
@@ -15,7 +16,7 @@ from parley.cli.open_bus import open_bus, pick
 from parley.cli.running.withdraw import agent_killer, carried_out
 from parley.engine.values.human_inputs import WORDLESS, Late, handled, lacks_words
 from parley.views import question_outcome
-from parley.views.job_view import Asked, inbox
+from parley.views.job_view import DAMAGE, Asked, inbox
 
 REMEDY = "`parley inbox` lists the open ones"
 
@@ -61,7 +62,9 @@ def _question(store: SqliteStore, given: str) -> Asked:
     open_now = {asked.id: asked for asked in inbox(store, rows)}
     if given and not any(name.startswith(given) for name in open_now):
         for row in rows:
-            closed = question_outcome.fate(store, row.job, given)
+            closed = None
+            with suppress(*DAMAGE):  # one damaged job does not hide the others
+                closed = question_outcome.fate(store, row.job, given)
             if closed is not None:
                 raise CommandError(f"{closed.words(time_text)}; {REMEDY}")
     return open_now[pick(given, open_now, "open question", "`parley inbox` lists them")]
