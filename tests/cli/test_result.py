@@ -92,6 +92,22 @@ def test_merge_brings_the_work_into_the_users_branch_once(user: Home) -> None:
     assert (again["before"], again["paths"]) == (True, [])
 
 
+def test_what_is_merged_is_said_to_be_and_not_offered_again(user: Home) -> None:
+    job, merges = job_of(user), f"parley merge {job_of(user)}"
+    before = user.here("show", job, "--json").document
+    assert not before["delivery"]["merged"]
+    assert merges in before["exits"]
+    assert merges in before["delivery"]["commands"]
+
+    user.here("merge", job)
+    after = user.here("show", job, "--json").document
+    assert after["delivery"]["merged"]
+    assert merges not in (*after["exits"], *after["delivery"]["commands"])
+    shown = user.here("show", job).out
+    assert "it is merged: what you have checked out has it" in shown
+    assert merges not in shown
+
+
 def test_merge_goes_on_top_of_what_the_user_has_done_meanwhile(user: Home) -> None:
     write(user.folder, {"mine": "mine"})
     git(user.folder, "add", "-A")

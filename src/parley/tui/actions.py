@@ -62,6 +62,7 @@ class Actions:
 
     def __init__(self) -> None:
         self.begun: WatchedJob | None = None  # the job that was started last
+        self.ended = 0  # commands that have ended
         self._open: list[PendingInput | RunningCommand | StartingOwner] = []
         self._count = 0
 
@@ -220,6 +221,7 @@ class Actions:
     def _ended(self, action: RunningCommand) -> tuple[str, bool]:
         if action.process.poll() is None:
             return "", False
+        self.ended += 1
         out, err = action.process.communicate()
         failed = action.process.returncode != 0
         said = [line for line in (err or out if failed else out).splitlines() if line.strip()]

@@ -8,7 +8,6 @@ from functools import partial
 
 from rich.text import Text
 
-from parley.bus.rows import JobRow
 from parley.engine.values.human_inputs import WORDLESS, lacks_words
 from parley.features.budgets.arithmetic import PARALLEL, standing
 from parley.protocol.molecules import thread_kind
@@ -48,6 +47,8 @@ class JobScreen:
         self._threads: list[tuple[int, Thread]] = []
         self._usage = ""
         self._facts: list[str] = []
+        self._merged = False  # whether the user has its result, when git was last asked:
+        self._asked_git = -1  # that was after so many commands of this watch
         self._need = ""  # the need that is shown
         self._thread = ""  # the thread that is chosen
 
@@ -64,6 +65,9 @@ class JobScreen:
         lines = [line for line in standing(self._store, self._present.loaded, time.time()) if line.what != PARALLEL]
         self._facts = [f"budget: {'; '.join(line.words() for line in lines)}"] if lines else []
         self._usage = cost_of(self._present)
+        if self._present.row.state == "DONE" and self._asked_git != self._watch.actions.ended:
+            self._asked_git = self._watch.actions.ended
+            self._merged = self._at.context.merged(self._job)
         for event in self._follower.read():
             if concerns(event):
                 self._lines.append(stamp(event.time, event_line(event, LINE), style_of(event)))
@@ -156,7 +160,9 @@ class JobScreen:
         hold = [] if self._present.unpaid else ["z pause" if going else "z go on"]
         name = self._name
         withdraw = f"x withdraw {name if name and thread_kind(self._thread) != 'state' else 'job'}"
-        live = ended_keys(state) if state in TERMINAL else [f"s tell {name}".rstrip(), *hold, withdraw]
+        live = [f"s tell {name}".rstrip(), *hold, withdraw]
+        if state in TERMINAL:
+            live = ended_keys(state, merged=self._merged)
         chosen = ["Esc the whole job"] if name else []
         return [*answers, f"c {f'work of {name}' if name else 'work'}", "d diff", *live, *chosen]
 
@@ -192,7 +198,7 @@ class JobScreen:
             messages=self._lines,
             heading=ENDS[row.state] if ended else "needs you",
             question=about(asked) if asked else _label(need) if need else end_words(present) if ended else "",
-            words=self._words(asked) if asked else _ways_out(need) if need else _what_now(row) if ended else "",
+            words=self._words(asked) if asked else _ways_out(need) if need else self._what_now() if ended else "",
             readable=asked is not None,
             place=self._place(),
             facts=self._facts,
@@ -202,7 +208,7 @@ class JobScreen:
 
     def _status(self, *, ended: bool) -> str:
         if ended:
-            return "finished"
+            return "merged" if self._merged else "finished"
         if self._needs:
             return "paused, needs you" if self._present.paused and not self._present.unpaid else "needs you"
         return "paused" if self._present.paused else "working"
@@ -215,17 +221,18 @@ class JobScreen:
             notes.append(f"{asked.artifact} was asserted again since: the verdict on {asked.superseded} counts.")
         return "\n".join([*notes, words_of(asked)])
 
+    def _what_now(self) -> str:
+        """What can be done about a job that has ended."""
+        row, merged = self._present.row, "it is merged: what you have checked out has it"
+        ways = merged if self._merged else "m merges it; P opens a pull request"
+        home = f"v reads what was done; {ways}\n" if row.state == "DONE" else ""
+        return f"{home}C goes on from its result with another job\nverify its record: parley audit {row.job}"
+
     def _place(self) -> str:
         several = len(self._needs)
         if several < 2:  # noqa: PLR2004 - several are more than one
             return ""
         return f" ({[need.id for need in self._needs].index(self._need) + 1} of {several})"
-
-
-def _what_now(row: JobRow) -> str:
-    """What can be done about a job that has ended."""
-    home = "v reads what was done; m merges it; P opens a pull request\n" if row.state == "DONE" else ""
-    return f"{home}C goes on from its result with another job\nverify its record: parley audit {row.job}"
 
 
 def _label(need: Need) -> str:

@@ -166,9 +166,9 @@ def _is_done(watch: Watch, at: WatchedJob) -> bool:
     return state == "DONE"
 
 
-def ended_keys(state: str) -> list[str]:
+def ended_keys(state: str, *, merged: bool = False) -> list[str]:
     """The keys for a job that has ended."""
-    return [*(["m merge", "P pull request"] if state == "DONE" else []), "C continue"]
+    return [*(["m merge", "P pull request"] if state == "DONE" and not merged else []), "C continue"]
 
 
 KEY_ACTIONS: Mapping[str, KeyAction] = {

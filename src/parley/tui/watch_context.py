@@ -29,6 +29,7 @@ class WatchContext:
     exhibit: Callable[[Need], GateView]  # what a gate is about
     diff: Callable[[str], str]  # a job's diff; empty if none yet
     artifacts: Callable[[str], Sequence[tuple[str, str]]]  # a job's INTENT.md, PLAN.md and so on, the newest first
+    merged: Callable[[str], bool]  # whether the user has a job's result; asks git
     command: Callable[[Sequence[str]], subprocess.Popen[str]]  # `parley` with these words
     program: Callable[
         [Sequence[str]], Sequence[str]

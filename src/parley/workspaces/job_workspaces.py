@@ -37,7 +37,7 @@ from parley.workspaces.checkout.source_repository import SourceRepository, find_
 from parley.workspaces.copy_list import bring, check_copies
 from parley.workspaces.delivery import artifact_versions, result_branch
 from parley.workspaces.delivery.former_result import missing_result
-from parley.workspaces.delivery.merge_to_checkout import CheckoutMerge, merge_to_checkout
+from parley.workspaces.delivery.merge_to_checkout import CheckoutMerge, is_merged, merge_to_checkout
 from parley.workspaces.files.excludes import excludes
 from parley.workspaces.files.safe_delete import await_deletions, delete_later
 from parley.workspaces.files.scan import left_out_lines, open_up, path_text
@@ -527,6 +527,13 @@ class JobWorkspaces:
     def since(self, job: str, artifact: str, before: str, after: str, *, stat: bool = False) -> str | None:
         """The diff between two versions of an artifact; for WORK_SUMMARY.md of the whole tree."""
         return artifact_versions.since(self.repository(job), artifact, before, after, stat=stat)
+
+    def is_merged(self, job: str) -> bool:
+        """Whether the user has the result of a job that has changed files: it takes git to tell."""
+        repository = self.repository(job)
+        if self.root is None or not repository.exists:
+            return False
+        return is_merged(repository, self.root) and bool(self.changes(job))
 
     def has_remote(self) -> bool:
         """Whether the user's repository has a remote to push a result to."""

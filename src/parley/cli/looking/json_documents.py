@@ -182,7 +182,7 @@ def job_document(store: Store, present: Present, files: JobFiles, found: Deliver
         "unfinished": [one.document() for one in behind.unfinished],
         "interventions": [one.document() for one in interventions(store, present.job)],
         "situations": [situation.document() for situation in situations(present)],
-        "exits": [*answers(present), *actions(present, files)],
+        "exits": [*answers(present), *actions(present, files, found)],
     }
 
 
@@ -219,16 +219,12 @@ def deliver(store: Store, present: Present, files: JobFiles, root: Path) -> Deli
     found = delivered(store, trees, present.job, home / "work", redact)
     if not has_files(files, present.job):
         return replace(found, commands=())
-    if _pushes(trees):
-        return found
-    return replace(found, commands=tuple(one for one in found.commands if one.command != f"parley pr {present.job}"))
-
-
-def _pushes(trees: JobWorkspaces) -> bool:
     try:
-        return trees.has_remote()
-    except WorkspaceError:
-        return False  # the repository is gone, or can't be read
+        if trees.is_merged(present.job):
+            return replace(found, merged=True).without("merge", "pr")
+        return found if trees.has_remote() else found.without("pr")
+    except WorkspaceError:  # the repository is gone, or can't be read
+        return found.without("pr")
 
 
 def has_files(files: JobFiles, job: str) -> bool:
@@ -246,17 +242,17 @@ def answers(present: Present) -> list[str]:
     return [way.command for asked in present.questions() for way in exits_of(asked)]
 
 
-def actions(present: Present, files: JobFiles) -> list[str]:
+def actions(present: Present, files: JobFiles, found: Delivered | None) -> list[str]:
     """What else can be done with the job now, as commands. There is always something."""
     job, live = present.job, present.row.state not in FINISHED
     if not live:
-        looks = ("diff", "merge", "pr", "continue") if present.row.state == "DONE" else ("diff", "continue")
-        proofs = ("audit", "export", "log")
-        return [f"parley {name} {job}" for name in (*(looks if has_files(files, job) else ()), *proofs)]
+        looks = [f"parley {name} {job}" for name in ("diff", "continue")] if has_files(files, job) else []
+        proofs = [f"parley {name} {job}" for name in ("audit", "export", "log")]
+        return [*([one.command for one in found.commands] if found is not None else looks), *proofs]
     spent = present.spent()
-    found = [raising(job, line) for line in spent]
+    ways = [raising(job, line) for line in spent]
     if present.paused or not (spent or present.owned):
-        found.append(f"parley resume {job}")
+        ways.append(f"parley resume {job}")
     if not present.paused:
-        found.append(f"parley pause {job}")
-    return [*found, f'parley intervene {job} "TEXT"', f"parley withdraw {job}"]
+        ways.append(f"parley pause {job}")
+    return [*ways, f'parley intervene {job} "TEXT"', f"parley withdraw {job}"]

@@ -50,7 +50,7 @@ def run(words: argparse.Namespace) -> int:
             print_json(document)
             return OK
         _print_job(document)
-        others = actions(present, files)
+        others = actions(present, files, found)
         for asked in present.questions():
             print()
             print_question(asked, place)

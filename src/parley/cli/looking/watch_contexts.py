@@ -15,6 +15,7 @@ from parley.cli.looking.need_texts import diff_text, put_forward
 from parley.cli.open_bus import RedactedStore, known_secrets
 from parley.cli.running.spawn import program_words, spawn
 from parley.machine.job_files import JobFiles
+from parley.ports.workspaces import WorkspaceError
 from parley.protocol.molecules import job_thread
 from parley.tui import WatchContext
 from parley.views.job_result import artifacts
@@ -39,6 +40,12 @@ def context_of(place: Workplace, title: str = "") -> WatchContext:
     @cache
     def redact() -> Callable[[str], str]:
         return known_secrets(place).redact
+
+    def merged(job: str) -> bool:
+        try:
+            return trees.is_merged(job)
+        except WorkspaceError:  # the repository is gone, or can't be read
+            return False
 
     def glance() -> list[Glimpse]:
         return [seen._replace(request=redact()(seen.request)) for seen in look(place)]
@@ -66,6 +73,7 @@ def context_of(place: Workplace, title: str = "") -> WatchContext:
         exhibit=lambda need: put_forward(made.store, trees, need, redact()),
         diff=lambda job: diff_text(made.store, trees, job, redact()),
         artifacts=lambda job: artifacts(trees.path(job, job_thread(job)), redact()),
+        merged=merged,
         command=command,
         program=lambda words: program_words(place, words),
         go_on=lambda job, more: spawn(place, job, place.home / "jobs" / job / "run.log", *more),

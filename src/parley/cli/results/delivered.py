@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ class NextCommand(NamedTuple):
 
     words: str
     command: str
+    verb: str  # of the command
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +46,25 @@ class Delivered:
 
     delivery: Delivery
     commands: tuple[NextCommand, ...]
+    merged: bool = False  # whether what the user has checked out has it
+
+    def without(self, *verbs: str) -> Delivered:
+        """The same without some of the commands."""
+        return replace(self, commands=tuple(one for one in self.commands if one.verb not in verbs))
 
     def document(self) -> dict[str, Any]:
         """As `--json` gives it."""
-        return {**self.delivery.document(), "commands": [one.command for one in self.commands]}
+        return {**self.delivery.document(), "merged": self.merged, "commands": [one.command for one in self.commands]}
 
 
 def delivered(store: Store, workspace: Workspace, job: str, work: Path, redact: Callable[[str], str]) -> Delivered:
     """The delivery, with the next commands."""
     found = delivery(store, workspace, job, work, redact)
     known = COMMANDS if found.changes else WITHOUT_CHANGES
-    return Delivered(
-        found, tuple(NextCommand(words, f"parley {line.format(job=job)}") for line, words in known.items())
+    commands = (
+        NextCommand(words, f"parley {line.format(job=job)}", line.partition(" ")[0]) for line, words in known.items()
     )
+    return Delivered(found, tuple(commands))
 
 
 def lines(found: Delivered, place: Workplace) -> list[str]:
@@ -71,6 +78,8 @@ def lines(found: Delivered, place: Workplace) -> list[str]:
             told.append(f"  … and {len(changes) - SHOWN} more")
         added, removed = count(found.delivery.added, "line"), found.delivery.removed
         told.append(f"  {count(len(changes), 'file')}, {added} added, {removed} removed")
+        if found.merged:
+            told.append("  it is merged: what you have checked out has it")
     elif found.commands:  # else its files are deleted
         told.append("no file changed")
     told += obeyed_lines([Obeyed(one.path, one.obeyed) for one in changes if one.obeyed])
