@@ -20,7 +20,7 @@ from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli.common import Workplace
 from parley.cli.looking.watch_contexts import titles_of
 from parley.machine.job_files import JobFiles
-from parley.tui.job_list import Detail, Standing, grouped
+from parley.tui.job_list import Detail, ListPlace, grouped
 from parley.tui.overview import Overview, draw_list
 from parley.tui.pages import HELP, LINES, PAST_END, PAST_START, HelpScreen, Page, diff_page, fitted
 from parley.tui.prompt import Prompt
@@ -91,7 +91,7 @@ def test_the_list_fits_any_size_and_shows_what_is_chosen(
     ]
     found = grouped(
         [(WatchedJob(NOWHERE, one.job), one) for one in seen],
-        lambda at, one: Standing("working", one.updated),
+        lambda at, one: ListPlace("working", one.updated),
         now=100.0,
     )
     chosen = found[at % len(found)] if found else None
@@ -116,11 +116,11 @@ def test_problems_first_then_work_then_what_is_done() -> None:
         Glimpse(job="paused", request="", updated=50.0, state="EXECUTE", backtracks=0, waiting=0, held=1),
     ]
     standings = {
-        "asks-late": Standing("needs you", 70.0),
-        "asks-long": Standing("needs you", 5.0),
-        "stuck": Standing("needs you", 50.0),
-        "paused": Standing("paused", 50.0),
-        "works": Standing("working", 90.0),
+        "asks-late": ListPlace("needs you", 70.0),
+        "asks-long": ListPlace("needs you", 5.0),
+        "stuck": ListPlace("needs you", 50.0),
+        "paused": ListPlace("paused", 50.0),
+        "works": ListPlace("working", 90.0),
     }
     found = grouped([(WatchedJob(NOWHERE, one.job), one) for one in seen], lambda at, one: standings[at.id], now=100.0)
     order = ["asks-long", "stuck", "asks-late", "paused", "failed", "works", "done", "failed-long-ago"]

@@ -59,8 +59,8 @@ class JobEntry(NamedTuple):
         return all(word in text for word in words.casefold().split())
 
 
-class Standing(NamedTuple):
-    """Where a job that has not ended stands: its group, and since when."""
+class ListPlace(NamedTuple):
+    """Where a job stands in the list: its group, and since when."""
 
     group: str
     since: float
@@ -81,7 +81,7 @@ class JobList:
     def __init__(self) -> None:
         self.entries: list[JobEntry] = []
         self._details: dict[tuple[str, str], Detail] = {}
-        self._standings: dict[tuple[str, Glimpse], Standing] = {}
+        self._standings: dict[tuple[str, Glimpse], ListPlace] = {}
 
     def read(self, contexts: Iterable[WatchContext]) -> None:
         """Read the jobs' rows; details are read when a job is drawn."""
@@ -90,12 +90,12 @@ class JobList:
         found = [(WatchedJob(context, seen.job), seen) for context in contexts for seen in context.jobs()]
         self.entries = grouped(found, lambda at, seen: self._standing(at, seen, known), time.time())
 
-    def _standing(self, at: WatchedJob, seen: Glimpse, known: dict[tuple[str, Glimpse], Standing]) -> Standing:
+    def _standing(self, at: WatchedJob, seen: Glimpse, known: dict[tuple[str, Glimpse], ListPlace]) -> ListPlace:
         """Where a job stands. One that asks, or is held, is read once after each of its changes."""
         if seen.waiting <= 0 and not seen.held:
             fresh = time.time() - seen.updated < BEGIN_SECONDS  # of the others none is read
             works = at.owned or (fresh and begins(at.context.store.load(at.id)))
-            return Standing(WORKING if works else NEEDS, seen.updated)
+            return ListPlace(WORKING if works else NEEDS, seen.updated)
         which = (at.context.home, seen)
         self._standings[which] = known.get(which) or _standing(at, seen)
         return self._standings[which]
@@ -110,14 +110,14 @@ class JobList:
         return self._details[entry.key]
 
 
-def _standing(at: WatchedJob, seen: Glimpse) -> Standing:
+def _standing(at: WatchedJob, seen: Glimpse) -> ListPlace:
     if found := at.needs():
-        return Standing(NEEDS, found[0].since)
-    return Standing(NEEDS if seen.waiting > 0 else PAUSED, seen.updated)
+        return ListPlace(NEEDS, found[0].since)
+    return ListPlace(NEEDS if seen.waiting > 0 else PAUSED, seen.updated)
 
 
 def grouped(
-    found: Iterable[tuple[WatchedJob, Glimpse]], standing: Callable[[WatchedJob, Glimpse], Standing], now: float
+    found: Iterable[tuple[WatchedJob, Glimpse]], standing: Callable[[WatchedJob, Glimpse], ListPlace], now: float
 ) -> list[JobEntry]:
     """The list. `standing` says of a job that has not ended whether it needs the user, is paused, or works."""
     groups: dict[str, list[JobEntry]] = {name: [] for name in GROUPS}
@@ -142,9 +142,9 @@ def grouped(
     return [entry for name in GROUPS for entry in groups[name]]
 
 
-def _ended(seen: Glimpse, now: float) -> Standing:
+def _ended(seen: Glimpse, now: float) -> ListPlace:
     fresh = seen.state == "FAILURE" and now - seen.updated < FRESH_SECONDS
-    return Standing(FAILED if fresh else DONE, seen.updated)
+    return ListPlace(FAILED if fresh else DONE, seen.updated)
 
 
 # ---- a job's details -----------------------------------------------------------------------------
