@@ -43,13 +43,13 @@ def measure(doer: str = "coder", lead: str = "project-lead", skill: str = "execu
         for file, text in FILES.items():
             (repository / file).write_text(text, encoding="utf-8")
         subprocess.run(["git", "init", "-q", str(repository)], check=True)
-        ours = _figures(_instance(root, repository, known[doer], ""))
-        leads = _figures(_instance(root, repository, known[lead], skill))
+        ours = _figures(_instance(root, repository, known[doer]))
+        leads = _figures(_instance(root, repository, known[lead], (skill,)))
         plain = _figures(_plain(root, repository))
     return {"doer": ours, "lead": leads, "plain": plain, "ratio": round(plain["bytes"] / ours["bytes"], 1)}
 
 
-def _instance(root: Path, repository: Path, role: RoleSnapshot, skill: str) -> Request:
+def _instance(root: Path, repository: Path, role: RoleSnapshot, skills: tuple[str, ...] = ()) -> Request:
     home = root / role.name
     events: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
     boundary = Boundary()
@@ -59,7 +59,7 @@ def _instance(root: Path, repository: Path, role: RoleSnapshot, skill: str) -> R
             ClaudeSettings(), boundary, environment, prompt=lambda order: role_prompt(boundary, order)
         )
         try:
-            runner.start(_order(repository, home, role, skill), events.put)
+            runner.start(_order(repository, home, role, skills), events.put)
             while not isinstance(event := events.get(timeout=2 * SECONDS), Ended):
                 pass
         finally:
@@ -70,7 +70,7 @@ def _instance(root: Path, repository: Path, role: RoleSnapshot, skill: str) -> R
         return api.requests[0]
 
 
-def _order(repository: Path, home: Path, role: RoleSnapshot, skill: str) -> Order:
+def _order(repository: Path, home: Path, role: RoleSnapshot, skills: tuple[str, ...]) -> Order:
     return Order(
         turn="t1",
         job="bench",
@@ -90,7 +90,7 @@ def _order(repository: Path, home: Path, role: RoleSnapshot, skill: str) -> Orde
         tools=offered(TOOLS, role.team),
         runner="claude",
         role=encode(OrderedRole(**structs.asdict(role), notes=NOTES)),
-        skill=skill,
+        skills=skills,
     )
 
 

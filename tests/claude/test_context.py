@@ -97,14 +97,16 @@ ROLES = {entry.name: entry for entry in roles({name: snapshot_of(role) for name,
 MESSAGE = "Give `greet` in hello.py a parameter for the name."
 
 
-def instance(stage: ClaudeHarness, name: str, skill: str = "", message: str = MESSAGE, **more: Any) -> Request:
+def instance(
+    stage: ClaudeHarness, name: str, skills: tuple[str, ...] = (), message: str = MESSAGE, **more: Any
+) -> Request:
     """The first request of another instance of a role, as a job starts it."""
     order = stage.order(
         message,
         agent=name,
         role=encode(ROLES[name]),
         tools=offered(TOOLS, ROLES[name].team),
-        skill=skill,
+        skills=skills,
         time_limit_seconds=1800.0,
         handle="",
         home=str(stage.another_home()),
@@ -138,7 +140,7 @@ def test_a_doers_first_request_is_small(team: ClaudeHarness, name: str) -> None:
 
 @pytest.mark.parametrize("state", LIVE)
 def test_a_leads_first_request_is_small(team: ClaudeHarness, state: State) -> None:
-    request = instance(team, PHASES[state].lead, SKILLS[state], f"[{state}] {MESSAGE}", by_code=True)
+    request = instance(team, PHASES[state].lead, (SKILLS[state],), f"[{state}] {MESSAGE}", by_code=True)
 
     assert len(request.body) <= LEAD
     assert [tool for tool in request.tools if tool.startswith("mcp")] == [f"mcp__p__{tool}" for tool in sorted(TOOLS)]

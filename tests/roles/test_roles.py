@@ -80,41 +80,43 @@ def test_the_leads_a_team_and_the_proxy_ship() -> None:
 # ---- what an instance is told ----------------------------------------------------------------------
 
 
-def told(name: str, skill: str = "", tools: tuple[str, ...] | None = None) -> str:
+def told(name: str, skills: tuple[str, ...] = (), tools: tuple[str, ...] | None = None) -> str:
     """The system prompt of an instance, as a job has it."""
     entry = {entry.name: entry for entry in roles({n: snapshot_of(r) for n, r in shipped().items()}, {})}[name]
     given = offered(TRAITS[name].tools if name in TRAITS else TOOLS, entry.team) if tools is None else tools
-    return system_prompt(entry, skill, given, path=PATH, seconds=1800)
+    return system_prompt(entry, skills, given, path=PATH, seconds=1800)
 
 
 LEADS = [(phase.lead, SKILLS[state]) for state, phase in PHASES.items()]
 CASES = [
     *(
-        (name, "", offered(TRAITS[name].tools if name in TRAITS else TOOLS, role.team))
+        (name, (), offered(TRAITS[name].tools if name in TRAITS else TOOLS, role.team))
         for name, role in shipped().items()
         if name != PROXY and not (name in TRAITS and TRAITS[name].code)
     ),
-    (PROXY, "", ("Answer", "AskHuman", "Predict")),
-    *((lead, skill, TOOLS) for lead, skill in LEADS),
-    *((name, "", ("Note", "Status")) for name in (*DOERS, "solution-architect")),
-    *((name, "", ("Note", "Verdict")) for name in DOERS),
+    (PROXY, (), ("Answer", "AskHuman", "Predict")),
+    *((lead, (skill,), TOOLS) for lead, skill in LEADS),
+    *((name, (), ("Note", "Status")) for name in (*DOERS, "solution-architect")),
+    *((name, (), ("Note", "Verdict")) for name in DOERS),
 ]
 KNOWN = {*TOOLS, "Note", "Status", "Verdict", "Resolve", "Answer", "AskHuman", "Predict"}
 
 
-@pytest.mark.parametrize("name, skill, tools", CASES)
-def test_a_prompt_names_no_tool_that_the_instance_has_not(name: str, skill: str, tools: tuple[str, ...]) -> None:
-    text = told(name, skill, tools)
+@pytest.mark.parametrize("name, skills, tools", CASES)
+def test_a_prompt_names_no_tool_that_the_instance_has_not(
+    name: str, skills: tuple[str, ...], tools: tuple[str, ...]
+) -> None:
+    text = told(name, skills, tools)
 
     named = {tool for tool in KNOWN if re.search(rf"`{tool}\b|\b{tool}`", text)}
     assert named <= set(tools), named - set(tools)
-    assert ("Go by INTENT.md" in text) == ("AskQuestion" in tools and not skill)
+    assert ("Go by INTENT.md" in text) == ("AskQuestion" in tools and not skills)
     assert ("orchestration_agent_contract.md" in text) == ("Note" in tools)
 
 
 def test_the_environment_is_said_once_and_in_every_prompt() -> None:
-    for name, skill, tools in CASES:
-        text = told(name, skill, tools)
+    for name, skills, tools in CASES:
+        text = told(name, skills, tools)
         assert text.count("No network.") == 1
         assert text.count("30 minutes a turn") == 1
         assert text.count("200,000 tokens of context") == 1
@@ -130,7 +132,7 @@ def test_without_a_team_no_conversation_is_offered() -> None:
 
 def test_a_leads_prompt_names_its_skill_and_lists_its_team() -> None:
     for lead, skill in LEADS:
-        text = told(lead, skill)
+        text = told(lead, (skill,))
         assert f"`{skill}`" in text
         assert f"- researcher: {shipped()['researcher'].description}" in text
         assert text.endswith(skill_text(skill).strip()[-200:])
@@ -138,7 +140,7 @@ def test_a_leads_prompt_names_its_skill_and_lists_its_team() -> None:
 
 
 def test_a_skill_that_is_called_for_stands_before_the_states_own() -> None:
-    plain, called = told("project-lead", "planning"), told("project-lead", "planning persona-lead-engineer")
+    plain, called = told("project-lead", ("planning",)), told("project-lead", ("planning", "persona-lead-engineer"))
 
     assert "# The lead engineer" not in plain
     assert 0 < called.index("# The lead engineer") < called.index("# Planning")

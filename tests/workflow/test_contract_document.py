@@ -153,11 +153,11 @@ def test_the_lead_engineers_skill_says_when_it_fires_and_can_be_read_in_every_ho
     for phrase in ("ALWAYS", "several source documents", "decompose", "delegate", "merge parallel branches"):
         assert phrase in matter
     for state in ("planning", "execute"):
-        assert "# The lead engineer" in system_prompt(role, f"{state} persona-lead-engineer")
-        assert "# The lead engineer" not in system_prompt(role, state)
-    (named,) = re.findall(r"~/(\S+)/SKILL\.md", system_prompt(role, "planning"))
+        assert "# The lead engineer" in system_prompt(role, (state, "persona-lead-engineer"))
+        assert "# The lead engineer" not in system_prompt(role, (state,))
+    (named,) = re.findall(r"~/(\S+)/SKILL\.md", system_prompt(role, ("planning",)))
     assert f"/home/agent/{named}" in places
-    (page,) = re.findall(r"~/(\S+)/workflow-planning\.md", system_prompt(role, "planning"))
+    (page,) = re.findall(r"~/(\S+)/workflow-planning\.md", system_prompt(role, ("planning",)))
     assert f"/home/agent/{page}" in places
 
 

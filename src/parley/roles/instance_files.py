@@ -69,7 +69,7 @@ def protocols() -> Path:
 
 def system_prompt(
     role: RoleSnapshot,
-    skills: str = "",
+    skills: Sequence[str] = (),
     tools: Sequence[str] = (),
     *,
     path: str = os.defpath,
@@ -77,19 +77,19 @@ def system_prompt(
 ) -> str:
     """The system prompt of an instance. `role` is as the job's snapshot has it.
 
-    `skills` are the names of those that it follows, `tools` its protocol tools, `path` the search path for programs,
-    and `seconds` its turn's time limit. It is the same for every instance of a role in a state.
+    `skills` are the names of those that it follows, the phase's own first, `tools` its protocol tools, `path` the
+    search path for programs, and `seconds` its turn's time limit. It is the same for every instance of a role in a state.
     """
     parts = [role.prompt]
     if role.members:
         lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in sorted(role.members.items())]
         parts.append("\n".join(("# Your team", *lines)))
     parts.append("\n".join(("# Here", *_here(skills, tools, path, seconds))))
-    parts.extend(_page(name) for name in _ordered(skills))
+    parts.extend(_page(name) for name in (*skills[1:], *skills[:1]))  # the phase's own last
     return "\n\n".join(part for part in parts if part)
 
 
-def _here(skills: str, tools: Sequence[str], path: str, seconds: float) -> Iterator[str]:
+def _here(skills: Sequence[str], tools: Sequence[str], path: str, seconds: float) -> Iterator[str]:
     """The shared lines that apply to an instance."""
     text = shared()
     limit = f"{seconds / _MINUTE:g} minutes" if seconds else "the job's time limit"
@@ -111,12 +111,6 @@ def _page(name: str) -> str:
     page = protocols() / f"{name}.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else skill_text(name).split("---\n", 2)[2]
     return text.strip()
-
-
-def _ordered(skills: str) -> list[str]:
-    """The skills that apply, in order: the phase's own last."""
-    names = skills.split()
-    return [*names[1:], *names[:1]]
 
 
 def make_claude_folder(folder: Path, role: RoleSnapshot, skills: Iterable[str] = ()) -> Path:

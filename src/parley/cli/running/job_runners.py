@@ -107,7 +107,7 @@ def role_prompt(boundary: Boundary, order: Order) -> str:
     """An instance's prompt about its role and the protocol; the same for all instances of a role."""
     role = role_files.from_text(order.role)
     path, seconds = boundary.search_path(), order.time_limit_seconds
-    return role_files.system_prompt(role, order.skill, order.tools, path=path, seconds=seconds)
+    return role_files.system_prompt(role, order.skills, order.tools, path=path, seconds=seconds)
 
 
 def program_prompt(boundary: Boundary, order: Order) -> str:
@@ -126,9 +126,8 @@ def claude_folder_binds(place: Workplace, order: Order) -> tuple[Bind, ...]:
         if not stat.S_ISDIR(mode := os.lstat(target).st_mode) and not stat.S_ISLNK(mode):
             return ()
     role = role_files.from_text(order.role)
-    phase = order.skill.partition(" ")[0]
-    folder = place.home / "jobs" / order.job / "dress" / f"{order.agent}-{phase or 'none'}"
-    made = role_files.make_claude_folder(folder, replace(role, name=order.agent), [phase] if phase else [])
+    folder = place.home / "jobs" / order.job / "dress" / f"{order.agent}-{order.skills[0] if order.skills else 'none'}"
+    made = role_files.make_claude_folder(folder, replace(role, name=order.agent), order.skills[:1])
     return (Bind(str(made), target),)
 
 

@@ -190,7 +190,7 @@ def _order(job: OwnedJob, start: Start, kit: Kit, said: str) -> Order:
         rules=kit.rules,
         runner=kit.runner,
         role=kit.role,
-        skill=" ".join(skills),
+        skills=skills,
         kind=MessageKind(start.message.kind),
         by_code=start.message.sender in job.roles.code,
         body=start.message.body,

@@ -363,7 +363,7 @@ class Instance:
         )
 
     def _shape_of(self, order: Order) -> tuple[object, ...]:
-        return (order.agent, order.role, order.skill, order.site, order.home, order.tools, self._config.binds(order))
+        return (order.agent, order.role, order.skills, order.site, order.home, order.tools, self._config.binds(order))
 
     async def _start(self, order: Order, handle: SessionHandle) -> tuple[ClaudeProcess, bool]:
         """Start a process for the session that the bus names, or for a new one; whether the session was resumed."""
