@@ -42,6 +42,7 @@ def order_of(job: str, turn: str, message: str, workspace: str, home: str, handl
         agent="coder",
         thread="dispatch:d1",
         message=message,
+        message_id=turn.replace("t", "m"),
         sender="project-lead",
         state="EXECUTE",
         visit=1,

@@ -106,8 +106,18 @@ def test_a_message_that_is_given_again_finds_the_session_put_back(perform: Perfo
     until(lambda: len(stage.api.requests) == 2)
     stage.runner.cancel(stage.job, order.turn)
 
-    assert stage.play("work again").text == "two"
+    assert stage.play("work again", message_id=order.message_id).text == "two"
     assert stage.prompts() == ["first", "work again"]
+
+
+def test_another_message_that_begins_the_same_goes_on_in_the_interrupted_session(perform: Perform) -> None:
+    stage = perform(Turn("on", [Say("two")]), Turn("work", [Say("begun"), Slow(30), Say("never")]))
+    order = stage.start("work")
+    until(lambda: len(stage.api.requests) == 1)
+    stage.runner.cancel(stage.job, order.turn)
+
+    assert stage.play("work on").text == "two"
+    assert stage.prompts() == ["work", "work on"]
 
 
 def test_a_killed_engine_leaves_no_process_and_another_goes_on_from_its_handle(perform: Perform) -> None:

@@ -28,7 +28,7 @@ from parley.engine.turn.finish import bounded, text_in
 from parley.engine.world import World
 from parley.machine.job_files import JobFiles
 from parley.ports.turns import Called, Ended, Order, Progress, Site, TurnEvent, Waiting
-from parley.runners.claude.agent_home import AgentHome
+from parley.runners.claude.agent_home import AgentHome, InterruptedMessage
 from parley.runners.claude.claude_turn import ClaudeTurn
 from parley.runners.claude.transport import CagedTransport
 from parley.runners.claude.turn_results import Fault, Lost, fault_of, window_of
@@ -346,6 +346,6 @@ def test_whatever_lies_where_an_interrupted_turn_is_noted_is_a_note_or_none(data
     with hostile_strategies.folder() as folder:
         (folder / "interrupted.json").write_bytes(data)
         home = AgentHome(str(folder))
-        home.note_interrupted({"a": 1}, "go")
+        home.note_interrupted({"a": 1}, InterruptedMessage("m1", "go"))
 
-        assert home.interrupted({"a": 1})[-1] == "go"
+        assert home.interrupted({"a": 1})[-1] == InterruptedMessage("m1", "go")

@@ -128,6 +128,7 @@ class Order(Struct, frozen=True):
     host: str = ""
     kind: MessageKind = MessageKind.MESSAGE
     by_code: bool = False  # code has written the message, and its first line says what it is
+    message_id: str = ""  # the same where the message is given again, after a turn on it was lost
     body: str = ""  # the message as it was written, without what the engine tells along with it
 
     @property

@@ -78,7 +78,8 @@ def system_prompt(
     """The system prompt of an instance. `role` is as the job's snapshot has it.
 
     `skills` are the names of those that it follows, the phase's own first, `tools` its protocol tools, `path` the
-    search path for programs, and `seconds` its turn's time limit. It is the same for every instance of a role in a state.
+    search path for programs, and `seconds` its turn's time limit. It is the same for every instance of a role in a
+    state.
     """
     parts = [role.prompt]
     if role.members:

@@ -178,6 +178,7 @@ def _order(job: OwnedJob, start: Start, kit: Kit, said: str) -> Order:
         agent=turn.agent,
         thread=turn.thread,
         message=said,
+        message_id=turn.message,
         sender=start.message.sender,
         state=str(record.state),
         visit=record.visits(record.state),

@@ -32,6 +32,13 @@ class SessionEnd(NamedTuple):
     size: int = 0
 
 
+class InterruptedMessage(NamedTuple):
+    """The message of a turn that was interrupted."""
+
+    message_id: str
+    text: str
+
+
 class AgentHome:
     """The runner's files in a home: only plain files, never through a link."""
 
@@ -96,10 +103,10 @@ class AgentHome:
         """The beginning of the agent's scratch file."""
         return lenient(self._read(SCRATCH, limit))
 
-    def note_interrupted(self, handle: dict[str, Any], message: str) -> None:
+    def note_interrupted(self, handle: dict[str, Any], message: InterruptedMessage) -> None:
         """Record the message of an interrupted turn: it is in no session that outlives the process."""
-        messages = [*self.interrupted(handle), message[:INTERRUPTED_LIMIT]][-INTERRUPTED_MOST:]
-        text = json.dumps({"handle": handle, "messages": messages})
+        messages = [*self.interrupted(handle), message._replace(text=message.text[:INTERRUPTED_LIMIT])]
+        text = json.dumps({"handle": handle, "messages": [one._asdict() for one in messages[-INTERRUPTED_MOST:]]})
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             folder = _opened(stack, self.path, _FOLDER)
             with contextlib.suppress(FileNotFoundError):
@@ -108,15 +115,18 @@ class AgentHome:
             with os.fdopen(file, "w", encoding="utf-8") as stream:
                 stream.write(text)
 
-    def interrupted(self, handle: dict[str, Any]) -> list[str]:
+    def interrupted(self, handle: dict[str, Any]) -> list[InterruptedMessage]:
         """The messages of the turns that were interrupted since this handle was committed."""
         try:
             most = 8 * INTERRUPTED_LIMIT * INTERRUPTED_MOST
             document = read_json(self._read(INTERRUPTED, most), most, mend=True)
             messages = list(document["messages"]) if document["handle"] == handle else []
+            return [
+                InterruptedMessage(str(one["message_id"]), str(one["text"])[:INTERRUPTED_LIMIT])
+                for one in messages[-INTERRUPTED_MOST:]
+            ]
         except (ValueError, KeyError, TypeError):
             return []
-        return [str(message)[:INTERRUPTED_LIMIT] for message in messages[-INTERRUPTED_MOST:]]
 
     def _read(self, name: str, limit: int) -> bytes:
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from parley.base.text import cut
 from parley.ports.turns import Bind, BoundaryError, Judge, Order, TurnEvent, unjudged
-from parley.runners.claude.agent_home import AgentHome
+from parley.runners.claude.agent_home import AgentHome, InterruptedMessage
 from parley.runners.claude.claude_program import ClaudeProgram
 from parley.runners.claude.claude_turn import ClaudeTurn
 from parley.runners.claude.instance import Instance, InstanceConfig
@@ -177,7 +177,9 @@ class ClaudeRunner:
         turn.silence()
         order = turn.order
         await asyncio.to_thread(
-            AgentHome(order.home).note_interrupted, SessionHandle.of(order).document(), order.addressed
+            AgentHome(order.home).note_interrupted,
+            SessionHandle.of(order).document(),
+            InterruptedMessage(order.message_id, order.addressed),
         )
         if not await instance.interrupt(task):
             task.cancel()

@@ -91,7 +91,7 @@ class Instance:
         self._scope: ToolScope | None = None
         self._handle = SessionHandle()  # the running process's session
         self._base = SessionHandle()  # the session as the bus has it
-        self._interrupted = ""  # the message of a turn that was interrupted in it
+        self._interrupted: str | None = None  # the id of the message of a turn that was interrupted in it
         self._window = 0.0
         self._turn: ClaudeTurn | None = None
 
@@ -140,9 +140,9 @@ class Instance:
         await asyncio.to_thread(self._prepare, order)
         home = AgentHome(order.home)
         warm = self._fits(order, handle)
-        self._interrupted = ""
+        self._interrupted = None
         cut_short = await asyncio.to_thread(home.interrupted, handle.document())
-        interrupted = "\n\n".join(message for message in cut_short if not order.addressed.startswith(message))
+        interrupted = "\n\n".join(one.text for one in cut_short if one.message_id != order.message_id)
         lost = False
         process = self._process
         if process is None or not warm:
@@ -175,7 +175,7 @@ class Instance:
             fault = self._fault(process, turn, result, failures)
         if turn.silent:
             turn.finish()
-            self._interrupted = order.addressed
+            self._interrupted = order.message_id
             await process.rest()
             return None
         if fault:
@@ -359,7 +359,7 @@ class Instance:
             and self._process.ready
             and self._shape == self._shape_of(order)
             and self._base == handle
-            and not (self._interrupted and order.addressed.startswith(self._interrupted))
+            and self._interrupted != order.message_id
         )
 
     def _shape_of(self, order: Order) -> tuple[object, ...]:
