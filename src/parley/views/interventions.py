@@ -137,7 +137,7 @@ _RULES = ("intervene", "wake-int", "interrupt", "term-interrupt", "term-run", "r
 
 def matters(step: StepRow) -> bool:
     """Whether a step can change what becomes of an intervention, or says why a thread ends."""
-    return step.rule in _RULES or "Terminate " in step.produced
+    return step.rule in _RULES or first_named(NamedTerminate, step.produced) is not None
 
 
 class Lives:
