@@ -18,10 +18,11 @@ from msgspec.structs import replace
 from parley.base.documents.node import SHOWN
 from parley.base.redaction import SHAPES, Secrets, hints
 from parley.base.text import BadText, last_bytes, read_json
-from parley.features.secrets.row_redaction import choice, molecule, words
+from parley.bus.rows import MessageRow
+from parley.features.secrets.row_redaction import choice, message_row, molecule, words
 from parley.features.secrets.secret_sources import from_environment, from_text, names_a_secret, secrets_of
 from parley.protocol.codec import decode_choice, decode_molecule, encode_term
-from parley.protocol.molecules import Idle
+from parley.protocol.molecules import Idle, MessageKind
 from parley.protocol.rule import Passage
 from parley.protocol.states import Action
 from parley.protocol.transitions import make_initial_state, transition
@@ -296,6 +297,19 @@ def test_any_env_file_can_be_read(text: str) -> None:
 
 
 VALUE = "Zq7Xw2Lm9Tn4Rk8Vb5Yc1Hd6"
+
+
+@pytest.mark.parametrize(
+    "kind, shown",
+    [(MessageKind.REPLY, "[HUMAN chose wxyzabcdqrst] on"), (MessageKind.TASK, "[HUMAN chose [redacted KEY]] on")],
+)
+def test_a_mark_is_kept_only_where_the_protocol_wrote_it(kind: MessageKind, shown: str) -> None:
+    row = MessageRow(
+        number=1, transaction=1, sender="coder", sender_thread="dispatch:d1", agent="tester", thread="dispatch:d2",
+        seq=1, key="k", time=0.0, body="[HUMAN chose wxyzabcdqrst] on", kind=kind,
+    )  # fmt: skip
+
+    assert message_row(row, Secrets([("KEY", "wxyzabcdqrst")])).body == shown
 
 
 @given(

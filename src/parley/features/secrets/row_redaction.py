@@ -18,7 +18,7 @@ from parley.bus.rows import InputRow, JobRow, MessageRow, StepRow
 from parley.bus.slots import holds_handle, holds_molecule
 from parley.protocol.codec import decode_choice, decode_molecule, encode_term
 from parley.protocol.errors import ProtocolError
-from parley.protocol.molecules import Record
+from parley.protocol.molecules import ORCHESTRATOR, MessageKind, Record
 from parley.protocol.rule import Passage
 
 # Members of JSON objects that the protocol, or a view of it, goes by: names, threads, states, digests and the like. All
@@ -35,7 +35,11 @@ NAMES = frozenset({
 MAPS = frozenset({"contents", "policies"})
 # Members in which an agent, or a playbook, has named members of its own: those may hold words, too.
 FREE = frozenset({"arguments", "do", "more", "note", "notes", "said", "usage"})
-# What the protocol itself puts before a message's words.
+# The messages that the protocol itself writes, and the mark that it puts before their words. Of the mark only what is
+# known is kept as it is: an archive is redacted too whose rows another program has changed.
+_MARKED = frozenset(
+    {MessageKind.QUESTION, MessageKind.REPLY, MessageKind.ANSWER, MessageKind.INTERVENTION, MessageKind.NOTICE}
+)
 _MARK = re.compile(
     r"\[(?:INTENT|PLAN|EXECUTE|PENDING|VIOLATION|FAILED|STALLED|RECOVERED|WITHDRAW|QUESTION|MERGE (?:clean|conflict)"
     r"|INTERVENE (?:advisory|authoritative)"
@@ -50,7 +54,7 @@ def job_row(row: JobRow, secrets: Secrets) -> JobRow:
 
 def message_row(row: MessageRow, secrets: Secrets) -> MessageRow:
     """A message: its body, and the words in what is known about it."""
-    mark = _MARK.match(row.body)
+    mark = _MARK.match(row.body) if row.kind in _MARKED or row.sender == ORCHESTRATOR else None
     start = mark.end() if mark else 0
     return replace(row, body=row.body[:start] + secrets.redact(row.body[start:]), meta=words(row.meta, secrets))
 
