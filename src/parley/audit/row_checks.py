@@ -300,18 +300,20 @@ _WRITES: Mapping[str, Callable[[Soup, tuple[str, ...], Any], list[Letter]]] = Ma
 
 def check_inputs(job: str, part: Part) -> None:
     """A message that was made of an input names it; an input that was taken in time has its steps."""
-    taken = {str(row.number) for row in part.inputs}
-    made: dict[str, MessageRow] = {}
+    taken = {row.number for row in part.inputs}
+    made: dict[int, MessageRow] = {}
     for letter in part.messages:
-        if (number := input_of(letter.key)) is not None:
+        try:
+            number = input_of(letter.key)
+        except Unreadable as odd:
+            wrong("messages", letter.number, str(odd))
+        if number is not None:
             made.setdefault(number, letter)
-            if not number.isdecimal():
-                wrong("messages", letter.number, f"its key is {letter.key!r:.80}, and there is no such input")
             if number not in taken:
                 what = f"transaction {part.commit.number} made message {letter.number} of it"
-                wrong("inputs", int(number), f"the row is missing there: {what}")
+                wrong("inputs", number, f"the row is missing there: {what}")
     for row in part.inputs:
-        source = made.get(str(row.number))
+        source = made.get(row.number)
         late = in_vain(row)
         try:
             problem = _effect(job, row, source, part) if not late else ""

@@ -62,11 +62,6 @@ def answer_key(asked: AskHuman) -> str:
     return f"answer:{asked.id}:{asked.framing}"
 
 
-def plain_key(key: str) -> str:
-    """An answer's key without the number that tells it from one of the same that was refused."""
-    return ":".join(key.split(":")[:3])
-
-
 class NotTheirs(Exception):
     """An account has decided what is not its to decide."""
 

@@ -257,7 +257,6 @@ class Lives:
 
 def _begun(row: MessageRow, name: str) -> Intervention:
     how = message_meta.read_as(Intervened, row)
-    number = input_of(row.key) or ""
     return Intervention(
         by=how.by,
         time=row.time,
@@ -268,7 +267,7 @@ def _begun(row: MessageRow, name: str) -> Intervention:
         agent=row.agent,
         thread=row.thread,
         since=row.time,
-        number=int(number) if number.isdigit() else 0,
+        number=input_of(row.key) or 0,
         message=name,
     )
 

@@ -19,11 +19,11 @@ from parley.bus.rows import JobRow, Loaded, NoMessage, StepRow
 from parley.bus.slots import holds_molecule, number_of
 from parley.bus.store import Store
 from parley.engine.files.streams import heard, stream_of
-from parley.engine.inputs import answer_key, plain_key
 from parley.engine.protocol_messages import excerpt
 from parley.engine.values import message_meta, step_extra
 from parley.engine.values.change_stat import Stat
 from parley.engine.values.hold_causes import PAUSE, Stall, Stuck, Wait, budgets, cause_of, stall_of, wait_of, wait_on
+from parley.engine.values.human_inputs import AnswerInput, read_or_none
 from parley.engine.values.job_roles import code_of
 from parley.engine.values.job_settings import STAND_INS
 from parley.engine.values.message_meta import Posed, Put
@@ -253,8 +253,9 @@ class Present:
         """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""
         waiting = self.store.inputs(self.job) if self.soup.of(AskHuman) else []
         may = (self.row.decider, *STAND_INS)
-        given = {plain_key(row.key) for row in waiting if row.by in may and self.store.authentic(row) is not False}
-        found = [self._asked(asked) for asked in self.soup.of(AskHuman) if answer_key(asked) not in given]
+        left = [read_or_none(row) for row in waiting if row.by in may and self.store.authentic(row) is not False]
+        given = {(one.question, one.framing) for one in left if isinstance(one, AnswerInput)}
+        found = [self._asked(asked) for asked in self.soup.of(AskHuman) if (asked.id, asked.framing) not in given]
         return sorted(found, key=lambda asked: asked.time)
 
     def _asked(self, asked: AskHuman) -> Asked:

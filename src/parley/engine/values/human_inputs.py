@@ -6,6 +6,7 @@ program: one that can't be read says nothing, and the owner refuses it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar, cast
 
@@ -227,6 +228,7 @@ def lacks_words(ruling: str | None, text: str) -> bool:
 # ---- the messages that are made of them ----------------------------------------------------------
 
 _MADE = "input:"
+_NUMBER = re.compile("[1-9][0-9]{0,17}")
 
 
 def message_key(number: int) -> str:
@@ -234,6 +236,14 @@ def message_key(number: int) -> str:
     return f"{_MADE}{number}"
 
 
-def input_of(key: str) -> str | None:
-    """The number of the input that a message was made of, as its key says; None: of no input."""
-    return key.removeprefix(_MADE).partition("/")[0] if key.startswith(_MADE) else None
+def input_of(key: str) -> int | None:
+    """The number of the input that a message was made of; None: of no input. Unreadable if its key says no number.
+
+    The key is the row's reference to the input, and keeps the message from being made twice: it is read here alone.
+    """
+    if not key.startswith(_MADE):
+        return None
+    number = key.removeprefix(_MADE).partition("/")[0]
+    if not _NUMBER.fullmatch(number):
+        raise Unreadable(f"its key is {key!r:.80}, and there is no such input")
+    return int(number)
