@@ -149,10 +149,10 @@ WHERE id > ? AND id < ? ORDER BY id LIMIT ?
 SELECT number, txn AS "transaction", sender, sender_thread, agent, thread, seq, key, time, body, meta, kind FROM messages WHERE id = ?
 
 -- name: glance_jobs
-SELECT j.job, substr(c.request, 1, 400), j.updated, j.state, j.backtracks,
-    j.needs_human, j.held,
+SELECT j.job AS job, substr(c.request, 1, 400) AS request, j.updated AS updated, j.state AS state,
+    j.backtracks AS backtracks, j.needs_human AS needs_human, j.held AS held,
     (SELECT group_concat(m.slot, char(10)) FROM molecules m WHERE m.job = j.serial
-        AND m.slot >= 'hold ' AND m.slot < 'hold!')
+        AND m.slot >= 'hold ' AND m.slot < 'hold!') AS holds
 FROM jobs j JOIN charters c ON c.job = j.job ORDER BY j.created, j.job
 
 -- name: glance_answers

@@ -58,18 +58,20 @@ class Opened(NamedTuple):
     def glimpses(self) -> list[Glimpse]:
         """The jobs, oldest first."""
         answered = self._answered()
+        rows = self.execute("glance_jobs")
+        rows.row_factory = sqlite3.Row
         found = []
-        for job, request, updated, state, backtracks, waiting, holds, slots in self.execute("glance_jobs"):
-            seen = held(slots or "")
+        for row in rows:
+            seen = held(row["holds"] or "")
             found.append(
                 Glimpse(
-                    job=job,
-                    request=request,
-                    updated=updated,
-                    state=state,
-                    backtracks=backtracks,
-                    waiting=waiting - answered[job],
-                    held=holds,
+                    job=row["job"],
+                    request=row["request"],
+                    updated=row["updated"],
+                    state=row["state"],
+                    backtracks=row["backtracks"],
+                    waiting=row["needs_human"] - answered[row["job"]],
+                    held=row["held"],
                     stalled=seen.stalled,
                     alarms=seen.alarms,
                     waits=seen.waits,
