@@ -245,7 +245,7 @@ def test_a_fallback_that_answers_for_the_human_is_found(monkeypatch: pytest.Monk
     """A proxy that fails under `always` and approves by itself."""
 
     def approve(job: OwnedJob, world_: Any, question: str, key: str) -> None:
-        reduction.respond(job, world_, question, Ruling.APPROVE, "fine", key)
+        reduction.respond(job, world_, question, ruling=Ruling.APPROVE, text="fine", key=key)
 
     monkeypatch.setattr(finish, "fall_back", approve)
     assert found()

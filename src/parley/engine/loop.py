@@ -305,7 +305,7 @@ class Engine:
             except (Refused, BadText) as refused:
                 reply = Reply(f"{refused}; {refused.remedy}" if isinstance(refused, BadText) else str(refused))
                 self._refused(job, turn, event, reply.text, now)
-        self.world.turns.reply(event.job, event.turn, event.number, ok, reply.text, reply.data)
+        self.world.turns.reply(event.job, event.turn, event.number, ok=ok, text=reply.text, data=reply.data)
 
     def _refused(self, job: OwnedJob, turn: Turn, event: Called, why: str, now: float) -> None:
         tool = fit(str(event.tool), MAX_TOOL_NAME)

@@ -150,15 +150,16 @@ def pose(job: OwnedJob, world: World, rule: str, agent: str, thread: str, now: f
         if slot not in job.kept:  # else the step that asks has named a draft
             job.keep(slot, known)
         if goes_straight(job.soup.charter, proxy.question, proxy.policy):
-            to_human(job, world, proxy.id, "", key=f"{proxy.question.message}/straight")
+            to_human(job, world, proxy.id, key=f"{proxy.question.message}/straight")
 
 
 def to_human(
     job: OwnedJob,
     world: World,
     question: str,
-    framing: str,
+    *,
     key: str,
+    framing: str = "",
     view: ProxyView = NO_VIEW,
     how: How | None = None,
 ) -> None:
@@ -217,6 +218,7 @@ def respond(
     job: OwnedJob,
     world: World,
     question: str,
+    *,
     ruling: Ruling | None,
     text: str,
     key: str,
@@ -261,11 +263,11 @@ def respond(
             hook(job, message(job, world, proxy.question.message), job.mail.rows[name])
     given = Answer(name, author, ruling, proxy.words)
     job.fire("respond", question, choice=given, who=author, time=world.clock.now())
-    relay(job, world, proxy, given, words, remarks, key)
+    relay(job, world, proxy, given, words=words, remarks=remarks, key=key)
     terminate(job, world, thread)
 
 
-def relay(job: OwnedJob, world: World, proxy: Proxy, given: Answer, words: str, remarks: str, key: str) -> None:
+def relay(job: OwnedJob, world: World, proxy: Proxy, given: Answer, *, words: str, remarks: str, key: str) -> None:
     """[relay]: a backtrack that was the answer to another agent is told to the lead, which writes the outcome."""
     record = enclosing(job.soup, proxy.thread)
     if all(verdict.told or verdict.question != proxy.id for verdict in job.soup.all(Verdict, record.id)):
@@ -287,7 +289,7 @@ def pass_back(job: OwnedJob, world: World, question: str, key: str) -> None:
     proxy = job.soup.need(Proxy, escalation_thread(question))
     reply = message_meta.read_as(Replied, message(job, world, proxy.words[-1]))
     put = message_meta.read_as(Put, message(job, world, reply.put))
-    respond(job, world, question, proxy.said, protocol_messages.remarks(put.view), key)
+    respond(job, world, question, ruling=proxy.said, text=protocol_messages.remarks(put.view), key=key)
 
 
 def fall_back(job: OwnedJob, world: World, question: str, key: str) -> None:
@@ -299,6 +301,6 @@ def fall_back(job: OwnedJob, world: World, question: str, key: str) -> None:
     if proxy.heard:
         pass_back(job, world, question, key)
     elif proxy.policy is Policy.NEVER:
-        respond(job, world, question, Ruling.REVISE, "no answer", key)
+        respond(job, world, question, ruling=Ruling.REVISE, text="no answer", key=key)
     else:
-        to_human(job, world, question, "", key)
+        to_human(job, world, question, key=key)

@@ -116,7 +116,7 @@ def begin(
     warn_of_roles(place, settings, playbook)
     warn_of_memory(snapshot)
     if words.detach:
-        return detach(place, request, agent, words, snapshot, settings, continued)
+        return detach(place, request, agent, words, snapshot=snapshot, settings=settings, continued=continued)
     with engine_of(place, settings) as engine:
         row = new_row(engine.world.ids.new(), request.text, agent, snapshot)
         ctrl_c.set_interrupted_hint(lambda: under_way(place, [row.job]))
@@ -293,9 +293,10 @@ def detach(
     request: RequestText,
     agent: str,
     words: argparse.Namespace,
+    *,
     snapshot: JobSnapshot,
     settings: Settings,
-    continued: Continued | None = None,
+    continued: Continued | None,
 ) -> int:
     """Put the job on the bus, and start a process in a session of its own; nothing is lost if that fails."""
     make_home(place)

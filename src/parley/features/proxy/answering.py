@@ -181,9 +181,9 @@ def settle(job: OwnedJob, world: World, turn: Turn, question: str, note: NoteTro
         # what it reads in the human's words is no prediction: it is shown, and never held against the record
         reads, would = (part.said.would, None) if proxy.heard else (None, part.said.would)
         view = replace(view, found=part.said.found, reads=reads, would=would)
-        to_human(job, world, question, part.said.text, f"{turn.turn}/ask", view)
+        to_human(job, world, question, key=f"{turn.turn}/ask", framing=part.said.text, view=view)
     elif part.said is not None:
-        _settle_answer(job, world, turn, proxy, part.said, view, note)
+        _settle_answer(job, world, turn, proxy, said=part.said, view=view, note=note)
     return part.said is not None
 
 
@@ -192,6 +192,7 @@ def _settle_answer(
     world: World,
     turn: Turn,
     proxy: Proxy,
+    *,
     said: ProxyAnswer,
     view: ProxyView,
     note: NoteTrouble,
@@ -206,10 +207,19 @@ def _settle_answer(
         view = replace(view, weighed=Weighed(decision.answer, agreement, evidence, decision.why))
     if decision is None or decision.answer:
         ruling = Ruling(said.ruling) if said.ruling else None
-        respond(job, world, proxy.id, ruling, said.text, f"{turn.turn}/answer", view, said.choice)
+        respond(
+            job,
+            world,
+            proxy.id,
+            ruling=ruling,
+            text=said.text,
+            key=f"{turn.turn}/answer",
+            view=view,
+            choice=said.choice,
+        )
         return
     how = How.CHECKED if decision.checked else How.UNSURE
-    to_human(job, world, proxy.id, "", f"{turn.turn}/ask", view, how)
+    to_human(job, world, proxy.id, key=f"{turn.turn}/ask", view=view, how=how)
 
 
 def weigh(job: OwnedJob, world: World, proxy: Proxy, guess: Guess, note: NoteTrouble) -> Decision | None:

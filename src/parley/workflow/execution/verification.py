@@ -60,7 +60,9 @@ def proved(act: ExecutorTurn, talk: OpenConversation, text: str) -> None:
         proofs = read_proofs(text, act.worker(talk.agent).acceptance.commands)
         if failing := [executor_messages.failing(proof) for proof in proofs if not proof.holds]:
             unjudged = [JudgedCheckpoint(point.taker, point.criteria) for point in act.checkpoints(talk.agent)]
-            _concluded(act, talk.agent, PROVER, "rejected", failing, proofs, unjudged)
+            _concluded(
+                act, talk.agent, by=PROVER, verdict="rejected", findings=failing, proofs=proofs, criteria=unjudged
+            )
         else:
             _judge(act, talk.agent, proofs)
 
@@ -118,12 +120,13 @@ def judged(
         else JudgedCheckpoint(point.taker, point.criteria, for_all)
         for point in act.checkpoints(agent)
     )
-    _concluded(act, agent, talk.name, verdict, findings, member.proofs, held)
+    _concluded(act, agent, by=talk.name, verdict=verdict, findings=findings, proofs=member.proofs, criteria=held)
 
 
 def _concluded(
     act: ExecutorTurn,
     agent: str,
+    *,
     by: str,
     verdict: str,
     findings: Sequence[str],
