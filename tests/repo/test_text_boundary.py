@@ -24,7 +24,6 @@ MAY_PARSE = {
     "runners/command/tool_caller.py": INSIDE,
     "runners/scripted/agent_process.py": INSIDE,
     "runners/scripted/scripted_runner.py": OWN,
-    "workflow/execution/verification.py": ROWS,
     "workflow/model/pending_notes.py": ROWS,
     "workspaces/delivery/file_placement.py": OWN,
     "workspaces/files/known_blobs.py": OWN,

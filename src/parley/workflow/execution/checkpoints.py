@@ -38,7 +38,7 @@ def remedy(act: ExecutorTurn, agent: str, found: Round, failing: Sequence[Checkp
 
 
 def read_criteria(given: Any, points: Sequence[Checkpoint]) -> tuple[tuple[Criterion, ...], str]:
-    """What a verifier says of the checkpoints, or why it can't be taken."""
+    """What a verifier says of the checkpoints, or why it can't be taken: it is an agent's to mend."""
     form = "criteria is a list of {to, met: true or false, evidence}, one for each checkpoint"
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         return (), form

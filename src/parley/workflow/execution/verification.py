@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from parley.base.json_codec import Unreadable, decode
 from parley.base.quoting import below
 from parley.base.text import cut, last_of
 from parley.base.wording import count
@@ -21,6 +21,22 @@ from parley.workflow.model.worker_result import Judgement
 
 MOST_PROOFS = 200
 MOST_OUTPUT = 4000  # characters of a command's output that are kept
+
+
+class _TriedCommand(Struct, frozen=True):
+    """What a command did, in the prover's words."""
+
+    command: str
+    code: int
+    output: str = ""
+    seconds: float = 0.0
+    fault: str = ""
+
+
+class _ProverReport(Struct, frozen=True):
+    """The text of a prover's turn."""
+
+    proofs: list[_TriedCommand]
 
 
 # ---- verification --------------------------------------------------------------------------------
@@ -70,23 +86,22 @@ def proved(act: ExecutorTurn, talk: OpenConversation, text: str) -> None:
 def read_proofs(text: str, commands: Sequence[str]) -> tuple[Proof, ...]:
     """What the prover's words say of each command; a command that they say nothing of did not hold."""
     try:
-        listed = json.loads(text)["proofs"]
-        found = {str(one["command"]): one for one in listed[:MOST_PROOFS]}
-    except (ValueError, TypeError, KeyError, RecursionError):
+        listed = decode(text, _ProverReport).proofs
+        found = {one.command: one for one in listed[:MOST_PROOFS]}
+    except Unreadable:
         found = {}
     return tuple(_proof(command, found.get(command)) for command in dict.fromkeys(commands))
 
 
-def _proof(command: str, said: Any) -> Proof:
-    if not isinstance(said, dict) or type(said.get("code")) is not int:
+def _proof(command: str, tried: _TriedCommand | None) -> Proof:
+    if tried is None:
         return Proof(command, -1, "", fault="it was not run")
-    seconds: Any = said.get("seconds")
     return Proof(
         command=command,
-        code=said["code"],
-        output=last_of(str(said.get("output", "")), MOST_OUTPUT),
-        seconds=round(float(seconds), 3) if type(seconds) in (int, float) else 0.0,
-        fault=cut(str(said.get("fault", "")), 500),
+        code=tried.code,
+        output=last_of(tried.output, MOST_OUTPUT),
+        seconds=round(tried.seconds, 3),
+        fault=cut(tried.fault, 500),
     )
 
 
