@@ -10,7 +10,7 @@ from parley.workflow.files.session import read_session
 from parley.workflow.files.status_file import read_status
 from parley.workflow.host.orchestration_files import files_of
 from parley.workflow.model.events import ReviewBegun, RoundEnded, apply
-from parley.workflow.model.flow import Flow, IllegalEvent
+from parley.workflow.model.flow import Entity, EntityKind, Flow, IllegalEvent
 from parley.workflow.model.terms import SHARED_STATUS, Note, NoteStatus, Round, session_of
 from tests.engine.job_harness import Rule, always, ask, on, say, write
 from tests.workflow.workflow_harness import WorkflowHarness, doer, note, plan, resolve, verdict
@@ -237,9 +237,9 @@ def test_another_verifier_takes_the_notes_over_and_the_file_of_the_first_goes() 
     judge = [on(VERIFY, note(**OPEN), verdict("verified"), say("good"))]
     job = played(judge).until(lambda job: any("does not count" in text for text in job.told("judge")))
     flow, before = job.flow, noted(job)
-    assert files_of(flow, {"agent one"})[session_of("judge")] is not None
+    assert files_of(flow, {Entity(EntityKind.AGENT, "one")})[session_of("judge")] is not None
     apply(flow, ReviewBegun("one", "other", "x_1727539200", 9))
-    files = files_of(flow, {"agent one"})
+    files = files_of(flow, {Entity(EntityKind.AGENT, "one")})
     session, _ = read_session(files[session_of("other")] or "", "other")
     assert files[session_of("judge")] is None
     assert session is not None

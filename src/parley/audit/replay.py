@@ -85,7 +85,7 @@ from parley.workflow.host.files_audit import Batch, Drafted
 from parley.workflow.model import ending
 from parley.workflow.model.code_steps import ExecutorStep, GroupStep
 from parley.workflow.model.events import Event, GivenUp, HumanAnswered, PhaseChanged, apply
-from parley.workflow.model.flow import Flow
+from parley.workflow.model.flow import Entity, Flow
 from parley.workflow.model.flow_slots import CURRENT, slot, text
 from parley.workflow.model.terms import EXECUTOR, GROUP
 
@@ -657,7 +657,7 @@ class Replay:
         tree = self.kept.get(tree_slot(job_thread(self.soup.charter.job)), "")
         self.batches.append(Batch(row.transaction, thread, events, tree))
         flow = self.flows.setdefault(thread, Flow(thread))
-        changed: set[str] = set()
+        changed: set[Entity] = set()
         for event in events:
             changed |= apply(flow, event)
         for entity in changed:

@@ -24,7 +24,7 @@ from parley.workflow.model.events import (
     StatusChanged,
     apply,
 )
-from parley.workflow.model.flow import Flow, Member, OpenConversation, PendingQuestion, PlanDraft
+from parley.workflow.model.flow import Entity, Flow, Member, OpenConversation, PendingQuestion, PlanDraft
 from parley.workflow.model.notes import note_id
 from parley.workflow.model.terms import Category, Checkpoint, Note, NoteStatus, RefusedNote, Session, Status, Worker
 
@@ -119,7 +119,7 @@ class ExecutorTurn:
     events: list[AnyEvent] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)
-    changed: set[str] = field(default_factory=set)
+    changed: set[Entity] = field(default_factory=set)
 
     # ---- events --------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from parley.workflow.host.design_gates import design_of
 from parley.workflow.host.orchestration_files import files_of, left_over, put_away, shelve
 from parley.workflow.model.ending import RUNS
 from parley.workflow.model.events import Event, apply
-from parley.workflow.model.flow import Flow
+from parley.workflow.model.flow import Entity, EntityKind, Flow
 from parley.workflow.model.flow_slots import entities
 from parley.workflow.model.terms import (
     DESIGN_REPORT,
@@ -233,7 +233,7 @@ def _earlier(stood: Stood, paths: Iterable[str]) -> Iterator[tuple[int, Mapping[
         flow = flows.setdefault(batch.thread, Flow(batch.thread))
         for event in batch.events:
             apply(flow, event)
-        entities_of = {"plan", *(f"agent {agent}" for agent in agents)}
+        entities_of = {Entity(EntityKind.PLAN), *(Entity(EntityKind.AGENT, agent) for agent in agents)}
         files = files_of(flow, entities_of)
         yield batch.transaction, {path: files.get(path) for path in wanted}
 

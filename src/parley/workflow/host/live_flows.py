@@ -11,7 +11,7 @@ from parley.engine.owned_job import OwnedJob
 from parley.protocol.molecules import Record
 from parley.workflow.model import ending
 from parley.workflow.model.events import apply
-from parley.workflow.model.flow import Flow, OpenConversation
+from parley.workflow.model.flow import Entity, Flow, OpenConversation
 from parley.workflow.model.flow_slots import CURRENT, SLOT, entities, load, slot, text
 from parley.workflow.model.terms import EXECUTOR
 
@@ -20,7 +20,7 @@ class WriteFlow(Effect, frozen=True):
     """Write the files that tell of these entities of a workflow."""
 
     thread: str  # the executor's
-    changed: frozenset[str]
+    changed: frozenset[Entity]
 
 
 class Flows(Guest):
@@ -77,7 +77,7 @@ def over(job: OwnedJob, thread: str, time: float, origin: str) -> None:
     flow = flow_of(job, thread)
     if flow is None:
         return
-    changed: set[str] = set()
+    changed: set[Entity] = set()
     for event in ending.over(flow, int(time), origin):
         changed |= apply(flow, event)
     if changed:
@@ -98,7 +98,7 @@ def is_past(job: OwnedJob, thread: str) -> bool:
     return current_thread(job) != thread
 
 
-def keep(job: OwnedJob, flow: Flow, changed: Collection[str]) -> None:
+def keep(job: OwnedJob, flow: Flow, changed: Collection[Entity]) -> None:
     """Keep what has changed of a workflow, in the transaction of the step that says so."""
     flows = job.guests.find(Flows)
     if flows is not None:
@@ -108,7 +108,7 @@ def keep(job: OwnedJob, flow: Flow, changed: Collection[str]) -> None:
     job.ask(WriteFlow(flow.thread, frozenset(changed)))
 
 
-def _store(job: OwnedJob, flow: Flow, changed: Collection[str]) -> None:
+def _store(job: OwnedJob, flow: Flow, changed: Collection[Entity]) -> None:
     for entity in sorted(changed):
         body = text(flow, entity)
         if body is None:

@@ -23,7 +23,7 @@ from parley.workflow.host import archiving, live_flows
 from parley.workflow.host.live_flows import WriteFlow
 from parley.workflow.host.worker_reports import whole_plan
 from parley.workflow.model.ending import EndedSession, ended, is_over, run_folder
-from parley.workflow.model.flow import Flow, OpenConversation
+from parley.workflow.model.flow import Entity, EntityKind, Flow, OpenConversation
 from parley.workflow.model.flow_slots import entities
 from parley.workflow.model.terms import (
     FOLDER,
@@ -39,6 +39,7 @@ from parley.workflow.model.terms import (
 )
 
 Files = dict[str, str | None]
+_THE_PLAN = Entity(EntityKind.PLAN)
 VERIFIER_TOLD = (
     "# {name}\n\nVerify what {doer} made: hold its outputs and its notes against its contract, {contract}. Give your "
     "verdict with findings that can be acted on.\n"
@@ -95,14 +96,14 @@ def of_verifier(flow: Flow, verifier: str) -> Files:
     return {session_of(verifier): render_session(noted[-1][1]) if noted else None}
 
 
-def files_of(flow: Flow, changed: Iterable[str]) -> Files:
+def files_of(flow: Flow, changed: Iterable[Entity]) -> Files:
     """Every file that tells of these entities of a workflow, None: one that is not to be there.
 
     It says so from the bus alone: the audit holds what lies in the job's tree against the same files.
     """
     files: Files = {SHARED_STATUS: status_text(flow), TASK_ORCHESTRATION: record_text(flow)}
-    agents = {name for kind, _, name in (entity.partition(" ") for entity in changed) if kind in ("agent", "worker")}
-    if "plan" in changed and flow.plan is not None:
+    agents = {entity.name for entity in changed if entity.kind in (EntityKind.AGENT, EntityKind.WORKER)}
+    if _THE_PLAN in changed and flow.plan is not None:
         files[PLAN] = with_joined(flow.plan.text, flow.joins)
         files |= flow.instructions
         agents |= flow.members.keys()
@@ -182,13 +183,13 @@ def write(job: OwnedJob, world: World, effect: WriteFlow) -> bool:
     return done
 
 
-def _write(job: OwnedJob, world: World, flow: Flow, workspace: str, changed: Collection[str]) -> bool:
+def _write(job: OwnedJob, world: World, flow: Flow, workspace: str, changed: Collection[Entity]) -> bool:
     """Write what one workspace is to say of a workflow; what an earlier one left is put away first. False: not all."""
     tree = archiving.Tree(world.workspace, job.id, workspace)
     if live_flows.is_past(job, flow.thread):
         put_away(tree, flow)
         return True
-    if "plan" in changed:
+    if _THE_PLAN in changed:
         own = files_of(flow, set(entities(flow)))
         for earlier in live_flows.all_flows(job):
             if earlier.run < flow.run:
@@ -215,9 +216,9 @@ def _in_use(job: OwnedJob, workspace: str) -> bool:
     return False
 
 
-def _changed(job: OwnedJob, world: World, flow: Flow, workspace: str, changed: Collection[str]) -> Files:
+def _changed(job: OwnedJob, world: World, flow: Flow, workspace: str, changed: Collection[Entity]) -> Files:
     files = files_of(flow, changed)
-    if "plan" in changed:
+    if _THE_PLAN in changed:
         files |= left_over(flow, world.workspace.listing(job.id, workspace, f"{FOLDER}/agents"))
     return files
 

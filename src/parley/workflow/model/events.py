@@ -14,6 +14,8 @@ from parley.workflow.files.plan import read_plan
 from parley.workflow.model.flow import (
     EDGES,
     AskedQuestion,
+    Entity,
+    EntityKind,
     Flow,
     IllegalEvent,
     Member,
@@ -59,12 +61,12 @@ class Event(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
     """Something that happens to a workflow."""
 
     @abstractmethod
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """Change the flow; returns the entities that it changed. IllegalEvent, and no change, where it can't happen."""
         raise NotImplementedError
 
 
-def apply(flow: Flow, event: Event) -> set[str]:
+def apply(flow: Flow, event: Event) -> set[Entity]:
     """Apply an event; returns the entities that it changed. IllegalEvent, and no change, where it can't happen."""
     try:
         changed = event.happen(flow)
@@ -73,7 +75,7 @@ def apply(flow: Flow, event: Event) -> set[str]:
     except (KeyError, ValueError) as error:  # it names an agent, a conversation or a question that is not there
         raise IllegalEvent(f"{event!r:.80}: {error!r:.200}") from error
     flow.count += 1
-    return changed | {"flow"}
+    return changed | {Entity(EntityKind.FLOW)}
 
 
 # ---- the plan ------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ class PlanInForce(Event, frozen=True, tag="plan"):
     instructions: tuple[tuple[str, str], ...] = ()  # path and text
     run: int = 1  # which of the job's workflows it is
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         plan, findings = read_plan(self.text)
         if plan is None:
@@ -109,10 +111,10 @@ class PlanInForce(Event, frozen=True, tag="plan"):
         flow.instructions = {path: text for path, text in flow.instructions.items() if path not in gone} | told
         index(flow)
         return {
-            "plan",
-            "judging",
-            *(f"agent {name}" for name in (*dropped, *new)),
-            *(f"told {path}" for path in (*told, *gone)),
+            Entity(EntityKind.PLAN),
+            Entity(EntityKind.JUDGING),
+            *(Entity(EntityKind.AGENT, name) for name in (*dropped, *new)),
+            *(Entity(EntityKind.TOLD, path) for path in (*told, *gone)),
         }
 
 
@@ -121,10 +123,10 @@ class DraftWaits(Event, frozen=True, tag="draft"):
 
     text: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.draft = self.text
-        return {"plan"}
+        return {Entity(EntityKind.PLAN)}
 
 
 class PlanSentBack(Event, frozen=True, tag="refuse"):
@@ -133,7 +135,7 @@ class PlanSentBack(Event, frozen=True, tag="refuse"):
     gaps: int
     refused: str  # what the plan is known by; empty: it may come again
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.gaps, flow.refused = self.gaps, self.refused
         return set()
@@ -144,7 +146,7 @@ class AnswersRest(Event, frozen=True, tag="rest"):
 
     notes: tuple[NoteName, ...]
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.resting += self.notes
         return set()
@@ -155,10 +157,10 @@ class PlanUnderReview(Event, frozen=True, tag="judge"):
 
     judging: PlanReview | None
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.judging = self.judging
-        return {"judging"}
+        return {Entity(EntityKind.JUDGING)}
 
 
 class PlanDecided(Event, frozen=True, tag="changed"):
@@ -166,14 +168,18 @@ class PlanDecided(Event, frozen=True, tag="changed"):
 
     change: PlanChange
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         change = self.change
         if change.decision not in ("approved", "refused"):
             raise IllegalEvent(f"a changed plan can't be {change.decision!r:.20}")
         if any(NoteName(one.agent, one.note_id) not in flow.resting for one in change.answers):
             raise IllegalEvent("an answer that did not come with the change can't go with it")
-        changed = {f"change {len(flow.changes) + 1}", "judging", "plan"}
+        changed = {
+            Entity(EntityKind.CHANGE, str(len(flow.changes) + 1)),
+            Entity(EntityKind.JUDGING),
+            Entity(EntityKind.PLAN),
+        }
         flow.changes.append(change)
         flow.resting = []
         if change.decision == "refused":
@@ -190,7 +196,7 @@ class AgentJoined(Event, frozen=True, tag="join"):
     time: int
     why: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         worker = self.worker
         if worker.name in flow.workers and worker.name not in flow.added:
@@ -199,10 +205,13 @@ class AgentJoined(Event, frozen=True, tag="join"):
         if worker.task is Task.DOER and worker.name not in flow.members:
             flow.members[worker.name] = Member(WorkerStanding(worker.name))
         index(flow)
-        changed = {f"worker {worker.name}", f"agent {worker.name}"}
+        changed = {Entity(EntityKind.WORKER, worker.name), Entity(EntityKind.AGENT, worker.name)}
         if all(one.name != worker.name for one in flow.joins):
             flow.joins.append(Joined(worker.name, worker.role, self.time, self.why))
-            changed |= {f"join {len(flow.joins)}", "plan"}  # the plan's file lists it
+            changed |= {
+                Entity(EntityKind.JOIN, str(len(flow.joins))),
+                Entity(EntityKind.PLAN),  # its file lists it
+            }
         return changed
 
 
@@ -218,7 +227,7 @@ class StatusChanged(Event, frozen=True, tag="status"):
     reason: str = ""
     stalled: bool = False  # it is blocked because it stalled
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         name, to = self.agent, self.to
         member = flow.members[name]
@@ -245,7 +254,7 @@ class StatusChanged(Event, frozen=True, tag="status"):
         )
         checking = "" if to is not Status.READY else member.checking
         become(flow, replace(member, standing=now, since=flow.count, checking=checking, given_up=False, nudges=0))
-        return {f"agent {name}"}
+        return {Entity(EntityKind.AGENT, name)}
 
 
 class GivenUp(Event, frozen=True, tag="given up"):
@@ -255,14 +264,14 @@ class GivenUp(Event, frozen=True, tag="given up"):
     time: int
     reason: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         if member.standing.status is not Status.FAILED:
             raise IllegalEvent(f"{self.agent} has not failed")
         standing = replace(member.standing, reason=self.reason)
         become(flow, replace(member, standing=standing, given_up=True, gone=self.time, left=flow.count))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class SessionBegun(Event, frozen=True, tag="session"):
@@ -272,7 +281,7 @@ class SessionBegun(Event, frozen=True, tag="session"):
     task_id: str
     time: int
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         before = member.standing.session
@@ -280,7 +289,7 @@ class SessionBegun(Event, frozen=True, tag="session"):
         past = (*member.past, replace(before, pending=())) if before is not None and before.notes else member.past
         review = replace(member.review, asked=())  # the notes of each session are counted anew
         become(flow, replace(member, standing=replace(member.standing, session=session), past=past, review=review))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class ReviewBegun(Event, frozen=True, tag="review"):
@@ -291,7 +300,7 @@ class ReviewBegun(Event, frozen=True, tag="review"):
     task_id: str
     time: int
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member, verifier = flow.members[self.agent], self.verifier
         review = member.review
@@ -299,7 +308,7 @@ class ReviewBegun(Event, frozen=True, tag="review"):
             raise IllegalEvent(f"{verifier} does not begin to look at {self.agent}")
         session = review.session or Session(self.task_id, self.time)
         become(flow, replace(member, review=replace(review, session=session, by=(*review.by, verifier))))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class VerifierNoteWentUp(Event, frozen=True, tag="ask for"):
@@ -309,7 +318,7 @@ class VerifierNoteWentUp(Event, frozen=True, tag="ask for"):
     note_id: str
     asked_as: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         asked = NoteAskedFor(self.note_id, self.asked_as)
@@ -317,7 +326,7 @@ class VerifierNoteWentUp(Event, frozen=True, tag="ask for"):
             if name not in (note.note_id for note in of_status(session, NoteStatus.ESCALATED)):
                 raise IllegalEvent(f"{name:.40} is not escalated")
         become(flow, replace(member, review=replace(member.review, asked=(*member.review.asked, asked))))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 # ---- notes ---------------------------------------------------------------------------------------
@@ -350,15 +359,15 @@ class NoteTaken(_NoteEvent, frozen=True, tag="note"):
 
     note: Note
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member, note = flow.members[self.agent], self.note
         before, refused = self._notes_of(member)
         session = put(before, note)
         self._have(flow, member, session, refused)
         if self.of_verifier:
-            return {f"agent {self.agent}"}
-        return {f"agent {self.agent}", *_answered(flow, self.agent, session, note)}
+            return {Entity(EntityKind.AGENT, self.agent)}
+        return {Entity(EntityKind.AGENT, self.agent), *_answered(flow, self.agent, session, note)}
 
 
 class NoteRefused(_NoteEvent, frozen=True, tag="pend"):
@@ -366,7 +375,7 @@ class NoteRefused(_NoteEvent, frozen=True, tag="pend"):
 
     pending: RefusedNote
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member, unfit = flow.members[self.agent], self.pending
         session, refused = self._notes_of(member)
@@ -376,7 +385,7 @@ class NoteRefused(_NoteEvent, frozen=True, tag="pend"):
             raise IllegalEvent(f"{unfit.pending_id} is not the next that {self.agent} has pending")
         others = tuple(one for one in session.pending if one.pending_id != unfit.pending_id)
         self._have(flow, member, replace(session, pending=(*others, unfit)), max(number, refused))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class PendingSettled(_NoteEvent, frozen=True, tag="mend"):
@@ -385,7 +394,7 @@ class PendingSettled(_NoteEvent, frozen=True, tag="mend"):
     pending_id: str
     reason: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         (session, refused), name = self._notes_of(member), self.pending_id
@@ -394,7 +403,7 @@ class PendingSettled(_NoteEvent, frozen=True, tag="mend"):
         if not self.reason:
             raise IllegalEvent(f"{name} is neither mended nor withdrawn")
         self._have(flow, member, without(session, name), refused)
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 # ---- outputs, and their verification -------------------------------------------------------------
@@ -406,13 +415,13 @@ class OutputsRead(Event, frozen=True, tag="read"):
     agent: str
     read: tuple[tuple[str, int], ...]  # whose, and which version
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         seen = dict(member.standing.read) | dict(self.read)
         standing = replace(member.standing, read=tuple(sorted(seen.items())))
         become(flow, replace(member, standing=standing, stale=()))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class OutputStale(Event, frozen=True, tag="stale"):
@@ -421,11 +430,11 @@ class OutputStale(Event, frozen=True, tag="stale"):
     agent: str
     of: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         become(flow, replace(member, stale=(*member.stale, self.of)))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class ProgressSeen(Event, frozen=True, tag="progress"):
@@ -435,12 +444,12 @@ class ProgressSeen(Event, frozen=True, tag="progress"):
     time: int
     crashes: int = 0
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         standing = replace(member.standing, last_progress=self.time, crashes=self.crashes)
         become(flow, replace(member, standing=standing))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class CheckMoved(Event, frozen=True, tag="check"):
@@ -451,7 +460,7 @@ class CheckMoved(Event, frozen=True, tag="check"):
     proofs: tuple[Proof, ...] = ()
     tree: str | None = None  # None: the same as before
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         if member.standing.status is not Status.READY:
@@ -460,7 +469,7 @@ class CheckMoved(Event, frozen=True, tag="check"):
             raise IllegalEvent(f"a command of {self.agent} fails, so its verifier has nothing to judge")
         tree = member.tree if self.tree is None else self.tree
         become(flow, replace(member, checking=self.step, proofs=self.proofs or member.proofs, tree=tree))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class TriesCounted(Event, frozen=True, tag="count"):
@@ -471,14 +480,14 @@ class TriesCounted(Event, frozen=True, tag="count"):
     rejections: int | None = None
     routed: tuple[RoutedNote, ...] | None = None
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member = flow.members[self.agent]
         nudges = member.nudges if self.nudges is None else self.nudges
         rejections = member.rejections if self.rejections is None else self.rejections
         routed = member.routed if self.routed is None else self.routed
         become(flow, replace(member, nudges=nudges, rejections=rejections, routed=routed))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 class RoundEnded(Event, frozen=True, tag="round"):
@@ -487,7 +496,7 @@ class RoundEnded(Event, frozen=True, tag="round"):
     agent: str
     round: Round
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         member, found = flow.members[self.agent], self.round
         standing = member.standing
@@ -508,7 +517,7 @@ class RoundEnded(Event, frozen=True, tag="round"):
         if found.verdict == "verified" and not all(proof.holds for proof in found.proofs):
             raise IllegalEvent(f"a command of {self.agent} fails, so it is not verified")
         become(flow, replace(member, standing=replace(standing, rounds=(*standing.rounds, found)), proofs=()))
-        return {f"agent {self.agent}"}
+        return {Entity(EntityKind.AGENT, self.agent)}
 
 
 # ---- conversations -------------------------------------------------------------------------------
@@ -519,19 +528,19 @@ class ConversationOpened(Event, frozen=True, tag="open"):
 
     talk: OpenConversation
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         talk = self.talk
         if talk.thread in flow.talks:
             raise IllegalEvent(f"{talk.thread} is open already")
         flow.talks[talk.thread] = talk
-        changed = {f"talk {talk.thread}"}
+        changed = {Entity(EntityKind.TALK, talk.thread)}
         if talk.kind == "architect":
             flow.architect = talk.thread
         if talk.kind == "doer":
             member = flow.members[talk.agent]
             become(flow, replace(member, standing=replace(member.standing, thread=talk.thread), workspace=talk.thread))
-            changed.add(f"agent {talk.agent}")
+            changed.add(Entity(EntityKind.AGENT, talk.agent))
         return changed
 
 
@@ -540,17 +549,17 @@ class ConversationClosed(Event, frozen=True, tag="close"):
 
     thread: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         talk = flow.talks.pop(self.thread)
-        changed = {f"talk {talk.thread}"}
+        changed = {Entity(EntityKind.TALK, talk.thread)}
         if talk.kind == "architect":
             flow.architect = ""
         if talk.kind == "doer":
             member = flow.members.get(talk.agent)
             if member is not None and member.standing.thread == talk.thread:
                 become(flow, replace(member, standing=replace(member.standing, thread="")))
-                changed.add(f"agent {talk.agent}")
+                changed.add(Entity(EntityKind.AGENT, talk.agent))
         return changed
 
 
@@ -561,11 +570,11 @@ class ConversationTold(Event, frozen=True, tag="tell"):
     busy: bool
     about: str | None = None  # None: as before
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         talk = flow.talks[self.thread]
         flow.talks[talk.thread] = replace(talk, busy=self.busy, about=talk.about if self.about is None else self.about)
-        return {f"talk {talk.thread}"}
+        return {Entity(EntityKind.TALK, talk.thread)}
 
 
 # ---- merges and paths ----------------------------------------------------------------------------
@@ -576,13 +585,13 @@ class MergeBegun(Event, frozen=True, tag="merge begins"):
 
     merging: Merging
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         merging = self.merging
         if flow.merging is not None and flow.merging.agent != merging.agent:
             raise IllegalEvent(f"{flow.merging.agent} is being merged")
         flow.merging = merging
-        return {"merging"}
+        return {Entity(EntityKind.MERGING)}
 
 
 class MergeEnded(Event, frozen=True, tag="merge ends"):
@@ -590,7 +599,7 @@ class MergeEnded(Event, frozen=True, tag="merge ends"):
 
     merged: Merged
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         merged = self.merged
         if merged.number != len(flow.merges) + 1:
@@ -599,7 +608,7 @@ class MergeEnded(Event, frozen=True, tag="merge ends"):
             raise IllegalEvent(f"the proof of merge {merged.number} fails, so it can't be taken")
         flow.merges.append(merged)
         flow.merging = None
-        return {"merging", f"merge {merged.number}"}
+        return {Entity(EntityKind.MERGING), Entity(EntityKind.MERGE, str(merged.number))}
 
 
 class Rescoped(Event, frozen=True, tag="rescope"):
@@ -607,10 +616,10 @@ class Rescoped(Event, frozen=True, tag="rescope"):
 
     rescope: Rescope
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.rescopes.append(self.rescope)
-        return {f"rescope {len(flow.rescopes)}"}
+        return {Entity(EntityKind.RESCOPE, str(len(flow.rescopes)))}
 
 
 # ---- agents that stall or stray ------------------------------------------------------------------
@@ -621,10 +630,10 @@ class StallHandled(Event, frozen=True, tag="action"):
 
     action: LivenessAction
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.actions.append(self.action)
-        return {f"action {len(flow.actions)}"}
+        return {Entity(EntityKind.ACTION, str(len(flow.actions)))}
 
 
 class StrayFound(Event, frozen=True, tag="stray"):
@@ -632,13 +641,13 @@ class StrayFound(Event, frozen=True, tag="stray"):
 
     stray: StrayWrite
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         stray = self.stray
         if stray.agent not in flow.members or not stray.paths or len(stray.paths) != len(stray.owners):
             raise IllegalEvent(f"{stray.agent:.40} can't have written there")
         flow.strays.append(stray)
-        return {f"stray {len(flow.strays)}"}
+        return {Entity(EntityKind.STRAY, str(len(flow.strays)))}
 
 
 class StallEnded(Event, frozen=True, tag="came of it"):
@@ -647,12 +656,12 @@ class StallEnded(Event, frozen=True, tag="came of it"):
     agent: str
     outcome: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         at = max(number for number, one in enumerate(flow.actions) if one.agent == self.agent)
         done = flow.actions[at]
         flow.actions[at] = replace(done, outcome=f"{done.outcome}; {self.outcome}")
-        return {f"action {at + 1}"}
+        return {Entity(EntityKind.ACTION, str(at + 1))}
 
 
 # ---- questions -----------------------------------------------------------------------------------
@@ -664,10 +673,10 @@ class HumanAsked(Event, frozen=True, tag="ask"):
     question: str
     pending: PendingQuestion
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.questions[self.question] = self.pending
-        return {f"question {self.question}"}
+        return {Entity(EntityKind.QUESTION, self.question)}
 
 
 class HumanAnswered(Event, frozen=True, tag="answer"):
@@ -676,12 +685,12 @@ class HumanAnswered(Event, frozen=True, tag="answer"):
     question: str
     choice: str = ""
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         if self.choice and menu_for(flow.questions[self.question]).get(self.choice) is None:
             raise IllegalEvent(f"{self.choice!r:.20} can't be chosen there")
         flow.questions.pop(self.question)
-        return {f"question {self.question}"}
+        return {Entity(EntityKind.QUESTION, self.question)}
 
 
 class MessageWaits(Event, frozen=True, tag="wait"):
@@ -690,13 +699,13 @@ class MessageWaits(Event, frozen=True, tag="wait"):
     agent: str  # empty: the architect
     body: str  # empty: it waits no more
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         if self.body:
             flow.waiting[self.agent] = self.body
         else:
             flow.waiting.pop(self.agent, None)
-        return {f"waiting {self.agent}"}
+        return {Entity(EntityKind.WAITING, self.agent)}
 
 
 class HeldBack(Event, frozen=True, tag="held back"):
@@ -706,7 +715,7 @@ class HeldBack(Event, frozen=True, tag="held back"):
     at_work: tuple[str, ...]
     fan_out: int
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.held = list(self.agents)
         flow.ever_held += [agent for agent in flow.held if agent not in flow.ever_held]
@@ -719,11 +728,11 @@ class QuestionHandedUp(Event, frozen=True, tag="hand up"):
     task: str
     asked: AskedQuestion
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         asked = self.asked
         flow.history[self.task] = (*flow.history.get(self.task, ()), asked)
-        return {f"history {self.task}"}
+        return {Entity(EntityKind.HISTORY, self.task)}
 
 
 class SameQuestion(Event, frozen=True, tag="same"):
@@ -733,7 +742,7 @@ class SameQuestion(Event, frozen=True, tag="same"):
     key: str
     same_as: str
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         history = flow.history[self.task]
         keys = [asked.key for asked in history]
@@ -743,7 +752,7 @@ class SameQuestion(Event, frozen=True, tag="same"):
             replace(asked, same_as=(*asked.same_as, self.same_as)) if asked.key == self.key else asked
             for asked in history
         )
-        return {f"history {self.task}"}
+        return {Entity(EntityKind.HISTORY, self.task)}
 
 
 class SolverCommissioned(Event, frozen=True, tag="commission"):
@@ -751,7 +760,7 @@ class SolverCommissioned(Event, frozen=True, tag="commission"):
 
     notes: tuple[NoteName, ...]
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         flow.commissioned = list(self.notes)
         return set()
@@ -767,7 +776,7 @@ class PhaseChanged(Event, frozen=True, tag="phase"):
     time: int
     reason: str = ""
 
-    def happen(self, flow: Flow) -> set[str]:
+    def happen(self, flow: Flow) -> set[Entity]:
         """What it changes."""
         if self.phase not in ("running", "complete", "stopped"):
             raise IllegalEvent(f"{self.phase!r:.20} is no phase")
@@ -782,7 +791,7 @@ class PhaseChanged(Event, frozen=True, tag="phase"):
 # ---- what follows from them ----------------------------------------------------------------------
 
 
-def _reopen(flow: Flow, answer: RestingAnswer) -> set[str]:
+def _reopen(flow: Flow, answer: RestingAnswer) -> set[Entity]:
     """A note waits for an answer again, if its doer does; not one that was given up or sent on."""
     member = flow.members.get(answer.agent)
     session = member.standing.session if member is not None else None
@@ -791,7 +800,7 @@ def _reopen(flow: Flow, answer: RestingAnswer) -> set[str]:
         left = replace(note, status=NoteStatus.ESCALATED, resolution=None, resolved_by=None, resolution_timestamp=None)
         now = replace(member, standing=replace(member.standing, session=put(session, left)), nudges=0)
         become(flow, replace(now, review=_as_asked(now)))
-        return {f"agent {answer.agent}", *_answered(flow, answer.agent, session, left)}
+        return {Entity(EntityKind.AGENT, answer.agent), *_answered(flow, answer.agent, session, left)}
     return set()
 
 
@@ -816,7 +825,7 @@ def _as_asked(member: Member) -> Review:
     return replace(review, session=session)
 
 
-def _answered(flow: Flow, by: str, session: Session, note: Note) -> set[str]:
+def _answered(flow: Flow, by: str, session: Session, note: Note) -> set[Entity]:
     """An escalated question is answered, or its answer is revoked."""
     history = flow.history.get(session.task_id, ())
     key = AskedQuestion(note.note_id, "", 0, by=by, session=session.session_start).key
@@ -826,7 +835,7 @@ def _answered(flow: Flow, by: str, session: Session, note: Note) -> set[str]:
     flow.history[session.task_id] = tuple(
         replace(asked, answer=answer) if asked.key == key else asked for asked in history
     )
-    return {f"history {session.task_id}"}
+    return {Entity(EntityKind.HISTORY, session.task_id)}
 
 
 # ---- all of them ---------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -194,6 +196,35 @@ class PendingQuestion(Struct, frozen=True, omit_defaults=True):
     def draft(self) -> PlanDraft:
         """The plan, with what changes with it."""
         return PlanDraft(self.text, self.instructions)
+
+
+class EntityKind(StrEnum):
+    """What is kept of a workflow, each in a slot of its own."""
+
+    FLOW = "flow"  # the workflow itself
+    PLAN = "plan"
+    WORKER = "worker"  # one that has joined, by its name
+    AGENT = "agent"  # a doer's standing, by its name
+    TOLD = "told"  # an agent's instructions, by their path
+    TALK = "talk"  # an open conversation, by its thread
+    JUDGING = "judging"
+    MERGING = "merging"
+    MERGE = "merge"  # these six by their numbers
+    JOIN = "join"
+    CHANGE = "change"
+    RESCOPE = "rescope"
+    ACTION = "action"
+    STRAY = "stray"
+    QUESTION = "question"
+    WAITING = "waiting"  # by the agent
+    HISTORY = "history"  # what was asked, by the task
+
+
+class Entity(NamedTuple):
+    """One of these."""
+
+    kind: EntityKind
+    name: str = ""  # empty: there is one in a workflow
 
 
 @dataclass(slots=True)

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from parley.base.json_codec import decode, encode
+from parley.base.json_codec import Unreadable, decode, encode
 from parley.workflow.files.plan import read_plan
 from parley.workflow.model.flow import (
     AskedQuestion,
+    Entity,
+    EntityKind,
     Flow,
     Member,
     Merging,
@@ -26,9 +28,19 @@ SLOT = "flow "
 CURRENT = "flow current"
 
 
-def slot(flow: Flow, entity: str) -> str:
+def slot(flow: Flow, entity: Entity) -> str:
     """The slot of an entity of the flow."""
-    return f"{SLOT}{flow.thread} {entity}"
+    kind, name = entity
+    return f"{SLOT}{flow.thread} {kind} {name}" if name else f"{SLOT}{flow.thread} {kind}"
+
+
+def _entity(kept: str) -> Entity:
+    """The entity whose slot it is. Unreadable if there is none of that kind: another program left it."""
+    kind, _, name = kept.partition(" ")
+    try:
+        return Entity(EntityKind(kind), name)
+    except ValueError as error:
+        raise Unreadable(f"a workflow keeps no {kind!r:.40}") from error
 
 
 class _Course(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -56,40 +68,42 @@ class _Plans(Struct, frozen=True):
     draft: str = ""
 
 
-_LISTED: Mapping[str, type[Struct]] = {
-    "merge": Merged,
-    "join": Joined,
-    "change": PlanChange,
-    "rescope": Rescope,
-    "action": LivenessAction,
-    "stray": StrayWrite,
+_LISTED: Mapping[EntityKind, type[Struct]] = {
+    EntityKind.MERGE: Merged,
+    EntityKind.JOIN: Joined,
+    EntityKind.CHANGE: PlanChange,
+    EntityKind.RESCOPE: Rescope,
+    EntityKind.ACTION: LivenessAction,
+    EntityKind.STRAY: StrayWrite,
 }
 
 
-def text(flow: Flow, entity: str) -> str | None:
+def text(flow: Flow, entity: Entity) -> str | None:
     """The text of an entity's slot; None: it has none any more."""
-    kind, _, name = entity.partition(" ")
+    kind, name = entity
     value: object
     match kind:
-        case "flow":
+        case EntityKind.FLOW:
             value = _Course(**{each: getattr(flow, each) for each in _Course.__struct_fields__})
-        case "plan":
+        case EntityKind.PLAN:
             value = _Plans(flow.plan.text if flow.plan else "", flow.draft)
-        case "worker":
+        case EntityKind.WORKER:
             value = flow.added.get(name)
-        case "agent":
+        case EntityKind.AGENT:
             value = flow.members.get(name)
-        case "told":
+        case EntityKind.TOLD:
             value = flow.instructions.get(name)
-        case "talk":
+        case EntityKind.TALK:
             value = flow.talks.get(name)
-        case "judging" | "merging":
-            value = getattr(flow, kind)
+        case EntityKind.JUDGING:
+            value = flow.judging
+        case EntityKind.MERGING:
+            value = flow.merging
         case _ if kind in _LISTED:
             value = getattr(flow, f"{kind}s")[int(name) - 1]
-        case "question":
+        case EntityKind.QUESTION:
             value = flow.questions.get(name)
-        case "waiting":
+        case EntityKind.WAITING:
             value = flow.waiting.get(name)
         case _:
             value = flow.history.get(name)
@@ -99,45 +113,44 @@ def text(flow: Flow, entity: str) -> str | None:
 def load(thread: str, slots: Mapping[str, str]) -> Flow | None:
     """The flow that is kept for an executor's thread; None if there is none."""
     prefix = f"{SLOT}{thread} "
-    found = {where[len(prefix) :]: body for where, body in slots.items() if where.startswith(prefix)}
-    if "flow" not in found:
+    found = {_entity(where[len(prefix) :]): body for where, body in slots.items() if where.startswith(prefix)}
+    if (course := found.pop(Entity(EntityKind.FLOW), None)) is None:
         return None
-    flow = Flow(thread, **asdict(decode(found.pop("flow"), _Course)))
-    kept = decode(found.pop("plan", "{}"), _Plans)
+    flow = Flow(thread, **asdict(decode(course, _Course)))
+    kept = decode(found.pop(Entity(EntityKind.PLAN), "{}"), _Plans)
     flow.plan, flow.draft = read_plan(kept.plan)[0], kept.draft
     for entity in sorted(found, key=_number):
-        kind, _, name = entity.partition(" ")
-        _place(flow, kind, name, found[entity])
+        _place(flow, entity, found[entity])
     names = [*(worker.name for worker in flow.plan.doers), *flow.added] if flow.plan else list(flow.members)
     flow.members = {name: flow.members[name] for name in names if name in flow.members}
     index(flow)
     return flow
 
 
-def _number(entity: str) -> tuple[int, str]:
-    name = entity.partition(" ")[2]
-    return (int(name) if name.isdecimal() else 0), name
+def _number(entity: Entity) -> tuple[int, str]:
+    return (int(entity.name) if entity.name.isdecimal() else 0), entity.name
 
 
-def _place(flow: Flow, kind: str, name: str, body: str) -> None:
+def _place(flow: Flow, entity: Entity, body: str) -> None:
+    kind, name = entity
     match kind:
-        case "worker":
+        case EntityKind.WORKER:
             flow.added[name] = decode(body, Worker)
-        case "agent":
+        case EntityKind.AGENT:
             flow.members[name] = decode(body, Member)
-        case "told":
+        case EntityKind.TOLD:
             flow.instructions[name] = decode(body, str)
-        case "talk":
+        case EntityKind.TALK:
             flow.talks[name] = decode(body, OpenConversation)
-        case "judging":
+        case EntityKind.JUDGING:
             flow.judging = decode(body, PlanReview)
-        case "merging":
+        case EntityKind.MERGING:
             flow.merging = decode(body, Merging)
         case _ if kind in _LISTED:
             getattr(flow, f"{kind}s").append(decode(body, _LISTED[kind]))
-        case "question":
+        case EntityKind.QUESTION:
             flow.questions[name] = decode(body, PendingQuestion)
-        case "waiting":
+        case EntityKind.WAITING:
             flow.waiting[name] = decode(body, str)
         case _:
             flow.history[name] = decode(body, tuple[AskedQuestion, ...])
@@ -149,26 +162,26 @@ def current(slots: Mapping[str, str]) -> Flow | None:
     return load(thread, slots) if thread else None
 
 
-def entities(flow: Flow) -> Iterable[str]:
+def entities(flow: Flow) -> Iterable[Entity]:
     """Everything that is kept of a flow."""
-    yield from ("flow", "plan")
-    yield from (f"worker {name}" for name in flow.added)
-    yield from (f"agent {name}" for name in flow.members)
-    yield from (f"told {name}" for name in flow.instructions)
-    yield from (f"talk {name}" for name in flow.talks)
+    yield from (Entity(EntityKind.FLOW), Entity(EntityKind.PLAN))
+    yield from (Entity(EntityKind.WORKER, name) for name in flow.added)
+    yield from (Entity(EntityKind.AGENT, name) for name in flow.members)
+    yield from (Entity(EntityKind.TOLD, name) for name in flow.instructions)
+    yield from (Entity(EntityKind.TALK, name) for name in flow.talks)
     if flow.merging is not None:
-        yield "merging"
+        yield Entity(EntityKind.MERGING)
     if flow.judging is not None:
-        yield "judging"
+        yield Entity(EntityKind.JUDGING)
     for kind, listed in (
-        ("merge", flow.merges),
-        ("join", flow.joins),
-        ("change", flow.changes),
-        ("rescope", flow.rescopes),
-        ("action", flow.actions),
-        ("stray", flow.strays),
+        (EntityKind.MERGE, flow.merges),
+        (EntityKind.JOIN, flow.joins),
+        (EntityKind.CHANGE, flow.changes),
+        (EntityKind.RESCOPE, flow.rescopes),
+        (EntityKind.ACTION, flow.actions),
+        (EntityKind.STRAY, flow.strays),
     ):
-        yield from (f"{kind} {number}" for number, _ in enumerate(listed, 1))
-    yield from (f"question {name}" for name in flow.questions)
-    yield from (f"waiting {name}" for name in flow.waiting)
-    yield from (f"history {name}" for name in flow.history)
+        yield from (Entity(kind, str(number)) for number, _ in enumerate(listed, 1))
+    yield from (Entity(EntityKind.QUESTION, name) for name in flow.questions)
+    yield from (Entity(EntityKind.WAITING, name) for name in flow.waiting)
+    yield from (Entity(EntityKind.HISTORY, name) for name in flow.history)
