@@ -292,9 +292,7 @@ SCENARIOS: dict[str, Bounds] = {
     "redirection": Bounds(interrupts=1, questions=1, withdrawals=1, voices=TASKS, prelude=AT_WORK),
     "merges": Bounds(sends=1, threads=1, closes=1, merges=1, withdrawals=1, voices=TASKS, prelude=AT_WORK),
     "enrolments": Bounds(sends=1, threads=1, enrolments=1, closes=1, voices=TASKS, prelude=AT_WORK),
-    "deaf": Bounds(
-        sends=2, threads=1, questions=1, interrupts=1, deaf=True, voices=TASKS, prelude=AT_WORK
-    ),
+    "deaf": Bounds(sends=1, threads=1, questions=1, interrupts=1, deaf=True, voices=TASKS, prelude=AT_WORK),
     "parked": Bounds(sends=1, threads=1, interrupts=1, holds=1, parked=True, voices=TASKS, prelude=AT_WORK),
     # two at work: what one does meets what the other does
     "letter and dying letter": Bounds(

@@ -180,7 +180,7 @@ def _split(text: str, mark: str) -> list[str]:
 
 # ---- comparing -------------------------------------------------------------------------------------
 
-Counts = tuple[tuple[str, int], ...]
+Kinds = tuple[tuple[type[Molecule], ...], tuple[type[Molecule], ...]]
 
 
 def misfits(form: Form, reaction: Reaction) -> Iterator[str]:
@@ -304,14 +304,14 @@ def _entry(text: str, given: Any, values: Values) -> Values | None:
 
 # ---- what rules were seen to do ----------------------------------------------------------------------
 
-COMPARED = 200  # reactions of each rule and of each count of kinds: what a notation says wrong, it says of every one
+COMPARED = 200  # reactions of each rule and of the same kinds: what a notation says wrong, it says of every one
 
 
 class Witness:
     """What rules were seen to take and give, to be compared with what they say: in both directions."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Counter[tuple[Counts, Counts]]] = {}
+        self._seen: dict[str, Counter[Kinds]] = {}
         self._misread: dict[str, Reaction] = {}
 
     def watch(self, rules: RuleSet) -> RuleSet:
@@ -323,9 +323,9 @@ class Witness:
 
         def react(soup: Soup, firing: Firing) -> Reaction:
             reaction = rule.react(soup, firing)
-            counts = _counts(reaction.consumed), _counts(reaction.produced)
-            seen[counts] += 1
-            if seen[counts] <= COMPARED and not agrees(form_of(rule), reaction):
+            kinds = tuple(map(type, reaction.consumed)), tuple(map(type, reaction.produced))
+            seen[kinds] += 1
+            if seen[kinds] <= COMPARED and not agrees(form_of(rule), reaction):
                 self._misread.setdefault(rule.name, reaction)
             return reaction
 
@@ -339,19 +339,19 @@ class Witness:
                 yield f"[{name}] never fired"
                 continue
             for verb, side, counts in (
-                ("takes", form.consumed, [dict(consumed) for consumed, _ in seen]),
-                ("gives", form.produced, [dict(produced) for _, produced in seen]),
+                ("takes", form.consumed, [_counts(consumed) for consumed, _ in seen]),
+                ("gives", form.produced, [_counts(produced) for _, produced in seen]),
             ):
                 yield from (f"[{name}] {verb} {problem}" for problem in _compared(side, counts))
             if name in self._misread:
                 yield f"[{name}] does something else with its molecules than its notation says: {self._misread[name]}"
 
 
-def _counts(molecules: tuple[Molecule, ...]) -> Counts:
-    return tuple(sorted(Counter(type(molecule).__name__ for molecule in molecules).items()))
+def _counts(kinds: tuple[type[Molecule], ...]) -> Counter[str]:
+    return Counter(kind.__name__ for kind in kinds)
 
 
-def _compared(side: Side, seen: list[dict[str, int]]) -> Iterator[str]:
+def _compared(side: Side, seen: Sequence[Mapping[str, int]]) -> Iterator[str]:
     said = {kind.__name__: amount for kind, amount in side.items()}
     for kind in sorted(said.keys() | {name for counts in seen for name in counts}):
         least, most = said.get(kind, Amount(0, 0))
