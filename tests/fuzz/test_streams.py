@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from parley.base.redaction import Secrets
 from parley.base.text import printable
-from parley.engine.files.streams import Line, StreamBuffer, read_line
+from parley.engine.files.streams import Line, Lines, read_line, write
 from parley.engine.turn.finish import bounded, text_in
 from parley.engine.world import World
 from parley.machine.job_files import JobFiles
@@ -187,10 +187,9 @@ def test_a_stream_is_read_line_by_line_as_it_was_written_and_commands_no_termina
     with hostile_strategies.folder() as home:
         files = JobFiles(home)
         (home / "jobs").mkdir()
-        waiting = StreamBuffer(0.0)
-        for text in texts:
-            waiting.add("j1", "s.jsonl", Line(1.0, "t1", "call", {"call": text}))
-        waiting.write(cast("World", SimpleNamespace(files=files, secrets=Secrets(), clock=time)))
+        waiting: Lines = defaultdict(list)
+        waiting["j1", "s.jsonl"] = [Line(1.0, "t1", "call", {"call": text}) for text in texts]
+        write(cast("World", SimpleNamespace(files=files, secrets=Secrets())), waiting)
         read = files.tail("j1", "s.jsonl")
 
     assert [line and line.call for line in map(read_line, read)] == texts

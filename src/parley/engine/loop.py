@@ -17,7 +17,7 @@ from parley.engine import effects, giving_up, inputs, quiescence, recovery
 from parley.engine.agents.code_agent import CodeAgent
 from parley.engine.agents.orchestrator import Orchestrator
 from parley.engine.compartments import Broken, Compartments, is_contained
-from parley.engine.files.streams import Line, StreamBuffer
+from parley.engine.files.streams import LINES_A_STREAM, LINES_BUFFERED, Line, Lines, are_late, write
 from parley.engine.hooks import Feature, Features, Reply
 from parley.engine.outbox import Effect, Perform, RetireWorkspace, StartTurn, in_order
 from parley.engine.owned_job import Instance, OwnedJob
@@ -97,7 +97,10 @@ class Engine:
         self._agents: dict[str, type[CodeAgent]] = {ORCHESTRATOR: Orchestrator, **self._features.agents}
         self._perform: dict[type[Effect], Perform] = {**effects.PERFORM, **self._features.effects}
         self._perform[StartTurn] = self._start_turn
-        self._streams = StreamBuffer(world.clock.monotonic())
+        self._lines: Lines = defaultdict(list)
+        self._logged = 0  # how many lines wait to be written
+        self._room = LINES_BUFFERED  # how many may
+        self._written = world.clock.monotonic()  # when streams were last written
         self._apart = Compartments(world, self._own)
         self._blamed = defaultdict[str, set[str]](set)  # by job, the turns that were dealt with since the last commit
         self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
@@ -193,7 +196,7 @@ class Engine:
         for turn in list(job.running):
             self.world.turns.cancel(name, turn)
         self._perform_all(job)
-        self._streams.write(self.world)
+        self._write_lines()
         self._anchor(job)
         for hook in job.guests.job_released:
             hook(job)
@@ -212,7 +215,7 @@ class Engine:
             self._enter(event.job, event.turn, self._take, event)
         taken = self._take_inputs(busy=bool(events))
         if not events and not taken:
-            self._streams.write(self.world)
+            self._write_lines()
             for job in self.jobs.values():
                 self._enter(job.id, "", self._anchor, job)
         advanced = self._advance()
@@ -284,7 +287,7 @@ class Engine:
         elif isinstance(event, Ended):
             self._ended(job, event)
         else:
-            self._streams.add(job.id, turn.stream, progress.hear(job, self.world, turn, event))
+            self._log(job, turn, progress.hear(job, self.world, turn, event))
 
     def _called(self, job: OwnedJob | None, turn: Turn | None, event: Called) -> None:
         """A tool call in mid-turn: it is taken into the turn or refused, and its agent hears which at once."""
@@ -298,7 +301,7 @@ class Engine:
                 reply = call(job, self.world, turn, event)
                 ok = True
                 said = {"tool": event.tool, "result": cut(reply.text, RESULT_LIMIT)}
-                self._streams.add(job.id, turn.stream, Line(now, turn.turn, "call", said, call=turn.calls[-1]))
+                self._log(job, turn, Line(now, turn.turn, "call", said, call=turn.calls[-1]))
             except (Refused, BadText) as refused:
                 reply = Reply(f"{refused}; {refused.remedy}" if isinstance(refused, BadText) else str(refused))
                 self._refused(job, turn, event, reply.text, now)
@@ -308,7 +311,7 @@ class Engine:
         tool = fit(str(event.tool), MAX_TOOL_NAME)
         if len(turn.refused) < MAX_RECORDED_REFUSALS:
             turn.refused.append(fit(f"{tool}: {self.world.secrets.redact(why)}", TEXT_LIMIT))
-        self._streams.add(job.id, turn.stream, Line(now, turn.turn, "refused", {"tool": tool, "why": why}))
+        self._log(job, turn, Line(now, turn.turn, "refused", {"tool": tool, "why": why}))
 
     def _ended(self, job: OwnedJob, told: Ended) -> None:
         """A turn is over: its end is put into the next transaction."""
@@ -320,7 +323,7 @@ class Engine:
             line = Line(now, turn.turn, "lost", {"fault": event.fault})
         else:
             line = Line(now, turn.turn, "end", {"text": event.text, "usage": dict(event.usage)}, cut=True)
-        self._streams.add(job.id, turn.stream, line)
+        self._log(job, turn, line)
 
     def _take_inputs(self, *, busy: bool) -> bool:
         """Take what other processes have left, at once where there is nothing else to do."""
@@ -350,8 +353,8 @@ class Engine:
             done = self._reduce()
         for job in list(self.jobs.values()):
             self._act(job)
-        if self._streams.is_due(self.world):
-            self._streams.write(self.world)
+        if self._logged > self._room or (self._logged and self._are_lines_late()):
+            self._write_lines()
         self._restore_broken()
         self._blamed.clear()
         return done
@@ -492,8 +495,25 @@ class Engine:
             self._stillborn.append(lost.stillborn(job, turn, failed))
         else:
             said = {"agent": turn.agent, "thread": turn.thread, "message": turn.message}
-            self._streams.add(job.id, turn.stream, Line(turn.heard, turn.turn, "start", said))
+            self._log(job, turn, Line(turn.heard, turn.turn, "start", said))
         return True
+
+    # ---- streams -------------------------------------------------------------------------------
+
+    def _log(self, job: OwnedJob, turn: Turn, line: Line) -> None:
+        """Add a line to a turn's stream."""
+        self._lines[job.id, turn.stream].append(line)
+        self._logged += 1
+
+    def _are_lines_late(self) -> bool:
+        return are_late(self._lines, self.world.clock.monotonic() - self._written)
+
+    def _write_lines(self) -> None:
+        """Streams are written when there is nothing else to do, so that a busy engine writes them in bulk."""
+        lines, self._lines, self._logged = self._lines, defaultdict(list), 0
+        self._written = self.world.clock.monotonic()
+        self._room = max(LINES_BUFFERED, LINES_A_STREAM * len(lines))
+        write(self.world, lines)
 
     def _anchor(self, job: OwnedJob) -> None:
         """Write where the bus stands, unless that is written."""

@@ -51,34 +51,19 @@ class Line(Struct, frozen=True):
     call: CallNote | None = None
 
 
-class StreamBuffer:
-    """The lines that wait to be written."""
+Lines = defaultdict[tuple[str, str], list[Line]]
+"""What waits to be written, by job and stream."""
 
-    def __init__(self, now: float) -> None:
-        self._lines = defaultdict[tuple[str, str], list[Line]](list)  # by job and stream
-        self._count = 0
-        self._room = LINES_BUFFERED  # how many may wait
-        self._written = now  # by the monotonic clock
 
-    def add(self, job: str, stream: str, line: Line) -> None:
-        """Add a line to a stream."""
-        self._lines[job, stream].append(line)
-        self._count += 1
+def are_late(lines: Lines, seconds: float) -> bool:
+    """Whether lines have waited long enough, in an engine that always has something else to do."""
+    return seconds >= max(LATE_SECONDS, len(lines) / STREAMS_A_SECOND)
 
-    def is_due(self, world: World) -> bool:
-        """Whether too many lines wait, or wait for too long, in an engine that always has something else to do."""
-        if not self._count:
-            return False
-        longest = max(LATE_SECONDS, len(self._lines) / STREAMS_A_SECOND)
-        return self._count > self._room or world.clock.monotonic() - self._written >= longest
 
-    def write(self, world: World) -> None:
-        """Write all lines to their streams."""
-        lines, self._lines, self._count = self._lines, defaultdict(list), 0
-        self._written = world.clock.monotonic()
-        self._room = max(LINES_BUFFERED, LINES_A_STREAM * len(lines))
-        for (job, stream), waiting in lines.items():
-            world.files.append(job, stream, [_text(world, line) for line in waiting])
+def write(world: World, lines: Lines) -> None:
+    """Write lines to their streams."""
+    for (job, stream), waiting in lines.items():
+        world.files.append(job, stream, [_text(world, line) for line in waiting])
 
 
 def _text(world: World, line: Line) -> str:
