@@ -23,7 +23,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup pythons system demo test check format docs map record bench soak security lock clean
+.PHONY: help setup pythons system demo test check format docs map record screenshots bench soak security lock vendor clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -69,8 +69,9 @@ endef
 pythons: ## the Pythons that are here, newest first
 	@printf '%s\n' $(PYTHONS)
 
-system: ## the programs that the tests need besides: git, strace, bubblewrap, npm, zsh, fish
-	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm zsh:zsh fish:fish; do \
+system: ## the programs that the tests need besides: git, strace, bubblewrap, npm, zsh, fish, Chromium
+	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm zsh:zsh fish:fish \
+		chromium:chromium; do \
 		command -v "$${pair%:*}" >/dev/null 2>&1 || printf ' %s' "$${pair#*:}"; done; }; \
 	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 		echo "installing:$$(missing)"; \
@@ -91,9 +92,9 @@ system: ## the programs that the tests need besides: git, strace, bubblewrap, np
 		&& npm ci --ignore-scripts --no-audit --no-fund --loglevel error && touch installed; \
 	fi
 
-demo: $(VENV)/runtime ## a whole job, played by scripted agents; WORKFLOW=1, PLAY=1 (you answer), FAST=1 choose which
+demo: $(VENV)/runtime ## a whole job, played by scripted agents; WORKFLOW=1, PLAY=1 (you answer), PAGE=1 (in the browser), FAST=1
 	@$(BIN)/parley demo $(if $(filter-out 0,$(WORKFLOW)),--workflow) $(if $(filter-out 0,$(PLAY)),--play) \
-		$(if $(filter-out 0,$(FAST)),--fast)
+		$(if $(filter-out 0,$(PAGE)),--page) $(if $(filter-out 0,$(FAST)),--fast)
 
 test: setup system .codex/installed check ## checks and all suites, within their budgets
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -120,6 +121,9 @@ map: setup system ## draws docs/map.md: every module, the imports, the walk of o
 record: setup ## plays a session of `parley watch` and keeps it for the docs
 	$(BIN)/python -m tools.record
 
+screenshots: setup system ## plays jobs on the page and keeps pictures of it for README and docs
+	$(BIN)/python -m tools.screenshots
+
 soak: setup system ## the tests that run for long
 	PARLEY_SOAK=1 $(BIN)/python -m pytest -m soak --timeout 0
 
@@ -132,6 +136,9 @@ lock: setup ## pins the requirements anew
 	$(COMPILE) --upgrade requirements-dev.in --output-file requirements-dev.lock
 	$(COMPILE) --upgrade requirements-wheels.in --output-file requirements-wheels.lock
 	$(COMPILE) --upgrade bench/peers/requirements-peers.in --output-file bench/peers/requirements-peers.lock
+
+vendor: setup ## fetches the vendored files of the page and of its tests anew, as each vendor.json names them
+	$(BIN)/python -m tools.vendor
 
 clean: ## removes all that make and the tools made
 	rm -rf .venv .venv-* .codex .bench build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

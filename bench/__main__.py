@@ -17,6 +17,7 @@ from bench import (
     first_request,
     machine,
     memory,
+    page,
     report,
     requests,
     round_trips,
@@ -78,6 +79,7 @@ class Results:
     request: dict[str, Any]
     requests: list[dict[str, Any]]
     memory: dict[str, Any]
+    page: dict[str, Any]
 
 
 def sections(found: Results) -> list[Section]:
@@ -122,6 +124,7 @@ def sections(found: Results) -> list[Section]:
         ),
         requests.section(found.requests),
         Section("What the proxy remembers", ["", "measured"], _facts(found.memory), MEMORY),
+        *page.sections(found.page),
         Section("Start-up", ["", "ms", "ratio"], [[s["what"], s["ms"], _two(s["ratio"])] for s in found.starts]),
     ]
 
@@ -234,6 +237,7 @@ def main() -> int:
         request=first_request.measure(),
         requests=requests.measure(),
         memory=memory.measure(where),
+        page=page.measure(where),
     )
     print("simulated humans…", flush=True)
     study = calibration.run()

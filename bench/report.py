@@ -6,6 +6,7 @@ it; a `Section` is a table with a title; the two `render` functions write sectio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -87,6 +88,17 @@ def render_markdown(title: str, intro: str, machine: Mapping[str, Cell], section
 def render_sections(sections: Iterable[Section], level: int = 2) -> str:
     """Sections as a part of a page, with headings of a level."""
     return "\n".join(_markdown(section, level) for section in sections)
+
+
+def put_sections(page: str, sections: Sequence[Section]) -> str:
+    """A page of Markdown with these sections anew, in the place of those with the same titles, or at its end."""
+    parts = re.split(r"(?m)^(?=## )", page.rstrip("\n") + "\n\n")
+    titles = {f"## {section.title}" for section in sections}
+    places = [number for number, part in enumerate(parts) if part.partition("\n")[0] in titles]
+    at = places[0] if places else len(parts)
+    kept = [part for number, part in enumerate(parts) if number not in places]
+    new = [f"{_markdown(section, 2)}\n" for section in sections]
+    return "".join([*kept[:at], *new, *kept[at:]]).rstrip("\n") + "\n"
 
 
 def _text(section: Section) -> str:

@@ -13,7 +13,7 @@ from parley.engine.values.step_names import NamedRun, all_named
 from parley.features.budgets.arithmetic import BudgetPart, Purse
 from parley.ports.machine import Files
 from parley.views.job_view import Present
-from parley.views.needs import needs
+from parley.views.questions.needs import needs
 
 STARTS = ("wake", "wake-int", "interrupt")
 

@@ -30,7 +30,7 @@ from parley.protocol.soup import Soup
 from parley.roles.role_snapshot import RoleSnapshot
 from parley.verify.invariants import check
 from parley.views.job_view import Present, soup_of
-from parley.views.needs import needs
+from parley.views.questions.needs import needs
 from simulator import budgets, ledger
 from simulator.agents import SimTurns
 from simulator.disk import SimDisk, SimFiles, SimPapers, SimWorkspace

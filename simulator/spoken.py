@@ -7,7 +7,7 @@ from parley.bus.store import Store
 from parley.engine.agents.orchestrator import origin_of
 from parley.protocol.molecules import Interrupt
 from parley.protocol.soup import Soup
-from parley.views.interventions import interventions
+from parley.views.history.interventions import interventions
 
 
 def misreported(store: Store, job: str, soup: Soup) -> str:

@@ -24,7 +24,7 @@ for _name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR"):
 
 # Programs that the tests start are compiled once for all, by the first that needs it, and leave nothing in the tree.
 # The workers have this from the process that started them.
-_COMPILED = tempfile.TemporaryDirectory(prefix="parley-pycache-")
+_COMPILED = tempfile.TemporaryDirectory(prefix="parley-pycache-", ignore_cleanup_errors=True)  # some may still start
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("PYTHONPYCACHEPREFIX", _COMPILED.name)
 

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from parley.cli import MODULES
-from parley.cli import main as parley
+from parley.cli.main import main as parley
 from parley.roles import shipped
 from parley.sandbox.inside.attempts import ATTEMPTS
 from tools.catalogue import BLOCK, fill

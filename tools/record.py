@@ -29,7 +29,7 @@ KEY_SECONDS = 0.07
 PATIENCE_SECONDS = 60.0
 # `parley`, for an account that has no name of its own here
 PARLEY = "import pwd, sys, types; pwd.getpwuid = lambda _: types.SimpleNamespace(pw_name='you'); \
-from parley.cli import main; sys.exit(main())"
+from parley.cli.main import main; sys.exit(main())"
 
 COUNTER = r"""
 agents:

@@ -20,7 +20,7 @@ from parley.features.proxy.proxy_guest import ProxyFeature
 from parley.protocol.rule import RuleSet
 from parley.protocol.rules import RULES
 from parley.roles.role_snapshot import RoleSnapshot
-from parley.views.need_notices import need_notices
+from parley.views.questions.need_notices import need_notices
 from parley.workflow.host.role_traits import TRAITS
 from parley.workflow.host.workflow_guest import WorkflowFeature
 

@@ -15,7 +15,7 @@ def main() -> int:
         from parley.cli import ctrl_c
 
         ctrl_c.watch()  # before the rest is imported, which takes a while
-        from parley.cli import main as run
+        from parley.cli.main import main as run
     except Exception:
         from parley_cfa.installation import find_stranger, read
 

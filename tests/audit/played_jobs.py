@@ -244,16 +244,16 @@ class RecordedHome:
         message = f"{job} does not come to rest"
         raise AssertionError(message)
 
-    def ask(self, job: str, kind: str, **body: Any) -> None:
+    def ask(self, job: str, kind: str, by: str = "ada", **body: Any) -> None:
         """Leave an input, as a person would from another process."""
         key = f"{kind}:{self.names.new()}"
-        self.outside.put(job, kind, key, self.clock.now(), "ada", json.dumps(body))
+        self.outside.put(job, kind, key, self.clock.now(), by, json.dumps(body))
 
-    def answer(self, job: str, ruling: str | None, text: str) -> None:
+    def answer(self, job: str, ruling: str | None, text: str, by: str = "ada") -> None:
         """Answer the one question that waits."""
         (asked,) = self.engine.jobs[job].soup.of(AskHuman)
         said: dict[str, Any] = {"ruling": None, "choice": ruling} if ruling in NAMES else {"ruling": ruling}
-        self.ask(job, "answer", question=asked.id, framing=asked.framing, text=text, **said)
+        self.ask(job, "answer", by, question=asked.id, framing=asked.framing, text=text, **said)
 
     def thread_of(self, job: str, agent: str) -> str:
         """Where an agent works now."""
@@ -363,6 +363,26 @@ agents:
 """
 
 
+GATES = r"""
+agents:
+  intent-lead:
+    - match: '\[INTENT\]'
+      do:
+        - {write: {path: INTENT.md, text: "intent"}}
+        - {assert: {artifact: INTENT.md, text: "ok?"}}
+    - {match: '\[ANSWER approve\]', do: [{outcome: {outcome: APPROVED_INTENT, reason: "ok"}}]}
+  project-lead:
+    - match: '\[PLAN\]'
+      do:
+        - {write: {path: PLAN.md, text: "plan"}}
+        - {assert: {artifact: PLAN.md, text: "ok?"}}
+    - match: '\[ANSWER approve\]'
+      state: PLAN
+      do: [{outcome: {outcome: APPROVED_PLAN, reason: "ok"}}]
+    - {match: '\[EXECUTE\]', do: [{write: {path: WORK_SUMMARY.md, text: "done"}}, {ask: {text: "which way?"}}]}
+"""
+
+
 def play_finished(theatre: RecordedHome, job: str = "done-1") -> str:
     """A job with all that a good one may have: a crash, a subteam, a backtrack, a pause, an intervention."""
     theatre.stage.frozen.add("coder")
@@ -448,10 +468,36 @@ def play_withdrawn(theatre: RecordedHome, job: str = "gone-1") -> str:
     return job
 
 
+def play_shared(theatre: RecordedHome, job: str = "many-1") -> str:
+    """A job that several answer for: one by its settings, one who is named, takes part, and is taken back."""
+    theatre.start(job, GATES, people={"eve": "answer"})
+    theatre.go_on(job)
+    theatre.answer(job, "approve", "too early", "bob")
+    theatre.go_on(job)
+    theatre.ask(job, "name", person="bob", may="decide")
+    theatre.go_on(job)
+    theatre.answer(job, "approve", "yes", "bob")
+    theatre.go_on(job)
+    theatre.ask(job, "pause", "eve")
+    theatre.go_on(job)
+    theatre.ask(job, "resume", "bob")
+    theatre.ask(job, "name", "bob", person="carl", may="decide")
+    theatre.go_on(job)
+    theatre.ask(job, "name", person="bob", may="see")
+    theatre.go_on(job)
+    theatre.answer(job, "approve", "too late", "bob")
+    theatre.go_on(job)
+    theatre.answer(job, "approve", "mine", "ada")
+    live = theatre.go_on(job)
+    assert str(live.record.state) == "EXECUTE"
+    return job
+
+
 PLAYS = {
     "finished": play_finished,
     "failing": play_failing,
     "idle": play_idle,
     "running": play_running,
     "withdrawn": play_withdrawn,
+    "shared": play_shared,
 }

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
+from tests.cli.fork_server import run_parley
 from tests.kills.jobs import JOBS
-
-PARLEY = str(Path(sys.executable).with_name("parley"))
 
 
 def parley(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PARLEY, *words], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
-    )
+    return run_parley(words, folder)
 
 
 def cut(home: Path, job: str, transactions: int) -> None:

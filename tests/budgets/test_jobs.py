@@ -11,7 +11,7 @@ from parley.bus.rows import Spent
 from parley.engine.values.hold_causes import budgets
 from parley.features.budgets.arithmetic import SLOT, Purse
 from parley.features.budgets.spending import Counter
-from parley.views.chronicle import Follower
+from parley.views.history.chronicle import Follower
 from parley.views.job_view import Present
 from tests.engine.job_harness import (
     CRASH,

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.cli import main
+from parley.cli.main import main
+from tests.cli.fork_server import run_parley, users_environment
 
 PARLEY = Path(sys.executable).with_name("parley")
 PATIENCE_SECONDS = 30.0
@@ -92,26 +93,11 @@ class Home:
         assert done.code == 0, done
 
     def env(self) -> dict[str, str]:
-        # As users have it: nothing of the session that runs the tests, but modules that are compiled already.
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name == "PYTHONPYCACHEPREFIX" or not name.startswith(("PARLEY_", "PY"))
-        }
-        return {**kept, "PARLEY_MEMORY": f"{self.folder}.memory.db", **self.environment}
+        return {**users_environment(), "PARLEY_MEMORY": f"{self.folder}.memory.db", **self.environment}
 
-    def run(self, *words: str, **options: Any) -> Done:
-        done = subprocess.run(
-            [str(PARLEY), *words],
-            cwd=options.pop("cwd", self.folder),
-            env=self.env(),
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=PATIENCE_SECONDS * 2,
-            check=False,
-            **options,
-        )
+    def run(self, *words: str, cwd: Path | str | None = None, **options: Any) -> Done:
+        """A command in a process of its own: a fork of one with its modules, unless that would make a difference."""
+        done = run_parley(words, self.folder if cwd is None else cwd, self.env(), **options)
         assert "Traceback" not in done.stderr + done.stdout, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -163,6 +149,11 @@ class Home:
     def jobs(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.here("ls", "--json").document["jobs"]
         return found
+
+    def job(self) -> str:
+        """The only job."""
+        (found,) = self.jobs()
+        return str(found["id"])
 
     def question(self) -> str:
         found: list[dict[str, Any]] = self.here("inbox", "--json").document["questions"]

@@ -10,7 +10,7 @@ from tests.cli.home import APPROVES, LEADS, Home
 DYING = """
 import os, sys
 from parley.engine.loop import Engine
-from parley.cli import main
+from parley.cli.main import main
 act = Engine._act
 def die(self, job):
     if not job.record.live:

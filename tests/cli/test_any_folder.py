@@ -37,9 +37,12 @@ def _git(folder: Path, *words: str) -> None:
 
 
 @pytest.mark.parametrize("place", [_odd, _deep, _no_text, _behind_a_link])
-def test_a_whole_job_runs_on_an_odd_path(tmp_path: Path, place: Callable[[Path], Path]) -> None:
-    state = tmp_path / "state"
-    home = Home(place(tmp_path), {"XDG_STATE_HOME": str(state), "PARLEY_MEMORY": str(tmp_path / "memory.db")})
+def test_a_whole_job_runs_on_an_odd_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Callable[[Path], Path]
+) -> None:
+    home = Home(place(tmp_path), {"PARLEY_MEMORY": str(tmp_path / "memory.db")})
+    monkeypatch.setenv("PARLEY_MEMORY", home.environment["PARLEY_MEMORY"])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     home.folder.mkdir(parents=True)
     _git(home.folder, "init", "-q", "-b", "main")
     (home.folder / "README.md").write_text("x\n", encoding="utf-8")
@@ -50,11 +53,12 @@ def test_a_whole_job_runs_on_an_odd_path(tmp_path: Path, place: Callable[[Path],
     assert done.code == 0, done
     job = str(done.document["id"])
 
-    for words in (("show",), ("log",), ("tree",), ("diff",), ("audit",), ("merge",)):
-        assert home.run(words[0], job).code == 0, words
+    for command in ("show", "log", "tree", "diff", "audit"):
+        assert home.here(command, job).code == 0, command
+    assert home.run("merge", job).code == 0
     assert (home.folder / "hello.sh").read_text("utf-8") == "echo hello\n"
-    assert home.run("export", job, "-o", str(tmp_path / "x.jsonl")).code == 0
-    assert home.run("ls").code == home.run("gc", "--older", "0d").code == 0
+    assert home.here("export", job, "-o", str(tmp_path / "x.jsonl")).code == 0
+    assert home.here("ls").code == home.here("gc", "--older", "0d").code == 0
 
 
 def test_a_home_that_no_bus_can_lie_in_is_refused_before_a_job_is_made(

@@ -63,7 +63,7 @@ def test_a_home_that_can_not_be_made(home: Home) -> None:
     home.write(".parley", "this is a file")
     playbook = home.write("p.yaml", LEADS)
 
-    said = home.fails("run", "x", "--playbook", playbook)
+    said = home.refuses("run", "x", "--playbook", playbook)
 
     assert "work/.parley: this is no folder" in said
     assert "PARLEY_HOME" in said
@@ -72,7 +72,7 @@ def test_a_home_that_can_not_be_made(home: Home) -> None:
 def test_a_playbook_that_is_broken_is_told_with_line_and_column(home: Home) -> None:
     path = home.write("p.yaml", "agents:\n  coder:\n    - {match: '(', do: []}\n")
 
-    assert f"{path}:3:15: " in home.fails("run", "x", "--playbook", path)
+    assert f"{path}:3:15: " in home.refuses("run", "x", "--playbook", path)
 
 
 def test_a_playbook_that_is_not_there(home: Home) -> None:
@@ -80,7 +80,7 @@ def test_a_playbook_that_is_not_there(home: Home) -> None:
 
 
 def test_no_playbook(home: Home) -> None:
-    assert "the scripted agent needs a playbook" in home.fails("run", "x", "--agent", "scripted")
+    assert "the scripted agent needs a playbook" in home.refuses("run", "x", "--agent", "scripted")
 
 
 def test_a_set_up_command_that_fails_is_told_at_once(home: Home) -> None:
@@ -100,7 +100,7 @@ def test_nobody_to_do_the_work(home: Home) -> None:
 
 
 def test_an_agent_that_is_not_known(home: Home) -> None:
-    said = home.fails("run", "x", "--agent", "robot", "--playbook", home.write("p.yaml", LEADS))
+    said = home.refuses("run", "x", "--agent", "robot", "--playbook", home.write("p.yaml", LEADS))
 
     assert "there is no agent 'robot'; use one of: scripted" in said
 
@@ -177,19 +177,19 @@ def test_a_home_without_jobs(home: Home, command: list[str]) -> None:
     assert not (home.folder / ".parley").exists()
 
 
-def test_a_prefix_that_several_jobs_have(home: Home) -> None:
-    first = home.start()
+def test_a_prefix_that_several_jobs_have(asked: Home) -> None:
+    first = asked.job()
     twin = first[:-1] + ("x" if first[-1] != "x" else "y")
-    store = SqliteStore(home.folder / ".parley")
+    store = SqliteStore(asked.folder / ".parley")
     store.create(replace(store.jobs()[0], job=twin))
     store.close()
 
-    said = home.fails("show", first[:3])
+    said = asked.fails("show", first[:3])
 
     assert f"{first[:3]!r} matches several jobs" in said
     assert first in said
     assert twin in said
-    assert home.run("show", first).code == 0
+    assert asked.run("show", first).code == 0
 
 
 def test_a_question_that_is_not_known(waiting: Home) -> None:
@@ -200,23 +200,23 @@ def test_an_answer_without_anything_in_it(waiting: Home) -> None:
     assert "needs words or a verdict" in waiting.refuses("answer", waiting.question())
 
 
-def test_an_answer_given_twice(home: Home) -> None:
-    job = home.start()
-    question = home.question()
-    assert home.here("answer", question, "--approve").code == 0
+def test_an_answer_given_twice(asked: Home) -> None:
+    job = asked.job()
+    question = asked.question()
+    assert asked.here("answer", question, "--approve").code == 0
 
-    assert f"question {question} was answered before: approve, by " in home.fails("answer", question, "--approve")
-    home.run("resume", job)
-    assert f"question {question} was answered before" in home.refuses("answer", question[:4], "--revise", "no")
-    assert [entry["state"] for entry in home.jobs()] == ["PLAN"]
+    assert f"question {question} was answered before: approve, by " in asked.fails("answer", question, "--approve")
+    asked.run("resume", job)
+    assert f"question {question} was answered before" in asked.refuses("answer", question[:4], "--revise", "no")
+    assert [entry["state"] for entry in asked.jobs()] == ["PLAN"]
 
 
-def test_an_answer_to_a_question_of_a_job_that_has_ended(home: Home) -> None:
-    job = home.start()
-    question = home.question()
-    home.here("withdraw", job)
+def test_an_answer_to_a_question_of_a_job_that_has_ended(asked: Home) -> None:
+    job = asked.job()
+    question = asked.question()
+    asked.here("withdraw", job)
 
-    said = home.refuses("answer", question, "x")
+    said = asked.refuses("answer", question, "x")
     assert f"question {question} is closed: {account_name()} withdrew the job at " in said
 
 
@@ -226,19 +226,18 @@ def test_going_back_to_where_there_is_nothing(waiting: Home) -> None:
     assert "INTENT can't go back to plan: it is the first state" in said
 
 
-def test_a_bus_that_is_not_a_database(home: Home) -> None:
-    home.start()
-    (home.folder / ".parley" / "bus.db").write_bytes(b"this is not a database" * 1000)
+def test_a_bus_that_is_not_a_database(asked: Home) -> None:
+    (asked.folder / ".parley" / "bus.db").write_bytes(b"this is not a database" * 1000)
     for name in ("bus.db-wal", "bus.db-shm"):
-        (home.folder / ".parley" / name).unlink(missing_ok=True)
+        (asked.folder / ".parley" / name).unlink(missing_ok=True)
 
     for command in (["ls"], ["inbox"], ["resume"]):
-        assert "it is not a database" in home.refuses(*command, code=1)
+        assert "it is not a database" in asked.refuses(*command, code=1)
 
 
-def test_a_bus_that_is_damaged(home: Home) -> None:
-    job = home.start()
-    database = home.folder / ".parley" / "bus.db"
+def test_a_bus_that_is_damaged(asked: Home) -> None:
+    job = asked.job()
+    database = asked.folder / ".parley" / "bus.db"
     with sqlite3.connect(database) as bus:
         bus.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     bus.close()
@@ -246,36 +245,35 @@ def test_a_bus_that_is_damaged(home: Home) -> None:
     content[4096:] = b"\xff" * (len(content) - 4096)
     database.write_bytes(content)
 
-    assert "damaged" in home.fails("show", job, code=1)
-    assert "damaged" in home.refuses("ls", code=1)
+    assert "damaged" in asked.fails("show", job, code=1)
+    assert "damaged" in asked.refuses("ls", code=1)
 
 
-def test_a_job_whose_row_is_gone_from_the_bus_is_audited_all_the_same(home: Home) -> None:
-    job = home.start()
-    with closing(sqlite3.connect(home.folder / ".parley" / "bus.db")) as bus, bus:
+def test_a_job_whose_row_is_gone_from_the_bus_is_audited_all_the_same(asked: Home) -> None:
+    job = asked.job()
+    with closing(sqlite3.connect(asked.folder / ".parley" / "bus.db")) as bus, bus:
         bus.execute("DELETE FROM jobs")
 
-    assert home.jobs() == []
+    assert asked.jobs() == []
     for name in (job, job[:5]):
-        found = home.here("audit", name)
+        found = asked.here("audit", name)
         assert (found.code, found.err) == (1, "")
         assert f"the first row that does not fit: jobs {job}: the row is missing" in found.out
-    assert "there is no job 'nobody'" in home.refuses("audit", "nobody")
+    assert "there is no job 'nobody'" in asked.refuses("audit", "nobody")
 
 
-def test_a_bus_that_somebody_holds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bus_that_somebody_holds(asked: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SqliteStore.__init__.__kwdefaults__, "busy_seconds", 0.1)  # type: ignore[arg-type]  # it has keyword defaults
-    home.start()
-    question = home.question()
-    bus = sqlite3.connect(home.folder / ".parley" / "bus.db", isolation_level=None)
+    question = asked.question()
+    bus = sqlite3.connect(asked.folder / ".parley" / "bus.db", isolation_level=None)
     try:
         bus.execute("BEGIN IMMEDIATE")
 
-        assert "another process holds the bus too long" in home.refuses("answer", question, "--approve", code=1)
-        assert home.here("ls").code == 0  # reading goes on
+        assert "another process holds the bus too long" in asked.refuses("answer", question, "--approve", code=1)
+        assert asked.here("ls").code == 0  # reading goes on
     finally:
         bus.close()
-    assert home.here("answer", question, "--approve").code == 0
+    assert asked.here("answer", question, "--approve").code == 0
 
 
 def test_a_disk_that_refuses_to_take_more_loses_nothing(home: Home) -> None:
@@ -426,7 +424,7 @@ def test_an_interrupt_is_quiet_and_says_how_to_go_on(home: Home) -> None:
         "run", "x", "--playbook", home.write("p.yaml", LEADS.replace("[{write", "[{sleep: 60}, {write"))
     ) as process:
         job = wait_for(lambda: (home.folder / ".parley" / "bus.db").exists() and home.jobs())[0]["id"]
-        wait_for(lambda: home.run("tree", job, "--json").document["threads"][-1]["state"] == "running")
+        wait_for(lambda: home.here("tree", job, "--json").document["threads"][-1]["state"] == "running")
         before = time.time()
         process.send_signal(2)
         out, err = process.communicate(timeout=20)
@@ -434,18 +432,16 @@ def test_an_interrupt_is_quiet_and_says_how_to_go_on(home: Home) -> None:
     assert process.returncode == 130
     assert err == f"parley: interrupted; go on with: parley resume {job}\n"
     assert "Traceback" not in out
-    shown = home.run("show", job, "--json").document
+    shown = home.here("show", job, "--json").document
     assert shown["created"] + shown["seconds"] >= before - 0.1
-    assert home.run("show", job, "--json").document["seconds"] == shown["seconds"]  # it does not go on
-    assert " so far" in home.run("show", job).out
+    assert home.here("show", job, "--json").document["seconds"] == shown["seconds"]  # it does not go on
+    assert " so far" in home.here("show", job).out
 
 
-def test_a_reader_that_goes_away_is_no_error(home: Home) -> None:
-    home.start()
-
+def test_a_reader_that_goes_away_is_no_error(asked: Home) -> None:
     done = subprocess.run(
         ["sh", "-c", f"{PARLEY} log $({PARLEY} ls | awk '/INTENT/ {{print $1}}') | true; {PARLEY} --help | head -1"],
-        cwd=home.folder, env=home.env(), capture_output=True, text=True, check=False,
+        cwd=asked.folder, env=asked.env(), capture_output=True, text=True, check=False,
     )  # fmt: skip
 
     assert done.stderr == ""

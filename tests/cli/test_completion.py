@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli import MODULES, parser
+from parley.cli import MODULES
+from parley.cli.commands import parser
 from parley.cli.machine.completion import answer, as_lines, rejoined
 from tests.cli.home import PARLEY, Home
 from tests.cli.terminal import terminal

@@ -93,12 +93,12 @@ def test_a_job_that_waits_for_its_human_stops_too(home: Home) -> None:
     assert "is gone: it was deleted or moved" in screen.everything.replace("\r\n", " ")
 
 
-def test_who_follows_a_log_is_told(home: Home) -> None:
-    job = home.start()
-    with home.started("log", job, "--follow") as process:
+def test_who_follows_a_log_is_told(asked: Home) -> None:
+    job = asked.job()
+    with asked.started("log", job, "--follow") as process:
         assert process.stdout is not None
         process.stdout.readline()
-        delete(home.folder / ".parley")
+        delete(asked.folder / ".parley")
         code, said = ended(process)
 
     assert code == 1

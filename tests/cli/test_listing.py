@@ -10,7 +10,7 @@ from tests.cli.home import APPROVES, LEADS, Home
 
 LISTED = {
     "id", "request", "continues", "state", "phase", "status", "visit", "backtracks", "needs_human", "stalled", "waits",
-    "paused", "owned", "agent", "decider", "created", "updated", "seconds", "threads", "cost",
+    "paused", "owned", "agent", "decider", "people", "created", "updated", "seconds", "threads", "cost",
 }  # fmt: skip
 SHOWN = LISTED | {
     "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery",

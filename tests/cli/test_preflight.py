@@ -57,24 +57,24 @@ def test_no_demo_begins_where_no_agent_can_be_confined(home: Home, broken: dict[
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_no_job_goes_on_where_no_agent_can_be_confined(home: Home, broken: dict[str, str], named: bool) -> None:
-    job = home.start()
-    home.here("answer", home.question(), "--approve")
-    before = _rows(home, job)
-    home.environment |= broken
+def test_no_job_goes_on_where_no_agent_can_be_confined(asked: Home, broken: dict[str, str], named: bool) -> None:
+    job = asked.job()
+    asked.here("answer", asked.question(), "--approve")
+    before = _rows(asked, job)
+    asked.environment |= broken
 
-    assert home.fails("resume", *([job] if named else [])).startswith(SAID)
-    assert _rows(home, job) == before
+    assert asked.fails("resume", *([job] if named else [])).startswith(SAID)
+    assert _rows(asked, job) == before
 
 
-def test_a_pause_does_not_end_where_no_agent_can_be_confined(home: Home, broken: dict[str, str]) -> None:
-    job = home.start()
-    home.here("pause", job)
-    before = _rows(home, job)
-    home.environment |= broken
+def test_a_pause_does_not_end_where_no_agent_can_be_confined(asked: Home, broken: dict[str, str]) -> None:
+    job = asked.job()
+    asked.here("pause", job)
+    before = _rows(asked, job)
+    asked.environment |= broken
 
-    assert home.fails("resume", job).startswith(SAID)
-    assert _rows(home, job) == before
+    assert asked.fails("resume", job).startswith(SAID)
+    assert _rows(asked, job) == before
 
 
 def _rows(home: Home, job: str) -> tuple[int, int]:

@@ -144,23 +144,23 @@ def test_the_audit_says_which_merges_were_refused_and_for_which_files(home: Home
     assert copy.here("audit", job, "--json").document["refusals"] == told, "nor does an adoption lose it"
 
 
-def test_a_merge_of_what_is_not_done_is_told_before_and_after_the_job_goes_on(home: Home) -> None:
-    job = home.start()
-    shown = home.here("inbox").out
-    assert home.here("merge", job, "--dry-run").code == 2
-    assert home.here("audit", job, "--json").document["refusals"]["count"] == 0, "a rehearsal is no merge"
-    assert "it is not done yet" in home.refuses("merge", job)
-    assert home.here("inbox").out == shown, "it asks nothing of the job"
+def test_a_merge_of_what_is_not_done_is_told_before_and_after_the_job_goes_on(asked: Home) -> None:
+    job = asked.job()
+    shown = asked.here("inbox").out
+    assert asked.here("merge", job, "--dry-run").code == 2
+    assert asked.here("audit", job, "--json").document["refusals"]["count"] == 0, "a rehearsal is no merge"
+    assert "it is not done yet" in asked.refuses("merge", job)
+    assert asked.here("inbox").out == shown, "it asks nothing of the job"
 
     for taken in (False, True):
         if taken:
-            home.run("resume", job)
-        report = home.here("audit", job)
+            asked.run("resume", job)
+        report = asked.here("audit", job)
         assert report.code == 0
         assert f"{account_name()} was refused a merge: {job} can't be merged: it is not done yet" in report.out
-    home.here("withdraw", job)
-    assert "it was withdrawn" in home.refuses("merge", job)
-    assert home.here("audit", job, "--json").document["refusals"]["by"] == {account_name(): {"merge": 2}}
+    asked.here("withdraw", job)
+    assert "it was withdrawn" in asked.refuses("merge", job)
+    assert asked.here("audit", job, "--json").document["refusals"]["by"] == {account_name(): {"merge": 2}}
 
 
 def test_a_refusal_is_one_line_whatever_was_said() -> None:

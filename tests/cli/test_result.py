@@ -60,7 +60,7 @@ def test_a_job_that_is_done_is_a_branch_of_the_users_repository(user: Home) -> N
 
 
 def test_diff_shows_the_work_and_with_all_the_protocols_files_too(user: Home) -> None:
-    done = user.run("diff", job_of(user))
+    done = user.here("diff", job_of(user))
     assert done.code == 0
     assert "+++ b/hello.txt" in done.out
     assert "PLAN.md" not in done.out
@@ -198,12 +198,12 @@ def test_what_would_not_merge_is_refused_and_nothing_is_changed(user: Home, how:
     assert git(user.folder, "rev-parse", "HEAD") == head
 
 
-def test_only_what_is_done_can_be_merged(home: Home) -> None:
-    job = home.start()
+def test_only_what_is_done_can_be_merged(asked: Home) -> None:
+    job = asked.job()
 
-    assert [name for name in ("merge", "pr") if "it is not done yet" not in home.refuses(name, job)] == []
-    home.here("withdraw", job)
-    assert [name for name in ("merge", "pr") if "it was withdrawn" not in home.refuses(name, job)] == []
+    assert [name for name in ("merge", "pr") if "it is not done yet" not in asked.refuses(name, job)] == []
+    asked.here("withdraw", job)
+    assert [name for name in ("merge", "pr") if "it was withdrawn" not in asked.refuses(name, job)] == []
 
 
 def test_a_folder_without_a_repository_gets_the_files_where_none_differ(home: Home) -> None:
@@ -237,7 +237,7 @@ def test_gc_lists_and_frees_what_is_merged_and_keeps_what_is_not(user: Home) -> 
     assert user.here("gc").out.startswith("nothing to delete")  # what is left are the bases that no job needs
     assert not user.job_file(job, "snapshots.git").exists()
     assert list((user.folder / ".parley/bases").iterdir()) == []
-    assert user.run("audit", job).code == 0
+    assert user.here("audit", job).code == 0
     assert git(user.folder, "for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
     assert git(user.folder, "fsck", "--no-dangling") == ""
 
@@ -280,7 +280,7 @@ agents:
 def test_gc_and_merge_agree_on_a_job_that_was_withdrawn(home: Home) -> None:
     did, idle = home.start(WITHDRAWN), home.start("agents: {intent-lead: [{match: x, do: []}]}")
     for job in (did, idle):
-        home.run("withdraw", job)
+        home.here("withdraw", job)
     kept, freed = home.job_file(did, "work"), home.job_file(idle, "work")
 
     assert "it was withdrawn; see what there is with `parley diff" in home.fails("merge", did)
@@ -289,7 +289,7 @@ def test_gc_and_merge_agree_on_a_job_that_was_withdrawn(home: Home) -> None:
     assert f"{did} stays" in said
     assert f"look at it with `parley diff {did}`, or delete it with --unmerged" in said
     assert "parley merge" not in said
-    assert "+half" in home.run("diff", did).out
+    assert "+half" in home.here("diff", did).out
     assert (kept.is_dir(), freed.is_dir()) == (True, False)
     home.here("gc", did, "--unmerged")
     assert not kept.exists()
@@ -319,7 +319,7 @@ def test_gc_gives_up_unmerged_work_only_when_told_to_and_live_jobs_never(user: H
     assert "is not finished" in user.refuses("gc", waiting)
     assert "no age" in user.refuses("gc", "--older", "soon")
     assert "there is no state 'gone'" in user.refuses("gc", "--state", "gone")
-    assert user.run("diff", waiting, "--json").code == 0
+    assert user.here("diff", waiting, "--json").code == 0
 
 
 def test_what_is_not_committed_is_told_of_in_one_line(user: Home) -> None:
@@ -348,7 +348,7 @@ def test_settings_that_can_not_be_used_are_told_with_their_place(home: Home) -> 
 def test_a_diff_can_be_applied_elsewhere(user: Home, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     git(tmp_path, "clone", "-q", str(user.folder), "elsewhere")
-    patch = user.run("diff", job_of(user)).out
+    patch = user.here("diff", job_of(user)).out
     git(elsewhere, "apply", input=patch.encode())
 
     assert (elsewhere / "hello.txt").read_text() == "hello"

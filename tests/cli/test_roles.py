@@ -45,7 +45,7 @@ def test_a_job_keeps_the_roles_that_it_started_with(home: Home) -> None:
 
 
 def test_listing_jobs_needs_neither_yaml_nor_the_roles(waiting: Home) -> None:
-    code = "import sys; from parley.cli import main; main(['ls']); print(sorted(sys.modules), file=sys.stderr)"
+    code = "import sys; from parley.cli.main import main; main(['ls']); print(sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=waiting.folder, env=waiting.env(), capture_output=True, text=True, check=True
     )

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from parley import __version__
-from parley.cli import MODULES, parser
+from parley.cli import MODULES
+from parley.cli.commands import parser
 from tests.cli.home import PARLEY, Home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +51,27 @@ def test_the_documentation_has_the_help_as_it_is(waiting: Home, command: str | N
 
 def test_every_command_has_its_module() -> None:
     for command in MODULES:
-        assert parser(command).parse_known_args([command, "a", "b"][: 3 if command == "intervene" else 2])
+        assert parser(command).parse_known_args([command, "a", "b"][: 3 if command in ("allow", "intervene") else 2])
+
+
+def test_each_commands_module_needs_no_other_to_be_imported_before(waiting: Home) -> None:
+    """The other tests run commands in processes that have imported all of them: `tests/cli/fork_server.py`."""
+    script = """
+import os, sys
+from importlib import import_module
+import parley.assembly, parley.web.app  # what is below the commands never imports one of them
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        import_module(name)
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit(name)
+"""
+    names = sorted({f"parley.cli.{module}" for module in (*MODULES.values(), "running.serve_engine")})
+
+    done = subprocess.run([sys.executable, "-c", script, *names], env=waiting.env(), capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_python_m_parley_is_the_same(waiting: Home) -> None:

@@ -121,41 +121,41 @@ def test_a_job_without_an_owner_is_withdrawn_by_whoever_asks(home: Home) -> None
     assert home.here("audit", job).code == 0
 
 
-def test_a_pause_holds_across_owners(home: Home) -> None:
-    job = home.start()
-    question = home.question()
+def test_a_pause_holds_across_owners(asked: Home) -> None:
+    job = asked.job()
+    question = asked.question()
 
-    assert home.here("pause", job).code == 0
-    home.here("answer", question, "--approve")
-    assert "nothing was interrupted" in home.here("resume").out  # what somebody paused is not gone on with
-    assert home.jobs()[0]["state"] == "INTENT"
-    assert home.jobs()[0]["status"] == "paused"
+    assert asked.here("pause", job).code == 0
+    asked.here("answer", question, "--approve")
+    assert "nothing was interrupted" in asked.here("resume").out  # what somebody paused is not gone on with
+    assert asked.jobs()[0]["state"] == "INTENT"
+    assert asked.jobs()[0]["status"] == "paused"
 
-    assert home.run("resume", job).code == 4
-    assert home.jobs()[0]["state"] == "PLAN"
+    assert asked.run("resume", job).code == 4
+    assert asked.jobs()[0]["state"] == "PLAN"
 
 
-def test_an_intervention_waits_for_whoever_goes_on(home: Home) -> None:
-    job = home.start()
+def test_an_intervention_waits_for_whoever_goes_on(asked: Home) -> None:
+    job = asked.job()
 
-    done = home.here("intervene", job, "mind the gap", "--authoritative")
+    done = asked.here("intervene", job, "mind the gap", "--authoritative")
     assert "parley resume" in done.out
-    home.here("answer", home.question(), "--approve")
-    home.run("resume", job)
+    asked.here("answer", asked.question(), "--approve")
+    asked.run("resume", job)
 
-    assert "[INTERVENE authoritative] mind the gap" in home.here("log", job).out
+    assert "[INTERVENE authoritative] mind the gap" in asked.here("log", job).out
 
 
-def test_only_the_decider_decides(home: Home) -> None:
-    job = home.start()
-    with sqlite3.connect(home.folder / ".parley" / "bus.db") as bus:
+def test_only_the_decider_decides(asked: Home) -> None:
+    job = asked.job()
+    with sqlite3.connect(asked.folder / ".parley" / "bus.db") as bus:
         bus.execute("UPDATE jobs SET decider = 'somebody else'")
     bus.close()
 
-    said = home.refuses("intervene", job, "do as I say", "--authoritative")
+    said = asked.refuses("intervene", job, "do as I say", "--authoritative")
 
     assert "only somebody else, who started" in said
-    assert home.here("intervene", job, "if you please").code == 0
+    assert asked.here("intervene", job, "if you please").code == 0
 
 
 def test_what_can_not_be_steered(waiting: Home) -> None:
@@ -168,16 +168,16 @@ def test_what_can_not_be_steered(waiting: Home) -> None:
     assert "there is no thread 'dispatch:x'" in waiting.refuses("intervene", job, "x", "--thread", "dispatch:x")
 
 
-def test_a_job_that_has_ended(home: Home) -> None:
-    job = home.start()
-    home.here("answer", home.question(), "--withdraw", "no")
-    assert home.run("resume", job).code == 3
+def test_a_job_that_has_ended(asked: Home) -> None:
+    job = asked.job()
+    asked.here("answer", asked.question(), "--withdraw", "no")
+    assert asked.run("resume", job).code == 3
 
-    assert "has ended" in home.refuses("intervene", job, "x")
-    assert "has ended" in home.refuses("pause", job)
-    assert home.here("withdraw", job).out == f"{job} has ended: WITHDRAWN\n"
-    assert home.here("resume", job).code == 3
-    assert home.here("resume").code == 0
+    assert "has ended" in asked.refuses("intervene", job, "x")
+    assert "has ended" in asked.refuses("pause", job)
+    assert asked.here("withdraw", job).out == f"{job} has ended: WITHDRAWN\n"
+    assert asked.here("resume", job).code == 3
+    assert asked.here("resume").code == 0
 
 
 def test_several_interrupted_jobs_are_gone_on_with_together(home: Home) -> None:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.cli import main
+from parley.cli.main import main
 from parley.ports.turns import Called
 from parley.runners.command.tool_caller import LINE_LIMIT
 from parley.runners.command.tool_socket import CONNECTIONS, MAX_CALLS, MAX_REFUSALS, ToolSocket

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parley.base.documents.node import DocumentError
-from parley.cli import parser
+from parley.cli.commands import parser
 from parley.runners.scripted.playbook import parse
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,13 @@ from parley.settings.schema import SendingSettings, Settings
 from parley.settings.widening import paths, value_at
 from tests.docs.test_docs import PAGES, ROOT, blocks
 
-TABLES = {"policies": "policy", "durability": "bus.durability", "roles": "roles", "agents": "agents"}
+TABLES = {
+    "policies": "policy",
+    "durability": "bus.durability",
+    "roles": "roles",
+    "agents": "agents",
+    "people": "people",
+}
 """Where a file has the settings that are not under [limits], nor where `Settings` has them."""
 
 

@@ -40,7 +40,7 @@ from parley.protocol.soup import Soup
 from parley.roles import shipped, snapshot_of
 from parley.runners.scripted.playbook import Playbook
 from parley.verify.invariants import check
-from parley.views.interventions import interventions
+from parley.views.history.interventions import interventions
 from simulator.agents import SimTurns
 from simulator.disk import SimDisk, SimFiles, SimPapers, SimWorkspace
 from simulator.minds import SimDecisions

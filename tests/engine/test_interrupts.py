@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from parley.protocol.molecules import AskHuman, Hold, Interrupt
-from parley.views.chronicle import Follower
-from parley.views.interventions import interventions
+from parley.views.history.chronicle import Follower
+from parley.views.history.interventions import interventions
 from parley.views.job_view import Present, past
-from parley.views.needs import Need, needs
+from parley.views.questions.needs import Need, needs
 from tests.engine.job_harness import (
     INTENT,
     JOB,

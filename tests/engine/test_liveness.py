@@ -11,9 +11,9 @@ from parley.engine.values.hold_causes import stalls
 from parley.ports.turns import Progress, Sign
 from parley.protocol.molecules import Hold, Interrupt
 from parley.roles.role_snapshot import RoleLimits
-from parley.views.chronicle import Follower
+from parley.views.history.chronicle import Follower
 from parley.views.job_view import Present, with_progress
-from parley.views.needs import needs
+from parley.views.questions.needs import needs
 from parley.views.vitals import vitals
 from simulator.disk import SimFiles
 from tests.engine.job_harness import JOB, YES, JobHarness, always, asserts, book, close, on, say, send, sleep, write

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from parley.actions.leave import give_answer
-from parley.cli import parser
+from parley.cli.commands import parser
 from parley.engine.values.human_inputs import is_in_vain, note_words
 from parley.views.job_view import Asked, Present
-from parley.views.needs import Exit
-from parley.views.next_actions import Situation, situations
+from parley.views.questions.needs import Exit
+from parley.views.questions.next_actions import Situation, situations
 from tests.engine.job_harness import (
     CRASH,
     INTENT,

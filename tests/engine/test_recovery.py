@@ -8,10 +8,12 @@ from functools import cache
 
 import pytest
 
+from parley.audit.audit import audit, read_anchor
 from parley.bus.rows import LostOwnership
 from parley.engine.turn.merge_riders import own_words
 from parley.engine.values import message_meta
 from parley.ports.turns import Ended
+from simulator.world import Crash
 from tests.engine.job_harness import (
     EXECUTE,
     JOB,
@@ -216,3 +218,14 @@ def test_a_process_that_dies_while_it_takes_over_is_followed_by_another() -> Non
     stage.run()
     assert stage.state == "DONE"
     assert outline(stage) == outline(calm())
+
+
+def test_the_record_holds_where_the_first_owner_died_right_after_it_wrote_its_first_state() -> None:
+    stage = JobHarness(PLAY)
+    stage.outside.create(stage.row)
+    with pytest.raises(Crash):
+        stage.die_at("write state.json", when="after").adopt()
+    stage.kill()
+
+    anchor = read_anchor(stage.disk.records[JOB, "state.json"])
+    assert audit(stage.outside, JOB, anchor).ok

@@ -11,9 +11,9 @@ from parley.bus.slots import handle_after, handle_of, handle_slot
 from parley.engine.values.hold_causes import Wait, cause_of
 from parley.features.budgets.spending import WorkClock
 from parley.protocol.molecules import AskHuman, Crashed, Hold
-from parley.views.chronicle import Follower
+from parley.views.history.chronicle import Follower
 from parley.views.job_view import Present
-from parley.views.next_actions import situations
+from parley.views.questions.next_actions import situations
 from tests.engine.job_harness import (
     CRASH,
     EXECUTE,

@@ -8,7 +8,7 @@ import pytest
 
 from parley.engine.values import step_extra
 from parley.protocol.molecules import AskHuman
-from parley.views.chronicle import Follower
+from parley.views.history.chronicle import Follower
 from parley.views.job_view import Present
 from tests.engine.job_harness import (
     JOB,

@@ -273,11 +273,11 @@ TASKS = frozenset({LEAD, SQUAD, CODER})
 SCENARIOS: dict[str, Bounds] = {
     # a job from its very beginning, each choice by whoever can make it
     "dispatch": Bounds(sends=2, threads=2, closes=1, several=True, silences=1, fan_out=1),
-    "death": Bounds(sends=2, threads=1, withdrawals=1, holds=1),
+    "death": Bounds(sends=1, threads=1, withdrawals=1, holds=1),
     "subteams": Bounds(
         sends=2, threads=2, nested=True, withdrawals=1, retry_budget=0, voices=TASKS, prelude=AT_WORK
     ),
-    "crashes": Bounds(sends=1, threads=1, questions=1, crashes=2),
+    "crashes": Bounds(sends=1, threads=1, questions=1, crashes=1),
     "interrupts": Bounds(sends=1, threads=1, interrupts=1, steered=True, holds=1),
     "always": Bounds(
         questions=1, policy=Policy.ALWAYS, rulings=(Ruling.APPROVE, Ruling.WITHDRAW), transitions=1,
@@ -286,9 +286,9 @@ SCENARIOS: dict[str, Bounds] = {
     "no briefing": Bounds(
         questions=1, policy=Policy.ALWAYS, brief_human=False, rulings=(Ruling.APPROVE,), kinds=(Kind.ASSERT,),
     ),
-    "never": Bounds(questions=1, policy=Policy.NEVER, withdrawals=1, holds=1),
+    "never": Bounds(questions=1, policy=Policy.NEVER, withdrawals=1),
     "failure": Bounds(failures=2, pendings=1, observations=1, transitions=1),
-    "letters": Bounds(questions=1, sends=1, threads=1, closes=1),
+    "letters": Bounds(questions=1, sends=1, threads=1),
     "redirection": Bounds(interrupts=1, questions=1, withdrawals=1, voices=TASKS, prelude=AT_WORK),
     "merges": Bounds(sends=1, threads=1, closes=1, merges=1, withdrawals=1, voices=TASKS, prelude=AT_WORK),
     "enrolments": Bounds(sends=1, threads=1, enrolments=1, closes=1, voices=TASKS, prelude=AT_WORK),
@@ -303,7 +303,7 @@ SCENARIOS: dict[str, Bounds] = {
         ),
     ),
     "letter and question": Bounds(
-        questions=1, voices=TEAM, nested=True, retry_budget=0,
+        questions=1, voices=TEAM, nested=True, retry_budget=0, policy=Policy.NEVER,
         prelude=(*two_at_work(SQUAD, CODER), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,))),
     ),
     "letter and dying asker": Bounds(
@@ -380,10 +380,6 @@ SCENARIOS: dict[str, Bounds] = {
     ),
     "dying question and question": Bounds(
         voices=NOBODY, nested=True, prelude=(*dying_asker("Proxy"), asks(CODER, B, "qb"))
-    ),
-    "dying question and broadcast": Bounds(
-        voices=NOBODY, nested=True,
-        prelude=(*dying_asker("Proxy"), says(CODER, B, asks=(Question("qb", "?qb"),)), HELD),
     ),
     "dying askers": Bounds(
         voices=NOBODY, nested=True, retry_budget=0,
@@ -482,6 +478,18 @@ SCENARIOS: dict[str, Bounds] = {
 }  # fmt: skip
 
 WIDER: dict[str, Bounds] = {
+    "death": Bounds(sends=2, threads=1, withdrawals=1, holds=1),
+    "crashes": Bounds(sends=1, threads=1, questions=1, crashes=2),
+    "never": Bounds(questions=1, policy=Policy.NEVER, withdrawals=1, holds=1),
+    "letters": Bounds(questions=1, sends=1, threads=1, closes=1),
+    "letter and question": Bounds(
+        questions=1, voices=TEAM, nested=True, retry_budget=0,
+        prelude=(*two_at_work(SQUAD, CODER), says(CODER, B, Deliver(LEAD, STATE, "mb2"), asks=(LATER,))),
+    ),
+    "dying question and broadcast": Bounds(
+        voices=NOBODY, nested=True,
+        prelude=(*dying_asker("Proxy"), says(CODER, B, asks=(Question("qb", "?qb"),)), HELD),
+    ),
     "deaf": Bounds(sends=3, threads=1, questions=1, interrupts=1, deaf=True, voices=TASKS, prelude=AT_WORK),
     "two questions": Bounds(questions=2, sends=1, threads=1),
     "asserts": Bounds(questions=2, kinds=(Kind.ASSERT,), rulings=(Ruling.APPROVE,), transitions=1, policy=Policy.NEVER),
@@ -492,5 +500,5 @@ WIDER: dict[str, Bounds] = {
         voices=NOBODY, nested=True, crash_budget=1, prelude=broadcast(asks(SQUAD, B, "qb"), withdrawn(B), HELD)
     ),
     "failure dialog": Bounds(failures=2, pendings=1, observations=1, transitions=1, questions=1, kinds=(Kind.FAILURE,)),
-}
+}  # fmt: skip
 """For long runs."""

@@ -24,7 +24,7 @@ from parley.assembly import make_engine, roles
 from parley.base.json_codec import encode
 from parley.bus.rows import JobRow
 from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import main
+from parley.cli.main import main
 from parley.engine.values.job_roles import charter_of
 from parley.engine.world import World
 from parley.machine.clock import RandomIds, SystemClock

@@ -10,8 +10,8 @@ from parley.actions.leave import Closed, NotDecider, NoWords, give_answer
 from parley.cli.common import account_name
 from parley.protocol.molecules import AskHuman
 from parley.views.job_view import Present
-from parley.views.needs import exits_of
-from parley.views.question_outcome import fate
+from parley.views.questions.needs import exits_of
+from parley.views.questions.question_outcome import fate
 from tests.cli.home import LEADS, Home
 from tests.engine.job_harness import JOB, JobHarness, always, ask, asserts, book, on, outcome, send, sleep, write
 
@@ -88,9 +88,11 @@ def test_the_audit_finds_an_answer_of_somebody_elses(monkeypatch: pytest.MonkeyP
     """A record made by an owner that does not care who answers."""
     stage = JobHarness(book()).run()
     asked = stage.soup.of(AskHuman)[0]
-    monkeypatch.setattr("parley.engine.inputs._refuse_unless_decider", lambda live, by: None)
+    monkeypatch.setattr("parley.engine.inputs._refuse_unless_allowed", lambda *_: None)
     stage.put("answer", by="eve", question=asked.id, framing=asked.framing, ruling="approve", text="yes")
-    with pytest.raises(AssertionError, match="'eve' has answered, and only 'ada' may"):
+    with pytest.raises(
+        AssertionError, match="'eve' might not leave it: ada started the job, and only they can answer; not eve"
+    ):
         stage.run()
 
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from parley.cli import parser
-from parley.cli.looking.need_texts import GateExhibit, lines
+from parley.cli.commands import parser
+from parley.cli.looking.need_texts import lines
 from parley.engine.values.hold_causes import Budget
 from parley.protocol.molecules import AskHuman
-from parley.tui.job_list import need_words
+from parley.views.job_list import need_words
 from parley.views.job_view import Present, soup_of
-from parley.views.last_reviewed import last_seen
-from parley.views.needs import needs
+from parley.views.questions.gate_view import GateExhibit
+from parley.views.questions.last_reviewed import last_seen
+from parley.views.questions.needs import needs
 from parley.workspaces import JobWorkspaces
 from tests.cli.home import BUSY, LEADS, Home, wait_for
 from tests.engine.job_harness import INTENT, JOB, JobHarness, always, ask, asserts, book, on, send, write
@@ -47,8 +48,8 @@ agents:
       do: [{write: {path: till.py, text: "print(2)\n"}}, {assert: {artifact: WORK_SUMMARY.md, text: "better?"}}]
 """
 NEED = {
-    "id", "job", "kind", "since", "state", "thread", "who", "decider", "headline", "body", "artifact", "exits", "stat",
-    "file", "seen",
+    "id", "job", "kind", "since", "state", "thread", "who", "decider", "others", "headline", "body", "artifact",
+    "exits", "stat", "file", "seen",
 }  # fmt: skip
 
 

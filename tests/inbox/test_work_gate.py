@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,14 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, str]:
 
 
 def job_of(home: Home) -> str:
-    return str(home.run("ls", "--json").document["jobs"][0]["id"])
+    return str(home.jobs()[0]["id"])
 
 
 def test_the_run_the_inbox_and_show_tell_the_numbers_and_how_to_see_the_change(gate: tuple[Home, str]) -> None:
     home, run = gate
     job = job_of(home)
 
-    for said in (run, home.run("inbox").out, home.run("show", job).out, home.run("inbox", job).out):
+    for said in (run, home.here("inbox").out, home.here("show", job).out, home.here("inbox", job).out):
         assert NUMBERS in said
         assert "a.py" in said
         assert f"parley diff {job}" in said
@@ -65,8 +66,8 @@ def test_the_watch_without_a_terminal_tells_the_numbers(gate: tuple[Home, str]) 
 def test_json_has_the_numbers_and_the_files(gate: tuple[Home, str]) -> None:
     home, _ = gate
     job = job_of(home)
-    shown = home.run("show", job, "--json").document["questions"][0]
-    inbox = home.run("inbox", "--json").document
+    shown = home.here("show", job, "--json").document["questions"][0]
+    inbox = home.here("inbox", "--json").document
 
     for stat in (shown["stat"], inbox["needs"][0]["stat"], inbox["questions"][0]["stat"]):
         assert (stat["files"], stat["added"], stat["removed"]) == (7, 8, 0)
@@ -77,16 +78,19 @@ def test_json_has_the_numbers_and_the_files(gate: tuple[Home, str]) -> None:
 
 def looked_at(home: Home, job: str) -> tuple[str, str, str]:
     """All that is shown of the work, but for how long ago it was put forward."""
-    asked = home.run("inbox", job).out.partition("(EXECUTE)")[2]
-    return asked, home.run("diff", job).out, home.run("diff", job, "--json").out
+    asked = home.here("inbox", job).out.partition("(EXECUTE)")[2]
+    return asked, home.here("diff", job).out, home.here("diff", job, "--json").out
 
 
-def test_what_is_shown_is_what_was_put_forward_whatever_becomes_of_the_files(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    assert home.run("run", "x", "--playbook", home.write("book.yaml", WORKS)).code == 4
+def test_what_is_shown_is_what_was_put_forward_whatever_becomes_of_the_files(
+    gate: tuple[Home, str], tmp_path: Path
+) -> None:
+    subprocess.run(["cp", "-a", gate[0].folder, tmp_path / "copy"], check=True)
+    home = Home(tmp_path / "copy")
+    assert home.here("bus", "adopt", "--yes").code == 0
     job = job_of(home)
     seen = looked_at(home, job)
-    file = Path(home.run("inbox", "--json").document["questions"][0]["file"])
+    file = Path(home.here("inbox", "--json").document["questions"][0]["file"])
     trees = JobWorkspaces(home.folder / ".parley")
     work = home.job_file(job, "work")
     for name in ("a.py", "WORK_SUMMARY.md"):
@@ -95,8 +99,8 @@ def test_what_is_shown_is_what_was_put_forward_whatever_becomes_of_the_files(tmp
 
     assert file.read_text() == "done"
     assert looked_at(home, job) == seen
-    assert "as question" in home.run("diff", job).err
-    assert "behind your back" not in home.run("show", job).out
+    assert "as question" in home.here("diff", job).err
+    assert "behind your back" not in home.here("show", job).out
 
 
 def test_the_live_view_shows_the_numbers_and_d_shows_the_change(gate: tuple[Home, str]) -> None:
@@ -126,9 +130,9 @@ def test_the_watch_shows_the_numbers_and_d_shows_the_change(gate: tuple[Home, st
 @pytest.mark.parametrize("words", [[], [""], [" \t"]])
 def test_an_empty_revise_is_refused(gate: tuple[Home, str], words: list[str]) -> None:
     home, _ = gate
-    question = home.run("inbox", "--json").document["needs"][0]["id"]
+    question = home.here("inbox", "--json").document["needs"][0]["id"]
 
-    said = home.fails("answer", question, *words, "--revise")
+    said = home.refuses("answer", question, *words, "--revise")
 
     assert said == f'parley: revise needs words; say what is to change: parley answer {question} "TEXT" --revise'
-    assert home.run("inbox", "--json").document["needs"][0]["id"] == question
+    assert home.here("inbox", "--json").document["needs"][0]["id"] == question

@@ -129,7 +129,7 @@ UNINSTALL = {
 
 
 # Each program and each source here; the other pairs in the long run, for each takes a quarter of a minute.
-OFTEN = {("pip", "wheel"), ("pipx", "checkout"), ("uv tool", "checkout"), ("uv tool", "wheel")}
+OFTEN = {("pip", "wheel"), ("pipx", "checkout"), ("uv tool", "checkout")}
 PAIRS = [
     pytest.param(program, source, marks=[] if (program, source) in OFTEN else pytest.mark.soak)
     for program in INSTALL

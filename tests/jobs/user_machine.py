@@ -12,6 +12,7 @@ from parley.bus.rows import StepRow
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.engine.values import step_extra
 from tests.apis.messages import MessagesAPI
+from tests.cli.fork_server import run_parley
 from tests.cli.home import PARLEY, Done, Home
 from tests.workspaces.user_repository import fingerprint, git, write
 
@@ -99,12 +100,9 @@ class UserMachine(Home):
 
     def parley(self, *words: str) -> Done:
         """A command, to its end."""
-        return self.end(self.begin(*words))
-
-    def job(self) -> str:
-        """The only job."""
-        (job,) = self.parley("ls", "--json").document["jobs"]
-        return str(job["id"])
+        done = run_parley(words, self.folder, self.env(), SECONDS)
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
 
     # ---- what is left of it ----------------------------------------------------------------------
 

@@ -16,10 +16,11 @@ from random import Random
 
 import pytest
 
+from tests.cli.fork_server import run_parley, users_environment
 from tests.kills.jobs import JOBS
 
 PARLEY = str(Path(sys.executable).with_name("parley"))
-KILLS = 15 if os.environ.get("PARLEY_SOAK") == "1" else 8  # for each job; in the long run more than a hundred over all
+KILLS = 15 if os.environ.get("PARLEY_SOAK") == "1" else 5  # for each job; in the long run more than a hundred over all
 LIMIT_SECONDS = 120.0
 CODES = {"DONE": 0, "FAILURE": 1, "WITHDRAWN": 3}
 
@@ -42,7 +43,7 @@ class Place:
         self.policy = JOBS[name].get("policy", "always")
         book = {key: value for key, value in JOBS[name].items() if key != "policy"}
         (folder / "playbook.yaml").write_text(json.dumps(book), encoding="utf-8")
-        self.environment = {**os.environ, "PARLEY_HOME": str(folder / ".parley")}
+        self.environment = {**users_environment(), "PARLEY_HOME": str(folder / ".parley")}
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """The program, in a process of its own."""
@@ -82,10 +83,8 @@ class Place:
         job = self.job()
         assert job is not None
         home = self.folder / ".parley" / "jobs" / job
-        audited = subprocess.run(
-            [PARLEY, "audit", job], cwd=self.folder, env=self.environment, capture_output=True, check=False
-        )
-        assert audited.returncode == 0, audited.stdout.decode() + audited.stderr.decode()
+        audited = run_parley(["audit", job], self.folder, self.environment)
+        assert audited.returncode == 0, audited.stdout + audited.stderr
         state = json.loads((home / "state.json").read_text(encoding="utf-8"))
         work = home / "work"
         files = {

@@ -49,7 +49,7 @@ def test_a_gate_that_is_never_blocked_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_merge_that_does_not_ask_whose_it_is_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor_agent, "scope_of", lambda plan, agent: Scope(lambda path: ""))
-    why = found(DISPUTED, DISPUTED[0])  # whose it is, or that what came in is more than was looked at
+    why = found(DISPUTED, 402)  # whose it is, or that what came in is more than was looked at
     assert "does not own it" in why or "has seen something else" in why
 
 
@@ -66,5 +66,5 @@ def test_an_answer_that_is_put_into_the_users_mouth_is_found(monkeypatch: pytest
 def test_a_verifiers_note_that_holds_nothing_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifier_notes, "waits", lambda *_: None)
     monkeypatch.setattr(events, "refuse_ready", lambda session: "")  # or the events themselves would refuse it
-    why = found()
+    why = found(first=111)
     assert "reaches no agent above" in why or "not settled" in why, why

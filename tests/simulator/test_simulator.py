@@ -18,8 +18,8 @@ from simulator.minds import mind
 from simulator.run import JOB, Simulation, simulate
 from simulator.workflows import has_workflow, is_disputed
 
-SEEDS = 2_000
-PLAIN = 1_000  # up to here seeds without a workflow are run; the rest of them in the long run
+SEEDS = 1_400
+PLAIN = 500  # up to here seeds without a workflow are run; the rest of them in the long run
 FIRST = 150  # are run by the test of what they reach, and those with a workflow by tests of their own
 CHUNK = 50
 WORKFLOWS = [seed for seed in range(FIRST, SEEDS) if has_workflow(seed)]

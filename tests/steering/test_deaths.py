@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 from parley.cli import leave_input
+from parley.cli.running import withdraw
 from parley.machine.process_tags import MARK, end_marked, gits_mark
 from tests.cli.home import PATIENCE_SECONDS, Home, turn_processes, wait_for
 
@@ -116,7 +117,9 @@ def test_an_agent_is_dead_at_once(home: Home, agent: str) -> None:
         assert process.returncode == 3
 
 
-def test_an_owner_that_is_stopped_keeps_no_agent_alive(home: Home) -> None:
+def test_an_owner_that_is_stopped_keeps_no_agent_alive(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leave_input, "WAIT_SECONDS", AIM_SECONDS)
+    monkeypatch.setattr(withdraw, "WAIT_SECONDS", AIM_SECONDS)
     with working(home, AGENTS["that minds no signal"]) as (process, job):
         os.kill(process.pid, signal.SIGSTOP)
         timed = Timed(job)

@@ -68,6 +68,7 @@ MORE: Mapping[str, tuple[Any, Any]] = {
     "sending.message": (16_001, 1),
     "sending.sent_files": (51, 1),
     "sending.sent_mb": (11, 1),
+    "people": ({"bob": "answer"}, None),
 }
 
 

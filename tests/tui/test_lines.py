@@ -18,9 +18,8 @@ from parley.bus.rows import BusError, JobRow, Loaded
 from parley.bus.sqlite.quick_read import Glimpse, glance
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli.common import Workplace
-from parley.cli.looking.watch_contexts import titles_of
+from parley.cli.looking.repository_contexts import titles_of
 from parley.machine.job_files import JobFiles
-from parley.tui.job_list import Detail, ListPlace, grouped
 from parley.tui.overview import Overview, draw_list
 from parley.tui.pages import HELP, LINES, PAST_END, PAST_START, HelpScreen, Page, diff_page, fitted
 from parley.tui.prompt import Prompt
@@ -28,8 +27,9 @@ from parley.tui.screen import TYPED_LINES, key_lines, prompt_lines
 from parley.tui.terminal.keys import Pasted, parse
 from parley.tui.terminal.tty import Tty
 from parley.tui.watch import Watch
-from parley.tui.watch_context import WatchContext, WatchedJob
+from parley.views.job_list import Detail, ListPlace, grouped
 from parley.views.job_view import BEGIN_SECONDS
+from parley.views.repository_context import JobContext, RepositoryContext
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 SIZES = st.tuples(st.integers(40, 200), st.integers(10, 60))
@@ -40,9 +40,9 @@ def nothing(*words: object) -> NoReturn:
     raise AssertionError(words)
 
 
-def sight_of(store: Callable[[], SqliteStore], folder: Path, seen: Callable[[], list[Glimpse]]) -> WatchContext:
+def sight_of(store: Callable[[], SqliteStore], folder: Path, seen: Callable[[], list[Glimpse]]) -> RepositoryContext:
     """What a list needs."""
-    return WatchContext(
+    return RepositoryContext(
         home=str(folder),
         title="x",
         by="me",
@@ -51,7 +51,9 @@ def sight_of(store: Callable[[], SqliteStore], folder: Path, seen: Callable[[], 
         open_store=store,
         glance=seen,
         exhibit=nothing,
+        gate=nothing,
         diff=nothing,
+        diffs=NotImplemented,
         artifacts=nothing,
         merged=nothing,
         command=nothing,
@@ -90,7 +92,7 @@ def test_the_list_fits_any_size_and_shows_what_is_chosen(
         for at, (state, text, asks) in enumerate(jobs)
     ]
     found = grouped(
-        [(WatchedJob(NOWHERE, one.job), one) for one in seen],
+        [(JobContext(NOWHERE, one.job), one) for one in seen],
         lambda at, one: ListPlace("working", one.updated),
         now=100.0,
     )
@@ -122,7 +124,7 @@ def test_problems_first_then_work_then_what_is_done() -> None:
         "paused": ListPlace("paused", 50.0),
         "works": ListPlace("working", 90.0),
     }
-    found = grouped([(WatchedJob(NOWHERE, one.job), one) for one in seen], lambda at, one: standings[at.id], now=100.0)
+    found = grouped([(JobContext(NOWHERE, one.job), one) for one in seen], lambda at, one: standings[at.id], now=100.0)
     order = ["asks-long", "stuck", "asks-late", "paused", "failed", "works", "done", "failed-long-ago"]
     assert [entry.job for entry in found] == order
 

@@ -10,9 +10,9 @@ from parley.audit.audit import audit
 from parley.base.options import Menu, Option, listed, refusal
 from parley.bus.memory_store import MemoryStore
 from parley.engine.values.human_inputs import note_words
-from parley.tui.questions import choices
 from parley.views.job_view import Present
-from parley.views.needs import needs
+from parley.views.questions.answer_choices import choices
+from parley.views.questions.needs import needs
 from parley.workflow.execution import escalate
 from parley.workflow.execution.executor_turn import ExecutorTurn
 from tests.engine.job_harness import JOB, on, say

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from parley.base.json_codec import encode
-from parley.views.chronicle import Follower
+from parley.views.history.chronicle import Follower
 from parley.workflow.execution import executor
 from parley.workflow.model.flow import IllegalEvent
 from parley.workflow.model.terms import SHARED_STATUS, TASK_ORCHESTRATION, session_of

@@ -1,24 +1,21 @@
 """Ownership in a workflow that runs: what a worker writes of another's is refused at its tool, and never merged."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from parley.audit.audit import audit
 from parley.bus.memory_store import MemoryStore
 from parley.workflow.files.task_record import read_record
 from parley.workflow.model.terms import TASK_ORCHESTRATION
+from tests.cli.fork_server import run_parley
 from tests.engine.job_harness import JOB, on, say, write
 from tests.workflow.workflow_harness import WorkflowHarness, doer, output, plan, played_by
 from tests.workspaces.user_repository import git
 from tests.workspaces.user_repository import write as write_files
 
-PARLEY = str(Path(sys.executable).with_name("parley"))
-
 
 def parley(folder: Path, *words: str) -> str:
-    done = subprocess.run([PARLEY, *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = run_parley(words, folder, seconds=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

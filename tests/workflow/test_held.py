@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.audit.audit import audit
@@ -70,6 +71,7 @@ def put(stage: WorkflowHarness, path: str, text: str | None, *, tip: bool = Fals
     return disk
 
 
+@settings(max_examples=50)
 @given(st.data())
 def test_whatever_is_changed_in_any_file_is_named_and_nothing_else(
     finished: WorkflowHarness, data: st.DataObject
@@ -254,9 +256,11 @@ def test_a_session_that_was_brought_back_is_no_forgery(job_at: tuple[Home, str])
     assert home.here("audit", job).code == 0, home.here("audit", job).out
 
 
-def test_what_gc_has_freed_is_not_compared_and_that_is_told(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    job = home.start(book())
+def test_what_gc_has_freed_is_not_compared_and_that_is_told(job_at: tuple[Home, str], tmp_path: Path) -> None:
+    first, job = job_at
+    shutil.copytree(first.folder, tmp_path / "work", symlinks=True)
+    home = Home(tmp_path / "work")
+    assert home.here("bus", "adopt", "--yes").code == 0
     assert home.here("gc", job, "--older", "0s", "--unmerged").code == 0
     done = home.here("audit", job)
     assert done.code == 0

@@ -4,7 +4,7 @@ import pytest
 
 from parley.cli.running.withdraw import agreed
 from parley.views.job_view import Present
-from parley.views.next_actions import situations
+from parley.views.questions.next_actions import situations
 from tests.engine.job_harness import JOB, Rule, always, on, sleep
 from tests.workflow.workflow_harness import LEAD, WorkflowHarness, doer, plan, proved, resolve, verdict
 

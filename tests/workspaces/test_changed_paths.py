@@ -111,7 +111,7 @@ class Copy:
         return sorted(users_changes(self.git, self.root, self.index))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     first=st.lists(st.tuples(PATHS, st.sampled_from(["file", "program", "link"])), max_size=8),
     rules=st.dictionaries(st.sampled_from(["", "a/", "build/", "a/b/"]), RULES, max_size=3),

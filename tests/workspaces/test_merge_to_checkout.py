@@ -39,7 +39,7 @@ def as_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def home_of(tmp_path: Path, files: dict[str, str | bytes] | None = None) -> UserRepository:
-    return repository(tmp_path / "repo", files if files is not None else {"a.txt": "a\n", "sub/b.txt": "b\n"})
+    return repository(tmp_path / "repo", files)
 
 
 def result(
@@ -927,7 +927,7 @@ TREES = st.dictionaries(NAMES, st.sampled_from(["1", "2", "3"]), max_size=5).fil
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(start=TREES, made=TREES, mine=TREES, ignored=st.booleans())
 def test_whatever_lies_there_a_merge_gives_the_result_or_changes_nothing(

@@ -2,8 +2,11 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +101,32 @@ class UserRepository:
         return git(self.root, f"--git-dir={self.trees.repository(JOB).git.folder}", *words)
 
 
+FILES: dict[str, str | bytes] = {"a.txt": "a\n", "sub/b.txt": "b\n"}
+
+
 def repository(root: Path, files: dict[str, str | bytes] | None = None, *words: str) -> UserRepository:
     """A repository with one commit."""
+    if files is None and not words:
+        shutil.copytree(Path(_template().name) / "repo", root, symlinks=True)
+    else:
+        _commit(root, FILES if files is None else files, *words)
+    git(root, "status")  # so that the index knows the files as they lie here
+    return UserRepository(root)
+
+
+@cache
+def _template() -> tempfile.TemporaryDirectory[str]:
+    """The repository that most tests begin with: copying it costs a fraction of making it."""
+    folder = tempfile.TemporaryDirectory(prefix="parley-repository-")
+    Path(folder.name).chmod(0o755)  # some tests become another user
+    _commit(Path(folder.name) / "repo", FILES)
+    return folder
+
+
+def _commit(root: Path, files: dict[str, str | bytes], *words: str) -> None:
     root.mkdir(parents=True)
     git(root, "init", "-q", *words)
-    write(root, files if files is not None else {"a.txt": "a\n", "sub/b.txt": "b\n"})
+    write(root, files)
     git(root, "add", "-A")
     git(root, "commit", "-qm", "first", "--allow-empty")
     write(root, {".git/info/exclude": "/.parley/\n"})
-    git(root, "status")
-    return UserRepository(root)

@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from parley.bus.store import Store
-from parley.cli import main as parley
+from parley.cli.main import main as parley
 from parley.ports.turns import Runner, Turns
 from parley.ports.workspaces import Workspace
 from parley.protocol import RULES

@@ -17,6 +17,7 @@ from parley.engine.loop import Engine, collect_seldom
 from parley.engine.owned_job import OwnedJob
 from parley.engine.values.hold_causes import budgets, is_parked
 from parley.engine.values.human_inputs import asks
+from parley.machine import stop_signals
 from parley.protocol.molecules import Hold, Run
 from parley.views.job_view import TERMINAL, Present
 
@@ -57,6 +58,7 @@ def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dic
     ended: dict[str, Rest] = {}
     collect_seldom()
     while True:
+        stop_signals.raise_if_asked()
         ended |= {job: Rest(RestReason.BROKEN, why) for job, why in engine.put_aside().items()}
         watched = [job for job in jobs if job not in engine.jobs and job not in ended]
         for job in watched:
@@ -89,6 +91,12 @@ def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dic
                     engine.release(job)
                     ended[job] = Rest(how)
             return ended
+
+
+def can_go_on(store: Store, job: str) -> bool:
+    """Whether a job without an owner goes on once it has one: it is neither paused nor held by a spent budget."""
+    present = Present(store, job)
+    return present.row.state not in TERMINAL and not present.paused and not present.spent()
 
 
 def _take_over(engine: Engine, job: str) -> bool:

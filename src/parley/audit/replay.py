@@ -46,9 +46,13 @@ from parley.engine import protocol_messages
 from parley.engine.turn import merge_riders
 from parley.engine.turn.question_clone import clone_text
 from parley.engine.values import human_inputs, step_extra, unfinished_work
-from parley.engine.values.human_inputs import ResumeInput
+from parley.engine.values.human_inputs import AnswerInput, NameInput, ResumeInput
 from parley.engine.values.job_roles import role_of
+from parley.engine.values.job_settings import StandIns
 from parley.engine.values.message_meta import Observed, SentFiles, ToProxy
+from parley.engine.values.people import SLOT as PEOPLE
+from parley.engine.values.people import NamedPeople, read_people, with_naming
+from parley.engine.values.permissions import QuestionKind, objection
 from parley.engine.values.step_extra import StepExtra, Told
 from parley.engine.values.step_names import place_of
 from parley.engine.values.unfinished_work import Unfinished
@@ -161,6 +165,8 @@ class Replay:
     kept: dict[str, str] = field(default_factory=dict)
     turns: dict[str, TurnRow] = field(default_factory=dict)
     purse: arithmetic.Purse = field(default_factory=lambda: arithmetic.Purse({}))
+    named: NamedPeople = field(default_factory=NamedPeople)  # as the job's settings name them
+    stand_ins: StandIns = field(default_factory=StandIns)  # the same
     days: dict[str, str] = field(default_factory=dict)  # turn -> the day that it counts for
     cut_off: set[str] = field(default_factory=set)  # workspaces whose last turn was ended from above
     spent: dict[str, Spent] = field(default_factory=dict)
@@ -200,6 +206,7 @@ class Replay:
         check_inputs(self.job, part)
         for given in part.inputs:
             self._lift(given)
+        answered = {row.number: self._question(row) for row in part.inputs if row.kind == AnswerInput.kind}
         undelivered = dict(letters)
         transitions = 0
         for step in part.steps:
@@ -209,6 +216,8 @@ class Replay:
             transitions += step.rule in ("transition", "term-record")
         for row in undelivered.values():
             wrong("messages", row.number, "no step of its transaction delivers it")
+        for asked in part.inputs:
+            self._permit(asked, answered.get(asked.number))
         chained = self._link(part)
         if chained.head != commit.head:
             uncovered = f"its head does not cover its rows as they are: {_rows(part)}"
@@ -492,6 +501,29 @@ class Replay:
         except ODD as error:
             wrong("inputs", row.number, f"it was taken, and raises nothing: {error}")
         self.kept[arithmetic.SLOT] = self.purse.text()
+
+    def _question(self, row: InputRow) -> QuestionKind | None:
+        """What the question is that an answer is for, as it stands before the answer's transaction."""
+        given = human_inputs.read_or_none(row)
+        thread = escalation_thread(given.question) if isinstance(given, AnswerInput) else ""
+        asked, posed = self.soup.get(AskHuman, thread), self.questions.asked.get(thread)
+        return QuestionKind(asked.question.kind, bool(posed and posed.menu.options)) if asked is not None else None
+
+    def _permit(self, row: InputRow, question: QuestionKind | None) -> None:
+        """An input that had an effect was left by a person who might ask for that then; a naming counts from here."""
+        given = human_inputs.read_or_none(row) if not in_vain(row) else None
+        if given is None:
+            return
+        decider = self.origin.decider if self.origin is not None else ""
+        try:
+            people = read_people(decider, self.named, self.stand_ins, self.kept.get(PEOPLE, ""))
+            why = objection(people, row.by, given, question)
+        except ODD as error:
+            wrong("inputs", row.number, f"who might leave it can't be told: {error}")
+        if why:
+            wrong("inputs", row.number, f"it was taken, and {row.by!r:.80} might not leave it: {why:.200}")
+        if isinstance(given, NameInput):
+            self.kept[PEOPLE] = with_naming(self.kept.get(PEOPLE, ""), given.person, given.may)
 
     def _keep(self, row: StepRow, reaction: Reaction, letters: Mapping[str, MessageRow]) -> None:
         """Sessions, trees and words that are kept beside the molecules: each comes and goes with a step."""

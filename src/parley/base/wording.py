@@ -1,4 +1,4 @@
-"""Wording helpers: numbers with nouns, lists of names, and suggestions for mistyped names."""
+"""Wording helpers: numbers with nouns, durations, lists of names, and suggestions for mistyped names."""
 
 from __future__ import annotations
 
@@ -18,6 +18,21 @@ def joined(names: Iterable[str]) -> str:
     """Names in a row: `one`, `one and two`, `one, two and three`."""
     *before, last = names
     return f"{', '.join(before)} and {last}" if before else last
+
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400  # seconds
+
+
+def duration(seconds: float, gap: str = "") -> str:
+    """How long, in a few characters: `12s`, `3m05s`, `2h10m`, `4d03h`; `gap` stands between its two parts."""
+    whole = max(0, int(seconds))
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m{gap}{whole % _MINUTE:02d}s"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h{gap}{whole % _HOUR // _MINUTE:02d}m"
+    return f"{whole // _DAY}d{gap}{whole % _DAY // _HOUR:02d}h"
 
 
 def near(word: str, known: Iterable[str]) -> str:

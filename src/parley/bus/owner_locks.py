@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from parley.bus.rows import Owned
+from parley.bus import patient_lock
+from parley.bus.rows import BusError, Owned
 
 # A probe of `is_taken` holds a lock for microseconds, more on a busy machine: `take` tries again where it meets one.
 _TRIES = 20
@@ -79,13 +80,9 @@ class Locks:
     def holder(self, job: str) -> int:
         """The process that holds the job's lock, by the kernel's own word; 0 if none does, or it can't be told."""
         try:
-            there = self._path(job).stat()
-            lines = Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines()
+            return patient_lock.holder(self._path(job).stat())
         except OSError:
             return 0
-        place = f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
-        found = (line.split() for line in lines if place in line.split())
-        return next((int(words[4]) for words in found if words[1] == "FLOCK" and words[3] == "WRITE"), 0)
 
     def forget(self) -> None:
         """Unlock all that are locked here."""
@@ -94,10 +91,13 @@ class Locks:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the folder itself, and wait for another process that has. No job's lock has this name."""
+        """Lock the folder itself, and wait for another process that has, for a while. No job's lock has this name."""
         descriptor = os.open(self.folder / ".alone", _MADE, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                patient_lock.lock(descriptor)
+            except patient_lock.StillLocked as error:
+                raise BusError(f"{self.folder}: {error.strerror}") from error
             yield
         finally:
             os.close(descriptor)
@@ -134,12 +134,3 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal, and does nothing until another."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat[stat.rindex(b")") + 2 :][:1] in {b"T", b"t"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pwd
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parley.base.output import print_document
+from parley.base.person_names import BadName, person_name
 from parley.base.redaction import Secrets
 from parley.base.text import printable
 from parley.bus.sqlite import safe_open
@@ -38,6 +40,19 @@ def account_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return f"uid {os.getuid()}"
+
+
+def person(name: str) -> str:
+    """A person's name, as a command was given it."""
+    try:
+        return person_name(name)
+    except BadName as bad:
+        raise CommandError(str(bad)) from bad
+
+
+def acting_person(words: argparse.Namespace) -> str:
+    """Who acts by a command: the person for whom the page runs it, else the account."""
+    return person(words.by) if words.by is not None else account_name()
 
 
 def users_folder(variable: str, default: str) -> Path | None:
@@ -306,18 +321,6 @@ def time_text(moment: float) -> str:
     then = time.localtime(moment)
     today = time.localtime()
     return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)
-
-
-def duration_text(seconds: float) -> str:
-    """How long, in a few characters."""
-    whole = max(0, int(seconds))
-    if whole < 60:  # noqa: PLR2004 - seconds
-        return f"{whole}s"
-    if whole < 3600:  # noqa: PLR2004 - seconds
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86400:  # noqa: PLR2004 - seconds
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 
 
 def on_terminal() -> bool:

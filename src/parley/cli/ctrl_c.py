@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
+from parley.machine import stop_signals
+
 CODE = 128 + signal.SIGINT
 AGAIN_SECONDS = 0.02
 _HINT = "parley: ending what still runs; press Ctrl-C once more to leave it\n"
@@ -38,7 +40,7 @@ def watch() -> None:
         signal.signal(signal.SIGINT, _pressed)
         # Python drops the handler at its very end: Ctrl-C would then kill the process, and its exit code would be lost.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-        sys.unraisablehook = _unraisable
+    sys.unraisablehook = _unraisable  # also where Ctrl-C is ignored: a SIGTERM is not
 
 
 def run(command: Callable[[], int]) -> int:
@@ -52,16 +54,13 @@ def run(command: Callable[[], int]) -> int:
 def command_begins() -> None:
     """From here on there may be something to clean up."""
     _presses.running, _presses.count, _presses.standing = True, 0, None
+    stop_signals.forget()
 
 
 def command_ended() -> None:
     """Everything is cleaned up."""
     _presses.running = False
-
-
-def pressed() -> bool:
-    """Whether Ctrl-C has come while the command ran."""
-    return _presses.count > 0
+    stop_signals.forget()
 
 
 def set_interrupted_hint(standing: Callable[[], str]) -> None:
@@ -82,7 +81,7 @@ def _pressed(number: int, frame: FrameType | None) -> None:
     if not _presses.running:
         _leave("parley: interrupted\n")
     _presses.count += 1
-    if _presses.count == 1:
+    if stop_signals.ask(number):
         raise KeyboardInterrupt
     if _presses.count > 2:  # noqa: PLR2004 - the second one only told what the third one does
         _leave("")
@@ -106,6 +105,10 @@ def _unraisable(raised: sys.UnraisableHookArgs) -> None:
     if not isinstance(raised.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(raised)
         return
-    _presses.count = 0
-    signal.signal(signal.SIGALRM, _pressed)
+    signal.signal(signal.SIGALRM, _again)
     signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+
+
+def _again(number: int, frame: FrameType | None) -> None:
+    if _presses.running:  # else the command has ended meanwhile
+        stop_signals.raise_if_asked()

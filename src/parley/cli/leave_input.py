@@ -22,13 +22,15 @@ def put_and_wait(
     key: str,
     given: Input,
     meanwhile: Callable[[], object] = lambda: None,
+    *,
+    by: str = "",
 ) -> InputRow | None:
     """Leave an input and wait until the owner has handled it; None if that takes too long or there is no owner.
 
-    `meanwhile` is called repeatedly until then.
+    It is left by the account where no person is named. `meanwhile` is called repeatedly until then.
     """
     with suppress(Duplicate):  # the same request was made before: wait for that one
-        leave(store, job, key, given, by=account_name())
+        leave(store, job, key, given, by=by or account_name())
     return wait(store, job, key, meanwhile)
 
 

@@ -56,7 +56,16 @@ def _keep_outcome(job: OwnedJob, world: World, effect: KeepOutcome) -> bool:
 
 
 def _notify(job: OwnedJob, world: World, effect: Notify) -> bool:
-    world.notices.tell(Notice(id=effect.id, job=job.id, occasion=effect.occasion, title=effect.title, text=effect.text))
+    world.notices.tell(
+        Notice(
+            id=effect.id,
+            job=job.id,
+            occasion=effect.occasion,
+            title=effect.title,
+            text=effect.text,
+            about=effect.about,
+        )
+    )
     return True
 
 

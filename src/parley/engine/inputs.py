@@ -22,6 +22,7 @@ from parley.engine.values.human_inputs import (
     Input,
     InterveneInput,
     Late,
+    NameInput,
     NotMergedInput,
     Paused,
     PauseInput,
@@ -34,6 +35,8 @@ from parley.engine.values.human_inputs import (
 )
 from parley.engine.values.job_settings import StandIns
 from parley.engine.values.message_meta import Intervened, Replied, TakenAway, ToProxy
+from parley.engine.values.people import DOES, SLOT, NamedPeople, People, people_of, read_people, with_naming
+from parley.engine.values.permissions import QuestionKind, objection
 from parley.engine.world import World
 from parley.protocol.errors import Disabled, Refused
 from parley.protocol.escalation import goes_straight
@@ -63,7 +66,7 @@ def answer_key(asked: AskHuman) -> str:
 
 
 class NotTheirs(Exception):
-    """An account has decided what is not its to decide."""
+    """A person has asked for what is not theirs to ask."""
 
 
 class NoChoice(Exception):
@@ -88,7 +91,9 @@ def take(job: OwnedJob, world: World, row: InputRow) -> None:
         job.take(row, Unsigned())
         return
     try:
-        became = _carry_out(job, world, row, human_inputs.read(row))
+        given = human_inputs.read(row)
+        _refuse_unless_allowed(job, world, row.by, given)
+        became = _carry_out(job, world, row, given)
     except (NotTheirs, NoChoice, NotTaken, Wordless) as refused:
         became = Denied(str(refused))
     except (Disabled, Refused) as late:
@@ -111,6 +116,8 @@ def _carry_out(job: OwnedJob, world: World, row: InputRow, given: Input) -> Hand
             return _pause(job, world)
         case ResumeInput():
             return _resume(job, world, row, given)
+        case NameInput():
+            return _name(job, given)
         case NotMergedInput():
             return Denied(given.reason)
         case _:
@@ -118,19 +125,45 @@ def _carry_out(job: OwnedJob, world: World, row: InputRow, given: Input) -> Hand
 
 
 def is_given_up(store: Store, job: str) -> bool:
-    """Whether an input that gives the whole job up waits for the job's owner."""
-    key = f"withdraw:{job_thread(job)}"
+    """Whether an input that gives the whole job up, of a person who may, waits for the job's owner."""
     try:
-        return any(row.key == key and store.authentic(row) is True for row in store.inputs(job))
-    except BusError:  # the next write says what is wrong with the bus
+        asked = [row for row in store.inputs(job) if row.kind == WithdrawInput.kind and store.authentic(row) is True]
+        return bool(asked) and any(_gives_up(people_of(store.load(job)), row) for row in asked)
+    except (BusError, Unreadable):  # the next write says what is wrong with the bus
         return False
+
+
+def _gives_up(people: People, row: InputRow) -> bool:
+    given = human_inputs.read_or_none(row)
+    whole = isinstance(given, WithdrawInput) and given.thread in ("", job_thread(row.job))
+    return whole and given is not None and not objection(people, row.by, given)
+
+
+def _refuse_unless_allowed(job: OwnedJob, world: World, by: str, given: Input) -> None:
+    """Refuse what this person may not ask of the job."""
+    asked = None
+    if isinstance(given, human_inputs.AnswerInput):
+        asked = job.soup.get(AskHuman, escalation_thread(given.question))
+    question = _kind_of(job, world, asked) if asked is not None else None
+    if why := objection(people_in(job), by, given, question):
+        raise NotTheirs(why)
+
+
+def people_in(job: OwnedJob) -> People:
+    """Who may do what in a job, with what its owner has not committed yet."""
+    named, stand_ins = job.settings_of(NamedPeople), job.settings_of(StandIns)
+    return read_people(job.row.decider, named, stand_ins, job.kept.get(SLOT, ""))
+
+
+def _kind_of(job: OwnedJob, world: World, asked: AskHuman) -> QuestionKind:
+    menu = message_meta.read_as(ToProxy, message(job, world, asked.question.message)).menu
+    return QuestionKind(asked.question.kind, bool(menu.options))
 
 
 def _answer(job: OwnedJob, world: World, row: InputRow, given: human_inputs.AnswerInput) -> Handled:
     """Give the human's answer to the question's asker, by way of the proxy where it has no verdict."""
     question, ruling = given.question, given.ruling
     thread = escalation_thread(question)
-    _refuse_unless_decider(job, row.by)
     asked = job.soup.get(AskHuman, thread)
     if asked is None:
         raise Disabled(f"{job.id} has no open question {question:.40}")
@@ -165,12 +198,6 @@ def _answer(job: OwnedJob, world: World, row: InputRow, given: human_inputs.Answ
     return AnswerTaken()
 
 
-def _refuse_unless_decider(job: OwnedJob, by: str) -> None:
-    """Only the user who started the job answers for it, or the stand-in that they named then."""
-    if by not in (job.row.decider, *job.settings_of(StandIns).names()):
-        raise NotTheirs(f"{job.row.decider} started the job, and only they can answer; not {by}")
-
-
 def _intervene(job: OwnedJob, world: World, row: InputRow, given: InterveneInput) -> Handled:
     thread = given.thread or job.thread
     surface = job.soup.get(Surface, thread)
@@ -178,9 +205,6 @@ def _intervene(job: OwnedJob, world: World, row: InputRow, given: InterveneInput
         raise Disabled(f"there is no {thread} any more")
     if MessageKind.INTERVENTION not in surface.messages:
         raise NotTaken(protocol_messages.takes_none(surface.agent, thread))
-    decider = job.row.decider or HUMAN
-    if given.authoritative and row.by != decider:
-        raise NotTheirs(f"only {decider}, who started the job, decides")
     now = world.clock.now()
     name = job.write(
         (HUMAN, job.thread),
@@ -244,6 +268,12 @@ def _withdraw(job: OwnedJob, world: World, row: InputRow, given: WithdrawInput) 
 def _pause(job: OwnedJob, world: World) -> Handled:
     job.fire("hold", job.thread, choice=PAUSE.text, who=HUMAN, time=world.clock.now())
     return Paused()
+
+
+def _name(job: OwnedJob, given: NameInput) -> Handled:
+    """Keep what a person may do from now on."""
+    job.keep(SLOT, with_naming(job.kept.get(SLOT, ""), given.person, given.may))
+    return Done(f"{given.person} {DOES[given.may]} from now on")
 
 
 def _resume(job: OwnedJob, world: World, row: InputRow, given: ResumeInput) -> Handled:

@@ -162,6 +162,7 @@ class Engine:
         self._look = True
         if not job.counters.transaction:  # the job was made known and nothing more
             self._open(job, charter_of(job.row))
+            self.world.store.commit([job.flush(self.world.clock.now())])  # its files name what is committed, not less
         if asleep:
             job.fall_asleep()
         self.world.turns.reclaim(name)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from parley.engine.world import World
+from parley.ports.notices import PutQuestion
 
 
 class When(IntEnum):
@@ -70,6 +71,7 @@ class Notify(Effect, frozen=True):
     occasion: str
     title: str
     text: str
+    about: PutQuestion | None = None
 
 
 class StartTurn(Effect, frozen=True):

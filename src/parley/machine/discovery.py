@@ -105,7 +105,7 @@ def _setting(tree: Path, path: Path, name: str) -> bytes | None:
     Git is run to read it, but only where the name occurs in the file, which is rare. It is never a git of the work
     tree, which may be an agent's.
     """
-    said = _content(path, CONFIG_BYTES)
+    said = small_file(path, CONFIG_BYTES)
     if said is None or name.rpartition(".")[2].lower().encode() not in said.lower():
         return None
     words = ("git", "config", "--file", str(path), "--no-includes", "-z", "--get", name)
@@ -119,7 +119,7 @@ def _setting(tree: Path, path: Path, name: str) -> bytes | None:
 
 def named_repository(marker: Path) -> Path | None:
     """The repository that a `.git` file names; None where it names none."""
-    said = _content(marker, GITFILE_BYTES)
+    said = small_file(marker, GITFILE_BYTES)
     if said is None or not said.startswith(b"gitdir: "):
         return None
     name = said.removeprefix(b"gitdir: ").rstrip(b"\r\n")
@@ -137,7 +137,7 @@ def is_repository(folder: Path) -> bool:
 
 def common_of(folder: Path) -> Path:
     """The folder that all work trees of a repository share: itself, or what its `commondir` names."""
-    said = _content(folder / "commondir", GITFILE_BYTES)
+    said = small_file(folder / "commondir", GITFILE_BYTES)
     if said is None:
         return folder
     return Path(os.path.normpath(folder / os.fsdecode(said.rstrip(b"\r\n")).partition("\0")[0]))
@@ -155,11 +155,11 @@ def _is_head(path: Path) -> bool:
             return os.fsencode(path.readlink()).startswith(b"refs/")
     except OSError:
         return False
-    said = _content(path, HEAD_BYTES, whole=False)
+    said = small_file(path, HEAD_BYTES, whole=False)
     return said is not None and (_BRANCH.match(said) is not None or _COMMIT.match(said) is not None)
 
 
-def _content(path: Path, limit: int, *, whole: bool = True) -> bytes | None:
+def small_file(path: Path, limit: int, *, whole: bool = True) -> bytes | None:
     """The content of an ordinary file; None for anything else. A pipe does not block."""
     with suppress(OSError, ValueError):
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 NEEDS, DONE = "needs", "done"  # the occasions of notices
+
+
+class PutQuestion(NamedTuple):
+    """A question as it was put to a person: another framing, or another content, is another question."""
+
+    question: str
+    framing: str
+    digest: str  # of the artifact; empty where there is none
+    person: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +26,7 @@ class Notice:
     occasion: str
     title: str
     text: str
+    about: PutQuestion | None = None  # the question that it tells of
 
 
 class Notices(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -32,6 +33,12 @@ RESERVED = ("orchestrator", "human")
 
 def shipped() -> dict[str, RoleFile]:
     """The roles that come with Parley."""
+    return dict(_shipped())
+
+
+@cache
+def _shipped() -> Mapping[str, RoleFile]:
+    """Read them once: a command asks for them several times, and reading them takes longer than all else in it."""
     folder = files("parley").joinpath("roles")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".md") and entry.name[0] != "_")
     roles = [parse(folder.joinpath(name).read_text(encoding="utf-8"), Path(name)) for name in names]

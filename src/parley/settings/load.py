@@ -13,6 +13,8 @@ from typing import Any
 from parley.base.documents.node import DocumentError, Entries, Items, Node, Place, Scalar, decoded, plain
 from parley.base.documents.reader import Fields
 from parley.base.documents.toml_text import read_toml
+from parley.base.person_names import LONGEST, is_person_name
+from parley.base.text import cut, printable
 from parley.base.wording import advice
 from parley.settings.option_words import amount_of, is_address, no_address, no_amount
 from parley.settings.schema import (
@@ -23,6 +25,7 @@ from parley.settings.schema import (
     FILE,
     JOB_BUDGETS,
     LONGEST_MESSAGE,
+    NAMINGS,
     OCCASIONS,
     POLICIES,
     STATES,
@@ -44,9 +47,9 @@ from parley.settings.settings_reader import Check, SettingsReader
 
 LARGEST_FILE = 256 * 1024  # bytes of settings
 # What a user may settle for all repositories. The rest is about one repository.
-OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget")
+OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "people")
 TABLES = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles", "notify", "budget",
-          "workflow")  # fmt: skip
+          "workflow", "people")  # fmt: skip
 
 _Value = Callable[[Node, str], Any]  # reads the value of a key; its second argument is what errors call it
 _READER = SettingsReader()
@@ -67,6 +70,7 @@ def parse(root: Path, content: bytes, settled: bytes = b"", own: Path | None = N
     it. Addresses for notices stay out of it: of those the user's own go first.
     """
     document = _document(root / FILE, content)
+    _refuse_people(document)
     alone = _settings(document)
     if own is None:
         return alone
@@ -144,6 +148,13 @@ def _own_document(path: Path, content: bytes) -> Entries:
             raise key.error(f"{key.value}: this is about one repository", f"move it to that repository's {FILE}")
     _READER.fields(document, "", OWN_TABLES)
     return document
+
+
+def _refuse_people(document: Entries) -> None:
+    """No folder's file names people: it may have come with a clone, and who answers for a job is its user's to say."""
+    for key, _ in document.pairs:
+        if key.value == "people":
+            raise key.error("people: no repository says who answers for you", "move it to your own settings")
 
 
 def _without_notify(document: Entries) -> Entries:
@@ -367,6 +378,7 @@ def _settings(document: Entries) -> Settings:
         ),
         workflow=WorkflowSettings(**table("workflow", _WORKFLOW)),
         sending=SendingSettings(**sending),
+        people=_people(top),
     )
 
 
@@ -376,6 +388,16 @@ def _agents(top: Fields) -> Node:
         return Entries(top.node.source, top.node.index, ())
     _READER.fields(top["agents"], "[agents]")
     return top["agents"]
+
+
+def _people(top: Fields) -> dict[str, str]:
+    """Who else answers or decides, by name."""
+    named = _READER.fields(top.get("people"), "[people]", optional=True)
+    for name in named:
+        if not is_person_name(name):
+            problem = f"[people] {printable(cut(name, LONGEST))}: no person can be called so"
+            raise named[name].error(problem, f"use a name of {LONGEST} characters at most, without blanks around it")
+    return {name: _READER.choice(named[name], f"[people] {name}", NAMINGS) for name in named}
 
 
 def _notify(document: Entries) -> NotifySettings | None:

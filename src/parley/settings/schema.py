@@ -13,6 +13,7 @@ from parley.base.documents.node import TOML, Node, Place, node_of
 FILE = "parley.toml"
 POLICIES = ("never", "when_unsure", "always")
 STATES = ("intent", "plan", "execute")
+NAMINGS = ("answer", "decide")  # what a person may be named for
 DURABILITIES = ("full", "normal")
 WEAKER_BOUNDARIES = ("", "none")
 DIRTY = ("leave", "include")
@@ -164,6 +165,7 @@ class Settings(JobLimits, frozen=True, kw_only=True):
     budget: BudgetSettings = BudgetSettings()
     workflow: WorkflowSettings = WorkflowSettings()
     sending: SendingSettings = SendingSettings()
+    people: Mapping[str, str] = msgspec.field(default_factory=dict)  # who else answers or decides in the user's jobs
 
 
 def is_copyable(path: str) -> bool:

@@ -19,6 +19,7 @@ import msgspec
 
 from parley.base.documents.node import Node, plain
 from parley.settings.schema import (
+    NAMINGS,
     NO_LIMIT,
     POLICIES,
     STATES,
@@ -144,6 +145,14 @@ def _whole(name: str, table: Mapping[str, Any], *, private: bool = False) -> Ite
             yield Wish(f"[{name}] {key}", text_of(value), hidden)
 
 
+def _people(mine: Settings, asked: Settings) -> Iterator[Wish]:
+    """A person who may do more."""
+    for name, may in asked.people.items():
+        before = mine.people.get(name)
+        if before is None or NAMINGS.index(may) > NAMINGS.index(before):
+            yield Wish(f"[people] {name}", text_of(may))
+
+
 def _setup(mine: Settings, asked: Settings) -> Iterator[Wish]:
     """A command for each fresh workspace: behind the boundary it may do what agents may, without one anything."""
     if asked.boundary.accept and _named(mine.workspace.setup, asked.workspace.setup):
@@ -202,6 +211,7 @@ RULES: Mapping[str, Rule] = {
         f"sending.{key}": _one(f"sending.{key}", f"[limits] {key}", _raised)
         for key in ("message", "sent_files", "sent_mb")
     },
+    "people": _people,
 }
 
 

@@ -2,6 +2,5 @@
 
 from parley.tui.launch import RunView, watch_all
 from parley.tui.overview import left_out_words, plain_list
-from parley.tui.watch_context import WatchContext
 
-__all__ = ["RunView", "WatchContext", "left_out_words", "plain_list", "watch_all"]
+__all__ = ["RunView", "left_out_words", "plain_list", "watch_all"]

@@ -8,22 +8,24 @@ from functools import partial
 
 from rich.text import Text
 
-from parley.engine.values.human_inputs import WORDLESS, lacks_words
+from parley.base.wording import joined
+from parley.engine.values.human_inputs import WORDLESS, AnswerInput, lacks_words
+from parley.engine.values.permissions import objection
 from parley.features.budgets.arithmetic import PARALLEL, standing
-from parley.protocol.molecules import thread_kind
+from parley.protocol.molecules import Ruling, thread_kind
 from parley.protocol.states import State
 from parley.roles.phases import PHASES
-from parley.tui.job_list import ENDS, cost_of, end_words
 from parley.tui.key_actions import KEY_ACTIONS, ended_keys, settle, ways_out
 from parley.tui.pages import PageScreen, artifacts_page, question_page
 from parley.tui.prompt import OPTIONAL, Prompt, confirm
-from parley.tui.questions import AnswerChoice, about, choices, words_of
-from parley.tui.screen import ScreenContent, draw, event_line, stamp, style_of, team
+from parley.tui.screen import ScreenContent, draw, event_line, stamp, style_of
 from parley.tui.watch import Watch
-from parley.tui.watch_context import WatchedJob
-from parley.views.chronicle import Follower, concerns
+from parley.views.history.chronicle import Follower, concerns
+from parley.views.job_list import ENDS, cost_of, end_words, team
 from parley.views.job_view import TERMINAL, Asked, Thread, lasted, tree, with_progress
-from parley.views.needs import BUDGET, STALL, UNATTENDED, UNDELIVERED, Need, needs
+from parley.views.questions.answer_choices import AnswerChoice, about, choices, words_of
+from parley.views.questions.needs import BUDGET, STALL, UNATTENDED, UNDELIVERED, Need, needs
+from parley.views.repository_context import JobContext
 
 MESSAGES = 200
 STEPS = 4_000  # of the job's last steps that are searched for messages
@@ -35,7 +37,7 @@ class JobScreen:
 
     section = "a job, in the list or opened"
 
-    def __init__(self, watch: Watch, at: WatchedJob) -> None:
+    def __init__(self, watch: Watch, at: JobContext) -> None:
         self._watch, self._at, self._job = watch, at, at.id
         self._store, self._files = at.context.store, at.context.files
         self._present = at.present()
@@ -92,8 +94,14 @@ class JobScreen:
     @property
     def _choices(self) -> dict[str, AnswerChoice]:
         """The choices for the shown question, if this user may answer it."""
-        mine = self._present.row.decider == self._at.context.by
-        return choices(self._asked) if self._asked and mine else {}
+        asked = self._asked
+        return {key: one for key, one in choices(asked).items() if self._may_give(asked, one)} if asked else {}
+
+    def _may_give(self, asked: Asked, choice: AnswerChoice) -> bool:
+        """Whether this user may give this answer."""
+        ruling = Ruling(choice.ruling) if choice.ruling else None
+        given = AnswerInput(question=asked.id, framing=asked.framing, ruling=ruling, choice=choice.option or "")
+        return not objection(self._present.people, self._at.context.by, given, asked.put_as)
 
     # ---- keys --------------------------------------------------------------------------------
 
@@ -139,9 +147,9 @@ class JobScreen:
             if lacks_words(choice.ruling, text):
                 return Prompt(WORDLESS, send)
             if gives_up := choice.gives_up(asked):
-                then = partial(self._watch.actions.answer, self._at, asked, choice, text)
+                then = partial(self._watch.actions.answer, self._at, asked, choice.ruling, choice.option, text)
                 return confirm(self._job, gives_up, then, "nothing was sent")
-            return self._watch.actions.answer(self._at, asked, choice, text)
+            return self._watch.actions.answer(self._at, asked, choice.ruling, choice.option, text)
 
         needs_words = lacks_words(choice.ruling, "") if choice.ruling else choice.option is None
         self._watch.ask(Prompt(choice.label, send, enter="sends" if needs_words else OPTIONAL))
@@ -214,9 +222,10 @@ class JobScreen:
         return "paused" if self._present.paused else "working"
 
     def _words(self, asked: Asked) -> str:
-        decider, notes = self._present.row.decider, list[str]()
-        if decider != self._at.context.by:
-            notes.append(f"Only {decider}, who started the job, can answer.")
+        people, notes = self._present.people, list[str]()
+        decider, *others = people.who_may(asked.put_as.needed())
+        if self._at.context.by not in (decider, *others):
+            notes.append(f"Only {joined([f'{decider}, who started the job,', *others])} can answer.")
         if asked.superseded:
             notes.append(f"{asked.artifact} was asserted again since: the verdict on {asked.superseded} counts.")
         return "\n".join([*notes, words_of(asked)])

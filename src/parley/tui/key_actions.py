@@ -6,15 +6,18 @@ import time
 from collections.abc import Callable, Mapping
 
 from parley.engine.values.hold_causes import cause_of
+from parley.engine.values.human_inputs import ResumeInput
+from parley.engine.values.people import May
+from parley.engine.values.permissions import objection
 from parley.features.budgets.arithmetic import more_of, standing
 from parley.protocol.molecules import thread_kind
 from parley.tui.pages import PageScreen, diff_page
 from parley.tui.prompt import OPTIONAL, Prompt, confirm
 from parley.tui.watch import Watch
-from parley.tui.watch_context import WatchedJob
 from parley.tui.work_screen import WorkScreen
 from parley.views.job_view import TERMINAL
-from parley.views.needs import BUDGET, GATE, STALL, UNATTENDED, UNDELIVERED, GateView, Need
+from parley.views.questions.needs import BUDGET, GATE, STALL, UNATTENDED, UNDELIVERED, GateView, Need
+from parley.views.repository_context import JobContext
 
 _WAYS = ("at the turn's end", "at once", "with authority, at the turn's end", "with authority, at once")
 _WAYS_OUT = {
@@ -25,16 +28,16 @@ _WAYS_OUT = {
 }
 
 KeyAction = Callable[
-    [Watch, WatchedJob, str, str], None
+    [Watch, JobContext, str, str], None
 ]  # the watch, the job, and the chosen thread with its agent's name, if any
 
 
-def read(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def read(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Open what was said and done."""
     watch.open(WorkScreen(at, thread, name))
 
 
-def compare(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def compare(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Open the job's diff."""
     text = at.context.diff(at.id)
     gate = next((need for need in at.needs() if need.kind == GATE), None)
@@ -45,13 +48,13 @@ def compare(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
         watch.say(f"{at.id} has changed nothing yet")
 
 
-def tell(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def tell(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Ask for an intervention."""
     row = at.row
     if row.state in TERMINAL:
         watch.say(f"{at.id} has ended ({row.state}); no agent would read it")
         return
-    ways = _WAYS if row.decider == at.context.by else _WAYS[:2]
+    ways = _WAYS if at.present().people.may(at.context.by) is May.DECIDE else _WAYS[:2]
 
     def send(text: str, way: int) -> str:
         return watch.actions.tell(at, thread, text, now=bool(way % 2), authoritative=way > 1)
@@ -59,7 +62,7 @@ def tell(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
     watch.ask(Prompt(f"tell {name or 'the team'}", send, ways))
 
 
-def hold(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def hold(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Pause, or go on."""
     present = at.present()
     if present.row.state in TERMINAL:
@@ -72,15 +75,15 @@ def hold(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
         watch.say(watch.actions.pause(at))
 
 
-def spend(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def spend(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Raise a budget that is spent."""
     present = at.present()
     causes = {cause_of(hold) for hold in present.unpaid}
     lines = [line for line in standing(at.context.store, present.loaded, time.time()) if line.cause in causes]
     if not lines:
         watch.say(f"no budget of {at.id} is spent")
-    elif present.row.decider != at.context.by:
-        watch.say(f"only {present.row.decider}, who started {at.id}, raises its budgets")
+    elif why := objection(present.people, at.context.by, ResumeInput(raised={lines[0].option: ""})):
+        watch.say(f"{at.id}: {why}")
     else:
         watch.ask(
             Prompt(
@@ -93,7 +96,7 @@ def spend(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
         )
 
 
-def settle(watch: Watch, at: WatchedJob, need: Need | None) -> None:
+def settle(watch: Watch, at: JobContext, need: Need | None) -> None:
     """The key `a` where there is no question: raise a spent budget, or say what helps."""
     if need is None:
         watch.say(f"{at.id} asks nothing")
@@ -112,7 +115,7 @@ def ways_out(need: Need) -> list[str]:
     return list(_WAYS_OUT.get(need.kind, ())) or [f"{way.words}: {way.command}" for way in need.exits]
 
 
-def withdraw(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def withdraw(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Give the job up, or the chosen thread."""
     state = at.row.state
     if state in TERMINAL:
@@ -132,21 +135,21 @@ def withdraw(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
 # ---- what becomes of a result --------------------------------------------------------------------
 
 
-def merge(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def merge(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Bring the result into the user's checkout."""
     if _is_done(watch, at):
         what = f"merge the result of {at.id} into {at.context.title}"
         watch.ask(confirm(at.id, what, lambda: watch.actions.merge(at), "nothing was merged"))
 
 
-def pull_request(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def pull_request(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Push the result, and open a pull request."""
     if _is_done(watch, at):
         what = f"push the branch of {at.id} and open a pull request"
         watch.ask(confirm(at.id, what, lambda: watch.actions.pull_request(at), "nothing was pushed"))
 
 
-def follow_up(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
+def follow_up(watch: Watch, at: JobContext, thread: str, name: str) -> None:
     """Start a job that goes on from the result."""
     if at.row.state not in TERMINAL:
         watch.say(f"{at.id} is still at work: s tells its team something")
@@ -159,7 +162,7 @@ def follow_up(watch: Watch, at: WatchedJob, thread: str, name: str) -> None:
     watch.ask(Prompt(label, send, cancelled="nothing was started", enter="starts it"))
 
 
-def _is_done(watch: Watch, at: WatchedJob) -> bool:
+def _is_done(watch: Watch, at: JobContext) -> bool:
     state = at.row.state
     if state != "DONE":
         watch.say(f"{at.id} has no result yet: it is in {state}" if state not in TERMINAL else f"{at.id} ended {state}")

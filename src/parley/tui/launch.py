@@ -11,12 +11,12 @@ from parley.tui.job_screen import JobScreen
 from parley.tui.overview import Others, Overview, left_out_words
 from parley.tui.terminal.tty import Tty
 from parley.tui.watch import Watch
-from parley.tui.watch_context import WatchContext, WatchedJob
+from parley.views.repository_context import JobContext, RepositoryContext
 
 FRAME_SECONDS = 0.1  # between two frames of a busy job
 
 
-def watch_all(contexts: Sequence[WatchContext], others: Others = lambda: ((), 0), left_out: int = 0) -> None:
+def watch_all(contexts: Sequence[RepositoryContext], others: Others = lambda: ((), 0), left_out: int = 0) -> None:
     """Watch all jobs until the user leaves; `others` finds the user's other repositories.
 
     `left_out`: how many of them can't be read, where all are watched from the beginning.
@@ -35,8 +35,8 @@ def watch_all(contexts: Sequence[WatchContext], others: Others = lambda: ((), 0)
 class RunView:
     """The view of a job that this process works on. `show` never waits, so that the work goes on."""
 
-    def __init__(self, context: WatchContext, job: str, *, hands_off: str = "") -> None:
-        self._at = WatchedJob(context, job)
+    def __init__(self, context: RepositoryContext, job: str, *, hands_off: str = "") -> None:
+        self._at = JobContext(context, job)
         self._tty = Tty(owns=True)
         self._watch = Watch(self._tty, [context], owns=True, hands_off=hands_off)
         self._shown = 0.0

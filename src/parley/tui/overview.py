@@ -9,14 +9,14 @@ from typing import NamedTuple
 from rich.text import Text
 
 from parley.base.wording import count
-from parley.tui.job_list import DONE, ENDS, GROUPS, NEEDS, PAUSED, WORKING, Detail, JobEntry, JobList
-from parley.tui.job_list import FAILED as FAILED_JOBS
 from parley.tui.key_actions import KEY_ACTIONS, ended_keys, settle
 from parley.tui.prompt import Prompt
 from parley.tui.screen import clean, rule, spread
 from parley.tui.watch import Screen, Watch
-from parley.tui.watch_context import WatchContext, WatchedJob
+from parley.views.job_list import DONE, ENDS, GROUPS, NEEDS, PAUSED, WORKING, Detail, JobEntry, JobList
+from parley.views.job_list import FAILED as FAILED_JOBS
 from parley.views.job_view import TERMINAL
+from parley.views.repository_context import JobContext, RepositoryContext
 
 COLOURS = {NEEDS: "yellow", FAILED_JOBS: "red", WORKING: "green"}
 INDENT = 12
@@ -26,7 +26,8 @@ PRINTED = 100  # jobs that are printed without a terminal
 NEW = "what is to be done"
 EDITING = "The request is in your editor. The job starts a moment after you leave it."
 
-Others = Callable[[], tuple[Sequence[WatchContext], int]]  # the user's other repositories, and how many can't be read
+# The user's other repositories, and how many can't be read.
+Others = Callable[[], tuple[Sequence[RepositoryContext], int]]
 
 
 def draw_list(
@@ -127,7 +128,7 @@ def age(seconds: float) -> str:
     return f"{whole}s"
 
 
-def plain_list(contexts: Sequence[WatchContext], width: int) -> list[str]:
+def plain_list(contexts: Sequence[RepositoryContext], width: int) -> list[str]:
     """The list as plain lines, without a terminal."""
     jobs = JobList()
     jobs.read(contexts)
@@ -152,7 +153,7 @@ def left_out_words(repositories: int) -> str:
     return f"{count(repositories, 'other repository', 'other repositories')} {are}: parley inbox --everywhere says why"
 
 
-def _title(contexts: Sequence[WatchContext]) -> str:
+def _title(contexts: Sequence[RepositoryContext]) -> str:
     return contexts[0].title if len(contexts) == 1 else f"{len(contexts)} repositories"
 
 
@@ -167,7 +168,7 @@ class Overview:
     def __init__(
         self,
         watch: Watch,
-        open_job: Callable[[WatchedJob], Screen],
+        open_job: Callable[[JobContext], Screen],
         others: Others = lambda: ((), 0),
     ) -> None:
         self._watch = watch
@@ -269,7 +270,7 @@ class Overview:
         self._watch.actions.begun = new[0] if len(new) == 1 else None
         self._watch.say(f"started: {new[0].id}" if len(new) == 1 else "a job was started")
 
-    def _answer(self, at: WatchedJob) -> None:
+    def _answer(self, at: JobContext) -> None:
         found = at.needs()
         if any(need.asked for need in found):
             self._watch.open(self._open_job(at))

@@ -11,7 +11,7 @@ from rich.text import Text
 from parley.base.text import printable
 from parley.tui.screen import clean, rule, wrapped
 from parley.views.job_view import Asked
-from parley.views.needs import GateView
+from parley.views.questions.needs import GateView
 
 LINES = 10_000  # of a text that grows: its last ones are kept
 _STAMP = re.compile(r"\d\d:\d\d:\d\d  ")  # what follows a time stays to the right of it

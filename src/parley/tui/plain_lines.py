@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from parley.base.text import printable
 from parley.bus.store import Store
-from parley.views.chronicle import Follower, concerns, headline
+from parley.views.history.chronicle import Follower, concerns, headline
 
 WIDTH = 160
 

@@ -14,10 +14,10 @@ from parley.base.text import printable
 from parley.base.wording import count
 from parley.engine.protocol_messages import excerpt
 from parley.engine.values.message_meta import Put
-from parley.protocol.molecules import HUMAN, ORCHESTRATOR, Record
+from parley.protocol.molecules import HUMAN, Record
 from parley.protocol.states import LIVE
-from parley.views.chronicle import LogEvent, headline
-from parley.views.job_view import Present, Thread
+from parley.views.history.chronicle import LogEvent, headline
+from parley.views.job_view import Thread
 
 PANEL_LINES = 7
 WIDE = 70  # columns from which on a number has its word beside it
@@ -127,11 +127,6 @@ def _bar(content: ScreenContent, width: int) -> Text:
     turned = f"back {back}x  " if back else ""
     style = "bold yellow" if content.urgent else ""
     return spread(line, f"{turned}{content.usage}  {content.status} ", width, style)
-
-
-def turn_words(turns: int) -> str:
-    """How many turns."""
-    return count(turns, "turn")
 
 
 def rule(title: str, width: int, style: str = "dim") -> Text:
@@ -289,8 +284,3 @@ def style_of(event: LogEvent) -> str:
     if HUMAN in (event.to, event.who):
         return "yellow"
     return "" if event.kind == "message" else "red"
-
-
-def team(present: Present) -> list[Thread]:
-    """Everyone but the orchestrator, whose turns take no time."""
-    return [thread for thread in present.threads() if thread.agent != ORCHESTRATOR]

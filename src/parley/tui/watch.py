@@ -11,16 +11,17 @@ from typing import Protocol
 
 from rich.text import Text
 
+from parley.actions.user_actions import UserActions
 from parley.bus.rows import BusError
+from parley.machine import stop_signals
 from parley.ports.workspaces import WorkspaceError
-from parley.tui.actions import Actions
 from parley.tui.pages import HelpScreen, PageScreen
 from parley.tui.prompt import Prompt
 from parley.tui.screen import cleaned, key_lines, notes_lines, prompt_lines, wrapped
 from parley.tui.terminal.keys import Pasted
 from parley.tui.terminal.tty import Tty
-from parley.tui.watch_context import WatchContext
 from parley.views.job_view import DAMAGE
+from parley.views.repository_context import RepositoryContext
 
 POLL_SECONDS = 0.25
 TICK_SECONDS = 1.0  # between two reads of what is not on the bus: owners' deaths, agents' progress
@@ -57,9 +58,11 @@ class Watch:
     what keys are answered with where none has an effect, as in the demo.
     """
 
-    def __init__(self, tty: Tty, contexts: Sequence[WatchContext], *, owns: bool = False, hands_off: str = "") -> None:
+    def __init__(
+        self, tty: Tty, contexts: Sequence[RepositoryContext], *, owns: bool = False, hands_off: str = ""
+    ) -> None:
         self.contexts = list(contexts)
-        self.actions = Actions()
+        self.actions = UserActions(going_on="z goes on")
         self._tty = tty
         self._owns, self._hands_off = owns, hands_off
         self._screens: list[Screen] = []
@@ -72,7 +75,7 @@ class Watch:
         """Run until the user leaves."""
         self._screens = [first]
         while self.step(POLL_SECONDS):
-            pass
+            stop_signals.raise_if_asked()
 
     def begin(self, first: Screen) -> None:
         """Show a screen; `step` does the rest."""
@@ -155,7 +158,7 @@ class Watch:
             del self._screens[1:]
             self.say(_damaged(error))
 
-    def _changed(self, context: WatchContext) -> bool:
+    def _changed(self, context: RepositoryContext) -> bool:
         """Whether a bus may have changed; one of another repository may go meanwhile, and leaves the list."""
         try:
             return context.changed()

@@ -10,8 +10,8 @@ from parley.engine.values.message_meta import Intervened, Put, Replied, Requeste
 from parley.protocol.molecules import HUMAN, thread_kind
 from parley.tui.pages import Line, Page, PageScreen
 from parley.tui.screen import clean
-from parley.tui.watch_context import WatchedJob
-from parley.views.chronicle import Follower, LogEvent, concerns, headline
+from parley.views.history.chronicle import Follower, LogEvent, concerns, headline
+from parley.views.repository_context import JobContext
 from parley.views.work import WorkEvent, WorkFollower, WorkKind
 
 MESSAGES, STEPS = 5_000, 50_000  # of a job's last ones that are shown
@@ -23,7 +23,7 @@ RESULT_LINES, RESULT_COLUMNS = 8, 300  # of a tool's result, unless it is shown 
 class WorkScreen(PageScreen):
     """What was said and done in a job, all or in one thread; what is new is added at the end."""
 
-    def __init__(self, at: WatchedJob, thread: str = "", name: str = "") -> None:
+    def __init__(self, at: JobContext, thread: str = "", name: str = "") -> None:
         self._job, self._thread = at, thread
         self._names = {"": at.id} | ({thread: name} if thread else {})  # the threads, in the order of their messages
         self._with_tools, self._in_full = True, False

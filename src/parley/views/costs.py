@@ -63,20 +63,34 @@ class TurnCost:
 
 def turn_costs(store: Store, row: JobRow) -> list[TurnCost]:
     """Every turn that a job has started, in that order."""
-    asked = _asked_models(row)
-    found: dict[str, TurnCost] = {}
+    costs = CostReader(row)
     for step in store.steps(row.job):
-        if not step.extra:
-            continue
-        left = step_extra.read(step.extra)
+        if step.extra:
+            costs.read(step, step_extra.read(step.extra))
+    return costs.turns()
+
+
+class CostReader:
+    """Follows what a job's turns cost from step to step."""
+
+    def __init__(self, row: JobRow) -> None:
+        self._job = row.job
+        self._asked = _asked_models(row)
+        self._found: dict[str, TurnCost] = {}
+
+    def read(self, step: StepRow, left: StepExtra) -> None:
+        """Take in a step, and what it tells beside its rule."""
         if left.day:
             agent, turn = place_of(step).agent, decode_as(str, step.choice)
-            found[turn] = TurnCost(
-                job=row.job, turn=turn, day=left.day, agent=agent, model=asked(agent), cost=Cost(turns=1)
+            self._found[turn] = TurnCost(
+                job=self._job, turn=turn, day=left.day, agent=agent, model=self._asked(agent), cost=Cost(turns=1)
             )
-        elif left.usage and (begun := found.get(left.turn or _turn_of(step))) is not None:
-            found[begun.turn] = _ended(begun, left)
-    return list(found.values())
+        elif left.usage and (begun := self._found.get(left.turn or _turn_of(step))) is not None:
+            self._found[begun.turn] = _ended(begun, left)
+
+    def turns(self) -> list[TurnCost]:
+        """Every turn that was started, in that order."""
+        return list(self._found.values())
 
 
 def total(turns: Iterable[TurnCost]) -> Cost:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from parley.base.json_codec import Unreadable
@@ -25,8 +26,9 @@ from parley.engine.values.change_stat import Stat
 from parley.engine.values.hold_causes import PAUSE, Stall, Stuck, Wait, budgets, cause_of, stall_of, wait_of, wait_on
 from parley.engine.values.human_inputs import AnswerInput, read_or_none
 from parley.engine.values.job_roles import code_of
-from parley.engine.values.job_settings import STAND_INS
 from parley.engine.values.message_meta import Posed, Put
+from parley.engine.values.people import People, people_of
+from parley.engine.values.permissions import QuestionKind, objection
 from parley.engine.values.step_names import (
     NamedParent,
     NamedRecord,
@@ -53,6 +55,7 @@ from parley.protocol.molecules import (
     Hold,
     Idle,
     Interrupt,
+    Kind,
     Mailbox,
     Origin,
     Proxy,
@@ -147,6 +150,11 @@ class Asked:
         outcomes = skill_outcomes(State(self.state)) if self.state in PHASES else ()
         return tuple(state.lower() for state, action in BACKTRACK.items() if action in outcomes)
 
+    @property
+    def put_as(self) -> QuestionKind:
+        """What it is, for who may answer it."""
+        return QuestionKind(Kind(self.kind), bool(self.menu.options))
+
     def document(self) -> dict[str, Any]:
         """The question as `--json` gives it."""
         return {
@@ -207,6 +215,7 @@ class Present:
         self.owned = store.owner_lives(job)
         self.stopped = store.owner_stopped(job) if self.owned else 0  # its owner, if that was stopped
         self._turns = {turn.turn: turn for turn in self.loaded.turns}
+        self._spent: list[BudgetLine] | None = None
 
     @property
     def record(self) -> Record | None:
@@ -235,9 +244,11 @@ class Present:
 
     def spent(self) -> list[BudgetLine]:
         """The budgets that hold it. Of yesterday's nothing is left: the next owner releases that hold."""
-        causes = {cause for _, cause in budgets(self.soup, job_thread(self.job))}
-        lines = standing(self.store, self.loaded, time.time()) if causes else []
-        return [line for line in lines if line.spent and line.cause in causes]
+        if self._spent is None:  # once: the exits of every instance of a held job name it
+            causes = {cause for _, cause in budgets(self.soup, job_thread(self.job))}
+            lines = standing(self.store, self.loaded, time.time()) if causes else []
+            self._spent = [line for line in lines if line.spent and line.cause in causes]
+        return self._spent
 
     @property
     def code(self) -> frozenset[str]:
@@ -252,11 +263,20 @@ class Present:
     def questions(self) -> list[Asked]:
         """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""
         waiting = self.store.inputs(self.job) if self.soup.of(AskHuman) else []
-        may = (self.row.decider, *STAND_INS)
-        left = [read_or_none(row) for row in waiting if row.by in may and self.store.authentic(row) is not False]
-        given = {(one.question, one.framing) for one in left if isinstance(one, AnswerInput)}
-        found = [self._asked(asked) for asked in self.soup.of(AskHuman) if (asked.id, asked.framing) not in given]
-        return sorted(found, key=lambda asked: asked.time)
+        left = [(row, read_or_none(row)) for row in waiting if self.store.authentic(row) is not False]
+        given = [(row.by, one) for row, one in left if isinstance(one, AnswerInput)]
+        found = (self._asked(asked) for asked in self.soup.of(AskHuman))
+        return sorted((asked for asked in found if not self._is_answered(asked, given)), key=lambda asked: asked.time)
+
+    def _is_answered(self, asked: Asked, given: list[tuple[str, AnswerInput]]) -> bool:
+        """Whether an answer to a question, of a person who may give it, waits for the job's owner."""
+        own = [(by, one) for by, one in given if (one.question, one.framing) == (asked.id, asked.framing)]
+        return any(not objection(self.people, by, one, asked.put_as) for by, one in own)
+
+    @cached_property
+    def people(self) -> People:
+        """Who may do what in it."""
+        return people_of(self.loaded)
 
     def _asked(self, asked: AskHuman) -> Asked:
         row = self.store.message(self.job, number_of(asked.framing))
@@ -300,6 +320,10 @@ class Present:
 
     def threads(self) -> list[Thread]:
         """The instances that are there now, each after its parent."""
+        return list(self._threads)
+
+    @cached_property
+    def _threads(self) -> list[Thread]:
         found: list[Thread] = []
         waiting = [(job_thread(self.job), "")]
         while waiting:
@@ -332,7 +356,7 @@ class Present:
         if soup.get(Send, thread, agent) or soup.get(AskQuestion, thread, agent):
             return replace(base, state="running", doing="sending")
         if thread_kind(thread) == "escalation":
-            waits = any(asked.id == thread_name(thread) for asked in soup.of(AskHuman))
+            waits = any(asked.id == thread_name(thread) for asked in soup.all(AskHuman, thread))
             return replace(base, state="asking", doing="waits for you") if waits else replace(base, doing="has mail")
         asked = [*soup.all(Proxy, thread), *soup.all(AskHuman, thread)]
         if asked and agent != PROXY:

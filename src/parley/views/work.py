@@ -21,6 +21,7 @@ after a crash; a line that can't be read is skipped.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -38,6 +39,7 @@ CHUNK = 1 << 18  # bytes that are read of a stream at a time
 _HEAD = '{"time":'  # how every line begins; a quotation mark inside of a text is escaped
 _START = b'"event":"start"'
 _NAMED_THREADS = ("dispatch", "escalation")  # kinds of threads whose streams have their names
+_THREAD = re.compile(r"(job|state|dispatch|escalation):[A-Za-z0-9._/-]{1,200}")  # as Parley names them
 
 
 class WorkKind(StrEnum):
@@ -118,10 +120,30 @@ class WorkFollower:
         self._last_bytes = None  # a stream that comes later is read from its beginning
 
     def _paths(self) -> list[Path]:
+        if self._thread:
+            return streams_of(self._folder, self._thread)
         phases = [self._folder / phase.stream for phase in PHASES.values()]
-        if thread_kind(self._thread) in _NAMED_THREADS:
-            return [self._folder / "streams" / f"{self._thread.replace(':', '-')}.jsonl"]
         return [*phases, *sorted((self._folder / "streams").glob("*.jsonl"))]
+
+
+def streams_of(folder: Path, thread: str) -> list[Path]:
+    """The files that may have lines of a thread's turns, there or not; none for what is no thread's name."""
+    if not _THREAD.fullmatch(thread):
+        return []
+    named = folder / "streams" / f"{thread.replace(':', '-').replace('/', '-')}.jsonl"
+    if thread_kind(thread) in _NAMED_THREADS:
+        return [named]
+    return [*(folder / phase.stream for phase in PHASES.values()), named]
+
+
+def events_between(path: Path, first: int, end: int, turn: str) -> Iterator[WorkEvent]:
+    """What one turn did, from the part of a stream that begins and ends at these bytes."""
+    stream = _Stream(path, offset=first)
+    for event in stream.events():
+        if stream.offset > end:
+            return
+        if event.turn == turn:
+            yield event
 
 
 class _Whose(NamedTuple):

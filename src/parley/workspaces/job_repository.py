@@ -11,6 +11,7 @@ import posixpath
 import re
 import shutil
 import tempfile
+import threading
 import time
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -205,7 +206,8 @@ class JobRepository:
         """A tree with some entries changed. Folders are taken out or put in whole."""
         if not changes:
             return tree
-        index = self.git.folder / f"index-draft-{os.getpid()}"
+        # its own for each thread: a page reads several diffs at once
+        index = self.git.folder / f"index-draft-{os.getpid()}-{threading.get_ident()}"
         entries: dict[str, TreeEntry | None] = dict.fromkeys(self.entries(tree, list(changes)))
         for path, entry in changes.items():
             if entry is not None and entry.mode == FOLDER:

@@ -35,8 +35,9 @@ from parley.workspaces import outcome_record as outcomes
 from parley.workspaces import protocol_files, sent_files
 from parley.workspaces.checkout.source_repository import SourceRepository, find_source
 from parley.workspaces.copy_list import bring, check_copies
-from parley.workspaces.delivery import artifact_versions, result_branch
+from parley.workspaces.delivery import artifact_versions, instance_diff, result_branch
 from parley.workspaces.delivery.former_result import missing_result
+from parley.workspaces.delivery.instance_diff import LAST, WorkVersion
 from parley.workspaces.delivery.merge_to_checkout import CheckoutMerge, is_merged, merge_to_checkout
 from parley.workspaces.files.excludes import excludes
 from parley.workspaces.files.safe_delete import await_deletions, delete_later
@@ -515,6 +516,38 @@ class JobWorkspaces:
     def diff(self, job: str, tree: str = "", *, whole: bool = False, stat: bool = False) -> bytes:
         """The same, as git shows it."""
         return result_branch.diff(self.repository(job), tree, whole=whole, stat=stat)
+
+    def file_diff(self, job: str, path: str, tree: str = "", *, whole: bool = False, spaces: bool = True) -> bytes:
+        """The same of one file, bounded; WorkspaceError for a path that `changes` does not list."""
+        repository = self.repository(job)
+        if not repository.exists:
+            raise WorkspaceError(f"the files of {job} are deleted")
+        return instance_diff.file_diff(
+            repository, repository.ref(START), result_branch.result(repository, tree, whole=whole), path, spaces=spaces
+        )
+
+    def instance_versions(self, job: str, name: str) -> list[WorkVersion]:
+        """The versions of a workspace that are kept: its last, and what lost and interrupted turns had come to."""
+        return instance_diff.versions(self.repository(job), job, name, slug_of(name))
+
+    def instance_changes(self, job: str, name: str, version: str = LAST) -> list[Change]:
+        """What a workspace has changed since it began, or what a lost turn of it had: the agent's own work."""
+        sent = self._sent(job, name)
+        named = result_branch.named_here(self.root)
+        found = instance_diff.changes(self.repository(job), job, name, slug_of(name), version, named)
+        return [one for one in found if one.path not in sent]
+
+    def instance_diff(self, job: str, name: str, path: str = "", version: str = LAST, *, spaces: bool = True) -> bytes:
+        """The same, as git shows it, bounded; of one file that `instance_changes` lists, or of all."""
+        sent = self._sent(job, name)
+        if path in sent:
+            raise WorkspaceError(f"{path_text(path)} came along with the task, and was not changed")
+        return instance_diff.diff(self.repository(job), job, name, slug_of(name), version, path, sent, spaces=spaces)
+
+    def _sent(self, job: str, name: str) -> set[str]:
+        """What came along with the task of a workspace, and is as it came."""
+        here = self.tree(job, name)
+        return set(here.untouched()) if here.tip else set()
 
     def shown(self, job: str, question: str, artifact: str, digest: str) -> str | None:
         """An artifact's text as a question asserts it; None if that is not kept."""

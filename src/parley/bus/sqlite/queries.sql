@@ -27,6 +27,9 @@ FROM jobs JOIN charters USING (job) WHERE job = ?
 -- name: list_names
 SELECT job FROM jobs
 
+-- name: list_unfinished
+SELECT job, held FROM jobs WHERE state NOT IN ('DONE', 'WITHDRAWN', 'FAILURE') ORDER BY created, job
+
 -- name: get_serial
 SELECT serial FROM jobs WHERE job = ?
 
@@ -148,9 +151,21 @@ WHERE id > ? AND id < ? ORDER BY id LIMIT ?
 -- name: get_message
 SELECT number, txn AS "transaction", sender, sender_thread, agent, thread, seq, key, time, body, meta, kind FROM messages WHERE id = ?
 
+-- For who watches many jobs: how far each has come, without reading any of them.
+-- name: list_versions
+SELECT j.job, coalesce((SELECT c.number FROM commits c WHERE c.id > (j.serial << 40) AND c.id < (j.serial << 40) + 549755813888
+        ORDER BY c.id DESC LIMIT 1), 0) AS commits,
+    coalesce((SELECT i.number FROM inputs i WHERE i.job = j.job ORDER BY i.number DESC LIMIT 1), 0) AS inputs
+FROM jobs j ORDER BY j.serial
+
+-- name: list_spending
+SELECT j.job, s.day, s.turns, s.tokens, s.micros, s.millis FROM spending s JOIN jobs j ON j.serial = s.job
+WHERE s.day >= ? ORDER BY s.day, j.serial
+
 -- name: glance_jobs
 SELECT j.job AS job, substr(c.request, 1, 400) AS request, j.updated AS updated, j.state AS state,
     j.backtracks AS backtracks, j.needs_human AS needs_human, j.held AS held,
+    j.decider AS decider, j.created AS created,
     (SELECT group_concat(m.slot, char(10)) FROM molecules m WHERE m.job = j.serial
         AND m.slot >= 'hold ' AND m.slot < 'hold!') AS holds
 FROM jobs j JOIN charters c ON c.job = j.job ORDER BY j.created, j.job

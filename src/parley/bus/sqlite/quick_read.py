@@ -35,6 +35,8 @@ class Glimpse(NamedTuple):
     stalled: int = 0  # instances that show no sign of life, as long as the job has an owner
     alarms: int = 0  # those of them that count among what waits for the human
     waits: tuple[str, ...] = ()  # why instances wait for their provider: the causes of those holds
+    decider: str = ""  # who started it
+    created: float = 0.0
 
 
 class Held(NamedTuple):
@@ -75,6 +77,8 @@ class Opened(NamedTuple):
                     stalled=seen.stalled,
                     alarms=seen.alarms,
                     waits=seen.waits,
+                    decider=row["decider"],
+                    created=row["created"],
                 )
             )
         return found

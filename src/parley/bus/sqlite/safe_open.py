@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from parley.bus import key_files
+from parley.bus import key_files, patient_lock
 from parley.bus.key_files import Key, KeyRefused, sync, user
 
 __all__ = [
@@ -65,7 +65,8 @@ def _is_settled(home: Path) -> bool:
     deadline = time.monotonic() + _SETTLING_SECONDS
     while time.monotonic() < deadline:
         try:
-            with _alone(home, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            with _opened(home) as handle:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return True
         except BlockingIOError:
             time.sleep(_SETTLING_SECONDS / 100)
@@ -273,12 +274,21 @@ def _moved(home: Path, key: Key) -> KeyRefused:
 
 
 @contextmanager
-def _alone(home: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+def _alone(home: Path) -> Iterator[None]:
     """Keep other processes from making the same bus. The folder itself is locked: no file is there yet."""
+    with _opened(home) as handle:
+        try:
+            patient_lock.lock(handle)
+        except patient_lock.StillLocked as error:
+            raise KeyRefused(f"{home}: {error.strerror}") from error
+        yield
+
+
+@contextmanager
+def _opened(home: Path) -> Iterator[int]:
     handle = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        fcntl.flock(handle, how)
-        yield
+        yield handle
     finally:
         os.close(handle)
 

@@ -19,7 +19,8 @@ from msgspec.structs import asdict
 
 from parley.bus import key_files
 from parley.bus.key_files import Key, KeyRefused
-from parley.bus.owner_locks import Locks, is_stopped
+from parley.bus.owner_locks import Locks
+from parley.bus.patient_lock import is_stopped
 from parley.bus.rows import (
     MERGE,
     BusError,
@@ -345,6 +346,10 @@ class SqliteStore:
         """Every job, oldest first."""
         return self._rows(JobRow, "list_jobs")
 
+    def unfinished(self) -> dict[str, bool]:
+        """The jobs that have not ended, oldest first, and whether each is held. No job is read."""
+        return {str(job): bool(held) for job, held in self._read("list_unfinished", ())}
+
     # ---- the hot path
 
     def alone(self) -> AbstractContextManager[object]:
@@ -420,6 +425,10 @@ class SqliteStore:
 
     # ---- reading
 
+    def has(self, job: str) -> bool:
+        """Whether there is such a job; it is not read."""
+        return self._serial(job) is not None
+
     def load(self, job: str) -> Loaded:
         """Read the job as it is now, all of it from one moment."""
         with self._lock:
@@ -453,6 +462,17 @@ class SqliteStore:
     def spent(self, day: str) -> Spent:
         """What all jobs together have used up on a day."""
         return self._rows(Spent, "get_spent", (day,))[0]
+
+    def versions(self) -> dict[str, tuple[int, int]]:
+        """How far each job has come: the numbers of its last transaction and its last input. No job is read."""
+        return {job: (commits, inputs) for job, commits, inputs in self._read("list_versions", ())}
+
+    def spending(self, since: str) -> list[tuple[str, str, Spent]]:
+        """What each job has used up on each day, from a day on."""
+        return [
+            (job, day, Spent(turns=turns, tokens=tokens, micros=micros, millis=millis))
+            for job, day, turns, tokens, micros, millis in self._read("list_spending", (since,))
+        ]
 
     def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
         """The job's steps, in order."""

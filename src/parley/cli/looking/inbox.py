@@ -18,14 +18,15 @@ from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli import FAILED, OK
 from parley.cli.common import HOME, HOME_VARIABLE, Workplace, account_name, columns, one_line, place_of, print_json
 from parley.cli.looking.json_documents import waiting_of
-from parley.cli.looking.need_texts import GateExhibit, exhibit, file_of, lines
+from parley.cli.looking.need_texts import file_of, lines
 from parley.cli.open_bus import RedactedStore, open_bus, pick
 from parley.cli.user_homes import known
 from parley.engine.values.hold_causes import Wait
 from parley.machine.job_files import JobFiles
 from parley.views.job_view import DAMAGE, TERMINAL, Present
-from parley.views.last_reviewed import last_seen
-from parley.views.needs import GATE, UNREADABLE, Need, needs
+from parley.views.questions.gate_view import GateExhibit, exhibit
+from parley.views.questions.last_reviewed import last_seen
+from parley.views.questions.needs import GATE, UNREADABLE, Need, needs
 from parley.workspaces import JobWorkspaces
 
 

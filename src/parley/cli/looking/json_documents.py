@@ -28,10 +28,10 @@ from parley.features.former_job import FormerJob
 from parley.machine.job_files import JobFiles
 from parley.ports.workspaces import WorkspaceError
 from parley.protocol.soup import Soup
-from parley.views.interventions import interventions
+from parley.views.history.interventions import interventions
 from parley.views.job_view import DAMAGE, JobHistory, Present, Thread, damage_words, lasted, past, tree, with_progress
-from parley.views.needs import exits_of
-from parley.views.next_actions import situations
+from parley.views.questions.needs import exits_of
+from parley.views.questions.next_actions import situations
 from parley.workspaces import JobWorkspaces
 
 
@@ -97,6 +97,8 @@ def _glimpse(store: Store, row: JobRow, soup: Soup) -> Glimpse:
         stalled=len(stalls(soup)),
         alarms=alarms(soup),
         waits=tuple(wait.text for _, wait in waits(soup)),
+        decider=row.decider,
+        created=row.created,
     )
 
 
@@ -130,6 +132,7 @@ def _head(store: Store, present: Present, files: JobFiles) -> dict[str, Any]:
         "owned": owned,
         "agent": row.agent,
         "decider": row.decider,
+        "people": present.people.document(),
         "created": row.created,
         "updated": row.updated,
         "seconds": round(lasted(present, files, time.time()), 3),

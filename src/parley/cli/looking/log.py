@@ -18,7 +18,7 @@ from parley.cli.looking.log_window import Days, clock, earlier_line, window_of
 from parley.cli.open_bus import find_job, open_bus, pick_thread
 from parley.cli.pager import paged
 from parley.engine.values.message_meta import Answered
-from parley.views.chronicle import Follower, LogEvent
+from parley.views.history.chronicle import Follower, LogEvent
 from parley.views.job_view import TERMINAL, Present, past
 
 POLL_SECONDS = 0.2

@@ -8,10 +8,11 @@ import sqlite3
 import time
 from importlib import import_module
 
+from parley.base.wording import duration
 from parley.bus.sqlite import safe_open
 from parley.bus.sqlite.quick_read import Glimpse, glance, is_owned
 from parley.cli import FAILED, OK, CommandError
-from parley.cli.common import Workplace, columns, duration_text, one_line, place_of, print_json
+from parley.cli.common import Workplace, columns, one_line, place_of, print_json
 from parley.cli.job_filters import FINISHED, UNFINISHED, chosen, has_filter
 from parley.features.secrets.secret_sources import secrets_of
 
@@ -93,7 +94,7 @@ def _print(groups: dict[str, list[Glimpse]], *, whole: bool) -> None:
             state = FINISHED.get(seen.state, seen.state)
             back = f"  {seen.backtracks} back" if seen.backtracks else ""
             stalled = f"{seen.stalled} stalled: " if seen.stalled else ""
-            head = f"  {seen.job:<10}{state:<10}{duration_text(now - seen.updated):>7} ago{back:<{room}} {stalled}"
+            head = f"  {seen.job:<10}{state:<10}{duration(now - seen.updated):>7} ago{back:<{room}} {stalled}"
             print(head + one_line(seen.request, max(20, width - len(head))))
             for words in _waits(seen, now):
                 print(f"    {one_line(words, max(20, width - 4))}")

@@ -5,21 +5,19 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from parley.base.text import cut, safe_lines
-from parley.base.wording import count
+from parley.base.wording import count, duration, joined
 from parley.bus.store import Store
-from parley.cli.common import columns, duration_text, time_text
+from parley.cli.common import columns, time_text
 from parley.cli.workflow.workflow_folder import shown
 from parley.engine.turn.gate import WORK
 from parley.ports.workspaces import WorkspaceError
 from parley.protocol.molecules import job_thread
 from parley.views.job_view import Asked, Present
-from parley.views.last_reviewed import Seen, last_seen
-from parley.views.needs import GATE, GateView, Need
+from parley.views.questions.gate_view import GateExhibit, exhibit
+from parley.views.questions.needs import GateView, Need
 from parley.workspaces import JobWorkspaces
 
 BEGINNING = 8  # lines of an artifact in the list
@@ -36,41 +34,6 @@ _LABELS = {
     "unattended": "no process works on it",
     "undelivered": "your words reached no agent",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class GateExhibit:
-    """What a gate is about: the asserted artifact, and its changes since the human last saw it."""
-
-    content: str | None = None
-    seen: Seen | None = None
-    changed: str | None = None  # since it was last seen; for the work in full, since the job's start if never
-
-    def document(self, *, whole: bool) -> dict[str, Any]:
-        """The exhibit as `--json` gives it."""
-        said: dict[str, Any] = {"seen": self.seen.document() if self.seen else None}
-        return {**said, "content": self.content, "changed": self.changed} if whole else said
-
-
-def exhibit(
-    store: Store, trees: JobWorkspaces, need: Need, redact: Callable[[str], str], *, whole: bool
-) -> GateExhibit:
-    """Look up what a gate is about."""
-    asked = need.asked
-    if asked is None or need.kind != GATE:
-        return GateExhibit()
-    seen = last_seen(store, asked)
-    content = trees.shown(asked.job, asked.id, asked.artifact, asked.digest)
-    work = asked.artifact == WORK
-    changed = None
-    if seen is not None or (work and (whole or asked.stat is None)):  # else its stat tells what a list shows
-        before = seen.digest if seen else ""
-        changed = trees.since(asked.job, asked.artifact, before, asked.digest, stat=work and not whole)
-    return GateExhibit(
-        content=redact(content) if content is not None else None,
-        seen=seen,
-        changed=redact(changed) if changed is not None else None,
-    )
 
 
 def put_forward(store: Store, trees: JobWorkspaces, need: Need, redact: Callable[[str], str]) -> GateView:
@@ -116,11 +79,11 @@ def file_of(paths: JobWorkspaces, asked: Asked) -> Path:
 
 def lines(need: Need, found: GateExhibit, trees: JobWorkspaces, me: str, *, whole: bool) -> Iterator[str]:
     """A need with its next actions; in full, or as in a list."""
-    since = duration_text(time.time() - need.since)
+    since = duration(time.time() - need.since)
     label = _LABELS.get(need.kind, need.kind).format(who=need.who)
     yield f"  {need.id}  {label}, {since} ago ({need.state})"
-    if need.decider and need.decider != me:
-        yield f"    only {need.decider}, who started the job, can answer"
+    if need.decider and me not in (need.decider, *need.others):
+        yield f"    only {joined([f'{need.decider}, who started the job,', *need.others])} can answer"
     if need.asked is not None and need.asked.superseded:
         yield f"    {need.artifact} was asserted again since: the verdict on {need.asked.superseded} counts"
     quote = "> " if need.asked is not None else ""  # an agent's text must not look like a next action

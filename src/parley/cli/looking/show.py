@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from parley.base.wording import count
+from parley.base.wording import count, duration
 from parley.cli import OK
-from parley.cli.common import duration_text, one_line, place_of, print_json, safe, time_text
+from parley.cli.common import one_line, place_of, print_json, safe, time_text
 from parley.cli.job_filters import FINISHED
 from parley.cli.looking.json_documents import actions, deliver, everyone, job_document
 from parley.cli.open_bus import find_job, open_bus
@@ -18,10 +18,11 @@ from parley.cli.results.delivered import cost_words, lines
 from parley.cli.running.bootstrap import print_question
 from parley.cli.running.job_runners import default_model
 from parley.engine.values.hold_causes import Wait
+from parley.engine.values.people import DOES, May
 from parley.features.budgets.arithmetic import BudgetLine
 from parley.machine.job_files import JobFiles
 from parley.ports.turns import CLAUDE, SCRIPTED
-from parley.views.interventions import Intervention
+from parley.views.history.interventions import Intervention
 from parley.views.job_view import Present, past
 
 ASKED = ("question", "gate", "failure")
@@ -84,9 +85,11 @@ def _print_job(document: dict[str, Any]) -> None:
     if document["continues"]:
         print(f"  continues  {document['continues']}: {document['former']}")
     print(f"  phase      {document['phase']}, visit {document['visit']}, backtracks {document['backtracks']}")
-    lasted = duration_text(document["seconds"])
+    lasted = duration(document["seconds"])
     took = f"took {lasted}" if document["state"] in FINISHED else f"{lasted} so far"
     print(f"  started    {time_text(document['created'])} by {document['decider']}, {took}")
+    if len(document["people"]) > 1:
+        print(f"  people     {', '.join(f'{name} {DOES[May(may)]}' for name, may in document['people'].items())}")
     cost = cost_words(document["cost"])
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
     print(f"  agent      {agent_words(document)}")
@@ -162,7 +165,7 @@ def _print_tree(threads: list[dict[str, Any]]) -> None:
         since = ""
         if thread["since"]:
             since = (
-                f" ({duration_text(now - thread['since'])})"
+                f" ({duration(now - thread['since'])})"
                 if thread["state"] != "ended"
                 else f" at {time_text(thread['since'])}"
             )

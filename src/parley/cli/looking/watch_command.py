@@ -9,10 +9,11 @@ from parley.base.json_codec import Unreadable
 from parley.bus.rows import BusError
 from parley.cli import OK
 from parley.cli.common import Workplace, columns, hide_home_from_git, on_terminal, place_of
-from parley.cli.looking.watch_contexts import context_of, titles_of
+from parley.cli.looking.repository_contexts import context_of, titles_of
 from parley.cli.user_homes import known
 from parley.machine.stop_signals import Stopped
-from parley.tui import WatchContext, left_out_words, plain_list, watch_all
+from parley.tui import left_out_words, plain_list, watch_all
+from parley.views.repository_context import RepositoryContext
 
 
 def run(words: argparse.Namespace) -> int:
@@ -37,7 +38,7 @@ def run(words: argparse.Namespace) -> int:
     return OK
 
 
-def _others(place: Workplace) -> tuple[list[WatchContext], int]:
+def _others(place: Workplace) -> tuple[list[RepositoryContext], int]:
     """The user's other repositories that have jobs, and how many more can't be read."""
     others = [other for other in known() if other.home != place.home]
     titles = titles_of([place, *others])[1:]
@@ -46,7 +47,7 @@ def _others(place: Workplace) -> tuple[list[WatchContext], int]:
     return usable, len(found) - len(usable)
 
 
-def _is_readable(context: WatchContext) -> bool:
+def _is_readable(context: RepositoryContext) -> bool:
     try:
         context.jobs()
     except (BusError, OSError, Unreadable):  # one elsewhere does not hide the others
@@ -55,7 +56,7 @@ def _is_readable(context: WatchContext) -> bool:
     return True
 
 
-def _print(contexts: Sequence[WatchContext], left_out: int) -> None:
+def _print(contexts: Sequence[RepositoryContext], left_out: int) -> None:
     for line in plain_list(contexts, columns()):
         print(line)
     if left_out:

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from parley.base.wording import advice
 from parley.bus.sqlite import safe_open
-from parley.cli import HELP, MODULES, OK, CommandError, parser
+from parley.cli import HELP, MODULES, OK, CommandError
+from parley.cli.commands import parser
 from parley.cli.common import Workplace, one_line, place_of, secrets_here
 from parley.cli.job_filters import FINISHED, STATES
 from parley.cli.looking.ls import look
@@ -377,6 +378,8 @@ VALUES: Mapping[str, Callable[[_Line, argparse.Action, str], Iterable[Candidate]
     "inbox id": lambda line, action, current: line.questions(),
     "answer id": lambda line, action, current: line.questions(),
     "roles name": lambda line, action, current: line.roles(),
+    "people may": _listed("see", "answer", "decide"),
+    "people days": _listed("1", "7", "30"),
     "memory state": _listed("intent", "plan", "execute"),
     "memory verdict": _listed("approve", "revise"),
     "tool thread": _listed("dispatcher"),

@@ -13,14 +13,19 @@ from pathlib import Path
 
 from parley.base.documents.node import DocumentError
 from parley.cli import BAD_USE, FAILED, OK, CommandError
-from parley.cli.common import Workplace, own_settings, place_of, print_json, safe
+from parley.cli.common import Workplace, homes_file, own_settings, place_of, print_json, safe
 from parley.cli.machine.trust import own_notify, settings_of
 from parley.engine.world import NoNotices
 from parley.features.notices import LOG, NoticeSender, SentNotice, sent_before, try_out
 from parley.features.notices.post import kind_of
-from parley.ports.notices import Notices
+from parley.machine.page_address import page_address
+from parley.ports.notices import Notice, Notices
 from parley.settings.option_words import notify_to
 from parley.settings.schema import FILE, NotifySettings, Settings
+from parley.views.repository_context import repository_key
+from parley.web.safety.people_book import BookTrouble
+from parley.web.safety.question_links import make_link
+from parley.web.safety.sessions import page_key
 
 VARIABLE = "PARLEY_NOTIFY"
 NOWHERE = 'no notices are sent; say where to in {path}: [notify] to = ["ntfy://…", "mailto://…", "desktop"]'
@@ -45,7 +50,23 @@ def notices_of(place: Workplace, settings: Settings) -> Notices:
     except DocumentError as error:  # no job stops for it
         print(f"parley: {error}; until then no notices are sent", file=sys.stderr)
         return NoNotices()
-    return NoticeSender(place.home, found.to, found.on, place.root.name) if found.to else NoNotices()
+    if not found.to:
+        return NoNotices()
+    return NoticeSender(
+        place.home, found.to, found.on, place=place.root.name, link=lambda notice: answer_link(place, notice)
+    )
+
+
+def answer_link(place: Workplace, notice: Notice) -> str:
+    """Where the question of a notice can be answered in the browser; empty where no page is served."""
+    address, state = page_address(place.home), homes_file()
+    if notice.about is None or not address or state is None:
+        return ""
+    try:
+        key = page_key(state.parent)
+    except BookTrouble:  # no job stops for it
+        return ""
+    return f"{address}/answer/{make_link(key, repository_key(place.home), notice.job, notice.about)}"
 
 
 def last_problems(home: Path) -> list[str]:

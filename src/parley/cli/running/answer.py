@@ -15,8 +15,8 @@ from parley.cli.leave_input import wait
 from parley.cli.open_bus import open_bus, pick
 from parley.cli.running.withdraw import agent_killer, carried_out
 from parley.engine.values.human_inputs import WORDLESS, Late, handled, lacks_words
-from parley.views import question_outcome
 from parley.views.job_view import DAMAGE, Asked, inbox
+from parley.views.questions import question_outcome
 
 REMEDY = "`parley inbox` lists the open ones"
 

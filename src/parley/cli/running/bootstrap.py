@@ -45,9 +45,9 @@ from parley.ports.workspaces import WorkspaceError
 from parley.runners.local_turns import LocalTurns
 from parley.settings.schema import Settings
 from parley.tui.plain_lines import PlainView, SilentView
-from parley.views.interventions import ASKED, UNDELIVERED, interventions, named
+from parley.views.history.interventions import ASKED, UNDELIVERED, interventions, named
 from parley.views.job_view import Asked, Present, past
-from parley.views.needs import exits_of
+from parley.views.questions.needs import exits_of
 from parley.workspaces import JobWorkspaces
 
 GOING_TRIES, GOING_SECONDS = 10, 0.05
@@ -125,11 +125,12 @@ def run_jobs(
     """Run jobs with the fitting view; returns the exit code. `beside` is called along with the view."""
     ctrl_c.set_interrupted_hint(lambda: under_way(place, jobs))
     looking = RedactedStore(place)  # a store of its own: the engine sees its inputs as another process's
-    screen = not words.json and not stay and len(jobs) == 1 and on_terminal()
+    paged = getattr(words, "page", False)  # the demo on the page: the terminal says where to look
+    screen = not words.json and not stay and not paged and len(jobs) == 1 and on_terminal()
     try:
         if screen:
             # imported only when needed: the other views do not need rich
-            context = import_module("parley.cli.looking.watch_contexts").context_of(place)
+            context = import_module("parley.cli.looking.repository_contexts").context_of(place)
             hands_off = "the demo answers by itself; Ctrl-C ends it" if beside is not None else ""
             with closing(context), import_module("parley.tui").RunView(context, jobs[0], hands_off=hands_off) as view:
                 ends = drive(engine, jobs, CompositeView(view, beside), stay=True)

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterable
 
+from parley.actions.drive import can_go_on
 from parley.actions.leave import leave
 from parley.audit.audit import read_anchor
 from parley.bus.rows import JobRow
 from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import Store
 from parley.cli import FAILED, OK, WAITING, CommandError
-from parley.cli.common import Workplace, account_name, place_of, print_json
+from parley.cli.common import Workplace, acting_person, place_of, print_json
 from parley.cli.leave_input import put_and_wait
 from parley.cli.looking.audit_command import state_text, unsound
 from parley.cli.machine.boundary_trial import preflight
@@ -21,11 +23,13 @@ from parley.cli.machine.trust import Layers, layers_of
 from parley.cli.machine.wider_settings import of_settings, tell
 from parley.cli.open_bus import find_job, open_bus
 from parley.cli.running.bootstrap import STATE_CODES, engine_of, put_as_branch, run_jobs, spent_words
+from parley.cli.running.hand_over import hand_over
 from parley.cli.running.job_runners import check, with_runners
 from parley.engine.turn.start import day_of
 from parley.engine.values import job_settings
 from parley.engine.values.human_inputs import ResumeInput, is_in_vain, note_words
 from parley.engine.values.job_settings import Crew
+from parley.engine.values.permissions import objection
 from parley.features.budgets.arithmetic import SLOT, BudgetPart, Purse, standing
 from parley.machine.clock import RandomIds
 from parley.roles.role_snapshot import RoleSnapshot
@@ -44,7 +48,7 @@ def run(words: argparse.Namespace) -> int:
         if words.job is None:
             idle = [row for row in rows if row.state not in TERMINAL and not store.owner_lives(row.job)]
             sound = _sound(place, [row.job for row in idle])
-            jobs = [row.job for row in idle if row.job in sound and can_go_on(store, row)]
+            jobs = [row.job for row in idle if row.job in sound and (not row.held or can_go_on(store, row.job))]
             if not jobs:
                 return _nothing(words, [row.job for row in rows if row.held and row.state not in TERMINAL])
             layers = ready(place, [row for row in rows if row.job in jobs])
@@ -59,14 +63,18 @@ def run(words: argparse.Namespace) -> int:
                 _sound(place, jobs)
             present = Present(store, row.job)
             if raised:
-                _check_raise(present, raised)
+                _check_raise(present, raised, acting_person(words))
             elif spent := present.spent():
                 raise CommandError(spent_words(row.job, spent, place), WAITING)
             settled = None if lives else ready(place, [row])  # before a pause ends or a budget is raised
-            if (present.paused or raised) and (note := _release(store, row, raised)):
+            if (present.paused or raised) and (note := _release(store, row, raised, acting_person(words))):
                 _say(words, row, f"{row.job} goes on" if note == "resumed" else f"{row.job}: {note}")
                 return OK
             layers = settled or ready(place, [row])
+            offered = present.loaded.epoch == 0  # to the attendant, by the command that made the job
+            if words.background and not lives and not offered and hand_over(place.home, store, row.job):
+                print(f"the engine of `parley serve` works on {row.job}")
+                return OK
             if lives and not words.json:
                 print(f"another process works on {row.job}; this one takes over if that process ends")
     widened = of_settings(place, layers)
@@ -94,16 +102,22 @@ def _sound(place: Workplace, jobs: list[str]) -> list[str]:
     """
     if not jobs:
         return []
-    whole = layers_of(place).given.durability == "full"
+    settings = layers_of(place).given
     with open_bus(place, unredacted=True) as store:
-        told = {job: unsound(store, place, job, whole=whole) for job in jobs}
+        told = {job: unsound_line(store, place, job, settings) for job in jobs}
     sound = [job for job in jobs if not told[job]]
-    lines = [f"{line}, or give it up with `parley withdraw {job}`" for job, line in told.items() if line]
+    lines = [line for line in told.values() if line]
     if not sound:
         raise CommandError(lines[0], FAILED)
     for line in lines:
         print(f"parley: {line}", file=sys.stderr)
     return sound
+
+
+def unsound_line(store: Store, place: Workplace, job: str, settings: Settings) -> str:
+    """Why a job's record is not sound, and what to do; empty where it is sound."""
+    line = unsound(store, place, job, whole=settings.durability == "full")
+    return f"{line}, or give it up with `parley withdraw {job}`" if line else ""
 
 
 def finish_ended_jobs(store: SqliteStore, place: Workplace, rows: Iterable[JobRow]) -> None:
@@ -134,16 +148,6 @@ def roles_of(row: JobRow) -> tuple[RoleSnapshot, ...]:
     return with_runners(job_settings.read(row, Crew).roles, row.agent, ())
 
 
-def can_go_on(store: SqliteStore, row: JobRow) -> bool:
-    """Whether a job was interrupted, and is neither paused by a user nor held by a spent budget."""
-    if row.state in TERMINAL or store.owner_lives(row.job):
-        return False
-    if not row.held:
-        return True
-    present = Present(store, row.job)
-    return not present.paused and not present.spent()
-
-
 # ---- budgets -------------------------------------------------------------------------------------
 
 
@@ -158,9 +162,9 @@ def _raised(words: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-def _check_raise(present: Present, raised: dict[str, str]) -> None:
-    if account_name() != present.row.decider:
-        raise CommandError(f"only {present.row.decider}, who started {present.job}, raises its budgets")
+def _check_raise(present: Present, raised: dict[str, str], by: str) -> None:
+    if why := objection(present.people, by, ResumeInput(raised=raised)):
+        raise CommandError(f"{present.job}: {why}")
     purse = Purse.of(job_settings.read(present.row, BudgetPart), present.loaded.molecules.get(SLOT, ""))
     try:
         purse.lift(raised, day_of(time.time()))
@@ -175,14 +179,14 @@ def _check_raise(present: Present, raised: dict[str, str]) -> None:
             )
 
 
-def _release(store: SqliteStore, row: JobRow, raised: dict[str, str]) -> str:
+def _release(store: SqliteStore, row: JobRow, raised: dict[str, str], by: str) -> str:
     """End a pause, raise a budget. Where another process owns the job: returns its note."""
     key = f"resume:{RandomIds().new()}"
     given = ResumeInput(raised=raised, day=day_of(time.time())) if raised else ResumeInput()
     if not store.owner_lives(row.job):
-        leave(store, row.job, key, given, by=account_name())
+        leave(store, row.job, key, given, by=by)
         return ""
-    taken = put_and_wait(store, row.job, key, given)
+    taken = put_and_wait(store, row.job, key, given, by=by)
     if taken is None:
         raise CommandError(
             f"the owner of {row.job} does not answer; the request is kept, and `parley show {row.job}` shows more", 1

@@ -8,7 +8,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from parley.cli.common import Workplace
+from parley.actions.engine_process import EngineProcess
+from parley.bus.attendant import attended
+from parley.cli import SERVE_ENGINE
+from parley.cli.common import Workplace, make_home
+
+ENGINE_LOG = "serve.log"
 
 
 def program_words(place: Workplace, words: Sequence[str]) -> list[str]:
@@ -29,3 +34,15 @@ def spawn(place: Workplace, job: str, log: Path, *more: str) -> subprocess.Popen
             cwd=place.root,
             env={**os.environ, "PARLEY_HOME": str(place.home)},
         )
+
+
+def engine_process(place: Workplace) -> EngineProcess:
+    """The process that runs all jobs of a repository for `parley serve`, not started yet. Makes the home."""
+    make_home(place)
+    return EngineProcess(
+        program_words(place, [SERVE_ENGINE]),
+        env={**os.environ, "PARLEY_HOME": str(place.home)},
+        cwd=place.root,
+        log=place.home / ENGINE_LOG,
+        may_start=lambda: not attended(place.home),
+    )

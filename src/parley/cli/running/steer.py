@@ -7,15 +7,17 @@ import argparse
 from parley.bus.rows import JobRow
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli import FAILED, OK, CommandError
-from parley.cli.common import Workplace, account_name, check_text, place_of, print_json
+from parley.cli.common import Workplace, acting_person, check_text, place_of, print_json
 from parley.cli.leave_input import put_and_wait
 from parley.cli.open_bus import find_job, open_bus, pick_thread
 from parley.cli.running.withdraw import done, on_any_disk, unanswered, withdraw
 from parley.engine.values.hold_causes import PAUSE
 from parley.engine.values.human_inputs import InterveneInput, PauseInput, is_in_vain, note_words
+from parley.engine.values.people import people_of
+from parley.engine.values.permissions import objection
 from parley.machine.clock import RandomIds
 from parley.protocol.molecules import Hold, job_thread, thread_kind
-from parley.views.interventions import said_of
+from parley.views.history.interventions import said_of
 from parley.views.job_view import TERMINAL, Present
 
 
@@ -54,14 +56,14 @@ def _intervene(store: SqliteStore, place: Workplace, row: JobRow, words: argpars
     if not check_text(words.text).strip():
         raise CommandError("there is nothing to say; give the job some words")
     _refuse_ended(row, "start another job with `parley run`")
-    if words.authoritative and account_name() != row.decider:
-        raise CommandError(f"only {row.decider}, who started {row.job}, decides; leave out --authoritative")
     thread = _thread(store, row, words.thread)
     if thread_kind(thread) == "escalation":
         raise CommandError(f"{thread} is a question; answer it with `parley answer`")
     given = InterveneInput(thread=thread, text=words.text, now=words.now, authoritative=words.authoritative)
+    if why := objection(people_of(store.load(row.job)), acting_person(words), given):
+        raise CommandError(f"{row.job}: {why}{'; leave out --authoritative' if words.authoritative else ''}")
     key = f"intervene:{RandomIds().new()}"
-    taken = put_and_wait(store, row.job, key, given)
+    taken = put_and_wait(store, row.job, key, given, by=acting_person(words))
     if taken is None and store.owner_lives(row.job):
         raise unanswered(store, row.job, "your words are kept, and reach the job as soon as that goes on")
     if taken is None:
@@ -84,7 +86,7 @@ def _pause(store: SqliteStore, place: Workplace, row: JobRow, words: argparse.Na
     _refuse_ended(row, "there is nothing to pause")
     if _is_paused(store, row.job):
         return f"{row.job} is paused already; go on with: parley resume {row.job}", OK
-    taken = done(store, place, row.job, f"pause:{RandomIds().new()}", PauseInput())
+    taken = done(store, place, row.job, f"pause:{RandomIds().new()}", PauseInput(), by=acting_person(words))
     if taken is None:
         raise unanswered(store, row.job, "it pauses as soon as that goes on")
     if not _is_paused(store, row.job):  # it has ended meanwhile, or another user has resumed it

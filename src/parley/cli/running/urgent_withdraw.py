@@ -13,7 +13,7 @@ from importlib import import_module
 from parley.bus.sqlite.quick_read import glance, is_owned
 from parley.bus.sqlite.urgent_input import leave_withdrawal
 from parley.cli import CommandError
-from parley.cli.common import Workplace, account_name, check_text, place_of
+from parley.cli.common import Workplace, acting_person, check_text, place_of
 from parley.cli.job_filters import FINISHED, has_filter
 from parley.machine.process_tags import any_marked, end_marked, gits_mark
 
@@ -58,7 +58,7 @@ def _names_job(place: Workplace, given: list[str]) -> bool:
 def _begin(place: Workplace, words: argparse.Namespace) -> bool:
     """Leave the input on the bus and kill the job's agents. Whether it was left: if not, `withdraw` says why."""
     left = leave_withdrawal(
-        place.home, words.job.removeprefix("job:"), account_name(), check_text(words.text), FINISHED
+        place.home, words.job.removeprefix("job:"), acting_person(words), check_text(words.text), FINISHED
     )
     if not left.job:
         return False

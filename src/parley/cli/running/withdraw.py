@@ -13,14 +13,16 @@ from parley.base.wording import count
 from parley.bus.rows import BusError, InputRow, JobRow, Owned
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli import FAILED, OK, CommandError
-from parley.cli.common import Workplace, agrees, can_ask, check_text
+from parley.cli.common import Workplace, acting_person, agrees, can_ask, check_text
 from parley.cli.error_lines import explain
 from parley.cli.leave_input import POLL_SECONDS, WAIT_SECONDS, put_and_wait
 from parley.cli.open_bus import pick_thread, refuse_foreign_home
 from parley.cli.running.bootstrap import engine_of
 from parley.cli.running.resume import finish_ended_jobs
 from parley.cli.running.urgent_withdraw import OWNERS_SECONDS
-from parley.engine.values.human_inputs import Input, WithdrawInput, is_in_vain, note_words
+from parley.engine.values.human_inputs import Denied, Input, Unsigned, WithdrawInput, handled, is_in_vain, note_words
+from parley.engine.values.people import people_of
+from parley.engine.values.permissions import objection
 from parley.machine.disk_reserve import DiskReserve
 from parley.machine.process_tags import end_marked, gits_mark
 from parley.ports.workspaces import WorkspaceError
@@ -82,9 +84,8 @@ def withdraw(store: SqliteStore, place: Workplace, row: JobRow, words: argparse.
     if not agreed(Present(store, row.job), thread):
         return f"{thread} is left as it is", OK
     whole = thread_kind(thread) == "job"
-    key = f"withdraw:{job_thread(row.job) if whole else thread}"
     given = WithdrawInput(thread=thread, reason=reason)
-    taken = done(store, place, row.job, key, given, agent_killer(store, row.job, "" if whole else thread))
+    taken = _withdrawn(store, place, row.job, given, acting_person(words))
     if taken is None:
         raise unanswered(store, row.job, "it is withdrawn as soon as that goes on", end=True)
     ended = store.load(row.job).row.state in TERMINAL
@@ -100,6 +101,20 @@ def withdraw(store: SqliteStore, place: Workplace, row: JobRow, words: argparse.
         return f"{what} is withdrawn; its files could not be kept: {explain(error)[0]}", OK
     _check_all_dead(store, row.job, "" if whole else thread)
     return f"{what} is withdrawn", OK
+
+
+def _withdrawn(store: SqliteStore, place: Workplace, job: str, given: WithdrawInput, by: str) -> InputRow | None:
+    """Have a withdrawal carried out. One that was refused before, in another's name perhaps, stands in no one's way."""
+    thread = given.thread if thread_kind(given.thread) != "job" else ""
+    first, again = f"withdraw:{thread or job_thread(job)}", 0
+    while True:
+        key = f"{first}:{again}" if again else first
+        known = find_input(store, job, key) is not None
+        taken = done(store, place, job, key, given, agent_killer(store, job, thread), by=by)
+        refused = known and taken is not None and isinstance(handled(taken), Denied | Unsigned)
+        if not refused or objection(people_of(store.load(job)), by, given):
+            return taken
+        again += 1
 
 
 def agreed(present: Present, thread: str) -> bool:
@@ -131,17 +146,19 @@ def done(
     key: str,
     given: Input,
     meanwhile: Callable[[], object] = lambda: None,
+    *,
+    by: str = "",
 ) -> InputRow | None:
     """Have an input carried out: by the job's owner, or here if it has none. None: its owner does not answer.
 
     `meanwhile` is called repeatedly until then.
     """
-    taken = put_and_wait(store, job, key, given, meanwhile)
+    taken = put_and_wait(store, job, key, given, meanwhile, by=by)
     if taken is None and not store.owner_lives(job):
         try:
             _carry_out(place, job)
         except Owned:
-            return put_and_wait(store, job, key, given)  # another process has taken the job meanwhile
+            return put_and_wait(store, job, key, given, by=by)  # another process has taken the job meanwhile
         return find_input(store, job, key)
     return taken
 

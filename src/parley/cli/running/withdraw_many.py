@@ -8,13 +8,14 @@ from typing import NamedTuple
 from parley.base.wording import count
 from parley.bus.rows import JobRow
 from parley.bus.sqlite.urgent_input import leave_withdrawal
-from parley.cli import FAILED, OK, CommandError, ctrl_c
-from parley.cli.common import Workplace, account_name, agrees, can_ask, check_text, one_line, place_of, print_json
+from parley.cli import FAILED, OK, CommandError
+from parley.cli.common import Workplace, acting_person, agrees, can_ask, check_text, one_line, place_of, print_json
 from parley.cli.error_lines import explain
 from parley.cli.job_filters import FINISHED
 from parley.cli.looking.json_documents import chosen_rows, status_of
 from parley.cli.open_bus import find_job, open_bus
 from parley.cli.running.withdraw import on_any_disk, withdraw
+from parley.machine import stop_signals
 
 REQUEST_SHOWN = 60  # characters
 IDS_SHOWN = 10  # in one line
@@ -40,8 +41,9 @@ def run(words: argparse.Namespace) -> int:
     if going and not _agreed(words, going, reason):
         print("nothing is withdrawn")
         return OK
+    by = acting_person(words)
     told = {
-        row.job: leave_withdrawal(place.home, row.job, account_name(), reason, FINISHED).taken for row, _ in going
+        row.job: leave_withdrawal(place.home, row.job, by, reason, FINISHED).taken for row, _ in going
     }  # all of them first: their agents go on until then
     done = list(ended)
     for result in ended:
@@ -91,7 +93,7 @@ def _withdraw(place: Workplace, words: argparse.Namespace, job: str, *, left: bo
     try:
         code = on_any_disk(place, one, step)
     except Exception as error:
-        if ctrl_c.pressed():
+        if stop_signals.asked():
             raise
         why = str(error) if isinstance(error, CommandError) else explain(error)[0]
         return _Result(job, "", f"{job}: {why}", ok=False)

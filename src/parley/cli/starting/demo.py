@@ -25,6 +25,7 @@ from parley.cli.looking.audit_command import audited
 from parley.cli.machine.boundary_trial import preflight
 from parley.cli.machine.wider_settings import of_notices, tell
 from parley.cli.running.bootstrap import engine_of, run_jobs
+from parley.cli.starting.demo_page import shown
 from parley.cli.starting.job_snapshot import JobSnapshot
 from parley.cli.starting.run import new_row, snapshot_of
 from parley.cli.typed_commands import typed
@@ -99,27 +100,30 @@ def run(words: argparse.Namespace) -> int:
     snapshot = paced(snapshot_of(folder, settings, playbook), pace)
     words.json, words.command = False, "run"
     tell(of_notices(place, settings))
-    with engine_of(place, settings) as engine:
+    with engine_of(place, settings) as engine, shown(place, words) as page:
         row = new_row(engine.world.ids.new(), play.request, SCRIPTED, snapshot)
+        page.tell_of(row.job, plays=words.play)
         if words.play:
             engine.start(row, charter_of(row))
-            code = run_jobs(engine, place, [row.job], words)
+            code = run_jobs(engine, place, [row.job], words, stay=words.page)
         else:
             code = directed(engine, place, replace(row, decider=HUMAN), Direction(playbook, play, pace), words)
-    look = typed(f"parley show {row.job}", place)
-    if code != OK:
-        print(f"look around: {look}")
-        return code
+        code = code or (OK if proven(place, row.job, words) else FAILED)
+        print(f"look around: {typed(f'parley show {row.job}', place)}")
+        page.stay()
+    return code
+
+
+def proven(place: Workplace, job: str, words: argparse.Namespace) -> bool:
+    """Audit the demo's job, and check the files of its workflow, if it has one."""
     store = SqliteStore(place.home)
     try:
-        report = audited(store, place, row.job)
+        report = audited(store, place, job)
     finally:
         store.close()
     for line in render(report):
         print(line)
-    sound = report.ok and (not words.workflow or examined(place, row.job))
-    print(f"look around: {look}")
-    return OK if sound else FAILED
+    return report.ok and (not words.workflow or examined(place, job))
 
 
 def check_player(words: argparse.Namespace) -> None:
@@ -128,7 +132,7 @@ def check_player(words: argparse.Namespace) -> None:
         raise CommandError(
             "--play goes with the plain demo only: the workflow's play depends on the order of the answers"
         )
-    if not on_terminal():
+    if not on_terminal() and not words.page:
         raise CommandError(
             "--play asks you, and there is no terminal to ask on; leave --play out, or run it in a terminal"
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import field
+
 from parley.features.former_job import FormerJob
 from parley.features.proxy.remembering import MemorySettings
 from parley.roles.role_snapshot import RoleSnapshot
@@ -32,4 +34,5 @@ class JobSnapshot(JobLimits, frozen=True, kw_only=True):
     workflow: WorkflowSettings
     activation: Activation | None = None
     continues: FormerJob | None = None
+    people: dict[str, str] = field(default_factory=dict)  # who answers or decides besides who starts it
     widenings: tuple[dict[str, str], ...] = ()  # what is wider than the default, and where that is said

@@ -19,6 +19,7 @@ from typing import BinaryIO
 from parley.cli import FAILED, CommandError, ctrl_c
 from parley.cli.common import GIT_SECONDS, TEXT_LIMIT, can_ask, check_text, one_line, users_folder
 from parley.cli.error_lines import explain
+from parley.machine import stop_signals
 
 STDIN, FROM_FILE = "-", "@"
 NO_PROGRAM = (126, 127)  # the codes of a shell that can't start a command
@@ -64,7 +65,7 @@ class RequestText:
         try:
             yield
         except Exception as error:
-            if not self.is_draft() or ctrl_c.pressed():  # a job has it; or Ctrl-C, which has its own line
+            if not self.is_draft() or stop_signals.asked():  # a job has it; or Ctrl-C, which has its own line
                 raise
             text, code = (str(error), error.code) if isinstance(error, CommandError) else explain(error)
             raise CommandError(f"{text}; {hint}", code) from error

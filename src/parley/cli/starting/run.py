@@ -19,7 +19,17 @@ from parley.bus.rows import JobRow
 from parley.bus.sqlite.quick_read import is_owned
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli import FAILED, OK, CommandError, ctrl_c
-from parley.cli.common import Workplace, account_name, make_home, one_line, place_of, print_json, safe
+from parley.cli.common import (
+    Workplace,
+    account_name,
+    acting_person,
+    make_home,
+    one_line,
+    person,
+    place_of,
+    print_json,
+    safe,
+)
 from parley.cli.looking.json_documents import listed
 from parley.cli.machine.boundary_trial import preflight
 from parley.cli.machine.readiness import require
@@ -27,6 +37,7 @@ from parley.cli.machine.trust import layers_of, refuse_roles
 from parley.cli.machine.wider_settings import of_command, of_roles, of_settings, tell
 from parley.cli.open_bus import RedactedStore
 from parley.cli.running.bootstrap import engine_of, resume_command, run_jobs, under_way
+from parley.cli.running.hand_over import hand_over
 from parley.cli.running.job_runners import (
     announced,
     check,
@@ -92,6 +103,8 @@ def begin(
         settings = with_policy(settings, policy)
     for budget in words.budget:
         settings = with_budget(settings, budget)
+    by = acting_person(words)
+    settings = with_people(settings, words, by)
     playbook = load(Path(words.playbook)) if words.playbook is not None else Playbook()
     snapshot = snapshot_of(place.root, settings, playbook, agent, yes=words.yes, given=given)
     model = check_model(words.model, agent, settings, place)
@@ -116,15 +129,25 @@ def begin(
     warn_of_roles(place, settings, playbook)
     warn_of_memory(snapshot)
     if words.detach:
-        return detach(place, request, agent, words, snapshot=snapshot, settings=settings, continued=continued)
+        row = new_row(RandomIds().new(), request.text, agent, snapshot, by)
+        return detach(place, request, row, words, settings=settings, continued=continued)
     with engine_of(place, settings) as engine:
-        row = new_row(engine.world.ids.new(), request.text, agent, snapshot)
+        row = new_row(engine.world.ids.new(), request.text, agent, snapshot, by)
         ctrl_c.set_interrupted_hint(lambda: under_way(place, [row.job]))
         if continued is not None:
             continued.begin_tree(place, settings, row)
         engine.start(row, charter_of(row))
         request.taken()
         return run_jobs(engine, place, [row.job], words, widened=widened)
+
+
+def with_people(settings: Settings, words: argparse.Namespace, by: str) -> Settings:
+    """The settings with the persons whom the command names, over the user's own; who starts the job needs no naming."""
+    named = {**settings.people}
+    for may, names in (("answer", words.answerer), ("decide", words.decider)):
+        named |= {person(name): may for name in names}
+    named.pop(by, None)
+    return structs.replace(settings, people=named)
 
 
 def announce(words: argparse.Namespace, agent: str, said: str) -> None:
@@ -256,6 +279,7 @@ def snapshot_of(
         ),
         workflow=settings.workflow,
         activation=given,
+        people=dict(settings.people),
     )
 
 
@@ -271,13 +295,13 @@ def own_notes(root: Path) -> str:
         return ""
 
 
-def new_row(job: str, request: str, agent: str, snapshot: JobSnapshot) -> JobRow:
-    """The row of a job that begins now."""
+def new_row(job: str, request: str, agent: str, snapshot: JobSnapshot, by: str = "") -> JobRow:
+    """The row of a job that begins now, by a person's name; without one, by the account's."""
     now = time.time()
     return JobRow(
         job=job,
         request=request,
-        decider=account_name(),
+        decider=by or account_name(),
         created=now,
         updated=now,
         agent=agent,
@@ -291,18 +315,16 @@ def new_row(job: str, request: str, agent: str, snapshot: JobSnapshot) -> JobRow
 def detach(
     place: Workplace,
     request: RequestText,
-    agent: str,
+    row: JobRow,
     words: argparse.Namespace,
     *,
-    snapshot: JobSnapshot,
     settings: Settings,
     continued: Continued | None,
 ) -> int:
-    """Put the job on the bus, and start a process in a session of its own; nothing is lost if that fails."""
+    """Put the job on the bus, for the attendant or a process of its own; nothing is lost if that does not start."""
     make_home(place)
     store = RedactedStore(place, settings.durability)
     try:
-        row = new_row(RandomIds().new(), request.text, agent, snapshot)
         ctrl_c.set_interrupted_hint(lambda: _left(place, row.job))
         if continued is not None:
             continued.begin_tree(place, settings, row)
@@ -310,7 +332,8 @@ def detach(
         request.taken()
         folder = place.home / "jobs" / row.job
         folder.mkdir(parents=True, exist_ok=True)
-        if not _begins(store, spawn(place, row.job, folder / "run.log"), row.job):
+        taken = hand_over(place.home, store, row.job)
+        if not taken and not _begins(store, spawn(place, row.job, folder / "run.log"), row.job):
             remedy = f"see {folder}/run.log, then go on with `{resume_command(row.job, place)}`"
             raise CommandError(f"job {row.job} did not start in the background; {remedy}", FAILED)
         if words.json:

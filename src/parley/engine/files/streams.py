@@ -143,6 +143,8 @@ def heard(lines: Iterable[str], turn: str) -> Heard:
     """Read the end of a stream."""
     last, said, uses = 0.0, "", dict[str, str]()
     for text in lines:
+        if turn not in text:  # the end of a stream has many turns, and to read a line takes long
+            continue
         line = read_line(text)
         if line is None or line.turn != turn:
             continue

@@ -15,7 +15,8 @@ from msgspec import Struct
 from parley.base.json_codec import Unreadable, decode
 from parley.bus.rows import MERGE, InputRow
 from parley.bus.store import Store
-from parley.protocol.molecules import Ruling
+from parley.engine.values.people import May
+from parley.protocol.molecules import Ruling, job_thread
 
 WORDLESS = "revise needs words; say what is to change"
 
@@ -73,6 +74,14 @@ class ResumeInput(Input, frozen=True):
     day: str = ""
 
 
+class NameInput(Input, frozen=True):
+    """What a person may do in the job from now on; `see` takes back what they could do before."""
+
+    kind: ClassVar[str] = "name"
+    person: str
+    may: May
+
+
 class NotMergedInput(Input, frozen=True):
     """A result was not merged: it asks for nothing, and says why."""
 
@@ -81,7 +90,8 @@ class NotMergedInput(Input, frozen=True):
 
 
 _KINDS: dict[str, type[Input]] = {
-    kind.kind: kind for kind in (AnswerInput, InterveneInput, WithdrawInput, PauseInput, ResumeInput, NotMergedInput)
+    kind.kind: kind
+    for kind in (AnswerInput, InterveneInput, WithdrawInput, PauseInput, ResumeInput, NameInput, NotMergedInput)
 }
 
 
@@ -213,6 +223,28 @@ def asks(rows: Iterable[InputRow]) -> bool:
 def answered(rows: Iterable[InputRow]) -> list[InputRow]:
     """The answers among a job's inputs that were taken."""
     return [row for row in rows if row.kind == AnswerInput.kind and isinstance(_became(row), AnswerTaken)]
+
+
+def asked_by(rows: Iterable[InputRow], kind: type[Input], transaction: int) -> InputRow | None:
+    """The first input of a kind that a transaction took, and that had its effect."""
+    taken = (row for row in rows if row.taken == transaction and row.kind == kind.kind)
+    return next((row for row in taken if not is_in_vain(row)), None)
+
+
+def withdrawn_by(rows: Iterable[InputRow], thread: str, transaction: int) -> InputRow | None:
+    """The input by which a person has given up a thread in a transaction.
+
+    A whole job is given up by an answer, too, which may have been taken before: its lead had a turn for it.
+    """
+    by_answer: InputRow | None = None
+    for row in rows:
+        given = read_or_none(row) if row.taken and not is_in_vain(row) else None
+        job = job_thread(row.job)
+        if isinstance(given, WithdrawInput) and row.taken == transaction and thread == (given.thread or job):
+            return row
+        if isinstance(given, AnswerInput) and given.ruling is Ruling.WITHDRAW and thread == job:
+            by_answer = by_answer or row
+    return by_answer
 
 
 def authentic_answers(store: Store, job: str) -> list[InputRow]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,9 +41,17 @@ class SentNotice(NamedTuple):
 class NoticeSender:
     """The notices of a home's jobs."""
 
-    def __init__(self, home: Path, to: Iterable[str], occasions: Iterable[str], place: str = "") -> None:
+    def __init__(
+        self,
+        home: Path,
+        to: Iterable[str],
+        occasions: Iterable[str],
+        place: str = "",
+        link: Callable[[Notice], str] = lambda notice: "",
+    ) -> None:
+        """`link`: where a question can be answered, if a page is served; asked when the notice goes out."""
         self._jobs = home.resolve() / "jobs"
-        self._to, self._occasions, self._place = tuple(to), frozenset(occasions), place
+        self._to, self._occasions, self._place, self._link = tuple(to), frozenset(occasions), place, link
 
     def tell(self, notice: Notice) -> None:
         """Send a notice, once and for all. Nothing is waited for, and nothing raised: no job depends on it."""
@@ -52,7 +60,10 @@ class NoticeSender:
         folder = self._jobs / notice.job
         try:
             if self._marked(folder, notice.id):
-                _start({**_letter(notice, self._place), "to": self._to, "seconds": SECONDS}, folder / LOG)
+                _start(
+                    {**_letter(notice, self._place, self._link(notice)), "to": self._to, "seconds": SECONDS},
+                    folder / LOG,
+                )
         except OSError as error:
             _log(folder, notice, error)
 
@@ -100,9 +111,10 @@ def sent_before(folder: Path) -> list[SentNotice]:
     return found
 
 
-def _letter(notice: Notice, place: str) -> dict[str, Any]:
+def _letter(notice: Notice, place: str, link: str) -> dict[str, Any]:
     where = f" ({place})" if place else ""
-    return {"title": f"Parley{where}: {notice.title}", "text": notice.text, "notice": notice.id}
+    text = f"{notice.text}\nanswer it on the page: {link}" if link else notice.text
+    return {"title": f"Parley{where}: {notice.title}", "text": text, "notice": notice.id}
 
 
 def _start(given: dict[str, Any], log: Path) -> None:

@@ -64,7 +64,7 @@ class NotificationGuest(Guest):
 
     def _tell(self, job: OwnedJob) -> None:
         for one in self._notices_of(job.row, self._inert):
-            job.ask(Notify(id=one.id, occasion=one.occasion, title=one.title, text=one.text))
+            job.ask(Notify(id=one.id, occasion=one.occasion, title=one.title, text=one.text, about=one.about))
 
     def _inert(self, text: str) -> str:
         return inert(self._redact(text))

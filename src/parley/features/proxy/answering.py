@@ -15,14 +15,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from parley.engine import protocol_messages
+from parley.engine.inputs import people_in
 from parley.engine.owned_job import OwnedJob
 from parley.engine.reduction import message, respond, to_human
 from parley.engine.turn.question_clone import tree_of
 from parley.engine.turn.running_turn import Turn
 from parley.engine.values import human_inputs, message_meta
 from parley.engine.values.human_inputs import AnswerInput, InterveneInput, is_in_vain
-from parley.engine.values.job_settings import STAND_INS
 from parley.engine.values.message_meta import Posed, ProxyView, Put, ToProxy, Weighed
+from parley.engine.values.people import May
 from parley.engine.world import World
 from parley.features.proxy import remembering
 from parley.features.proxy.calibration import Case, Decision, PastDecision, Weights, decide
@@ -79,18 +80,19 @@ def briefing(job: OwnedJob, world: World, turn: Turn, note: NoteTrouble) -> str:
 
 def _said_before(job: OwnedJob, world: World, proxy: Proxy) -> list[str]:
     """What the human has said in this job: answers and interventions, each on a line of JSON, the newest kept."""
-    may = (job.row.decider, *STAND_INS)
-    found: list[str] = []
+    people, found = people_in(job), list[str]()
     room = EARLIER_ALL
     for row in reversed(world.store.inputs(job.id, waiting=False)):
-        if not row.taken or row.by not in may or is_in_vain(row) or world.store.authentic(row) is False:
+        if not row.taken or is_in_vain(row) or world.store.authentic(row) is False:
             continue
         given = human_inputs.read(row)
         if not isinstance(given, AnswerInput | InterveneInput) or (
-            isinstance(given, AnswerInput) and given.question == proxy.id
+            given.question == proxy.id if isinstance(given, AnswerInput) else people.may(row.by) < May.ANSWER
         ):
             continue
         said: dict[str, Any] = {"said": _cut(given.text, EARLIER_EACH)}
+        if row.by in people.named:
+            said = {"by": row.by, **said}
         if isinstance(given, AnswerInput):
             put = message_meta.read_as(Put, message(job, world, given.framing))
             where = f"{put.state} {put.artifact or put.kind}"

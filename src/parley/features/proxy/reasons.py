@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from parley.bus.rows import MessageRow
 from parley.bus.store import Store
 from parley.engine.values import message_meta
 from parley.engine.values.message_meta import NO_VIEW, Answered, Posed, ProxyView, Put, Replied
@@ -67,8 +69,13 @@ class Reason:
 
 def reasons(store: Store, job: str) -> list[Reason]:
     """Every question of a job that went to its proxy, in order."""
+    return reasons_in(job, store.messages(job))
+
+
+def reasons_in(job: str, rows: Iterable[MessageRow]) -> list[Reason]:
+    """The same from some of its messages: those on a question's thread tell of that one."""
     found: dict[str, Reason] = {}
-    for row in store.messages(job):
+    for row in rows:
         match message_meta.read(row):
             case Posed() as posed:
                 found[posed.question] = Reason(job, row.time, posed.text, posed)

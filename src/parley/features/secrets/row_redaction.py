@@ -26,13 +26,13 @@ from parley.protocol.rule import Passage
 NAMES = frozenset({
     "about", "action", "actor", "agent", "agents", "architect", "artifact", "asked", "asker", "author", "base",
     "bus", "by", "category", "choice", "commit", "commits", "contents", "day", "decider", "decision",
-    "digest", "doing", "end", "event", "host", "how", "id", "kept", "kind", "message", "name", "note_id",
-    "of", "origin", "phase", "policies", "policy", "put", "question", "read", "record", "resolved_by", "role", "route",
-    "ruling", "runner", "settings", "sides", "state", "status", "step", "task_id", "team",
-    "thread", "threads", "to", "tools", "tree", "turn", "verdict", "verified", "verifier", "workspace",
+    "digest", "doing", "end", "event", "host", "how", "id", "kept", "kind", "may", "message", "name", "note_id",
+    "of", "origin", "people", "person", "phase", "policies", "policy", "put", "question", "read", "record",
+    "resolved_by", "role", "route", "ruling", "runner", "settings", "sides", "state", "status", "step", "task_id",
+    "team", "thread", "threads", "to", "tools", "tree", "turn", "verdict", "verified", "verifier", "workspace",
 })  # fmt: skip
 # Of these, the ones whose members have names of any kind as well.
-MAPS = frozenset({"contents", "policies"})
+MAPS = frozenset({"contents", "people", "policies"})
 # Members in which an agent, or a playbook, has named members of its own: those may hold words, too.
 FREE = frozenset({"arguments", "do", "more", "note", "notes", "said", "usage"})
 # The messages that the protocol itself writes, and the mark that it puts before their words. Of the mark only what is

@@ -29,7 +29,7 @@ Named = Callable[[Iterable[str]], Mapping[str, str]]
 Redact = Callable[[str], str]
 DELIVERED = "refs/parley/delivered"
 HOME = "refs/parley/home"  # the result that was copied into a folder without a repository
-_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 _UNCOUNTED = "-"  # git's count for a binary file
 LONGER_SECONDS = 60  # of processor time, where only the user waits and no job does
 
@@ -79,8 +79,12 @@ def changes(
     """
     if not repository.exists:
         return []
-    now = result(repository, tree, whole=whole)
-    words = ("diff-tree", "-r", "-z", "--raw", *_DIFF, repository.ref(START), now)
+    return compared(repository, repository.ref(START), result(repository, tree, whole=whole), named)
+
+
+def compared(repository: JobRepository, before: str, after: str, named: Named) -> list[Change]:
+    """What differs between two trees, file by file."""
+    words = ("diff-tree", "-r", "-z", "--raw", *DIFF, before, after)
     try:
         said = repository.git.run(*words, "--numstat", busy_seconds=BUSY_SECONDS).stdout
     except GitTooLong:
@@ -91,14 +95,14 @@ def changes(
     parts = iter(listed)
     for part in parts:
         if part.startswith(":"):
-            before, after, *_ = part[1:].split()
-            modes[next(parts)] = before, after
+            old, new, *_ = part[1:].split()
+            modes[next(parts)] = old, new
         elif part:
             added, removed, path = part.split("\t", 2)
             counts[path] = added, removed
     by = {one.path: one.by for one in obeyed(modes, named(modes))}
-    new = [path for path, (before, _) in modes.items() if not int(before)]
-    odd = unportable(new, repository.git.paths(now)) if new else {}
+    made = [path for path, (old, _) in modes.items() if not int(old)]
+    odd = unportable(made, repository.git.paths(after)) if made else {}
     lines = {path: counts.get(path, (_UNCOUNTED, _UNCOUNTED)) for path in modes}
     return [
         Change(
@@ -132,7 +136,7 @@ def named_here(root: Path | None) -> Named:
 def diff(repository: JobRepository, tree: str = "", *, whole: bool = False, stat: bool = False) -> bytes:
     """What a job changed, as `git diff` shows it."""
     how = STAT if stat else ("--patch", "--binary")
-    words = ("diff-tree", "-r", *how, *_DIFF, repository.ref(START), result(repository, tree, whole=whole))
+    words = ("diff-tree", "-r", *how, *DIFF, repository.ref(START), result(repository, tree, whole=whole))
     return repository.git.run(*words, busy_seconds=LONGER_SECONDS).stdout
 
 

@@ -1,0 +1,1 @@
+"""A job's past, from the rows of the bus: turns, messages, artifacts, merges, times."""

@@ -1,0 +1,1 @@
+"""What needs the human: questions, the ways to answer them, and what leads out of every situation."""

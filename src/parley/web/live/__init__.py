@@ -1,0 +1,1 @@
+"""How open pages stay up to date: events, and the parts that they ask for then."""

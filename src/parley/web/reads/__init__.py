@@ -1,0 +1,1 @@
+"""What the server reads once for all visitors, and keeps until it changes."""
