@@ -65,6 +65,7 @@ MAY_CUT = {
     ),
     "a list, of which the first or the last are taken": (
         "sandbox/launch_report.py: out[:TOLD]",
+        "web/start_notes.py: lines[:MOST_LINES]",
         "workspaces/delivery/merge_to_checkout.py: paths[:SHOWN]",
         "cli/running/withdraw_many.py: going[:IDS_SHOWN]",
         "workspaces/files/scan.py: lines[:LINES]",

@@ -47,7 +47,7 @@ NAMES = [
     "é.md",
 ]
 EACH = 1  # address of a kind that shows something
-SLOW_SECONDS = 2.0  # of the processor, that the server may need for a page
+SLOW_SECONDS = 10.0  # of the processor, for one page: what grows with the square of such content takes minutes
 
 
 def playbook() -> str:

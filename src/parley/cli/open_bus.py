@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from parley.machine.disk_reserve import DiskReserve
 from parley.protocol.molecules import thread_name
 from parley.settings import load
 
+_KEPT_SETTINGS = 64  # of as many jobs
 _SHOWN = 8  # candidates for an ambiguous id
 
 
@@ -32,6 +34,8 @@ class RedactedStore(SqliteStore):
     def __init__(self, place: Workplace, durability: str = "full") -> None:
         super().__init__(place.home, durability=durability)
         self.secrets = known_secrets(place)
+        # A job's settings never change, hold all its roles, and are read with every look at the job.
+        self._settings = lru_cache(_KEPT_SETTINGS)(lambda text: row_redaction.words(text, self.secrets))
         OUTPUT_SECRETS.look(lambda: self.secrets.sparing(str(place.root), str(place.home)))
 
     def load(self, job: str) -> Loaded:
@@ -41,11 +45,14 @@ class RedactedStore(SqliteStore):
             slot: row_redaction.words(body, self.secrets) if slot.startswith("record ") else body
             for slot, body in found.molecules.items()
         }
-        return replace(found, row=row_redaction.job_row(found.row, self.secrets), molecules=molecules)
+        return replace(found, row=self._row(found.row), molecules=molecules)
 
     def jobs(self) -> list[JobRow]:
         """Every job."""
-        return [row_redaction.job_row(row, self.secrets) for row in super().jobs()]
+        return [self._row(row) for row in super().jobs()]
+
+    def _row(self, row: JobRow) -> JobRow:
+        return replace(row, request=self.secrets.redact(row.request), settings=self._settings(row.settings))
 
     def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
         """The job's steps, in order."""

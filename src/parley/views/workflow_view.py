@@ -182,7 +182,7 @@ class WorkflowAgent:
     name: str
     role: str
     status: str
-    thread: str
+    thread: str  # its conversation: the open one, else the last
     workspace: str
     objective: str
     verifier: str
@@ -342,7 +342,7 @@ def _agent(
         name=worker.name,
         role=worker.role,
         status=str(standing.status),
-        thread=standing.thread,
+        thread=standing.thread or member.workspace,
         workspace=member.workspace,
         objective=redact(worker.objective),
         verifier=worker.verifier,

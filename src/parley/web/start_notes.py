@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from parley.base.wording import count
 from parley.views.repository_context import CommandEnd
 
 PREFIX = "parley: "
@@ -25,7 +26,7 @@ class StartNotes:
         if not lines:
             return
         with self._lock:
-            self._kept[visitor, repository, job] = lines[:MOST_LINES]
+            self._kept[visitor, repository, job] = _first(lines)
             while len(self._kept) > MOST_JOBS:
                 self._kept.popitem(last=False)
 
@@ -33,3 +34,9 @@ class StartNotes:
         """What was said to a visitor who started a job."""
         with self._lock:
             return self._kept.get((visitor, repository, job), ())
+
+
+def _first(lines: Sequence[str]) -> Sequence[str]:
+    """The first lines, and how many are left out."""
+    left = len(lines) - MOST_LINES
+    return lines if left <= 0 else [*lines[:MOST_LINES], f"… and {count(left, 'more line')}"]
