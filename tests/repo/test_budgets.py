@@ -119,7 +119,7 @@ def test_long_tests_have_no_budget(run: Run) -> None:
     assert done.returncode == pytest.ExitCode.OK
 
 
-def test_two_workers_do_all_suites_in_twenty_minutes() -> None:
+def test_three_workers_do_all_suites_in_twenty_minutes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
-    assert sum(project["tool"]["parley"]["budgets"].values()) < 2 * 20 * 60
+    assert sum(project["tool"]["parley"]["budgets"].values()) < 3 * 20 * 60

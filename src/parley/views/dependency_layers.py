@@ -105,17 +105,19 @@ def _ordered(above: Mapping[str, Sequence[str]], ranks: Mapping[str, int]) -> li
     for name, wanted in above.items():
         for one in wanted:
             below[one].append(name)
+    places = {name: place for layer in layers for place, name in enumerate(layer)}
     for sweep in range(SWEEPS):
         neighbours = above if sweep % 2 == 0 else below
         for layer in layers if sweep % 2 == 0 else reversed(layers):
-            _sort(layer, layers, neighbours)
+            _sort(layer, places, neighbours)
     return layers
 
 
-def _sort(layer: list[str], layers: Sequence[Sequence[str]], neighbours: Mapping[str, Sequence[str]]) -> None:
-    places = {name: place for one in layers for place, name in enumerate(one)}
+def _sort(layer: list[str], places: dict[str, int], neighbours: Mapping[str, Sequence[str]]) -> None:
+    """Order a layer by the middle of its neighbours, and note where each node stands now."""
     middles = {
         name: sum(places[one] for one in neighbours[name]) / len(neighbours[name]) if neighbours[name] else places[name]
         for name in layer
     }
     layer.sort(key=middles.__getitem__)
+    places.update((name, place) for place, name in enumerate(layer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
@@ -28,7 +29,8 @@ _EDGE = Markup('<path class="graph-edge{marks}" d="{path}" marker-end="url(#arro
 
 def draw(graph: LayeredGraph, levels: Mapping[str, str]) -> Markup:
     """The drawing. `levels`: which colour each status has."""
-    places = {node.name: _place(node, graph) for node in graph.nodes}
+    filled = Counter(node.rank for node in graph.nodes)
+    places = {node.name: _place(node, graph.widest - filled[node.rank]) for node in graph.nodes}
     shapes = [*_edges(graph, places), *(_node(node, places[node.name], levels) for node in graph.nodes)]
     return _SVG.format(
         width=graph.ranks * (WIDE + ACROSS) - ACROSS + 8 if graph.ranks else 8,
@@ -38,10 +40,9 @@ def draw(graph: LayeredGraph, levels: Mapping[str, str]) -> Markup:
     )
 
 
-def _place(node: GraphNode, graph: LayeredGraph) -> tuple[int, int]:
-    """Where a node's corner is; a layer with few nodes stands in the middle."""
-    filled = sum(other.rank == node.rank for other in graph.nodes)
-    margin = (graph.widest - filled) * (HIGH + DOWN) // 2
+def _place(node: GraphNode, missing: int) -> tuple[int, int]:
+    """Where a node's corner is; a layer that has so many nodes less than the fullest stands in the middle."""
+    margin = missing * (HIGH + DOWN) // 2
     return 4 + node.rank * (WIDE + ACROSS), 4 + margin + node.order * (HIGH + DOWN)
 
 
