@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import html
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
 from playwright.sync_api import BrowserContext
-from starlette.routing import compile_path
 
-from parley.web.pages import PAGES
 from tests.cli.home import Home
+from tests.web.crawling import crawl
 from tests.web.page_harness import PageWatch, Server, question_of, serve, start_job
-from tests.web.raw_http import Client, key_of, own_home, owner
+from tests.web.raw_http import Answer, Client, key_of, own_home, owner
 
 PWN = "window.__pwned=1"
 SHORT = f'"><script>{PWN}</script><img src=x onerror="{PWN}">'
@@ -46,7 +41,6 @@ NAMES = [
     " blank ",
     "é.md",
 ]
-EACH = 1  # address of a kind that shows something
 SLOW_SECONDS = 10.0  # of the processor, for one page: what grows with the square of such content takes minutes
 
 
@@ -123,28 +117,18 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             yield Stage(home, server, owner(server), job, question)
 
 
-def crawl(stage: Stage) -> dict[str, str]:
-    """Every address of the page that is known, or that a page of the job leads to, one of each kind: what it shows."""
+def all_pages(stage: Stage) -> dict[str, str]:
+    """What every page and part shows, one of each kind; none takes long to make."""
     values = {"repository": key_of(stage.home), "job": stage.job, "question": stage.question, "what": "withdraw"}
-    routes = [address for address, methods, _ in PAGES if "GET" in methods and not address.startswith("/answer")]
-    waiting = [re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: values.get(found[1], "x"), route) for route in routes]
-    patterns = [compile_path(route)[0] for route in routes]
-    found, kinds = dict[str, str](), Counter[int]()
-    while waiting:
-        address = waiting.pop(0)
-        kind = next((at for at, one in enumerate(patterns) if one.match(urlsplit(unquote(address)).path)), -1)
-        if address in found or kinds[kind] == EACH:
-            continue
+
+    def look(address: str) -> Answer:
         began = processor_seconds(stage.server)
         answer = stage.user.get(address)
         assert processor_seconds(stage.server) - began < SLOW_SECONDS, address
-        assert answer.status < 500, (address, answer.text[:500])
-        kinds[kind] += answer.status == HTTPStatus.OK
-        if answer.header("content-type").startswith("text/html"):
-            found[address] = answer.text
-            links = re.findall(r'(?:href|hx-get|data-src)="(/[^"]*)"', answer.text)
-            waiting += [link for one in links if _is_page(link := html.unescape(one).partition("#")[0])]
-    return found
+        return answer
+
+    found = crawl(look, values)
+    return {at: one.text for at, one in found.items() if one.header("content-type").startswith("text/html")}
 
 
 def processor_seconds(server: Server) -> float:
@@ -153,14 +137,10 @@ def processor_seconds(server: Server) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _is_page(link: str) -> bool:
-    return not link.startswith(("/static", "/events", "//")) and urlsplit(link).path != "/"
-
-
 @pytest.fixture(scope="module")
 def shown(stage: Stage) -> dict[str, str]:
     """All pages and parts."""
-    return crawl(stage)
+    return all_pages(stage)
 
 
 class LiveParts(HTMLParser):

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from parley.base.documents.node import DocumentError
 from parley.base.output import OUTPUT_SECRETS
-from parley.base.redaction import Secrets
 from parley.base.wording import near
 from parley.bus.rows import InputRow, JobRow, Loaded, MessageRow, StepRow
 from parley.bus.sqlite import safe_open
@@ -19,10 +18,11 @@ from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli import BAD_USE, FAILED, CommandError, ctrl_c
 from parley.cli.common import Workplace, hide_home_from_git
 from parley.features.secrets import row_redaction
-from parley.features.secrets.secret_sources import secrets_of
+from parley.features.secrets.fresh_secrets import FreshSecrets, SecretSources
 from parley.machine.disk_reserve import DiskReserve
 from parley.protocol.molecules import thread_name
 from parley.settings import load
+from parley.settings.schema import FILE
 
 _KEPT_SETTINGS = 64  # of as many jobs
 _SHOWN = 8  # candidates for an ambiguous id
@@ -31,11 +31,11 @@ _SHOWN = 8  # candidates for an ambiguous id
 class RedactedStore(SqliteStore):
     """The bus without secrets, for people to read. Nothing is run or verified from it."""
 
-    def __init__(self, place: Workplace, durability: str = "full") -> None:
+    def __init__(self, place: Workplace, durability: str = "full", secrets: FreshSecrets | None = None) -> None:
         super().__init__(place.home, durability=durability)
-        self.secrets = known_secrets(place)
+        self.secrets = secrets or known_secrets(place)
         # A job's settings never change, hold all its roles, and are read with every look at the job.
-        self._settings = lru_cache(_KEPT_SETTINGS)(lambda text: row_redaction.words(text, self.secrets))
+        self._settings = lru_cache(_KEPT_SETTINGS)(lambda text, version: row_redaction.words(text, self.secrets))
         OUTPUT_SECRETS.look(lambda: self.secrets.sparing(str(place.root), str(place.home)))
 
     def load(self, job: str) -> Loaded:
@@ -52,7 +52,8 @@ class RedactedStore(SqliteStore):
         return [self._row(row) for row in super().jobs()]
 
     def _row(self, row: JobRow) -> JobRow:
-        return replace(row, request=self.secrets.redact(row.request), settings=self._settings(row.settings))
+        settings = self._settings(row.settings, self.secrets.version)
+        return replace(row, request=self.secrets.redact(row.request), settings=settings)
 
     def steps(self, job: str, after: int = 0) -> Iterator[StepRow]:
         """The job's steps, in order."""
@@ -76,13 +77,16 @@ class RedactedStore(SqliteStore):
         return super().authentic(true)
 
 
-def known_secrets(place: Workplace) -> Secrets:
-    """The secrets of this machine and this repository."""
-    try:
-        copied = load.read(place.root).workspace.copy  # the user's own settings do not have it
-    except DocumentError:
-        copied = ()  # the code that needs the settings reports what is wrong with them
-    return secrets_of(place.root, os.environ, copied)
+def known_secrets(place: Workplace) -> FreshSecrets:
+    """The secrets of this machine and this repository, as they are whenever something is hidden."""
+
+    def copied() -> Iterable[str]:
+        try:
+            return load.read(place.root).workspace.copy  # the user's own settings do not have it
+        except DocumentError:
+            return ()  # the code that needs the settings reports what is wrong with them
+
+    return FreshSecrets(SecretSources(place.root, os.environ, copied, place.root / FILE).now)
 
 
 def refuse_foreign_home(place: Workplace) -> None:

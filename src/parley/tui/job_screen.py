@@ -60,8 +60,9 @@ class JobScreen:
         self._needs = needs(self._store, self._files, [self._present.row])
         if not any(need.id == self._need for need in self._needs):
             self._need = self._needs[0].id if self._needs else ""
-        everyone = (with_progress(self._present, thread, self._files) for thread in team(self._present))
-        self._threads = tree(list(everyone), [])
+        redact = self._at.context.redact
+        everyone = [with_progress(self._present, thread, self._files, redact) for thread in team(self._present)]
+        self._threads = tree(everyone, [])
         if self._thread not in self._order():
             self._thread = ""
         lines = [line for line in standing(self._store, self._present.loaded, time.time()) if line.what != PARALLEL]

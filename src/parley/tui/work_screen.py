@@ -34,8 +34,10 @@ class WorkScreen(PageScreen):
         last = store.load(job).transaction
         steps, messages = (last.steps, last.messages) if last else (0, 0)
         self._follower = Follower(store, job, step=max(0, steps - STEPS), message=max(0, messages - MESSAGES))
-        folder = self._job.context.files.home(job)
-        self._work = WorkFollower(folder, thread=self._thread, last_bytes=WORK_BYTES)
+        context = self._job.context
+        self._work = WorkFollower(
+            context.files.home(job), thread=self._thread, last_bytes=WORK_BYTES, redact=context.redact
+        )
         self._last = ("", "")  # the use whose beginning is the last line, by turn and use
         earlier = f"parley log {job} --work"
         super().__init__(Page(f"work of {self._names[self._thread]}", at_end=True, earlier=earlier))

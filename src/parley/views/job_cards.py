@@ -74,8 +74,11 @@ def _told(present: Present, threads: Sequence[Thread], entry: JobEntry) -> list[
     first = next((thread for thread in threads if thread.state == "stalled"), None)
     first = first or next((thread for thread in threads if thread.waits), None)
     first = first or next((thread for thread in threads if thread.state == "running"), None)
-    files = entry.at.context.files
-    return [with_progress(present, thread, files) if thread is first else thread for thread in threads]
+    context = entry.at.context
+    return [
+        with_progress(present, thread, context.files, context.redact) if thread is first else thread
+        for thread in threads
+    ]
 
 
 def phases_of(present: Present) -> tuple[tuple[str, str], ...]:

@@ -160,17 +160,17 @@ def _looked(entry: JobEntry) -> Detail:
     """Read the details of a job that is on the screen."""
     if entry.group == DONE:
         return Detail("", entry.updated, "")
-    store, files = entry.at.context.store, entry.at.context.files
+    context = entry.at.context
     present = entry.at.present()
     cost = cost_of(present)
     if entry.group == FAILED:
         return Detail(end_words(present), entry.updated, cost)
     if entry.group == PAUSED:
         return Detail(pause_words(team(present)), entry.updated, cost)
-    needed = needs(store, files, [present.row])
+    needed = needs(context.store, context.files, [present.row])
     if needed:
         return Detail(need_words(needed), needed[0].since, cost)
-    threads = [with_progress(present, thread, files) for thread in team(present)]
+    threads = [with_progress(present, thread, context.files, context.redact) for thread in team(present)]
     words = STARTS if present.begins and not present.owned else work_words(threads)
     return Detail(words, present.row.created, cost)
 

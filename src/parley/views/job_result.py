@@ -60,11 +60,12 @@ class Delivery:
 def delivery(store: Store, workspace: Workspace, job: str, work: Path, redact: Callable[[str], str] = str) -> Delivery:
     """What a job hands over. `work` is the folder of its own tree; nothing in it is trusted."""
     found = tuple(assumptions(redact(_text(work / SUMMARY)))) or tuple(_noted(store, job))
-    changes = tuple(_redacted(one, redact) for one in workspace.changes(job))
+    changes = tuple(redacted_change(one, redact) for one in workspace.changes(job))
     return Delivery(changes, past(store, job).usage, found[:MOST])
 
 
-def _redacted(change: Change, redact: Callable[[str], str]) -> Change:
+def redacted_change(change: Change, redact: Callable[[str], str]) -> Change:
+    """A change without secrets in its path."""
     odd = change.unportable
     return replace(change, path=redact(change.path), unportable=odd and odd._replace(why=redact(odd.why)))
 

@@ -7,7 +7,7 @@ threads that have ended and the conversation, is read from steps and messages.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -401,18 +401,18 @@ def moment(time_: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(time_))
 
 
-def with_progress(present: Present, thread: Thread, files: Files) -> Thread:
+def with_progress(present: Present, thread: Thread, files: Files, redact: Callable[[str], str] = str) -> Thread:
     """The thread with what it last said it was doing, where it is at work."""
     if not thread.turn or present.record is None:
         return thread
     told = heard(files.tail(present.job, stream_of(present.record, thread.id)), thread.turn)
-    last = told.last or thread.since
+    last, said = told.last or thread.since, redact(told.said)
     if thread.waits is not None:
         return replace(thread, doing=thread.waits.words(time.time()), last_progress=last)
     if thread.state == "stalled":
-        did = f"; the last thing it did: {excerpt(told.said)}" if told.said else ""
+        did = f"; the last thing it did: {excerpt(said)}" if said else ""
         return replace(thread, doing=f"{thread.doing}{did}")
-    return replace(thread, doing=excerpt(told.said) if told.said else thread.doing, last_progress=last)
+    return replace(thread, doing=excerpt(said) if said else thread.doing, last_progress=last)
 
 
 def soup_of(loaded: Loaded) -> Soup:

@@ -57,6 +57,7 @@ class RepositoryContext:
     ]  # the same as a command line, for a program that needs the terminal
     go_on: Callable[[str, Sequence[str]], subprocess.Popen[bytes]]  # starts a process that owns a job
     redact: Callable[[str], str] = str  # hides secrets in what no other callable gives
+    hidden_version: Callable[[], int] = int  # grows when there are more secrets to hide
     # A version of an artifact: of a job, a question, an artifact's name and its digest; None if it is not kept.
     artifact_text: Callable[[str, str, str, str], str | None] = lambda job, question, artifact, digest: None
     # The diff between two versions: of a job, an artifact's name, and two digests.

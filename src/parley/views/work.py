@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
@@ -92,9 +92,21 @@ class WorkEvent:
 class WorkFollower:
     """Reads what a job's agents did on and on: each call gives what was added since the last."""
 
-    def __init__(self, folder: Path, *, thread: str = "", agent: str = "", last_bytes: int | None = None) -> None:
-        """`folder` is the job's. `last_bytes`: of each stream that is there now, no more than its end is read."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        thread: str = "",
+        agent: str = "",
+        last_bytes: int | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        """`folder` is the job's. `last_bytes`: of each stream that is there now, no more than its end is read.
+
+        `redact` hides what became a secret after its stream was written.
+        """
         self._folder, self._thread, self._agent, self._last_bytes = folder, thread, agent, last_bytes
+        self._redact = redact
         self._streams: dict[str, _Stream] = {}
         self.left_out = False  # whether earlier events were left out, by `last_bytes`
 
@@ -108,7 +120,7 @@ class WorkFollower:
         new = (stream.events() for stream in self._streams.values())
         for event in heapq.merge(*new, key=attrgetter("time")):
             if self._thread in ("", event.thread) and self._agent in ("", event.agent):
-                yield event
+                yield redacted(event, self._redact)
 
     def _look(self) -> None:
         """Find the streams that have come since."""
@@ -124,6 +136,13 @@ class WorkFollower:
             return streams_of(self._folder, self._thread)
         phases = [self._folder / phase.stream for phase in PHASES.values()]
         return [*phases, *sorted((self._folder / "streams").glob("*.jsonl"))]
+
+
+def redacted(event: WorkEvent, redact: Callable[[str], str]) -> WorkEvent:
+    """An event without secrets: the stream has it without those that were known when it was written."""
+    words, result = redact(event.words), redact(event.result)
+    same = words is event.words and result is event.result
+    return event if same else replace(event, words=words, result=result)
 
 
 def streams_of(folder: Path, thread: str) -> list[Path]:

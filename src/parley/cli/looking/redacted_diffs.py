@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from parley.base.redaction import MARKED
 from parley.bus.store import Store
 from parley.cli.looking.need_texts import work_at_gate
 from parley.ports.workspaces import Change
 from parley.views.job_diffs import DiffOf
+from parley.views.job_result import redacted_change
 from parley.workspaces import JobWorkspaces
 from parley.workspaces.delivery.instance_diff import WorkVersion
 
@@ -31,6 +35,26 @@ class RedactedDiffs:
 
     def changes(self, of: DiffOf) -> Sequence[Change]:
         """What was changed; nothing where a job has no files yet."""
+        return [shown for shown, _ in self._shown(of)]
+
+    def _shown(self, of: DiffOf) -> list[tuple[Change, str]]:
+        """What was changed as it is shown, each with its path as it is. Paths that look the same then are numbered."""
+        found, redact = self._changes(of), self._redact()
+        names = "\n".join(f"{one.path}\n{one.unportable.why if one.unportable else ''}" for one in found)
+        if redact(names) == names:  # as in nearly all: thousands of files are looked at in one go
+            return [(one, one.path) for one in found]
+        listed: dict[str, tuple[Change, str]] = {}
+        numbers = Counter[str]()
+        for one in found:
+            shown = redacted_change(one, redact)
+            path = shown.path
+            while path in listed:
+                numbers[shown.path] += 1
+                path = f"{shown.path} ({numbers[shown.path] + 1})"
+            listed[path] = (replace(shown, path=path), one.path)
+        return list(listed.values())
+
+    def _changes(self, of: DiffOf) -> Sequence[Change]:
         if not self._trees.repository(of.job).exists:
             return []
         if of.workspace:
@@ -38,7 +62,9 @@ class RedactedDiffs:
         return self._trees.changes(of.job, self._tree(of.job))
 
     def file_diff(self, of: DiffOf, path: str, *, spaces: bool = True) -> str:
-        """The diff of one file, bounded; with or without changes of white space alone."""
+        """The diff of one file, by its path as it is shown, bounded; with or without changes of white space alone."""
+        if MARKED in path:
+            path = next((true for shown, true in self._shown(of) if shown.path == path), path)
         if of.workspace:
             data = self._trees.instance_diff(of.job, of.workspace, path, of.version, spaces=spaces)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from parley.cli.running.agents_here import agents_here
 from parley.cli.running.spawn import program_words, spawn
 from parley.features.proxy.decision_store import SqliteDecisions
 from parley.features.proxy.decision_store import place as memory_of
+from parley.features.secrets.fresh_secrets import FreshSecrets
 from parley.machine.checkout_watch import CheckoutWatch
 from parley.machine.job_files import JobFiles
 from parley.ports.decisions import Decided, MemoryTrouble
@@ -55,7 +56,7 @@ def context_of(place: Workplace, title: str = "") -> RepositoryContext:
         by=account_name(),
         files=JobFiles(place.home),
         exists=lambda: safe_open.exists(place.home),
-        open_store=lambda: RedactedStore(place),
+        open_store=lambda: RedactedStore(place, secrets=here.secrets),
         glance=here.glance,
         exhibit=lambda need: put_forward(made.store, here.trees, need, here.redact),
         gate=lambda need: gate_page(made.store, need, here.trees, here.redact, remembered=_remembered),
@@ -64,6 +65,7 @@ def context_of(place: Workplace, title: str = "") -> RepositoryContext:
         artifacts=lambda job: artifacts(here.trees.path(job, job_thread(job)), here.redact),
         merged=here.merged,
         redact=here.redact,
+        hidden_version=here.hidden_version,
         artifact_text=here.artifact_text,
         artifact_diff=here.artifact_diff,
         command=here.command,
@@ -86,12 +88,17 @@ class _Repository:
         self.checkout = CheckoutWatch(place.root, lambda job: place.home / "jobs" / job / RESULTS)
 
     @cached_property
-    def _hide(self) -> Callable[[str], str]:
-        return known_secrets(self._place).redact
+    def secrets(self) -> FreshSecrets:
+        """What is hidden, the same in all that is shown; read when the first text is."""
+        return known_secrets(self._place)
 
     def redact(self, text: str) -> str:
-        """A text without secrets; which there are is read when the first text is shown."""
-        return self._hide(text)
+        """A text without secrets."""
+        return self.secrets.redact(text)
+
+    def hidden_version(self) -> int:
+        """A number that grows when there is more to hide."""
+        return self.secrets.version
 
     def glance(self) -> list[Glimpse]:
         """Every job, oldest first."""

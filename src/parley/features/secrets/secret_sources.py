@@ -31,7 +31,8 @@ def secrets_of(root: Path, environment: Mapping[str, str], copied: Iterable[str]
     `copied` are the paths, from the root, that a fresh worktree gets besides what is committed.
     """
     own = [*from_environment(environment)]
-    return Secrets((*own, *from_files(_files(root, copied))), (value for _, value in own))
+    places = (root, *(root / name for name in copied))
+    return Secrets((*own, *from_files(secret_files(places))), (value for _, value in own))
 
 
 def names_a_secret(name: str) -> bool:
@@ -81,8 +82,9 @@ def _unescaped(text: str) -> str:
     return re.sub(_ESCAPE, lambda found: {"n": "\n", "r": "\r", "t": "\t"}.get(found[1], found[1]), text)
 
 
-def _files(root: Path, copied: Iterable[str]) -> Iterator[Path]:
-    for folder in (root, *(root / name for name in copied)):
+def secret_files(places: Iterable[Path]) -> Iterator[Path]:
+    """The files that may hold secrets: `.env` files in these folders, and those of these that are files."""
+    for folder in places:
         if folder.is_dir():
             try:
                 with os.scandir(folder) as entries:

@@ -7,11 +7,12 @@ turn are read when they are asked for. So a page that shows the last turns of a 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from parley.views.work import CHUNK, WorkEvent, events_between, streams_of
+from parley.views.work import CHUNK, WorkEvent, events_between, redacted, streams_of
 
 _HEAD = re.compile(rb'\{"time":([0-9.e+]{1,30}),"turn":"(t[0-9]{1,15})","event":"([a-z ]{1,12})"')
 # What a line says is found without parsing it: a quotation mark inside of a text is escaped.
@@ -61,9 +62,9 @@ class EventPage:
 class TurnStreams:
     """The streams of a job, as far as they were looked at. One for a job is enough for all that look at it."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` is the job's."""
-        self._folder = folder
+    def __init__(self, folder: Path, redact: Callable[[str], str] = str) -> None:
+        """`folder` is the job's. `redact` hides what became a secret after its stream was written."""
+        self._folder, self._redact = folder, redact
         self._offsets: dict[Path, int] = {}
         self._parts: dict[tuple[Path, str], _Part] = {}
 
@@ -87,7 +88,8 @@ class TurnStreams:
             event for part in self._of(thread, turn) for event in events_between(part.path, part.first, part.end, turn)
         )
         page = tuple(islice(found, after, after + limit + 1))
-        return EventPage(events=page[:limit], first=after, more=len(page) > limit)
+        shown = tuple(redacted(event, self._redact) for event in page[:limit])
+        return EventPage(events=shown, first=after, more=len(page) > limit)
 
     def _of(self, thread: str, turn: str) -> list[_Part]:
         paths = streams_of(self._folder, thread)

@@ -43,7 +43,7 @@ class LiveChange(NamedTuple):
     repository: str
     job: str
     # record: its rows; work: what its agents do; owner: whether a process works on it; checkout: what the user has
-    # checked out, so perhaps a merge; place: whether its repository can be read
+    # checked out, so perhaps a merge; place: whether its repository can be read, and what is hidden in it
     what: str
 
 
@@ -180,6 +180,7 @@ class _Seen:
     streams: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)  # why the engine can't go on with jobs
     checkout: int = 0
+    hidden: int = 0
     problem: str = ""
     glanced: float = 0.0
 
@@ -253,6 +254,10 @@ class Watcher:
         if (version := context.checkout_version()) != seen.checkout:
             found.append((key, "", CHECKOUT))
             seen.checkout = version
+        if (hidden := context.hidden_version()) != seen.hidden:
+            if seen.hidden:  # something that is shown became a secret
+                found.append((key, "", PLACE))
+            seen.hidden = hidden
         if seen.problem or (due and time.monotonic() - seen.glanced > GLANCE_SECONDS):
             context.glance()
             seen.glanced = time.monotonic()

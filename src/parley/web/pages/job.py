@@ -136,7 +136,8 @@ def _busy(everyone: Sequence[Thread]) -> list[tuple[int, Thread]]:
 
 
 def _row(page: JobPage, may: May, depth: int, thread: Thread, index: JobIndex | None) -> TreeRow:
-    told = with_progress(page.present, thread, page.at.context.files)
+    context = page.at.context
+    told = with_progress(page.present, thread, context.files, context.redact)
     turns = index.turns_of(thread.id) if index is not None else []
     works = thread_kind(thread.id) in ("state", "dispatch")
     there = works and thread.state != "ended"

@@ -32,16 +32,21 @@ class JobReading:
     """What has been read of one job. Whoever looks at it holds its lock."""
 
     def __init__(self, at: JobContext) -> None:
-        store = at.context.store
+        store, context = at.context.store, at.context
         self.lock = threading.RLock()
-        self.streams = TurnStreams(at.context.files.home(at.id))
+        self.streams = TurnStreams(context.files.home(at.id), context.redact)
         self.problem = ""  # why it can't be read on
         self.store = store
+        self.hidden = context.hidden_version()  # what was read has no secret that was known then
         self._job = at.id
         self._index = JobIndex(store, at.row)
         self._lives, self._lived = Lives(store, at.id), 0
         self._ready = False
         self._steps = 1
+
+    def is_of(self, at: JobContext) -> bool:
+        """Whether it can be read on: the bus is the same file as before, and there are no more secrets to hide."""
+        return self.store is at.context.store and self.hidden == at.context.hidden_version()
 
     @property
     def ready(self) -> bool:
@@ -113,7 +118,7 @@ class JobIndexes:
         name = (key, at.id)
         with self._lock:
             reading = self._readings.get(name)
-            if reading is None or reading.store is not at.context.store:  # the bus was put back as another file
+            if reading is None or not reading.is_of(at):
                 reading = self._readings[name] = JobReading(at)
             self._readings.move_to_end(name)
             self._forget_oldest()
