@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from parley.assembly import make_engine
 from parley.base.redaction import Secrets
 from parley.base.text import SAID, inert
-from parley.features.notices import NoticeSender, sent_before, try_out
+from parley.features.notices import AnswerAddress, NoticeSender, sent_before, try_out
 from parley.features.notices.post import covered
 from parley.ports.notices import Notice
 from parley.protocol.molecules import AskHuman
@@ -66,6 +66,24 @@ class Desktop:
 @pytest.fixture
 def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desktop:
     return Desktop(tmp_path, monkeypatch)
+
+
+def test_what_other_users_of_the_machine_can_read_has_no_link_that_answers(desktop: Desktop) -> None:
+    """The list of processes shows the words that the desktop's program is started with."""
+    address = AnswerAddress("http://127.0.0.1:1/r/x/j/q/1", "http://127.0.0.1:1/answer/secret")
+    program = Path(os.environ["PATH"].partition(":")[0]) / "notify-send"
+    program.write_text(f"#!/bin/sh\necho \"$@\" >> '{desktop.shown}'\n", encoding="utf-8")
+    with http() as receiver:
+        to = ["desktop", f"json://127.0.0.1:{receiver.port}/x"]
+        NoticeSender(desktop.home, to, ("needs",), address=lambda notice: address).tell(
+            Notice("n", JOB, "needs", "a title", "a text")
+        )
+        letter = wait_for(lambda: receiver.taken and receiver.taken[0])
+        shown = wait_for(lambda: desktop.shown.exists() and desktop.shown.read_text(encoding="utf-8"))
+
+    assert letter["message"] == f"a text\nanswer it on the page: {address.link}"
+    assert address.page in shown
+    assert "secret" not in shown
 
 
 # ---- each once -------------------------------------------------------------------------------------

@@ -14,13 +14,14 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from parley.cli.common import account_name
+from parley.engine.values.people import May
 from parley.ports.notices import PutQuestion
 from parley.web.safety import question_links
 from parley.web.safety.question_links import make_link, read_link
 from tests.cli.home import LEADS, Home, wait_for
 from tests.inbox.receiver import Receiver, http
 from tests.web.page_harness import Server, question_of, serve, start_job
-from tests.web.raw_http import Client, key_of, own_home, owner, state_folder, stranger
+from tests.web.raw_http import Client, key_of, own_home, owner, people_of_user, state_folder, stranger
 
 LINK = re.compile(r"http://127\.0\.0\.1:\d+(/answer/[\w-]+)")
 
@@ -88,8 +89,8 @@ def server(home: Home, untold: str) -> Iterator[Server]:
         yield made
 
 
-def new_job(home: Home, server: Server, service: Receiver) -> Sent:
-    job = start_job(home, LEADS, "a request")
+def new_job(home: Home, server: Server, service: Receiver, *words: str) -> Sent:
+    job = start_job(home, LEADS, "a request", *words)
     letter = wait_for(lambda: next((one for one in service.taken if job in one["message"]), None))
     found = LINK.search(letter["message"])
     assert found, letter
@@ -181,8 +182,11 @@ def test_giving_up_asks_first(sent: Sent) -> None:
 
     assert asked.status == 200
     assert "for good" in asked.text
+    assert 'name="sure" value="w"' in asked.text
+    for unsure in ("yes", "a", ""):  # who was asked about one way, and then chooses another, is asked again
+        assert "for good" in sent.client.post(sent.path, {"choice": "w", "text": "no use", "sure": unsure}).text
     assert sent.inputs() == before
-    assert sent.client.post(sent.path, {"choice": "w", "text": "no use", "sure": "yes"}).status == 200
+    assert sent.client.post(sent.path, {"choice": "w", "text": "no use", "sure": "w"}).status == 200
     assert len(sent.inputs()) == len(before) + 1
 
 
@@ -195,11 +199,57 @@ def test_a_link_does_not_fit_a_question_that_was_put_anew(waiting: Sent, changed
     assert waiting.inputs() == before
 
 
-def test_a_link_for_a_person_who_may_not_answer_answers_nothing(waiting: Sent) -> None:
+def test_a_link_for_a_person_who_may_not_decide_in_the_job_decides_nothing(waiting: Sent) -> None:
     before = waiting.inputs()
+    people_of_user(waiting.home).add("mallory", May.DECIDE)
 
     assert waiting.client.post(waiting.other(person="mallory"), {"choice": "a"}).status == 409
     assert waiting.inputs() == before
+
+
+def test_a_link_answers_no_more_than_its_persons_pass_allows_now(home: Home, server: Server, service: Receiver) -> None:
+    book = people_of_user(home)
+    book.add("ann", May.DECIDE)
+    sent = new_job(home, server, service, "--by", "ann")
+    before = sent.inputs()
+    assert sent.client.get(sent.path).text.count('name="choice"') >= 3
+
+    book.add("ann", May.SEE)
+    assert 'name="choice"' not in sent.client.get(sent.path).text
+    assert sent.client.post(sent.path, {"choice": "a"}).status == 400
+
+    book.remove(lambda one: one.person == "ann")
+    for answer in (sent.client.get(sent.path), sent.client.post(sent.path, {"choice": "a"})):
+        assert (answer.status, "ann may not open this page any more" in answer.text) == (404, True)
+        assert "intent-lead" not in answer.text
+    assert sent.inputs() == before
+
+    book.add("ann", May.DECIDE)
+    assert sent.client.post(sent.path, {"choice": "a"}).status == 200
+    assert sent.inputs() == [*before, ("answer", "ann")]
+
+
+def test_a_notice_about_the_job_of_a_person_who_was_removed_has_no_link(
+    home: Home, server: Server, service: Receiver
+) -> None:
+    job = start_job(home, LEADS, "a request", "--by", "carl")
+    letter = wait_for(lambda: next((one for one in service.taken if job in one["message"]), None))
+
+    assert "/answer/" not in letter["message"]
+
+
+def test_no_one_answers_by_a_link_while_the_peoples_file_can_not_be_trusted(waiting: Sent) -> None:
+    people_of_user(waiting.home).add("dora", May.DECIDE)
+    path = waiting.other(person="dora")
+    book = state_folder(waiting.home) / "people.json"
+    book.chmod(0o666)
+    try:
+        found = [waiting.client.get(path), waiting.client.post(path, {"choice": "a"})]
+    finally:
+        book.chmod(0o600)
+
+    assert [(one.status, "people.json" in one.text) for one in found] == [(500, False)] * 2
+    assert "Traceback" not in waiting.server.printed
 
 
 def test_a_link_that_was_changed_expired_or_made_elsewhere_opens_nothing(

@@ -16,7 +16,7 @@ from parley.cli.common import account_name
 from parley.engine.values.people import May
 from parley.web.pages import PAGES
 from parley.web.pages.steer import STEERING
-from tests.cli.home import LEADS, Home
+from tests.cli.home import LEADS, Home, wait_for
 from tests.web.page_harness import Server, question_of, serve, start_job
 from tests.web.raw_http import Client, holder, key_of, own_home, owner, people_of_user, stranger
 
@@ -257,6 +257,22 @@ def test_a_guests_pages_offer_nothing_to_do(stage: Stage) -> None:
         found = guest.get(stage.path(address, stage.job))
         if found.status == 200 and not address.startswith("/answer"):
             assert not re.search(r'(?i)method="post"|hx-post|/do/|/start"|/people"|/share"', found.text), address
+
+
+def test_a_link_for_one_job_is_told_of_no_folder_of_the_users(stage: Stage) -> None:
+    guest, user = stage.visitors["a link for one job"], owner(stage.server)
+    bus, aside = stage.home.folder / ".parley" / "bus.db", stage.home.folder / ".parley" / "aside.db"
+    bus.rename(aside)
+    try:
+        wait_for(lambda: str(stage.home.folder) in user.get("/").text)  # who sees all is told where
+        shown = {address: guest.get(stage.path(address, stage.job)).text for address in gets()}
+    finally:
+        aside.rename(bus)
+        wait_for(lambda: str(stage.home.folder) not in user.get("/").text)
+
+    assert {address for address, text in shown.items() if str(stage.home.folder) in text} == set()
+    assert any("can&#39;t be reached" in text for text in shown.values())
+    assert "Traceback" not in stage.server.printed
 
 
 def test_a_pass_that_is_made_less_counts_at_once(stage: Stage) -> None:

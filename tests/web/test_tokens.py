@@ -97,10 +97,12 @@ def test_a_token_in_a_form_or_in_the_address_of_a_form_lets_nobody_in(server: Se
     assert (sent.status, sent.header("set-cookie")) == (401, "")
 
 
-def test_another_sites_link_does_not_turn_a_person_into_another(home: Home, server: Server) -> None:
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin"])
+def test_a_link_on_any_page_does_not_turn_a_person_into_another(home: Home, server: Server, site: str) -> None:
+    """Not on this server's own pages either: they show what other people wrote."""
     user = owner(server)
     _, token = people_of_user(home).add("mallory", May.DECIDE)
-    followed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
+    followed = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
 
     refused = user.get(f"/?token={token}", **followed)
     assert (refused.status, refused.header("set-cookie")) == (409, "")

@@ -35,7 +35,7 @@ from parley.web.live.shared_answers import SharedAnswers
 from parley.web.pages import PAGES
 from parley.web.reads.part_cache import COMPRESSED_FROM, LEVEL, tag_of
 from parley.web.safety.fair_share import FairShare, OpenCount, TooMany
-from parley.web.safety.guard import SAFE_METHODS, BodyTooLarge, Guard, is_foreign
+from parley.web.safety.guard import SAFE_METHODS, BodyTooLarge, Guard, is_linked
 from parley.web.safety.people_book import BookTrouble, Pass
 from parley.web.safety.sessions import ACCOUNT, LASTS_SECONDS
 from parley.web.site import PageSite
@@ -111,7 +111,7 @@ def holder_of(site: PageSite, request: Request) -> Pass | None:
     """Whose cookie a request carries; None: it carries none that counts."""
     name = site.sessions.read(request.cookies.get(site.sessions.cookie, ""))
     if name == ACCOUNT:
-        return _account(site)
+        return site.account_pass
     return site.people.get(name) if name else None
 
 
@@ -126,8 +126,8 @@ def _admitted(site: PageSite, request: Request) -> Response | None:
     if found is None:
         return None
     before = holder_of(site, request)
-    if before is not None and before.person and before.id != found.id and is_foreign(request.headers):
-        # another site's page could make a person act in another's name, or only look on
+    if before is not None and before.person and before.id != found.id and is_linked(request.headers):
+        # another site's page, or another person's words on this one, could make a person act in another's name
         words = "this browser is here as {} already: to use the link all the same, paste it into the address line"
         return PlainTextResponse(f"{words.format(one_line(before.person))}\n", 409)
     rest = "&".join(
@@ -150,12 +150,8 @@ def _token_holder(site: PageSite, request: Request, token: str) -> Pass | None:
     """Whom a token lets in."""
     port = request.client.port if request.client else 0
     if _same(token, site.token) or site.opening.takes(token, port):
-        return _account(site)
+        return site.account_pass
     return site.people.find(token)
-
-
-def _account(site: PageSite) -> Pass:
-    return Pass(id=ACCOUNT, person=site.account, may=May.DECIDE, digest="", made=0.0)
 
 
 def _same(one: str, other: str) -> bool:
@@ -195,8 +191,7 @@ class _Endpoint:
                 return admitted
             holder = holder_of(self._site, request)
         except BookTrouble as error:
-            sys.stderr.write(f"{error}\n")  # it names a file of the user's: nothing for a stranger
-            return PlainTextResponse("no one can be let in: the server's own output says why\n", 500)
+            return _closed(error)
         if holder is None and not public:
             return self._stranger(request)
         unknown = Pass(id="", person="", may=May.SEE, digest="", made=0.0, job="-")
@@ -217,6 +212,8 @@ class _Endpoint:
             visitor = public(visit) if public else visit.holder.id
         except VisitRefused as refused:  # before anything is read of what a stranger sends
             return _trouble(visit, str(refused), refused.status)
+        except BookTrouble as error:
+            return _closed(error)
         try:
             return await self._answer_to(visitor, visit, request)
         except TooMany as error:
@@ -261,6 +258,12 @@ class _Endpoint:
         )
 
 
+def _closed(error: BookTrouble) -> Response:
+    """No one is let in. The reason names a file of the user's: nothing for a stranger."""
+    sys.stderr.write(f"{error}\n")
+    return PlainTextResponse("no one can be let in: the server's own output says why\n", 500)
+
+
 class _Parts(_Endpoint):
     """Answers with parts: pages that ask for the same at the same moment share one answer."""
 
@@ -283,7 +286,7 @@ def _made(page: Page, visit: Visit) -> Response:
     except DAMAGE as error:
         return _trouble(visit, f"this job's record can't be read ({error}): `parley audit` names the row", 500)
     except (BusError, WorkspaceError, BookTrouble, Unreadable, OSError) as error:
-        return _trouble(visit, str(error), 500)
+        return _trouble(visit, visit.reason(str(error)), 500)
     except Exception:  # noqa: BLE001 - one page that fails is told, and takes no other with it
         traceback.print_exc(file=sys.stderr)
         return _trouble(visit, "the page failed; the server's own output says where", 500)

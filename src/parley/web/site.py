@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from parley.engine.values.people import May
 from parley.views.repository_context import RepositoryContext, repository_key
 from parley.web.live.events import Hub, Watcher
 from parley.web.reads.audit_runs import AUDIT, AuditRuns
@@ -17,8 +18,8 @@ from parley.web.reads.job_indexes import INDEX, JobIndexes
 from parley.web.reads.part_cache import PartCache
 from parley.web.reads.presents import Presents
 from parley.web.safety.opening_token import OpeningToken
-from parley.web.safety.people_book import PeopleBook
-from parley.web.safety.sessions import Sessions
+from parley.web.safety.people_book import Pass, PeopleBook
+from parley.web.safety.sessions import ACCOUNT, Sessions
 from parley.web.start_notes import StartNotes
 from parley.web.steering_locks import SteeringLocks
 from parley.web.templating import Templates
@@ -56,6 +57,15 @@ class PageSite:
         """Make what tells the hub."""
         self.indexes = JobIndexes(lambda repository, job: self.hub.publish([(repository, job, INDEX)]))
         self.audits = AuditRuns(lambda repository, job: self.hub.publish([(repository, job, AUDIT)]))
+
+    @cached_property
+    def account_pass(self) -> Pass:
+        """What the user who runs the server may do: everything."""
+        return Pass(id=ACCOUNT, person=self.account, may=May.DECIDE, digest="", made=0.0)
+
+    def holder(self, person: str, repository: str, job: str) -> Pass | None:
+        """The pass by which a person may open a job now; None: they have none."""
+        return self.account_pass if person == self.account else self.people.of_person(person, repository, job)
 
     def render(self, template: str, **values: Any) -> str:
         """Make a page or a part of one."""

@@ -146,7 +146,10 @@ class Visit:
 
     def place_words(self, repository: str) -> str:
         """Why a repository can't be read now; empty: it can. The reason may name a folder of the user's."""
-        words = self.site.watcher.problem(repository)
+        return self.reason(self.site.watcher.problem(repository))
+
+    def reason(self, words: str) -> str:
+        """Why something can't be read. The words may name folders of the user's: nothing for a link for one job."""
         return "its files can't be reached" if words and self.holder.job else words
 
     def engine_words(self, repository: str) -> str:

@@ -13,17 +13,17 @@ from pathlib import Path
 
 from parley.base.documents.node import DocumentError
 from parley.cli import BAD_USE, FAILED, OK, CommandError
-from parley.cli.common import Workplace, homes_file, own_settings, place_of, print_json, safe
+from parley.cli.common import Workplace, account_name, homes_file, own_settings, place_of, print_json, safe
 from parley.cli.machine.trust import own_notify, settings_of
 from parley.engine.world import NoNotices
-from parley.features.notices import LOG, NoticeSender, SentNotice, sent_before, try_out
+from parley.features.notices import LOG, AnswerAddress, NoticeSender, SentNotice, sent_before, try_out
 from parley.features.notices.post import kind_of
 from parley.machine.page_address import page_address
 from parley.ports.notices import Notice, Notices
 from parley.settings.option_words import notify_to
 from parley.settings.schema import FILE, NotifySettings, Settings
 from parley.views.repository_context import repository_key
-from parley.web.safety.people_book import BookTrouble
+from parley.web.safety.people_book import BookTrouble, book_in
 from parley.web.safety.question_links import make_link
 from parley.web.safety.sessions import page_key
 
@@ -53,20 +53,24 @@ def notices_of(place: Workplace, settings: Settings) -> Notices:
     if not found.to:
         return NoNotices()
     return NoticeSender(
-        place.home, found.to, found.on, place=place.root.name, link=lambda notice: answer_link(place, notice)
+        place.home, found.to, found.on, place=place.root.name, address=lambda notice: answer_address(place, notice)
     )
 
 
-def answer_link(place: Workplace, notice: Notice) -> str:
-    """Where the question of a notice can be answered in the browser; empty where no page is served."""
-    address, state = page_address(place.home), homes_file()
-    if notice.about is None or not address or state is None:
-        return ""
+def answer_address(place: Workplace, notice: Notice) -> AnswerAddress:
+    """Where the question of a notice can be answered in the browser. A link is for a person who may open the page."""
+    address, state, put = page_address(place.home), homes_file(), notice.about
+    if put is None or not address or state is None:
+        return AnswerAddress()
+    repository = repository_key(place.home)
+    page = f"{address}/r/{repository}/{notice.job}/q/{put.question}"
     try:
-        key = page_key(state.parent)
+        if put.person != account_name() and not book_in(state.parent).of_person(put.person, repository, notice.job):
+            return AnswerAddress(page)
+        link = make_link(page_key(state.parent), repository, notice.job, put)
     except BookTrouble:  # no job stops for it
-        return ""
-    return f"{address}/answer/{make_link(key, repository_key(place.home), notice.job, notice.about)}"
+        return AnswerAddress(page)
+    return AnswerAddress(page, f"{address}/answer/{link}")
 
 
 def last_problems(home: Path) -> list[str]:

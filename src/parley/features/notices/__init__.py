@@ -1,5 +1,5 @@
 """Notices to the human, by the services that they named: each once, by a process that no other process waits for."""
 
-from parley.features.notices.handover import LOG, NoticeSender, SentNotice, sent_before, try_out
+from parley.features.notices.handover import LOG, AnswerAddress, NoticeSender, SentNotice, sent_before, try_out
 
-__all__ = ["LOG", "NoticeSender", "SentNotice", "sent_before", "try_out"]
+__all__ = ["LOG", "AnswerAddress", "NoticeSender", "SentNotice", "sent_before", "try_out"]

@@ -38,6 +38,13 @@ class SentNotice(NamedTuple):
     notice: str = ""
 
 
+class AnswerAddress(NamedTuple):
+    """Where a question can be answered in the browser; empty where no page is served."""
+
+    page: str = ""  # for a browser that is let in already
+    link: str = ""  # lets answer who has it: it is told to a person, and to no one else
+
+
 class NoticeSender:
     """The notices of a home's jobs."""
 
@@ -47,11 +54,11 @@ class NoticeSender:
         to: Iterable[str],
         occasions: Iterable[str],
         place: str = "",
-        link: Callable[[Notice], str] = lambda notice: "",
+        address: Callable[[Notice], AnswerAddress] = lambda notice: AnswerAddress(),
     ) -> None:
-        """`link`: where a question can be answered, if a page is served; asked when the notice goes out."""
+        """`address`: where a question can be answered; asked when the notice goes out."""
         self._jobs = home.resolve() / "jobs"
-        self._to, self._occasions, self._place, self._link = tuple(to), frozenset(occasions), place, link
+        self._to, self._occasions, self._place, self._address = tuple(to), frozenset(occasions), place, address
 
     def tell(self, notice: Notice) -> None:
         """Send a notice, once and for all. Nothing is waited for, and nothing raised: no job depends on it."""
@@ -61,7 +68,7 @@ class NoticeSender:
         try:
             if self._marked(folder, notice.id):
                 _start(
-                    {**_letter(notice, self._place, self._link(notice)), "to": self._to, "seconds": SECONDS},
+                    {**_letter(notice, self._place, self._address(notice)), "to": self._to, "seconds": SECONDS},
                     folder / LOG,
                 )
         except OSError as error:
@@ -111,10 +118,15 @@ def sent_before(folder: Path) -> list[SentNotice]:
     return found
 
 
-def _letter(notice: Notice, place: str, link: str) -> dict[str, Any]:
+def _letter(notice: Notice, place: str, address: AnswerAddress) -> dict[str, Any]:
     where = f" ({place})" if place else ""
-    text = f"{notice.text}\nanswer it on the page: {link}" if link else notice.text
-    return {"title": f"Parley{where}: {notice.title}", "text": text, "notice": notice.id}
+    return {
+        "title": f"Parley{where}: {notice.title}",
+        "text": notice.text,
+        "page": address.page,
+        "link": address.link,
+        "notice": notice.id,
+    }
 
 
 def _start(given: dict[str, Any], log: Path) -> None:

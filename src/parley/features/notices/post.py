@@ -24,6 +24,9 @@ from parley_cfa import installation
 
 GRACE_SECONDS = 5
 DESKTOP = "desktop"
+# Kinds of services to which another user of this machine can listen: programs that are started with the words, which
+# the list of processes shows, and the system's log. A link that answers by itself is not told there.
+OVERHEARD = (DESKTOP, "macosx", "syslog")
 LATE = "it did not answer within "
 _SHORT = 4  # characters of an address's part that are no secret by themselves
 _PROBLEM = 200  # characters
@@ -70,7 +73,7 @@ def kind_of(address: str) -> str:
 
 def _deliver(found: dict[int, str], number: int, address: str, given: Mapping[str, Any]) -> None:
     try:
-        title, text = given["title"], given["text"]
+        title, text = given["title"], _text(kind_of(address), given)
         if address == DESKTOP:
             problem = _to_desktop(title, text, 0.9 * given["seconds"])
         else:
@@ -81,6 +84,12 @@ def _deliver(found: dict[int, str], number: int, address: str, given: Mapping[st
     except Exception as error:  # noqa: BLE001 - a service's code may raise anything, and the others are told
         problem = f"{type(error).__name__}: {error}"
     found[number] = covered(problem, address)
+
+
+def _text(kind: str, given: Mapping[str, Any]) -> str:
+    """What is told, with the address at which the question can be answered."""
+    where = given.get("page" if kind in OVERHEARD else "link", "")
+    return f"{given['text']}\nanswer it on the page: {where}" if where else str(given["text"])
 
 
 def covered(problem: str, address: str) -> str:

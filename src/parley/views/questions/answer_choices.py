@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from parley.base.options import ABANDON, FAIL, RETRY, STOP
 from parley.engine.protocol_messages import review
+from parley.engine.values.human_inputs import AnswerInput
+from parley.protocol.molecules import Ruling
 from parley.views.job_view import Asked
 
 KEYS = {RETRY: "a", ABANDON: "n", STOP: "o", FAIL: "f"}
@@ -24,6 +26,11 @@ class AnswerChoice(NamedTuple):
         if self.ruling == "withdraw":
             return f"give up {asked.stake} for good"
         return {FAIL: "let the job fail", ABANDON: self.label, STOP: "stop the workflow"}.get(self.option or "", "")
+
+    def as_input(self, asked: Asked) -> AnswerInput:
+        """This answer as it would be given, for who may give it."""
+        ruling = Ruling(self.ruling) if self.ruling else None
+        return AnswerInput(question=asked.id, framing=asked.framing, ruling=ruling, choice=self.option or "", text="-")
 
 
 def choices(asked: Asked) -> dict[str, AnswerChoice]:

@@ -12,10 +12,8 @@ from parley.base.text import cut, safe_lines
 from parley.base.wording import joined
 from parley.engine.protocol_messages import review
 from parley.engine.turn.gate import WORK
-from parley.engine.values.human_inputs import AnswerInput
 from parley.engine.values.people import May
 from parley.engine.values.permissions import needed, objection
-from parley.protocol.molecules import Ruling
 from parley.views.job_diffs import DiffOf
 from parley.views.job_view import DAMAGE, TERMINAL, Asked, Present, moment
 from parley.views.questions.answer_choices import AnswerChoice, choices
@@ -87,14 +85,9 @@ def recalled_for(holder: Pass, recalled: tuple[RecalledDecision, ...]) -> tuple[
 
 def _may(visit: Visit, present: Present, asked: Asked, way: AnswerChoice) -> bool:
     """Whether the visitor may answer so: by their pass, and in this job."""
-    given = _as_input(asked, way)
+    given = way.as_input(asked)
     by_pass = bool(visit.person) and visit.holder.may >= needed(given, asked.put_as)
     return by_pass and not objection(people_here(visit, present), visit.person, given, asked.put_as)
-
-
-def _as_input(asked: Asked, way: AnswerChoice) -> AnswerInput:
-    ruling = Ruling(way.ruling) if way.ruling else None
-    return AnswerInput(question=asked.id, framing=asked.framing, ruling=ruling, choice=way.option or "", text="-")
 
 
 def _lines(content: str) -> list[str]:
@@ -235,7 +228,7 @@ def answer(visit: Visit) -> Response:
     if way is None:
         raise BadForm("choose one of the answers")
     if not _may(visit, at.present(), asked, way):
-        visit.require(needed(_as_input(asked, way), asked.put_as), at)
+        visit.require(needed(way.as_input(asked), asked.put_as), at)
         raise VisitRefused(f"{visit.person} may not answer so in {at.id}: who started it can name you (parley allow)")
     ends = way.gives_up(asked)
     if ends and visit.form.get("sure") != "yes":

@@ -116,7 +116,7 @@ def _listed(visit: Visit) -> dict[str, Any]:
     for key, context in contexts.items():
         entries, problem = site.board.read(key, context, site.hub.version(key))
         every += [one for one in entries if visit.holder.opens(key, one.entry.job)]
-        if problem := problem or visit.place_words(key):
+        if problem := visit.reason(problem) or visit.place_words(key):
             problems.append((context.title, "unreadable", problem))
         elif words := visit.engine_words(key):
             problems.append((context.title, "engine", words))

@@ -8,12 +8,15 @@ from starlette.responses import Response
 
 from parley.actions.leave import Closed, give_answer
 from parley.bus.rows import BusError
+from parley.engine.values.permissions import needed
 from parley.views.job_view import TERMINAL, Asked, moment
-from parley.views.questions.answer_choices import choices
+from parley.views.questions.answer_choices import AnswerChoice, choices
 from parley.views.questions.needs import Need
 from parley.views.questions.question_outcome import answered, fate
 from parley.views.repository_context import JobContext, RepositoryContext
+from parley.web.safety.people_book import Pass
 from parley.web.safety.question_links import QuestionLink, read_link
+from parley.web.templating import one_line
 from parley.web.visit import BadForm, NotHere, Visit
 
 LONGEST = 100_000  # characters of an answer
@@ -21,29 +24,30 @@ LONGEST = 100_000  # characters of an answer
 
 def show(visit: Visit) -> Response:
     """What is asked, and the ways to answer. Nothing happens by looking: programs follow links, too."""
-    at, link = _linked(visit)
+    at, link, holder = _linked(visit)
     need = _open_question(at, link)
     if need is None or need.asked is None:
         return visit.show("question_closed.html", words=_became(at, link))
-    return visit.show("question_link.html", **_asked(at, need, need.asked, link))
+    return visit.show("question_link.html", **_asked(at, need, need.asked, holder))
 
 
 def answer(visit: Visit) -> Response:
     """Answer the question, once, in the name of the person whom it was sent to."""
-    at, link = _linked(visit)
+    at, link, holder = _linked(visit)
     need = _open_question(at, link)
     if need is None or need.asked is None:
         return visit.show("question_closed.html", 409, words=_became(at, link))
     asked, text = need.asked, visit.form.get("text", "").strip()
-    choice = choices(asked).get(visit.form.get("choice", ""))
+    chosen = visit.form.get("choice", "")
+    choice = _ways(asked, holder).get(chosen)
     if choice is None:
         raise BadForm("choose one of the answers")
     if len(text) > LONGEST:
         raise BadForm(f"the words have {len(text)} characters, {LONGEST} at most")
     ends = choice.gives_up(asked)
-    if ends and visit.form.get("sure") != "yes":
-        written = {"sure": ends, "text": text, "choice": visit.form["choice"]}
-        return visit.show("question_link.html", **_asked(at, need, asked, link) | written)
+    if ends and visit.form.get("sure") != chosen:  # who was asked about one way may have chosen another since
+        written = {"sure": ends, "text": text, "choice": chosen}
+        return visit.show("question_link.html", **_asked(at, need, asked, holder) | written)
     try:
         if choice.ruling is None and choice.option is None and not text:
             raise BadForm("an answer in words needs words")
@@ -55,23 +59,31 @@ def answer(visit: Visit) -> Response:
     return visit.show("question_closed.html", words=f"Your answer is given: {choice.label}. You can close this page.")
 
 
-def _linked(visit: Visit) -> tuple[JobContext, QuestionLink]:
-    """The job that a link is about, and what it is good for."""
-    link, context = _read(visit)
+def _linked(visit: Visit) -> tuple[JobContext, QuestionLink, Pass]:
+    """The job that a link is about, what it is good for, and what its person may do now."""
+    link, context, holder = _read(visit)
     try:
         context.store.load(link.job)
     except BusError as error:
         raise NotHere("the job that this link is about is gone") from error
-    return JobContext(context.in_name_of(link.person), link.job), link
+    return JobContext(context.in_name_of(link.person), link.job), link, holder
 
 
-def _read(visit: Visit) -> tuple[QuestionLink, RepositoryContext]:
-    """What a link is good for, and where."""
+def _read(visit: Visit) -> tuple[QuestionLink, RepositoryContext, Pass]:
+    """What a link is good for, where, and by which pass: a person who was removed answers nothing any more."""
     link = read_link(visit.site.key, visit.path["token"])
     context = visit.site.contexts.get(link.repository) if link is not None else None
     if link is None or context is None or not context.exists():
         raise NotHere("this link opens nothing: it is too old, or was made elsewhere; `parley inbox` shows what waits")
-    return link, context
+    holder = visit.site.holder(link.person, link.repository, link.job)
+    if holder is None:
+        raise NotHere(f"this link opens nothing: {one_line(link.person)} may not open this page any more")
+    return link, context, holder
+
+
+def _ways(asked: Asked, holder: Pass) -> dict[str, AnswerChoice]:
+    """The ways to answer that a person's pass allows."""
+    return {key: way for key, way in choices(asked).items() if holder.may >= needed(way.as_input(asked), asked.put_as)}
 
 
 def _open_question(at: JobContext, link: QuestionLink) -> Need | None:
@@ -93,14 +105,14 @@ def _became(at: JobContext, link: QuestionLink) -> str:
     return f"{found.words(moment)}. This link answers nothing else." if found else "The question is closed."
 
 
-def _asked(at: JobContext, need: Need, asked: Asked, link: QuestionLink) -> dict[str, Any]:
+def _asked(at: JobContext, need: Need, asked: Asked, holder: Pass) -> dict[str, Any]:
     return {
         "need": need,
         "asked": asked,
         "shown": at.context.exhibit(need),
-        "choices": choices(asked),
+        "choices": _ways(asked, holder),
         "request": at.row.request,
-        "person": link.person,
+        "person": holder.person,
         "sure": "",
         "text": "",
         "choice": "",

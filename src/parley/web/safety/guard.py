@@ -69,16 +69,21 @@ class Guard:
         if origin is not None and origin != f"{self._scheme}://{host}":
             return "another site's page asks for this, which is refused"
         if method in SAFE_METHODS:
-            foreign = is_foreign(headers) and not _is_followed(headers)
+            foreign = _is_foreign(headers) and not _is_followed(headers)
             return "another site's page asks for this, which is refused" if foreign else ""
         if origin is None and site != "same-origin":
             return "a request that changes something has to come from this server's own page"
         return ""
 
 
-def is_foreign(headers: Headers) -> bool:
+def _is_foreign(headers: Headers) -> bool:
     """Whether another site's page has led the browser here."""
     return headers.get("sec-fetch-site", "") in ("cross-site", "same-site")
+
+
+def is_linked(headers: Headers) -> bool:
+    """Whether a page, of any site, has led the browser here: the address was not typed, pasted or kept by a person."""
+    return headers.get("sec-fetch-site", "none") != "none"
 
 
 def _is_followed(headers: Headers) -> bool:

@@ -82,6 +82,10 @@ class PeopleBook:
         """The pass of an id."""
         return next((one for one in self.passes() if one.id == name), None)
 
+    def of_person(self, person: str, repository: str, job: str) -> Pass | None:
+        """A person's pass that opens a job."""
+        return next((one for one in self.passes() if one.person == person and one.opens(repository, job)), None)
+
     def add(
         self, person: str, may: May, *, seconds: float = 0.0, repository: str = "", job: str = ""
     ) -> tuple[Pass, str]:
