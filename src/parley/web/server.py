@@ -99,6 +99,7 @@ def serve(options: ServeOptions) -> None:
         ssl_certfile=options.certificate or None,
         ssl_keyfile=options.certificate_key or None,
     )
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # any program can make it warn of requests, without end
     for engine in options.engines.values():
         engine.start()
     site.watcher.start()

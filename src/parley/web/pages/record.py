@@ -96,7 +96,7 @@ def _exported(page: JobPage) -> Response:
             process.communicate()
             raise VisitRefused(f"the export takes too long here; run: parley export {page.at.id} -o FILE") from None
         if process.returncode != 0 or not file.is_file():
-            raise VisitRefused(f"the export failed: {excerpt(errors, 300)}")
+            raise VisitRefused(f"the export failed: {page.visit.reason(excerpt(errors, 300))}")
         content = file.read_bytes()
     headers = {"content-disposition": f'attachment; filename="{page.at.id}.jsonl.gz"'}
     return Response(content, 200, headers, "application/gzip")

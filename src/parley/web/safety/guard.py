@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY = 16 << 20  # bytes: a request with the files that go along
 SAFE_METHODS = ("GET", "HEAD")
+ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # headers by which requests are refused
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -63,7 +64,7 @@ class Guard:
     def _objection(self, method: str, headers: Headers) -> str:
         """Why a request is not answered; empty if it is."""
         host, site = headers.get("host", "").lower(), headers.get("sec-fetch-site", "")
-        if host not in self._hosts or len(headers.getlist("host")) > 1:
+        if host not in self._hosts or any(len(headers.getlist(name)) > 1 for name in ONCE):
             return "this server is not reached under that name: open the link that `parley serve` printed"
         origin = headers.get("origin")
         if origin is not None and origin != f"{self._scheme}://{host}":
@@ -97,6 +98,8 @@ def _malformed(scope: Scope, headers: Headers) -> tuple[HTTPStatus, str]:
         return HTTPStatus.BAD_REQUEST, "the address has to begin with a slash"
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
         return HTTPStatus.BAD_REQUEST, "the address has a NUL character"
+    if "content-length" in headers and "transfer-encoding" in headers:
+        return HTTPStatus.BAD_REQUEST, "the request says in two ways how long it is"
     if int(headers.get("content-length", "0")) > LARGEST_BODY:  # it is a number: the HTTP reader has seen to it
         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too large"
     return HTTPStatus.OK, ""

@@ -1,6 +1,7 @@
 """Connections of clients that send nothing, or forever: each has to send the head of a request within some seconds.
 
-Otherwise a handful of idle connections would take all that the server may have open.
+Otherwise a handful of idle connections would take all that the server may have open. And of clients that send what is
+no HTTP in the middle of a request: each is cut off without a word in the server's own output.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import resource
 from typing import cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 HEAD_SECONDS = 10.0
@@ -30,6 +32,15 @@ class TimedProtocol(H11Protocol):
         """Take what came."""
         super().data_received(data)
         self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, unless an answer has begun: then the connection just ends, and so does the answer."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # nothing can be sent any more
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
