@@ -353,8 +353,8 @@ def test_a_request_that_could_be_read_in_two_ways_is_refused(user: Client, head:
 def test_strangers_requests_print_nothing_where_the_server_runs(server: Server, together: bool) -> None:
     before, visitor = server.printed, stranger(server)
     own = f"Host: {visitor.host}\r\nOrigin: {visitor.address}\r\n"
-    for path in ("/start", "/answer/x", "/health", "/static/app.js", "/events"):
-        head, body = f"POST {path} HTTP/1.1\r\n{own}Transfer-Encoding: chunked\r\n\r\n".encode(), b"no chunk\r\n" * 3
+    for first in ("POST /start", "POST /answer/x", "HEAD /health", "GET /static/app.js", "GET /events"):
+        head, body = f"{first} HTTP/1.1\r\n{own}Transfer-Encoding: chunked\r\n\r\n".encode(), b"no chunk\r\n" * 3
         with socket.create_connection(("127.0.0.1", visitor.port), PATIENCE_SECONDS) as raw, suppress(ConnectionError):
             raw.sendall(head + body if together else head)  # what is wrong comes before the answer, or after it
             assert raw.recv(65536)

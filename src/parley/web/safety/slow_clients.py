@@ -16,6 +16,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 HEAD_SECONDS = 10.0
 MOST_CONNECTIONS = 2_000
 SPARE_FILES = 256  # that the server needs besides: buses, git, pages
+_REFUSAL = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n\r\n"
+    b"this is no HTTP request\n"
+)
 
 
 class TimedProtocol(H11Protocol):
@@ -38,9 +42,8 @@ class TimedProtocol(H11Protocol):
         if self.cycle is not None:
             self.cycle.disconnected = True  # nothing can be sent any more
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
+            self.transport.write(_REFUSAL)
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
