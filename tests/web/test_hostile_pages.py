@@ -17,6 +17,7 @@ from tests.cli.home import Home
 from tests.web.crawling import crawl
 from tests.web.page_harness import PageWatch, Server, question_of, serve, start_job
 from tests.web.raw_http import Answer, Client, key_of, own_home, owner
+from tests.workspaces.user_repository import git, write
 
 PWN = "window.__pwned=1"
 SHORT = f'"><script>{PWN}</script><img src=x onerror="{PWN}">'
@@ -41,6 +42,18 @@ NAMES = [
     " blank ",
     "é.md",
 ]
+# What scripts have put into the page that could act: elements, handlers, styles of their own, addresses elsewhere.
+LIVE = """[...document.querySelectorAll('main *:not([src^="/static/"], [href^="/static/"])')].flatMap((one) => [
+    ...(one.matches('script, img, iframe, object, embed, base, meta, link, style') ? [one.outerHTML] : []),
+    ...[...one.attributes].filter((it) => /^on|^(data-)?hx-on|^style$|^srcdoc$/.test(it.name)).map((it) => it.name),
+    ...(one.href && !String(one.href.baseVal ?? one.href).startsWith(location.origin) ? [one.outerHTML] : []),
+])"""
+# Lines that look like the head of a diff or of a hunk once a sign stands before them; each ends in a number.
+TRICKS = (
+    "-- a/x", "++ b/x", "-- /dev/null", "++ /dev/null", "@@ -1,9 +1,9 @@", "diff --git a/x b/x", "index 0..1",
+    "Binary files a/x and b/x differ", "rename from x", "rename to y", "deleted file mode 100644", "GIT binary patch",
+    "\\ No newline at end of file", "similarity index 100%", "old mode 100644", "new mode 100755", "Index: x",
+)  # fmt: skip
 SLOW_SECONDS = 10.0  # of the processor, for one page: what grows with the square of such content takes minutes
 
 
@@ -76,6 +89,7 @@ def playbook() -> str:
                 ],
                 "coder": [
                     {"match": ".", "do": [
+                        {"write": {"path": "tricks.txt", "text": tricks("new")}},
                         {"shell": make + line}, {"write": {"path": "page.html", "text": f"{HOSTILE}\n" * 3}},
                         {"say": f"written {HOSTILE}"}]},
                 ],
@@ -83,6 +97,11 @@ def playbook() -> str:
         },
         allow_unicode=True,
     )  # fmt: skip
+
+
+def tricks(which: str) -> str:
+    """Lines that look like parts of a diff, in the order in which they do the most harm, and each once."""
+    return "".join(f"{line} {which}{number}\n" for number, line in enumerate(TRICKS * 3))
 
 
 def shell_word(text: str) -> str:
@@ -105,6 +124,9 @@ class Stage:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The job waits for the verdict on its work."""
     home = own_home(tmp_path_factory.mktemp("hostile"))
+    write(home.folder, {"tricks.txt": tricks("old")})
+    git(home.folder, "add", "-A")
+    git(home.folder, "commit", "-qm", "Add what looks like a diff")
     with pytest.MonkeyPatch.context() as patched:
         patched.delenv("PARLEY_HOME", raising=False)
         for name, value in home.environment.items():
@@ -187,6 +209,30 @@ def test_no_page_runs_or_fetches_what_was_written(
         assert page.evaluate("window.__pwned === undefined && document.baseURI.startsWith(location.origin)"), address
         assert page.url.startswith(stage.server.address)
         assert page.locator("main").is_visible()
+
+
+def test_diffs_that_the_browser_draws_are_text(stage: Stage, desktop: BrowserContext, watch: PageWatch) -> None:
+    """They are made by scripts, after the page: nothing that the server sends shows what becomes of them."""
+    page = desktop.new_page()
+    page.goto(stage.server.link)
+    page.goto(f"{stage.server.address}/r/{key_of(stage.home)}/{stage.job}/changes")
+    files = page.locator("details.file-diff")
+    for number in range(files.count()):
+        one = files.nth(number)
+        one.evaluate("file => { file.open = true; file.scrollIntoView(); }")
+        one.locator(".d2h-wrapper, .drawn-diff > p:not([role])").first.wait_for()
+    drawn = page.locator("main").inner_html()
+    rows = page.locator("[data-path='tricks.txt'] .d2h-code-line-ctn, [data-path='tricks.txt'] .d2h-info")
+    shown = [text.rstrip().replace("\xa0", " ") for text in rows.all_text_contents()]
+
+    assert files.count() > len(NAMES)
+    for which in ("old", "new"):
+        hidden = set(tricks(which).splitlines()) - set(shown)
+        assert hidden == set(), shown
+    assert drawn.count("window.__pwned") > len(NAMES)
+    assert page.evaluate("window.__pwned === undefined")
+    assert page.evaluate(LIVE) == []
+    watch.assert_quiet()
 
 
 @pytest.mark.soak

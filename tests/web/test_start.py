@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expect
 
+from parley.engine.values.people import May
 from parley.web.request_files import LONGEST_REQUEST, shown_name, with_files
 from parley.web.visit import BadForm, Upload
 from tests.cli.home import APPROVES, LEADS, Home
 from tests.web.page_harness import PHONE, PageWatch, Server, check_axe, prepare_repository, serve, start_job, visit
+from tests.web.raw_http import holder, key_of
 
 STARTS = 30_000  # milliseconds that a start may take on a slow machine
 
@@ -124,6 +126,20 @@ def test_a_person_starts_in_their_own_name_and_reads_no_file_outside(
         page.goto(link)
         page.goto(f"{page_server.address}/start")
         expect(page.get_by_role("alert")).to_contain_text("bob may not do this")
+
+
+@pytest.mark.parametrize(
+    "path", [".git/HEAD", "./plays/../.git/config", ".parley/bus.db", ".parley", "linked/HEAD", "/etc/passwd", "../x"]
+)
+def test_a_person_names_only_the_repositorys_own_files(home: Home, page_server: Server, path: str) -> None:
+    """What is wrong with a file is told by words of it."""
+    if not (link := home.folder / "linked").is_symlink():
+        link.symlink_to(".git")
+    person = holder(home, page_server, "ann", May.DECIDE)
+    for more in ({"playbook": path}, {"workflow": "file", "workflow-file": path}):
+        form = {"request": "x", "agent": "scripted", "repository": key_of(home), **more}
+        answer = person.post("/start", form, HX_Request="true")
+        assert (answer.status, "name a file in the repository" in answer.text) == (400, True), answer.text
 
 
 def test_a_finished_job_is_continued(home: Home, page_server: Server, desktop: BrowserContext) -> None:

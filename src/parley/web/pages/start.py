@@ -237,13 +237,14 @@ def _names(visit: Visit, option: str) -> Iterator[str]:
 
 
 def _path(visit: Visit, place: StartForm, word: str) -> str:
-    """A path below the repository. Only the user whose account it is may name a file elsewhere."""
+    """A path of the repository's files. Only the user whose account it is may name another: git's, or Parley's own."""
     root = Path(place.context.root)
     try:
         path = root / word
-        inside = path.resolve().is_relative_to(root.resolve())
+        found, own = path.resolve(), (root.resolve() / ".git", Path(place.context.home).resolve())
     except (OSError, RuntimeError, ValueError) as error:
         raise BadForm(f"{cut(word, 60)}: this can't be a file's name") from error
+    inside = found.is_relative_to(root.resolve()) and not any(found.is_relative_to(folder) for folder in own)
     if not inside and visit.person != visit.site.account:
         raise BadForm(f"{cut(word, 60)}: name a file in the repository; others are not yours to read")
     return str(path)

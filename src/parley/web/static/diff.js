@@ -100,10 +100,15 @@
     go();
   }
 
+  function whole(line) {
+    // The library takes these words out of every line; with another blank in them they stay in a file's own lines.
+    return line.startsWith("\\") ? line : line.replaceAll("\\ No newline at end", "\\\u00a0No newline at end");
+  }
+
   function one(place, lines, drawnAs) {
     const drawn = new Diff2HtmlUI(
       place,
-      lines.join("\n"),
+      lines.map(whole).join("\n"),
       {
         outputFormat: drawnAs, drawFileList: false, matching: "lines", colorScheme: "auto", fileListToggle: false,
         fileContentToggle: false, stickyFileHeaders: false, synchronisedScroll: true, maxLineSizeInBlockForComparison: 400,
