@@ -369,7 +369,7 @@ class _Events:
             return PlainTextResponse("open the link again\n", 401)
         missed = self._site.hub.since(request.query_params.get("mark", ""))
         found = [[one.repository, one.job, one.what] for one in missed.changes if _sees(holder)(one)]
-        return JSONResponse({"mark": self._site.hub.mark, "reset": missed.reset, "changes": found})
+        return JSONResponse({"mark": missed.mark, "reset": missed.reset, "changes": found})
 
     def _holder(self, request: Request) -> Pass | None:
         """Whose cookie a request carries; no visitor is let in while the people's file can't be read."""

@@ -210,6 +210,6 @@ def _try_certificate(options: ServeOptions) -> None:
 
 def _engine_words(engine: EngineProcess | None) -> str:
     """Why the jobs of a repository do not go on here; empty if they do."""
-    if engine is None or engine.alive:
+    if engine is None or engine.alive or engine.waits:
         return ""
     return engine.last_line or "the process that runs the jobs is being started"

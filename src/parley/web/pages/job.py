@@ -30,6 +30,7 @@ LATEST_STEPS, LATEST_MESSAGES = 120, 30  # rows that these are looked for in
 LEFT = 12  # pieces of unfinished work, and interventions
 FILES = 50  # changed files that are listed
 NOW, OPEN, ENDED = "now", "open", "ended"
+DONE = "DONE"  # the state of a job that hands something over
 BUSY = ("running", "stalled", "asking")
 
 
@@ -71,9 +72,10 @@ def story_part(visit: Visit) -> Response:
 
 
 def delivery_part(visit: Visit) -> Response:
-    """What a job that is done hands over: git is asked, so it comes after the page."""
+    """What a job that is done hands over: git is asked, so it comes after the page. Of another, its place."""
     page = job_page(visit)
-    return page.part("part_delivery.html", **_delivered(page))
+    done = page.present.row.state == DONE
+    return page.part("part_delivery.html", **(_delivered(page) if done else {}))
 
 
 # ---- the dispatch tree -----------------------------------------------------------------------------
@@ -98,8 +100,9 @@ def tree_values(page: JobPage) -> dict[str, Any]:
     query, present = page.visit.query, page.present
     everyone = team(present)
     counts = Counter(thread.state for thread in everyone)
-    shown = query.get("show", "")
-    if shown not in (NOW, OPEN, ENDED):
+    chosen = asked if (asked := query.get("show", "")) in (NOW, OPEN, ENDED) else ""
+    shown = chosen
+    if not chosen:  # it follows the job: when that ends, those are shown who worked on it
         shown = ENDED if present.row.state in TERMINAL else NOW if len(everyone) > FEW else OPEN
     reading = page.reading()
     with reading.held() as index:
@@ -115,6 +118,7 @@ def tree_values(page: JobPage) -> dict[str, Any]:
     return {
         "rows": rows,
         "shown": shown,
+        "chosen": chosen,
         "first": first,
         "more": max(0, len(listed) - first - PAGE_ROWS),
         "page_rows": PAGE_ROWS,
