@@ -94,6 +94,17 @@ def test_a_part_that_is_forgotten_while_it_is_made_is_not_counted(monkeypatch: p
     assert (cache.size, cache.counted) == (1, 2)
 
 
+def test_a_part_that_is_too_old_to_be_shown_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, clock = PartCache(), SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(part_cache, "time", clock)
+    for number in range(20):  # as a page asks that follows a job: each time for what has changed since the last
+        clock.now += 1.0
+        cache.get(f"since {number}", number, lambda: Response("x" * 1_000, media_type="text/html"))
+
+    assert cache.size <= part_cache.OLDEST_SECONDS + 1
+    assert cache.counted == 1_000 * cache.size
+
+
 def test_parts_that_can_not_be_made_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_cache, "MOST", 10)
     cache = PartCache()
