@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,14 +18,16 @@ from starlette.responses import Response
 from parley.base.json_codec import encode
 from parley.engine.values.people import May
 from parley.views.questions.gate_view import recalled_decision
-from parley.views.repository_context import JobContext
+from parley.views.repository_context import JobContext, RepositoryContext
 from parley.web.pages.answer import recalled_for
 from parley.web.pages.artifacts import diff_lines
 from parley.web.reads import part_cache
 from parley.web.reads.audit_runs import MOST_AUDITS, AuditRuns
+from parley.web.reads.page_commands import PageCommands
 from parley.web.reads.part_cache import PartCache
 from parley.web.safety.fair_share import FairShare, OpenCount, TooMany
 from parley.web.safety.people_book import MOST_PASSES, BookTrouble, Pass, book_in
+from tests.cli.home import wait_for
 from tests.web.event_loops import run_coroutine
 
 
@@ -82,6 +86,35 @@ def test_audits_of_many_jobs_are_not_run_at_once() -> None:
             one.wait()
 
 
+def test_a_command_that_a_page_waits_for_ends_with_the_server() -> None:
+    begun: list[subprocess.Popen[str]] = []
+
+    def command(words: list[str]) -> subprocess.Popen[str]:
+        begun.append(
+            subprocess.Popen(
+                ["/bin/sh", "-c", "sleep 600 & wait"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        )
+        return begun[-1]
+
+    commands, context = PageCommands(), cast("RepositoryContext", SimpleNamespace(command=command))
+    with ThreadPoolExecutor(1) as pool:
+        said = pool.submit(commands.run, context, ["export"], 600.0)
+        wait_for(lambda: begun)
+        commands.end()
+        ended = said.result(20)  # its pipes close with all that it has started
+
+    assert ended is not None
+    assert ended.code == -signal.SIGKILL
+    with pytest.raises(InterruptedError):
+        commands.run(context, ["export"], 600.0)
+    assert len(begun) == 1
+
+
 def test_a_part_that_is_forgotten_while_it_is_made_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_cache, "MOST", 1)
     cache = PartCache()
@@ -95,10 +128,10 @@ def test_a_part_that_is_forgotten_while_it_is_made_is_not_counted(monkeypatch: p
 
 
 def test_a_part_that_is_too_old_to_be_shown_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache, clock = PartCache(), SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr(part_cache, "time", clock)
+    cache, times = PartCache(), [0.0]
+    monkeypatch.setattr(part_cache, "time", SimpleNamespace(monotonic=lambda: times[-1]))
     for number in range(20):  # as a page asks that follows a job: each time for what has changed since the last
-        clock.now += 1.0
+        times.append(float(number))
         cache.get(f"since {number}", number, lambda: Response("x" * 1_000, media_type="text/html"))
 
     assert cache.size <= part_cache.OLDEST_SECONDS + 1

@@ -146,6 +146,7 @@ class _Server(uvicorn.Server):
         logging.getLogger("uvicorn.error").disabled = True
         self.should_exit = True
         self._site.hub.close()
+        self._site.commands.end()  # requests under way wait for them
 
 
 async def _run(config: uvicorn.Config, listener: socket.socket, site: PageSite, greet: Callable[[], None]) -> None:

@@ -115,8 +115,9 @@ class PartCache:
         self._parts.move_to_end(key)
 
     def _forget_oldest(self) -> None:
-        """Forget what there is no room for, and what would be made anew anyway: pages that follow a job ask for what
-        has changed since they last did, which is another answer after each change.
+        """Forget what there is no room for, and what would be made anew anyway.
+
+        Pages that follow a job ask for what has changed since they last did: after each change, for another answer.
         """
         while self._parts and (len(self._parts) > MOST or self._bytes > MOST_BYTES or self._is_over()):
             _, gone = self._parts.popitem(last=False)
