@@ -12,6 +12,7 @@ from typing import Any
 from parley.views.repository_context import RepositoryContext, repository_key
 from parley.web.live.events import Hub, Watcher
 from parley.web.reads.audit_runs import AUDIT, AuditRuns
+from parley.web.reads.change_lists import ChangeLists
 from parley.web.reads.job_board import JobBoard
 from parley.web.reads.job_indexes import INDEX, JobIndexes
 from parley.web.reads.page_commands import PageCommands
@@ -43,6 +44,7 @@ class PageSite:
     commands: PageCommands = field(default_factory=PageCommands)
     parts: PartCache = field(default_factory=PartCache)
     presents: Presents = field(default_factory=Presents)
+    change_lists: ChangeLists = field(default_factory=ChangeLists)
     board: JobBoard = field(default_factory=JobBoard)
     steering: SteeringLocks = field(default_factory=SteeringLocks)
     start_notes: StartNotes = field(default_factory=StartNotes)

@@ -21,7 +21,7 @@ from parley.views.job_result import SUMMARY, assumptions
 from parley.views.job_view import TERMINAL, Thread, moment, tree, with_progress
 from parley.web.pages import job_head
 from parley.web.pages.job_head import JobPage, job_page
-from parley.web.visit import Visit
+from parley.web.visit import Visit, slow
 
 PAGE_ROWS = 100  # instances that are shown at once
 FEW = 60  # open instances that are all shown without being asked for
@@ -198,7 +198,7 @@ def _story(page: JobPage) -> dict[str, Any]:
 
 def _changes(page: JobPage) -> Sequence[Change]:
     try:
-        return page.at.context.diffs.changes(DiffOf(page.at.id))
+        return page.visit.changes(page.at, DiffOf(page.at.id))
     except WorkspaceError:  # its files are deleted
         return []
 
@@ -236,5 +236,5 @@ PAGES = (
     ("/r/{repository}/{job}/part/tree", ("GET",), tree_part),
     ("/r/{repository}/{job}/part/latest", ("GET",), latest_part),
     ("/r/{repository}/{job}/part/story", ("GET",), story_part),
-    ("/r/{repository}/{job}/part/delivery", ("GET",), delivery_part),
+    ("/r/{repository}/{job}/part/delivery", ("GET",), slow(delivery_part)),
 )
