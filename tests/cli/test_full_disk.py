@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from parley.machine.disk_reserve import FILES, DiskReserve
+from parley.machine.page_address import page_address, served
 from tests.cli.home import BUSY, Home, turn_processes, wait_for
 
 
@@ -65,6 +66,15 @@ def test_a_full_disk_can_be_looked_at(waiting_on_a_full_disk: tuple[Home, str]) 
     assert home.run("inbox", "--json").document["questions"]
     assert home.run("log", job).code == 0
     assert home.run("tree", job).code == 0
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_the_page_is_served_where_its_address_can_not_be_written(small: Home, fill: str) -> None:
+    (small.folder / "page-address").write_text("http://127.0.0.1:9")  # by a server that was killed
+    FILLS[fill](small.folder)
+    with served(small.folder, "http://127.0.0.1:7327"):
+        assert page_address(small.folder) in ("", "http://127.0.0.1:7327")
+    assert not list(small.folder.glob(".page-address*"))
 
 
 def test_a_job_that_waits_is_withdrawn_on_a_full_disk(waiting_on_a_full_disk: tuple[Home, str]) -> None:

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from parley.actions.engine_process import EngineProcess
+from parley.web.server import _engine_words
 from tests.cli.home import wait_for
 
 COUNTS = "echo started >> starts; echo went wrong; exit 3"
@@ -60,9 +61,13 @@ def test_it_waits_until_it_may_start(tmp_path: Path) -> None:
     engine = kept(tmp_path, "echo started >> starts; exec sleep 600", free)
     engine.start()
     try:
+        wait_for(lambda: engine.waits)
+        (tmp_path / "log").write_text("12:00:00 a job goes on here\n")  # by the other server's process
         assert not engine.alive
+        assert _engine_words(engine) == ""
         free.set()
         wait_for(lambda: engine.alive and starts(tmp_path) == 1)
+        assert not engine.waits
     finally:
         engine.stop(5)
     assert starts(tmp_path) == 1

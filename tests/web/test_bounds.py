@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -15,15 +18,21 @@ from starlette.responses import Response
 
 from parley.base.json_codec import encode
 from parley.engine.values.people import May
+from parley.ports.workspaces import Change
+from parley.views.job_diffs import DiffOf
 from parley.views.questions.gate_view import recalled_decision
-from parley.views.repository_context import JobContext
+from parley.views.repository_context import JobContext, RepositoryContext
+from parley.web.pages import PAGES
 from parley.web.pages.answer import recalled_for
 from parley.web.pages.artifacts import diff_lines
 from parley.web.reads import part_cache
 from parley.web.reads.audit_runs import MOST_AUDITS, AuditRuns
+from parley.web.reads.change_lists import ChangeLists
+from parley.web.reads.page_commands import PageCommands
 from parley.web.reads.part_cache import PartCache
 from parley.web.safety.fair_share import FairShare, OpenCount, TooMany
 from parley.web.safety.people_book import MOST_PASSES, BookTrouble, Pass, book_in
+from tests.cli.home import wait_for
 from tests.web.event_loops import run_coroutine
 
 
@@ -82,6 +91,64 @@ def test_audits_of_many_jobs_are_not_run_at_once() -> None:
             one.wait()
 
 
+def test_a_command_that_a_page_waits_for_ends_with_the_server() -> None:
+    begun: list[subprocess.Popen[str]] = []
+
+    def command(words: list[str]) -> subprocess.Popen[str]:
+        begun.append(
+            subprocess.Popen(
+                ["/bin/sh", "-c", "sleep 600 & wait"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        )
+        return begun[-1]
+
+    commands, context = PageCommands(), cast("RepositoryContext", SimpleNamespace(command=command))
+    with ThreadPoolExecutor(1) as pool:
+        said = pool.submit(commands.run, context, ["export"], 600.0)
+        wait_for(lambda: begun)
+        commands.end()
+        ended = said.result(20)  # its pipes close with all that it has started
+
+    assert ended is not None
+    assert ended.code == -signal.SIGKILL
+    with pytest.raises(InterruptedError):
+        commands.run(context, ["export"], 600.0)
+    assert len(begun) == 1
+
+
+def test_what_was_changed_is_read_once_for_all_who_look_and_again_after_a_change() -> None:
+    going, asked, reads = threading.Event(), DiffOf("job"), list[DiffOf]()
+
+    def changes(of: DiffOf) -> list[Change]:
+        reads.append(of)
+        assert going.wait(20)
+        return [Change(path=f"read {len(reads)}", added=1, removed=0, obeyed="", unportable=None)]
+
+    lists = ChangeLists()
+    context = cast("RepositoryContext", SimpleNamespace(home="h", diffs=SimpleNamespace(changes=changes)))
+    with ThreadPoolExecutor(6) as pool:
+        looks = [pool.submit(lists.get, context, asked, (1, 1)) for _ in range(6)]
+        wait_for(lambda: reads)
+        going.set()
+        seen = {look.result(20)[0].path for look in looks}
+
+    assert (seen, len(reads)) == ({"read 1"}, 1)
+    assert lists.get(context, asked, (2, 1))[0].path == "read 2"  # the job has gone on
+    assert lists.get(context, asked, (2, 2))[0].path == "read 3"  # the user has checked something out
+    assert lists.get(context, DiffOf("job", "other"), (2, 2))[0].path == "read 4"
+
+
+def test_pages_that_ask_git_take_no_thread_from_those_that_do_not() -> None:
+    asking = {address for address, _, page in PAGES if "/changes" in address or address.endswith("/part/delivery")}
+
+    assert len(asking) == 4
+    assert asking <= {address for address, _, page in PAGES if getattr(page, "slow", False)}
+
+
 def test_a_part_that_is_forgotten_while_it_is_made_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_cache, "MOST", 1)
     cache = PartCache()
@@ -92,6 +159,17 @@ def test_a_part_that_is_forgotten_while_it_is_made_is_not_counted(monkeypatch: p
 
     assert cache.get("first", 1, make).body == b"1234"
     assert (cache.size, cache.counted) == (1, 2)
+
+
+def test_a_part_that_is_too_old_to_be_shown_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, times = PartCache(), [0.0]
+    monkeypatch.setattr(part_cache, "time", SimpleNamespace(monotonic=lambda: times[-1]))
+    for number in range(20):  # as a page asks that follows a job: each time for what has changed since the last
+        times.append(float(number))
+        cache.get(f"since {number}", number, lambda: Response("x" * 1_000, media_type="text/html"))
+
+    assert cache.size <= part_cache.OLDEST_SECONDS + 1
+    assert cache.counted == 1_000 * cache.size
 
 
 def test_parts_that_can_not_be_made_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

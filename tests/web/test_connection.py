@@ -1,16 +1,20 @@
 """The connection of open pages: cut, hung, shared by tabs, ended. A page says so, comes back, and misses nothing."""
 
+import re
 import signal
 from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, expect
 
 from tests.cli.home import LEADS, Home
 from tests.web.acting import address_of, question_in, started
 from tests.web.page_harness import PageWatch, Server, prepare_repository, serve, visit
 
 CUT = "(?i)failed to (load|fetch)"  # how Chromium's console tells of it
+# Keep what the leading tab tells the others.
+LISTEN = "() => { new BroadcastChannel('parley-events').onmessage = (told) => (window.told ??= []).push(told.data); }"
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +114,90 @@ def test_many_tabs_share_one_stream_and_another_takes_over(
         expect(tab.locator("#action-go-on")).to_be_visible()
     assert len(opened) == before + 1
     assert home.run("resume", job).code in (0, 4)
+
+
+def test_what_was_asked_for_when_the_connection_broke_is_asked_for_again(
+    home: Home, server: Server, desktop: BrowserContext, watch: PageWatch
+) -> None:
+    watch.allow(CUT)
+    page, talk, job = desktop.new_page(), desktop.new_page(), started(home, LEADS)
+    broken: list[str] = []
+
+    def fail(route: Route) -> None:
+        # each part once: the connection breaks, and the server can't make it
+        asked = parse_qs(urlsplit(route.request.url).query).get("part", [])
+        new = [one for one in asked if one not in broken]
+        broken.extend(new)
+        if "/talk/new" in route.request.url and "talk" not in broken:
+            broken.append("talk")
+            route.abort()
+        elif new:
+            route.fulfill(json=[[one, "", ""] for one in new])
+        else:
+            route.continue_()
+
+    page.goto(server.link)
+    page.goto(address_of(home, server, job))
+    expect(page.locator("#action-tell")).to_be_visible()
+    talk.goto(address_of(home, server, job, "conversation"))
+    desktop.route(re.compile("/parts|/talk/new"), fail)
+    assert home.run("answer", question_in(home, job), "--approve", "what was said meanwhile").code in (0, 4)
+
+    expect(talk.locator("#talk")).to_contain_text("what was said meanwhile")
+    page.bring_to_front()
+    expect(page.locator("#latest")).to_contain_text("what was said meanwhile")
+    assert "talk" in broken
+    assert any(one.endswith("/part/latest") for one in broken)
+    desktop.unroute_all()
+
+
+def test_what_a_tab_missed_before_it_listened_is_not_lost_to_what_other_tabs_tell(
+    home: Home, job: str, server: Server, desktop: BrowserContext, watch: PageWatch
+) -> None:
+    watch.allow(CUT)
+    leader, tab, other = desktop.new_page(), desktop.new_page(), started(home, LEADS, request="another one")
+    leader.goto(server.link)
+    leader.goto(address_of(home, server, job))
+    expect(leader.locator("#action-pause")).to_be_visible()
+    cut: list[str] = []
+
+    def late(route: Route) -> None:
+        made = route.fetch()  # as it is before the job is paused
+        assert home.run("pause", job).code in (0, 4)
+        expect(leader.locator("#action-go-on")).to_be_visible()
+        route.fulfill(response=made)
+
+    def broken(route: Route) -> None:
+        if cut:
+            route.continue_()
+            return
+        cut.append(route.request.url)
+        assert home.run("pause", other).code in (0, 4)  # the leader tells this tab of it
+        route.abort()
+
+    tab.route(address_of(home, server, job), late)
+    tab.route("**/events/since?*", broken)
+    tab.goto(address_of(home, server, job))
+    expect(tab.locator("#head")).to_contain_text("paused")
+    assert cut
+    tab.unroute_all()
+    assert home.run("resume", job).code in (0, 4)
+
+
+def test_a_part_that_is_fetched_seldom_holds_up_no_other(
+    home: Home, job: str, server: Server, desktop: BrowserContext
+) -> None:
+    page = desktop.new_page()
+    page.clock.install(time=0)
+    page.goto(server.link)
+    expect(page.locator("#costs")).to_be_visible()
+    page.evaluate(LISTEN)
+    page.clock.pause_at(3_600_000)
+    for number in range(3):  # within the seconds in which the costs are not fetched again
+        told = started(home, LEADS, request=f"one of several: {number}")
+        page.wait_for_function("(job) => JSON.stringify(window.told ?? []).includes(job)", arg=told)
+        page.clock.run_for(800)
+        expect(page.locator("article.job", has_text=f"one of several: {number}")).to_be_visible()
 
 
 def test_who_is_put_out_is_told_on_the_open_page(

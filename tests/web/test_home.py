@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +18,7 @@ from parley.bus.attendant import attend, write_problems
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli.common import place_of
 from parley.cli.looking.repository_contexts import context_of
+from parley.views.job_cards import card_of
 from parley.web.drawing.chart import Chart, ChartPart, draw, with_few_parts
 from parley.web.live.events import Hub, Watcher
 from parley.web.reads.job_board import FINISHED, PROBLEMS, JobBoard
@@ -191,10 +194,11 @@ def test_thousands_of_jobs_are_paged_and_answered_quickly(crowded: Home, browser
 
 
 def put_row(home: Home, name: str, **fields: Any) -> None:
-    """A finished job, as its row alone."""
+    """A job, finished unless it is said otherwise, as its row alone."""
+    (home.folder / ".parley").mkdir(mode=0o700, exist_ok=True)
     store = SqliteStore(home.folder / ".parley")
     now = time.time()
-    store.create(job(name, state="DONE", created=now - 5, updated=now, **fields))
+    store.create(job(name, **{"state": "DONE", "created": now - 5, "updated": now, **fields}))
     store.close()
 
 
@@ -284,6 +288,58 @@ def test_open_pages_hear_what_the_engine_cant_go_on_with(repository: Home) -> No
     finally:
         watcher.stop()
         context.close()
+
+
+def test_a_lock_that_is_a_link_hides_no_job_and_no_change(repository: Home) -> None:
+    for name in ("bad", "good"):
+        put_row(repository, name, state="INTENT", settings="{}", updated=1.0)
+    place = place_of(str(repository.folder))
+    (place.home / "locks" / "bad.lock").symlink_to("/nowhere")
+    hub, context = Hub(), context_of(place)
+    watcher = Watcher(hub, {"key": context})
+    watcher.start()
+    try:
+        with attend(place.home):
+            write_problems(place.home, {"good": "told in a look that has come to the end"})
+            wait_for(lambda: ("key", "good", "owner") in [one[1:] for one in hub.since(f"{hub.boot}.0").changes])
+        entries, problem = JobBoard().read("key", context, 1)
+        cards = [card_of(one.entry, 0.0) for one in entries]
+    finally:
+        watcher.stop()
+        context.close()
+
+    assert (watcher.problem("key"), problem) == ("", "")
+    assert "place" not in [one.what for one in hub.since(f"{hub.boot}.0").changes]
+    assert sorted(one.entry.job for one in entries) == ["bad", "good"]
+    assert all(card.words for card in cards)
+    assert "bad" in repository.here("ls").out
+    assert {one["id"] for one in repository.jobs()} == {"bad", "good"}
+
+
+def test_a_watch_that_fails_says_so_and_goes_on(repository: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    put_row(repository, "first")
+    fails = threading.Event()
+
+    def version() -> int:
+        if fails.is_set():
+            raise RuntimeError("unforeseen")
+        return 1
+
+    hub, context = Hub(), replace(context_of(place_of(str(repository.folder))), checkout_version=version)
+    watcher = Watcher(hub, {"key": context})
+    fails.set()
+    watcher.start()
+    try:
+        wait_for(lambda: "unforeseen" in watcher.problem("key"))
+        fails.clear()
+        wait_for(lambda: not watcher.problem("key"))
+        put_row(repository, "second")
+        wait_for(lambda: ("key", "second", "record") in [one[1:] for one in hub.since(f"{hub.boot}.0").changes])
+    finally:
+        watcher.stop()
+        context.close()
+
+    assert "RuntimeError: unforeseen" in capsys.readouterr().err
 
 
 # ---- the chart ---------------------------------------------------------------------------------------

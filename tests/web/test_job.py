@@ -274,8 +274,8 @@ def test_the_page_follows_the_job_to_its_end(home: Home, server: Server, page: P
 
     expect(page.locator("#head .state-node.here")).to_contain_text("DONE")
     expect(talk.locator("#talk .bubble").last).to_contain_text("all good")
-    page.reload()
     expect(page.locator("#delivery")).to_contain_text("nobody minds")
+    expect(page.locator("#tree-show-ended")).to_have_attribute("aria-current", "true")
     assert_harmless(page)
 
 

@@ -128,6 +128,16 @@ def test_a_page_gets_all_it_missed_in_order_and_no_more() -> None:
     assert hub.since(hub.mark).changes == ()
 
 
+def test_a_page_is_told_how_far_it_has_come_with_what_it_missed() -> None:
+    hub = Hub()
+    hub.publish([("r", "early", RECORD)])
+    missed = hub.since(f"{hub.boot}.0")
+    hub.publish([("r", "late", RECORD)])
+
+    assert [one.job for one in missed.changes] == ["early"]
+    assert [one.job for one in hub.since(missed.mark).changes] == ["late"]
+
+
 def test_the_pieces_of_an_answer_wait_for_no_acknowledgement() -> None:
     with closing(_listen("127.0.0.1", 0)) as listener:
         assert listener.proto == socket.IPPROTO_TCP  # by which asyncio knows that it may switch the waiting off

@@ -43,6 +43,7 @@ class EngineProcess:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._waits = False
         self._failure = ""  # why the process could not even be started
         self._keeper: threading.Thread | None = None
 
@@ -58,6 +59,11 @@ class EngineProcess:
         """Whether the process runs."""
         process = self._process
         return process is not None and process.poll() is None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not needed now, as another server runs the same jobs."""
+        return self._waits
 
     @property
     def pid(self) -> int:
@@ -91,7 +97,8 @@ class EngineProcess:
     def _keep(self) -> None:
         pause = FIRST_PAUSE
         while not self._stopping.is_set():
-            if not self._may_start():
+            self._waits = not self._may_start()
+            if self._waits:
                 self._stopping.wait(LOOK_SECONDS)
                 continue
             begun = time.monotonic()

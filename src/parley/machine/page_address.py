@@ -23,24 +23,39 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9.\-:\[\]]{1,255}")
 
 @contextmanager
 def served(home: Path, address: str) -> Iterator[None]:
-    """Tell where a home's page is served, until it is not. The first server of a home is the one that is told."""
+    """Tell where a home's page is served, until it is not. The first server of a home is the one that is told.
+
+    Where that can't be written, as on a full disk, the page is served all the same: only notices have no link to it.
+    """
     locks, path = Locks(home), home / FILE
     try:
         locks.take(LOCK)
-    except Owned:
+    except (Owned, OSError):
         yield
         return
     try:
-        draft = home / f".{FILE}.{os.getpid()}.{secrets.token_hex(4)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(draft, flags, 0o600), "w", encoding="ascii") as file:
-            file.write(address)
-        draft.replace(path)
+        with suppress(OSError):
+            _write(path, address)
         yield
     finally:
         with suppress(OSError):
             path.unlink()
         locks.forget()
+
+
+def _write(path: Path, address: str) -> None:
+    """Write it in place of what a server that was killed has left, which would count as this one's."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    draft = path.with_name(f".{FILE}.{os.getpid()}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(draft, flags, 0o600), "w", encoding="ascii") as file:
+            file.write(address)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def page_address(home: Path) -> str:

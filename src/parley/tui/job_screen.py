@@ -22,7 +22,7 @@ from parley.tui.screen import ScreenContent, draw, event_line, stamp, style_of
 from parley.tui.watch import Watch
 from parley.views.history.chronicle import Follower, concerns
 from parley.views.job_list import ENDS, cost_of, end_words, team
-from parley.views.job_view import TERMINAL, Asked, Thread, lasted, tree, with_progress
+from parley.views.job_view import TERMINAL, Asked, Thread, is_seen_owned, lasted, tree, with_progress
 from parley.views.questions.answer_choices import AnswerChoice, about, choices, words_of
 from parley.views.questions.needs import BUDGET, STALL, UNATTENDED, UNDELIVERED, Need, needs
 from parley.views.repository_context import JobContext
@@ -165,7 +165,7 @@ class JobScreen:
         if len(self._needs) > 1:
             answers.append("Tab next")
         state = self._present.row.state
-        going = self._store.owner_lives(self._job) and not self._present.paused
+        going = is_seen_owned(self._store, self._job) and not self._present.paused
         hold = [] if self._present.unpaid else ["z pause" if going else "z go on"]
         name = self._name
         withdraw = f"x withdraw {name if name and thread_kind(self._thread) != 'state' else 'job'}"

@@ -16,7 +16,7 @@ from typing import Any
 from parley.base.json_codec import Unreadable
 from parley.base.options import NO_MENU, Menu, command
 from parley.base.wording import count
-from parley.bus.rows import JobRow, Loaded, NoMessage, StepRow
+from parley.bus.rows import BusError, JobRow, Loaded, NoMessage, StepRow
 from parley.bus.slots import holds_molecule, number_of
 from parley.bus.store import Store
 from parley.engine.files.streams import heard, stream_of
@@ -203,6 +203,17 @@ def lasted(present: Present, files: Files, now: float) -> float:
     return max(0.0, end - row.created)
 
 
+def is_seen_owned(store: Store, job: str) -> bool:
+    """Whether a living process is seen to own a job. Of a lock that can't be read, none is.
+
+    Only what is shown asks so: the process that takes the job over is told what is wrong with its lock.
+    """
+    try:
+        return store.owner_lives(job)
+    except BusError:
+        return False
+
+
 class Present:
     """A job as its current molecules have it."""
 
@@ -212,7 +223,7 @@ class Present:
         self.loaded: Loaded = store.load(job)
         self.row: JobRow = self.loaded.row
         self.soup = soup_of(self.loaded)
-        self.owned = store.owner_lives(job)
+        self.owned = is_seen_owned(store, job)
         self.stopped = store.owner_stopped(job) if self.owned else 0  # its owner, if that was stopped
         self._turns = {turn.turn: turn for turn in self.loaded.turns}
         self._spent: list[BudgetLine] | None = None

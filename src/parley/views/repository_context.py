@@ -15,7 +15,7 @@ from parley.bus.sqlite.quick_read import Glimpse
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.ports.machine import Files
 from parley.views.job_diffs import JobDiffs
-from parley.views.job_view import Present
+from parley.views.job_view import Present, is_seen_owned
 from parley.views.questions.gate_view import GatePage
 from parley.views.questions.needs import GateView, Need, needs
 
@@ -132,7 +132,7 @@ class JobContext:
     @property
     def owned(self) -> bool:
         """Whether a process works on it."""
-        return self.context.store.owner_lives(self.id)
+        return is_seen_owned(self.context.store, self.id)
 
     def present(self) -> Present:
         """The job as the bus has it now."""

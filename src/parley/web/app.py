@@ -47,9 +47,10 @@ FINE = 200  # the status of an answer that shows what was asked for
 LONGEST_FIELD = 1 << 20  # characters
 MOST_FIELDS, MOST_FILES = 2_000, 50
 BODY_SECONDS = 120.0  # that a form, with its files, may take to come in
-THREADS = 8  # pages that are made at once; each waits mostly for the disk, or for git
+THREADS = 8  # pages that are made at once; each waits mostly for the disk
+LOOKING = 6  # the same of pages that wait for git, or for another process: with thousands of files for seconds
 ACTING = 32  # actions at once: they wait for processes, and hold up no page
-PAGES_EACH, ACTIONS_EACH = 5, 6  # of these that one visitor has at once
+PAGES_EACH, LOOKS_EACH, ACTIONS_EACH = 5, 3, 6  # of these that one visitor has at once
 PAGES_WAITING, ACTIONS_WAITING = 250, 100  # that one visitor asks for while these are made
 FORMS_EACH = 40  # forms of one visitor that come in at once: each may take 16 MB, and two minutes
 STREAMS_EACH = 300  # streams of events that one visitor has open: a stream for each browser, not for each tab
@@ -62,6 +63,9 @@ def make_app(site: PageSite, hosts: Iterable[str]) -> ASGIApp:
     acting = Workers(
         ThreadPoolExecutor(ACTING, thread_name_prefix="action"), FairShare(ACTIONS_EACH, ACTIONS_WAITING), forms
     )
+    looking = Workers(
+        ThreadPoolExecutor(LOOKING, thread_name_prefix="looking"), FairShare(LOOKS_EACH, PAGES_WAITING), forms
+    )
     events = _Events(site)
     routes = [
         Mount("/static", _Static(directory=STATIC)),
@@ -70,8 +74,8 @@ def make_app(site: PageSite, hosts: Iterable[str]) -> ASGIApp:
         Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg")),
     ]
     for address, methods, page in PAGES:
-        slow = "POST" in methods or getattr(page, "slow", False)
-        routes.append(Route(address, _Endpoint(site, page, acting if slow else pages), methods=list(methods)))
+        workers = acting if "POST" in methods else looking if getattr(page, "slow", False) else pages
+        routes.append(Route(address, _Endpoint(site, page, workers), methods=list(methods)))
     routes.append(Route("/{rest:path}", _Endpoint(site, _nowhere, pages), methods=["GET", "POST"]))
     app = Starlette(
         routes=routes, middleware=[Middleware(GZipMiddleware, minimum_size=COMPRESSED_FROM, compresslevel=LEVEL)]
@@ -372,7 +376,7 @@ class _Events:
             return PlainTextResponse("open the link again\n", 401)
         missed = self._site.hub.since(request.query_params.get("mark", ""))
         found = [[one.repository, one.job, one.what] for one in missed.changes if _sees(holder)(one)]
-        return JSONResponse({"mark": self._site.hub.mark, "reset": missed.reset, "changes": found})
+        return JSONResponse({"mark": missed.mark, "reset": missed.reset, "changes": found})
 
     def _holder(self, request: Request) -> Pass | None:
         """Whose cookie a request carries; no visitor is let in while the people's file can't be read."""

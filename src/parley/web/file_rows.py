@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from parley.base.text import name_bytes, name_text
 from parley.ports.workspaces import Change
 from parley.views.job_diffs import DiffOf
-from parley.views.repository_context import JobContext
 
 PAGE = 100  # files on one page
 OPEN_FILES = 30  # a change of so many files is shown with its diffs
@@ -50,9 +49,8 @@ class FilePage:
         return self.total - self.first - len(self.rows)
 
 
-def file_page(at: JobContext, of: DiffOf, base: str, thread: str = "", first: int = 0) -> FilePage:
+def file_page(changes: Sequence[Change], of: DiffOf, base: str, thread: str = "", first: int = 0) -> FilePage:
     """The files from one on; `base` is the address of the job's page."""
-    changes = at.context.diffs.changes(of)
     where = {"thread": thread, "version": of.version}
     wanted = {name: value for name, value in where.items() if value}
     rows = [

@@ -147,6 +147,7 @@ class _Server(uvicorn.Server):
         logging.getLogger("uvicorn.error").disabled = True
         self.should_exit = True
         self._site.hub.close()
+        self._site.commands.end()  # requests under way wait for them
 
 
 async def _run(config: uvicorn.Config, listener: socket.socket, site: PageSite, greet: Callable[[], None]) -> None:
@@ -211,6 +212,6 @@ def _try_certificate(options: ServeOptions) -> None:
 
 def _engine_words(engine: EngineProcess | None) -> str:
     """Why the jobs of a repository do not go on here; empty if they do."""
-    if engine is None or engine.alive:
+    if engine is None or engine.alive or engine.waits:
         return ""
     return engine.last_line or "the process that runs the jobs is being started"

@@ -13,8 +13,10 @@ from parley.engine.values.people import May
 from parley.views.repository_context import RepositoryContext, repository_key
 from parley.web.live.events import Hub, Watcher
 from parley.web.reads.audit_runs import AUDIT, AuditRuns
+from parley.web.reads.change_lists import ChangeLists
 from parley.web.reads.job_board import JobBoard
 from parley.web.reads.job_indexes import INDEX, JobIndexes
+from parley.web.reads.page_commands import PageCommands
 from parley.web.reads.part_cache import PartCache
 from parley.web.reads.presents import Presents
 from parley.web.safety.opening_token import OpeningToken
@@ -40,8 +42,10 @@ class PageSite:
     watcher: Watcher
     opening: OpeningToken  # of the link that the server opens itself
     engine_words: Callable[[str], str]  # why the engine of a repository does not run; empty: it does
+    commands: PageCommands = field(default_factory=PageCommands)
     parts: PartCache = field(default_factory=PartCache)
     presents: Presents = field(default_factory=Presents)
+    change_lists: ChangeLists = field(default_factory=ChangeLists)
     board: JobBoard = field(default_factory=JobBoard)
     steering: SteeringLocks = field(default_factory=SteeringLocks)
     start_notes: StartNotes = field(default_factory=StartNotes)
@@ -56,7 +60,7 @@ class PageSite:
     def __post_init__(self) -> None:
         """Make what tells the hub."""
         self.indexes = JobIndexes(lambda repository, job: self.hub.publish([(repository, job, INDEX)]))
-        self.audits = AuditRuns(lambda repository, job: self.hub.publish([(repository, job, AUDIT)]))
+        self.audits = AuditRuns(lambda repository, job: self.hub.publish([(repository, job, AUDIT)]), self.commands)
 
     @cached_property
     def account_pass(self) -> Pass:

@@ -6,7 +6,7 @@ raises is turned into a page that says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from parley.base.text import cut
 from parley.engine.values.people import May, people_of
+from parley.ports.workspaces import Change
+from parley.views.job_diffs import DiffOf
 from parley.views.job_view import Present
 from parley.views.repository_context import JobContext, RepositoryContext
 from parley.web.safety.people_book import Pass
@@ -46,7 +48,7 @@ class BadForm(VisitRefused):
 
 
 def slow(page: Callable[[Visit], Response]) -> Callable[[Visit], Response]:
-    """Mark a page that waits for a process: it takes no thread from pages that only show something."""
+    """Mark a page that waits for a process, such as git: it takes no thread from pages that only read the bus."""
     page.slow = True  # type: ignore[attr-defined]  # functions take any attribute
     return page
 
@@ -137,6 +139,12 @@ class Visit:
         """The job as it is now, to be shown: read once for all who look at the same moment."""
         version = self.site.hub.version(self.path["repository"], at.id)
         return self.site.presents.get(self.site.contexts[self.path["repository"]], at.id, version)
+
+    def changes(self, at: JobContext, of: DiffOf) -> Sequence[Change]:
+        """What was changed: read once for all who look at it. WorkspaceError if it can't be."""
+        last = self.present(at).loaded.transaction
+        version = (last.number if last else 0, self.site.hub.version(self.path["repository"], at.id))
+        return self.site.change_lists.get(at.context, of, version)
 
     @property
     def place(self) -> str:

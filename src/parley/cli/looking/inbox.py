@@ -23,7 +23,7 @@ from parley.cli.open_bus import RedactedStore, open_bus, pick
 from parley.cli.user_homes import known
 from parley.engine.values.hold_causes import Wait
 from parley.machine.job_files import JobFiles
-from parley.views.job_view import DAMAGE, TERMINAL, Present
+from parley.views.job_view import DAMAGE, TERMINAL, Present, is_seen_owned
 from parley.views.questions.gate_view import GateExhibit, exhibit
 from parley.views.questions.last_reviewed import last_seen
 from parley.views.questions.needs import GATE, UNREADABLE, Need, needs
@@ -93,7 +93,7 @@ def _tray(stack: ExitStack, place: Workplace, *, far: bool) -> HomeInbox:
         waits = [
             {"job": row.job, **wait}
             for row in rows
-            if row.state not in TERMINAL and row.job not in unreadable and store.owner_lives(row.job)
+            if row.state not in TERMINAL and row.job not in unreadable and is_seen_owned(store, row.job)
             for wait in waiting_of(Present(store, row.job))
         ]
     except (BusError, Unreadable) as error:

@@ -29,7 +29,18 @@ from parley.machine.job_files import JobFiles
 from parley.ports.workspaces import WorkspaceError
 from parley.protocol.soup import Soup
 from parley.views.history.interventions import interventions
-from parley.views.job_view import DAMAGE, JobHistory, Present, Thread, damage_words, lasted, past, tree, with_progress
+from parley.views.job_view import (
+    DAMAGE,
+    JobHistory,
+    Present,
+    Thread,
+    damage_words,
+    is_seen_owned,
+    lasted,
+    past,
+    tree,
+    with_progress,
+)
 from parley.views.questions.needs import exits_of
 from parley.views.questions.next_actions import situations
 from parley.workspaces import JobWorkspaces
@@ -66,7 +77,7 @@ def status_of(store: Store, row: JobRow) -> str:
     """Where a job stands, as `parley ls` lists it."""
     if row.state in FINISHED:
         return FINISHED[row.state]
-    return group_of(_glimpse(store, row, _soup(store, row)), owned=store.owner_lives(row.job))
+    return group_of(_glimpse(store, row, _soup(store, row)), owned=is_seen_owned(store, row.job))
 
 
 def glimpses(place: Workplace) -> list[Glimpse]:

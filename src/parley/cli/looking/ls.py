@@ -40,7 +40,7 @@ def run(words: argparse.Namespace) -> int:
         return OK
     secrets = secrets_of(place.root, os.environ)
     every = [glimpse._replace(request=secrets.redact(glimpse.request)) for glimpse in look(place)]
-    owned = {seen.job for seen in every if seen.state not in FINISHED and is_owned(place.home, seen.job)}
+    owned = {seen.job for seen in every if seen.state not in FINISHED and _is_owned(place, seen.job)}
     picked = chosen(words, every, time.time(), lambda seen: status_of(seen, owned=seen.job in owned))
     groups: dict[str, list[Glimpse]] = {name: [] for name in GROUPS}
     for seen in picked:
@@ -52,6 +52,14 @@ def run(words: argparse.Namespace) -> int:
         print(f"no job matches, of {len(every)}; see them with `parley ls --all`")
     _print(groups, whole=words.all or bool(words.jobs) or has_filter(words))
     return OK
+
+
+def _is_owned(place: Workplace, job: str) -> bool:
+    """Whether a process is seen to own a job: not where its lock can't be read, which hides no other job."""
+    try:
+        return is_owned(place.home, job)
+    except OSError:
+        return False
 
 
 def look(place: Workplace) -> list[Glimpse]:

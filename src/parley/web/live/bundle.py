@@ -1,5 +1,7 @@
 """Several parts of an open page in one answer: those that have changed since the page got them, and no others.
 
+A part that can't be made now comes without a version: the page keeps what it shows, and asks again.
+
 A change concerns most parts of a page at once. One request for each of them, from hundreds of pages, would keep the
 server busy with nothing but requests.
 """
@@ -20,6 +22,7 @@ from parley.web.visit import BadForm, Visit
 
 MOST = 24  # parts of one page
 LONGEST = 2_000  # characters of an address
+TROUBLE = 500  # from this status on, it is the server that could not answer
 Page = Callable[[Visit], Response]
 
 
@@ -33,7 +36,7 @@ class Bundle:
         self._make = make
 
     def __call__(self, visit: Visit) -> Response:
-        """The parts that have changed: address, version and text of each."""
+        """The parts that have changed: address, version and text of each; no version: it can't be made now."""
         addresses, tags = visit.query.getlist("part"), visit.query.getlist("tag")
         if not len(addresses) == len(tags) <= MOST or any(len(one) > LONGEST for one in addresses):
             raise BadForm(f"a page asks for {MOST} parts at most, with the version of each that it has")
@@ -41,7 +44,7 @@ class Bundle:
         return Response(json.dumps([one for one in found if one is not None]), media_type="application/json")
 
     def _changed(self, visit: Visit, address: str, tag: str) -> tuple[str, str, str] | None:
-        """One part, unless it is what the page has, or can't be had: then the page keeps what it shows."""
+        """One part, unless it is what the page has, or is not there: then the page keeps what it shows."""
         try:
             where = urlsplit(address)
         except ValueError:  # no address of the page's
@@ -61,6 +64,8 @@ class Bundle:
                     address=f"{where.path}?{where.query}",
                 )
                 made = self._make(page, asked)
+                if made.status_code >= TROUBLE:
+                    return address, "", ""
                 found = made.headers.get("etag") or tag_of(bytes(made.body))
                 return None if made.status_code != FINE or found == tag else (address, found, bytes(made.body).decode())
         return None

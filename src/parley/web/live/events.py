@@ -11,8 +11,10 @@ import json
 import os
 import re
 import secrets
+import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
@@ -24,6 +26,7 @@ from typing import NamedTuple
 from parley.base.json_codec import Unreadable
 from parley.bus.attendant import read_problems
 from parley.bus.rows import BusError
+from parley.views.job_view import is_seen_owned
 from parley.views.repository_context import RepositoryContext
 
 POLL_SECONDS = 0.2
@@ -52,6 +55,7 @@ class Missed(NamedTuple):
 
     changes: tuple[LiveChange, ...]
     reset: bool
+    mark: str  # how far it has come with these
 
 
 class Hub:
@@ -105,13 +109,14 @@ class Hub:
         """What came after a mark."""
         boot, _, number = mark.partition(".")
         with self._lock:
+            now = self.mark
             if _MARK.fullmatch(mark) is None or boot != self.boot or int(number) > self._number:
-                return Missed((), reset=True)
+                return Missed((), reset=True, mark=now)
             first = self._kept[0].number if self._kept else self._number + 1
             if int(number) + 1 < first and int(number) != self._number:
-                return Missed((), reset=True)
+                return Missed((), reset=True, mark=now)
             newer = list(takewhile(lambda one: one.number > int(number), reversed(self._kept)))
-            return Missed(tuple(reversed(newer)), reset=False)
+            return Missed(tuple(reversed(newer)), reset=False, mark=now)
 
     async def stream(
         self, mark: str, may_see: Callable[[LiveChange], bool], lives: Callable[[], bool]
@@ -130,16 +135,13 @@ class Hub:
             yield f"retry: 1000\nid: {mark}\nevent: hello\ndata: {self.boot}\n\n"
             while not self._closed and lives():
                 missed = self.since(mark)
-                now = (
-                    self.mark if missed.reset else f"{self.boot}.{missed.changes[-1].number}" if missed.changes else ""
-                )
                 if missed.reset:
-                    yield f"id: {now}\nevent: reset\ndata: \n\n"
+                    yield f"id: {missed.mark}\nevent: reset\ndata: \n\n"
                 elif shown := [one for one in missed.changes if may_see(one)]:
-                    yield f"id: {now}\nevent: change\ndata: {_told(shown)}\n\n"
-                mark = now or mark
+                    yield f"id: {missed.mark}\nevent: change\ndata: {_told(shown)}\n\n"
+                mark = missed.mark
                 woken.clear()
-                if now and self.since(mark).changes:
+                if self.mark != mark:
                     continue
                 with suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), CHECK_SECONDS)
@@ -225,6 +227,10 @@ class Watcher:
                     found = ""
                 except (BusError, OSError, Unreadable) as error:
                     found = self._renewed(context) or str(error)
+                except Exception as error:  # noqa: BLE001 - this thread's end would leave all pages as they are, unsaid
+                    found = f"the server failed in looking at it ({type(error).__name__}: {error})"
+                    if found != self._seen[key].problem:
+                        traceback.print_exc(file=sys.stderr)
                 if found != self._seen[key].problem:
                     self._seen[key].problem = found
                     self._hub.publish([(key, "", PLACE)])
@@ -266,7 +272,7 @@ class Watcher:
             found += [(key, job, RECORD) for job, at in versions.items() if seen.versions.get(job) != at]
             seen.versions = versions
         if due:
-            owned = {job: context.store.owner_lives(job) for job in context.store.unfinished()}
+            owned = {job: is_seen_owned(context.store, job) for job in context.store.unfinished()}
             found += [(key, job, OWNER) for job, lives in owned.items() if seen.owned.get(job, lives) != lives]
             streams = {job: _size(context.files.home(job)) for job, lives in owned.items() if lives}
             found += [(key, job, WORK) for job, size in streams.items() if seen.streams.get(job, size) != size]

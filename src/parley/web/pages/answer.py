@@ -73,7 +73,9 @@ def _shown(visit: Visit, at: JobContext, need: Need, page: GatePage) -> dict[str
         "lines": _lines(content) if content else [],
         "all_lines": len(content.splitlines()) if content else 0,
         "changed": _as_diff(asked.artifact, page.exhibit.changed or "") if page.exhibit.seen else "",
-        "files": file_page(at, DiffOf(at.id), base) if work and not asked.superseded else None,
+        "files": file_page(visit.changes(at, DiffOf(at.id)), DiffOf(at.id), base)
+        if work and not asked.superseded
+        else None,
         **_state(at, asked.id, need, asked.framing),
     }
 

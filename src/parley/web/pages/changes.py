@@ -14,7 +14,7 @@ from parley.views.job_diffs import DiffOf
 from parley.views.job_view import TERMINAL
 from parley.web.file_rows import file_page, path_of
 from parley.web.pages.job_head import JobPage, job_page
-from parley.web.visit import NotHere, Visit
+from parley.web.visit import NotHere, Visit, slow
 
 INSTANCES = 200  # that can be chosen from
 
@@ -52,7 +52,7 @@ def _shown(page: JobPage) -> dict[str, Any]:
     open_ = page.present.row.state not in TERMINAL and visit.may(at, page.present) >= May.ANSWER
     there = not thread or any(one.id == thread for one in page.present.threads())
     return {
-        "files": file_page(at, of, page.base, thread, number),
+        "files": file_page(visit.changes(at, of), of, page.base, thread, number),
         "thread": thread,
         "agent": agent,
         "version": of.version,
@@ -94,7 +94,7 @@ def _instances(page: JobPage) -> list[tuple[str, str]]:
 
 
 PAGES = (
-    ("/r/{repository}/{job}/changes", ("GET",), changes),
-    ("/r/{repository}/{job}/changes/files", ("GET",), files),
-    ("/r/{repository}/{job}/changes/file", ("GET",), file),
+    ("/r/{repository}/{job}/changes", ("GET",), slow(changes)),
+    ("/r/{repository}/{job}/changes/files", ("GET",), slow(files)),
+    ("/r/{repository}/{job}/changes/file", ("GET",), slow(file)),
 )

@@ -21,7 +21,7 @@ from parley.views.job_result import SUMMARY, assumptions
 from parley.views.job_view import TERMINAL, Thread, moment, tree, with_progress
 from parley.web.pages import job_head
 from parley.web.pages.job_head import JobPage, job_page
-from parley.web.visit import Visit
+from parley.web.visit import Visit, slow
 
 PAGE_ROWS = 100  # instances that are shown at once
 FEW = 60  # open instances that are all shown without being asked for
@@ -30,6 +30,7 @@ LATEST_STEPS, LATEST_MESSAGES = 120, 30  # rows that these are looked for in
 LEFT = 12  # pieces of unfinished work, and interventions
 FILES = 50  # changed files that are listed
 NOW, OPEN, ENDED = "now", "open", "ended"
+DONE = "DONE"  # the state of a job that hands something over
 BUSY = ("running", "stalled", "asking")
 
 
@@ -71,9 +72,10 @@ def story_part(visit: Visit) -> Response:
 
 
 def delivery_part(visit: Visit) -> Response:
-    """What a job that is done hands over: git is asked, so it comes after the page."""
+    """What a job that is done hands over: git is asked, so it comes after the page. Of another, its place."""
     page = job_page(visit)
-    return page.part("part_delivery.html", **_delivered(page))
+    done = page.present.row.state == DONE
+    return page.part("part_delivery.html", **(_delivered(page) if done else {}))
 
 
 # ---- the dispatch tree -----------------------------------------------------------------------------
@@ -98,8 +100,9 @@ def tree_values(page: JobPage) -> dict[str, Any]:
     query, present = page.visit.query, page.present
     everyone = team(present)
     counts = Counter(thread.state for thread in everyone)
-    shown = query.get("show", "")
-    if shown not in (NOW, OPEN, ENDED):
+    chosen = asked if (asked := query.get("show", "")) in (NOW, OPEN, ENDED) else ""
+    shown = chosen
+    if not chosen:  # it follows the job: when that ends, those are shown who worked on it
         shown = ENDED if present.row.state in TERMINAL else NOW if len(everyone) > FEW else OPEN
     reading = page.reading()
     with reading.held() as index:
@@ -115,6 +118,7 @@ def tree_values(page: JobPage) -> dict[str, Any]:
     return {
         "rows": rows,
         "shown": shown,
+        "chosen": chosen,
         "first": first,
         "more": max(0, len(listed) - first - PAGE_ROWS),
         "page_rows": PAGE_ROWS,
@@ -195,7 +199,7 @@ def _story(page: JobPage) -> dict[str, Any]:
 
 def _changes(page: JobPage) -> Sequence[Change]:
     try:
-        return page.at.context.diffs.changes(DiffOf(page.at.id))
+        return page.visit.changes(page.at, DiffOf(page.at.id))
     except WorkspaceError:  # its files are deleted
         return []
 
@@ -233,5 +237,5 @@ PAGES = (
     ("/r/{repository}/{job}/part/tree", ("GET",), tree_part),
     ("/r/{repository}/{job}/part/latest", ("GET",), latest_part),
     ("/r/{repository}/{job}/part/story", ("GET",), story_part),
-    ("/r/{repository}/{job}/part/delivery", ("GET",), delivery_part),
+    ("/r/{repository}/{job}/part/delivery", ("GET",), slow(delivery_part)),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -88,15 +87,12 @@ def export(visit: Visit) -> Response:
 def _exported(page: JobPage) -> Response:
     with tempfile.TemporaryDirectory(prefix="parley-export-") as folder:
         file = Path(folder) / f"{page.at.id}.jsonl.gz"
-        process = page.at.context.command(["export", page.at.id, "-o", str(file)])
-        try:
-            _, errors = process.communicate(timeout=EXPORT_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise VisitRefused(f"the export takes too long here; run: parley export {page.at.id} -o FILE") from None
-        if process.returncode != 0 or not file.is_file():
-            raise VisitRefused(f"the export failed: {page.visit.reason(excerpt(errors, 300))}")
+        words = ["export", page.at.id, "-o", str(file)]
+        ended = page.visit.site.commands.run(page.at.context, words, EXPORT_SECONDS)
+        if ended is None:
+            raise VisitRefused(f"the export takes too long here; run: parley export {page.at.id} -o FILE")
+        if ended.code != 0 or not file.is_file():
+            raise VisitRefused(f"the export failed: {page.visit.reason(excerpt(ended.err, 300))}")
         content = file.read_bytes()
     headers = {"content-disposition": f'attachment; filename="{page.at.id}.jsonl.gz"'}
     return Response(content, 200, headers, "application/gzip")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -290,7 +289,7 @@ def plan(visit: Visit) -> Response:
     words = {"merge": "merge", "pull-request": "pr"}.get(name)
     if words is None:
         raise NotHere("there is no such page")
-    found, trouble = _dry_run(at, words)
+    found, trouble = _dry_run(visit, at, words)
     shown: dict[str, Any] = {
         "found": found,
         "trouble": trouble,
@@ -300,18 +299,14 @@ def plan(visit: Visit) -> Response:
     return visit.show(f"steer/{name.replace('-', '_')}_plan.html", at=at, **shown)
 
 
-def _dry_run(at: JobContext, command: str) -> tuple[dict[str, Any], str]:
+def _dry_run(visit: Visit, at: JobContext, command: str) -> tuple[dict[str, Any], str]:
     """What a command says that it would do, and why it can't."""
-    process = at.context.command([command, "--dry-run", "--json", at.id])
-    try:
-        out, err = process.communicate(timeout=PLAN_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+    ended = visit.site.commands.run(at.context, [command, "--dry-run", "--json", at.id], PLAN_SECONDS)
+    if ended is None:
         return {}, "git takes too long to say what would be done; try it in a terminal"
-    last = next((line for line in reversed(err.splitlines()) if line.strip()), "it ended without output")
+    last = next((line for line in reversed(ended.err.splitlines()) if line.strip()), "it ended without output")
     try:
-        found = read_json(out, LONGEST_PLAN) if process.returncode == 0 else None
+        found = read_json(ended.out, LONGEST_PLAN) if ended.code == 0 else None
     except BadText:
         found = None
     return (found, "") if isinstance(found, dict) else ({}, last.removeprefix(PREFIX))

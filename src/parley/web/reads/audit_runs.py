@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import subprocess
 import threading
 import time
@@ -13,6 +12,7 @@ from typing import Any
 from parley.base.text import BadText, last_of, read_json
 from parley.base.wording import count
 from parley.views.repository_context import JobContext
+from parley.web.reads.page_commands import PageCommands
 
 AUDIT = "audit"  # what the hub tells of: an audit began or is over
 FINDINGS = 50  # that are shown
@@ -52,6 +52,7 @@ class AuditRuns:
     """The audits of all jobs, one at a time for each."""
 
     tell: Callable[[str, str], None]
+    commands: PageCommands = field(default_factory=PageCommands)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _states: dict[tuple[str, str], AuditState] = field(default_factory=dict)
     _processes: set[subprocess.Popen[str]] = field(default_factory=set)
@@ -69,10 +70,7 @@ class AuditRuns:
                 return True
             if len(self._processes) >= MOST_AUDITS:
                 return False
-            if not self._processes:
-                atexit.unregister(self._end)
-                atexit.register(self._end)
-            process = at.context.command(["audit", at.id, "--json"])
+            process = self.commands.start(at.context, ["audit", at.id, "--json"])
             self._processes.add(process)
             self._states[key, at.id] = replace(before, began=time.time())
         threading.Thread(target=self._wait, args=(key, at.id, process), name="audit", daemon=True).start()
@@ -81,18 +79,12 @@ class AuditRuns:
 
     def _wait(self, key: str, job: str, process: subprocess.Popen[str]) -> None:
         output, errors = process.communicate()
+        self.commands.forget(process)
         verdict = _verdict(output, errors)
         with self._lock:
             self._processes.discard(process)
             self._states[key, job] = AuditState(verdict=verdict)
         self.tell(key, job)
-
-    def _end(self) -> None:
-        """The server ends: no audit goes on without it."""
-        with self._lock:
-            for process in self._processes:
-                process.kill()
-                process.wait()
 
 
 def _verdict(output: str, errors: str) -> AuditVerdict:

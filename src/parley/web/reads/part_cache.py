@@ -26,6 +26,7 @@ class _Part:
     lock: threading.Lock = field(default_factory=threading.Lock)
     version: int = -1
     made: float = 0.0
+    asked: float = 0.0  # when it was last asked for
     body: bytes = b""
     small: bytes = b""  # the same, compressed; empty: not yet, or not worth it
     tag: str = ""
@@ -73,7 +74,7 @@ class PartCache:
         """A part that is at least as new as a version. Who asks for it at the same time waits for one that is made."""
         with self._lock:
             part = self._parts.setdefault(key, _Part())
-            self._parts.move_to_end(key)
+            self._use(key, part)
             self._forget_oldest()  # also where a part can't be made: its address may be any
         with part.lock:
             if part.version < version or time.monotonic() - part.made > OLDEST_SECONDS:
@@ -88,7 +89,7 @@ class PartCache:
             part = self._parts.get(key)
             if part is None or not part.lock.acquire(blocking=False):
                 return None
-            self._parts.move_to_end(key)
+            self._use(key, part)
         try:
             fresh = part.version >= version and time.monotonic() - part.made <= OLDEST_SECONDS
             missing = compressed and not part.small and len(part.body) >= COMPRESSED_FROM
@@ -108,7 +109,21 @@ class PartCache:
             part.status, part.kind = made.status_code, made.headers["content-type"]
             self._forget_oldest()
 
+    def _use(self, key: Hashable, part: _Part) -> None:
+        """Note that a part was asked for: it is the last to be forgotten."""
+        part.asked = time.monotonic()
+        self._parts.move_to_end(key)
+
     def _forget_oldest(self) -> None:
-        while self._parts and (len(self._parts) > MOST or self._bytes > MOST_BYTES):
+        """Forget what there is no room for, and what would be made anew anyway.
+
+        Pages that follow a job ask for what has changed since they last did: after each change, for another answer.
+        """
+        while self._parts and (len(self._parts) > MOST or self._bytes > MOST_BYTES or self._is_over()):
             _, gone = self._parts.popitem(last=False)
             self._bytes -= len(gone.body)
+
+    def _is_over(self) -> bool:
+        """Whether the part that was asked for longest ago is too old to be shown, and is not being made."""
+        oldest = next(iter(self._parts.values()))
+        return time.monotonic() - oldest.asked > OLDEST_SECONDS and not oldest.lock.locked()

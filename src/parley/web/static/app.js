@@ -5,13 +5,14 @@
   const EVENTS = "/events";
   const CHANNEL = "parley-events";
   const QUIET_MS = 300; // at least between two fetches of one part
+  const FAILED_MS = 3000; // before a part is asked for again that could not be had
   const body = document.body;
 
   // ---- what is new ---------------------------------------------------------------------------
   // Browsers allow six connections to one host: so one tab holds the stream, and tells the others.
 
   const channel = "BroadcastChannel" in window ? new BroadcastChannel(CHANNEL) : null;
-  const parts = new WeakMap(); // part -> when it was last asked for
+  const ready = new WeakMap(); // part -> when it may be asked for again
   let stale = false; // whether something changed while this tab was hidden
 
   function wanted(part, change) {
@@ -33,65 +34,81 @@
 
   function refresh(part) {
     due.add(part);
-    plan(0);
+    plan();
+  }
+
+  // A part that could not be had is still due: no other change need come that would ask for it. It holds up no other part.
+  function later(part) {
+    ready.set(part, Date.now() + FAILED_MS);
+    refresh(part);
   }
 
   function readyIn(part) {
-    return Math.max(0, (parts.get(part) || 0) + Number(part.dataset.every || QUIET_MS) - Date.now());
+    return Math.max(0, (ready.get(part) || 0) - Date.now());
   }
 
-  function plan(least) {
-    if (planned || asking || !due.size) return;
-    planned = setTimeout(ask, Math.max(least, Math.min(...[...due].map(readyIn))));
+  function plan() {
+    clearTimeout(planned);
+    if (asking || !due.size) return;
+    planned = setTimeout(ask, Math.min(...[...due].map(readyIn)));
+  }
+
+  function rest(part) {
+    ready.set(part, Date.now() + Number(part.dataset.every || QUIET_MS));
   }
 
   async function ask() {
-    planned = 0;
     const asked = [...due].filter((part) => !part.isConnected || readyIn(part) < 20);
     asked.forEach((part) => due.delete(part));
     const shown = asked.filter((part) => part.isConnected && part.hasAttribute("hx-get"));
     for (const part of asked) {
       if (part.isConnected && !part.hasAttribute("hx-get")) {
-        parts.set(part, Date.now());
+        rest(part);
         htmx.trigger(part, "refresh"); // it knows by itself what to fetch
       }
     }
-    let wait = 0;
     if (shown.length) {
       asking = true;
-      wait = await bring(shown);
+      await bring(shown);
       asking = false;
     }
-    plan(wait);
+    plan();
   }
 
   async function bring(shown) {
     const query = new URLSearchParams();
     for (const part of shown) {
-      parts.set(part, Date.now());
+      rest(part);
       query.append("part", part.getAttribute("hx-get"));
       query.append("tag", tags.get(part.getAttribute("hx-get")) || "");
     }
     try {
       const answer = await fetch(`/parts?${query}`);
       if (answer.status >= 500) throw new Error("the server could not answer");
-      if (!answer.ok) return 0;
+      if (!answer.ok) return;
       for (const [address, tag, text] of await answer.json()) {
-        tags.set(address, tag);
+        if (tag) tags.set(address, tag);
         for (const part of shown) {
-          if (part.isConnected && part.getAttribute("hx-get") === address) await put(part, text);
+          if (!part.isConnected || part.getAttribute("hx-get") !== address) continue;
+          if (tag) await put(part, text);
+          else later(part); // it can't be made now
         }
       }
-      return 0;
     } catch {
-      shown.forEach((part) => due.add(part)); // the connection is gone, or the server in trouble: again in a while
-      return 2000;
+      shown.forEach(later); // the connection is gone, or the server in trouble
     }
   }
 
   function put(part, text) {
     return htmx.swap({ text, target: part, swap: part.getAttribute("hx-swap"), sourceElement: part });
   }
+
+  // A part that htmx fetches when it is shown first: where that fails, what is shown stays, and it is due like any other.
+  document.addEventListener("htmx:before:response", (event) => {
+    if (!event.target.matches("[data-live]") || event.detail.ctx.response.status < 500) return;
+    event.preventDefault();
+    later(event.target);
+  });
 
   // The tab's title says how much waits for the person, and follows it: a part that knows carries it.
   function entitle() {
@@ -108,7 +125,6 @@
     for (const part of document.querySelectorAll("[data-live]")) {
       if (changes === null || changes.some((change) => wanted(part, change))) refresh(part);
     }
-    document.dispatchEvent(new CustomEvent("parley:changes", { detail: changes }));
   }
 
   // ---- the connection ------------------------------------------------------------------------
@@ -122,6 +138,7 @@
   let refused = false;
   let heard = Date.now();
   let mark = body.dataset.mark; // how far this tab has come
+  let caught = 0; // when it asks again for what it has missed
 
   function say(there) {
     away = !there;
@@ -187,17 +204,21 @@
 
   async function catchUp() {
     // what happened between the making of this page and its listening, or while there was no connection
+    const from = mark;
     try {
-      const answer = await fetch(`${EVENTS}/since?mark=${encodeURIComponent(mark)}`);
-      if (answer.status === 401) tell({ kind: "refused" });
-      if (!answer.ok) return;
+      const answer = await fetch(`${EVENTS}/since?mark=${encodeURIComponent(from)}`);
+      if (answer.status === 401) return tell({ kind: "refused" });
+      if (!answer.ok) throw new Error("the server could not answer");
       const missed = await answer.json();
       mark = missed.mark;
       say(true);
       if (missed.reset) show(null);
       else if (missed.changes.length) show(missed.changes);
     } catch {
+      mark = from; // what another tab told meanwhile came after what was missed
       say(false);
+      clearTimeout(caught);
+      caught = setTimeout(catchUp, AGAIN_MS);
     }
   }
 
@@ -262,7 +283,7 @@
     place.append(shown);
     setTimeout(() => shown.remove(), bad ? 15000 : 7000);
   }
-  window.parley = { note };
+  window.parley = { note, later };
 
   document.addEventListener("click", async (event) => {
     const target = event.target.closest("[data-copy], [data-dialog], [data-close], [data-go]");
@@ -313,6 +334,7 @@
   document.addEventListener("htmx:error", (event) => {
     const asked = event.detail?.ctx;
     if (!asked) return;
+    if (event.target.matches?.("[data-live]")) return later(event.target);
     const words = "There is no connection to the server, so this is not confirmed. Try again when it is back.";
     const place = event.target.closest?.("form")?.querySelector(".told");
     if (!place) return note(words, true);

@@ -40,6 +40,7 @@
     busy = true;
     try {
       const answer = await fetch(`${list.dataset.new}&after=${list.dataset.last}`, { headers: { "HX-Request": "true" } });
+      if (answer.status >= 500) throw new Error("the server could not answer");
       if (!answer.ok) return;
       const holder = document.createElement("div");
       holder.innerHTML = await answer.text();
@@ -58,7 +59,7 @@
       else if (added && follows) toEnd();
       else if (added) down.hidden = false;
     } catch {
-      // the connection is gone: the next change asks again
+      parley.later(list); // the connection is gone, or the server in trouble
     } finally {
       busy = false;
       if (again) {
