@@ -173,7 +173,13 @@ def test_every_address_demands_what_is_declared_of_it(stage: Stage, who: str, ma
 def test_every_address_that_is_no_page_is_known(stage: Stage) -> None:
     """What stands beside the pages shows nothing of a job to a stranger; the static files show nothing at all."""
     visitor = stage.visitors["a stranger"]
-    for path, status in {"/events": 401, "/events/since?mark=": 401, "/parts?part=/&tag=": 401, "/health": 200}.items():
+    for path, status in {
+        "/events": 401,
+        "/events/since?mark=": 401,
+        "/parts?part=/&tag=": 401,
+        "/health": 200,
+        "/icon/3": 200,
+    }.items():
         found = visitor.get(path)
         assert (found.status, SECRET in found.text, stage.job in found.text) == (status, False, False), path
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/", "/static/vendor"):

@@ -158,7 +158,22 @@ def test_a_spent_budget_is_raised(home: Home, server: Server, page: Page) -> Non
 
     expect(page.locator("#steering")).to_be_hidden()
     wait_for(lambda: [said for _, said in inputs_of(home, job, "resume") if said.get("raised") == {"turns": "+40"}])
-    expect(page.locator("#action-raise")).to_have_count(0)
+    expect(page.locator("#action-raise.primary")).to_have_count(0)
+
+
+def test_a_budget_is_raised_before_it_is_spent(home: Home, server: Server, page: Page) -> None:
+    job = started(home, LEADS, "--budget", "turns=50")
+    ask(page, home, server, job, "b")
+    expect(page.locator("#steering")).to_contain_text("of 50 turns are used")
+    expect(page.locator("#budget-1")).to_have_value("")
+    page.locator("#budget-1").fill("tokens=9")
+    page.get_by_role("button", name="Raise it").click()
+    expect(page.locator("#steering .trouble")).to_contain_text("tokens is none of the budgets")
+    page.locator("#budget-1").fill("turns=+25")
+    page.get_by_role("button", name="Raise it").click()
+
+    done(page, "75 turns")
+    expect(page.locator(".budgets")).to_contain_text("of 75 turns")
 
 
 def test_a_result_is_merged_after_a_dry_run(home: Home, server: Server, page: Page) -> None:
