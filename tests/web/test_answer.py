@@ -185,14 +185,14 @@ def test_arrow_keys_go_through_the_choices_and_letters_still_act(home: Home, ser
     job = started(home, GATES)
     go_to_question(page, home, server, job)
     page.get_by_role("radio", name="Approve").focus()
-    for name in ("Revise", "Back to intent"):
+    for name in ("Revise", "Answer in words"):
         page.keyboard.press("ArrowDown")
         expect(page.get_by_role("radio", name=name)).to_be_focused()
         expect(page.get_by_role("radio", name=name)).to_be_checked()
 
     page.keyboard.press("r")  # while a choice has the focus
     expect(page.locator("#answer-text")).to_be_focused()
-    page.get_by_text("Approve", exact=True).click()
+    page.locator("#answer-form").get_by_text("Approve", exact=True).click()
     expect(page.locator(".send")).to_be_focused()
 
 
@@ -225,7 +225,7 @@ def test_a_comment_on_what_changed_says_which_file_it_is_about(home: Home, serve
     page.keyboard.press("r")
     page.keyboard.type("again")
     page.keyboard.press("Control+Enter")
-    page.get_by_role("link", name="Review INTENT.md").click()
+    page.locator(f"#next a.primary[href*='/{job}/']").click()
     page.locator("#answer-form").wait_for()
     page.keyboard.press("d")
     page.locator("[data-shows=changed] .line[data-line]").last.locator(".d2h-code-side-linenumber").click()

@@ -264,6 +264,10 @@ def test_every_tab_fits_a_phone_in_the_dark(
             place = page.locator(".tabs [aria-current]").bounding_box()
             assert place is not None
             assert 0 <= place["x"] <= place["x"] + place["width"] <= PHONE["width"], "the tab that one is on is hidden"
+            cut_off = (
+                "[...document.querySelectorAll('.tabs a')].filter((one) => one.scrollWidth > one.clientWidth).length"
+            )
+            assert page.evaluate(cut_off) == 0, "a tab's words run into the next"
             assert_harmless(page)
 
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.cli.home import APPROVES, BUSY, LEADS, Home, wait_for
 from tests.web.acting import address_of, inputs_of, open_page, person, started, state_of
-from tests.web.page_harness import HELLO, PageWatch, Server, check_axe, prepare_repository, serve, without_human
+from tests.web.page_harness import HELLO, PHONE, PageWatch, Server, check_axe, prepare_repository, serve, without_human
 from tests.workspaces.user_repository import git
 
 
@@ -136,6 +136,12 @@ def test_another_person_withdraws_the_job_under_their_own_name(
 
     assert state_of(home, busy) == "WITHDRAWN"
     assert [by for by, _ in inputs_of(home, busy, "withdraw")][-1] == "gina"
+    with open_page(browser, watch, server, size=PHONE) as page:
+        page.goto(address_of(home, server, busy))
+        end = page.locator(".state-node.over")
+        expect(end).to_contain_text("WITHDRAWN")
+        room = "node => node.querySelector('rect').getBBox().width - node.querySelector('text').getBBox().width"
+        assert end.evaluate(room) > 0, "the state's name does not fit its box"
 
 
 def test_only_what_makes_sense_is_offered(home: Home, server: Server, page: Page) -> None:
