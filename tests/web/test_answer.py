@@ -74,6 +74,12 @@ def page(server: Server, browser: Browser, watch: PageWatch) -> Iterator[Page]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def waiting(home: Home, server: Server) -> str:
+    """A job at its first gate, for tests that send no answer."""
+    return started(home, GATES)
+
+
 def go_to_question(page: Page, home: Home, server: Server, job: str) -> str:
     """Open the question of a job; returns its address."""
     address = address_of(home, server, job, "q", question_in(home, job))
@@ -181,9 +187,10 @@ def test_of_two_who_answer_the_second_is_told_who_was_first(
         expect(other.locator(".unsent pre")).to_have_text("my words")
 
 
-def test_arrow_keys_go_through_the_choices_and_letters_still_act(home: Home, server: Server, page: Page) -> None:
-    job = started(home, GATES)
-    go_to_question(page, home, server, job)
+def test_arrow_keys_go_through_the_choices_and_letters_still_act(
+    home: Home, server: Server, page: Page, waiting: str
+) -> None:
+    go_to_question(page, home, server, waiting)
     page.get_by_role("radio", name="Approve").focus()
     for name in ("Revise", "Answer in words"):
         page.keyboard.press("ArrowDown")
@@ -196,9 +203,10 @@ def test_arrow_keys_go_through_the_choices_and_letters_still_act(home: Home, ser
     expect(page.locator(".send")).to_be_focused()
 
 
-def test_the_list_of_keys_is_whole_and_single_letters_can_be_turned_off(home: Home, server: Server, page: Page) -> None:
-    job = started(home, GATES)
-    go_to_question(page, home, server, job)
+def test_the_list_of_keys_is_whole_and_single_letters_can_be_turned_off(
+    home: Home, server: Server, page: Page, waiting: str
+) -> None:
+    go_to_question(page, home, server, waiting)
     page.get_by_role("button", name="Keys").click()
     expect(page.locator("#keys")).to_be_visible()
     assert {"a", "r", "w", "j k", "c", "Ctrl Enter", "?"} <= set(page.locator("#keys dt").all_inner_texts())

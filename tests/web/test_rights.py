@@ -31,7 +31,7 @@ TO_LOOK = {
         "part/talk/new", "part/message/{number}", "part/turn/{turn}", "part/threads", "record", "part/steps",
         "part/audit", "record/export", "workflow", "part/workflow", "timeline", "part/timeline", "artifacts",
         "part/versions", "part/version", "part/actions", "q/{question}", "q/{question}/state", "q/{question}/next",
-        "changes", "changes/files", "changes/file")},
+        "changes", "changes/files", "changes/file", "part/merges")},
     **{f"/r/{{repository}}/{{job}}/do/{name}": ANSWER for name in ("tell", "pause", "go-on")},
     **{f"/r/{{repository}}/{{job}}/do/{name}/plan": ANSWER for name in ("tell", "pause", "go-on")},
     **{f"/r/{{repository}}/{{job}}/do/{name}{plan}": DECIDE for name in (
