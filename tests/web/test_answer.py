@@ -1,6 +1,7 @@
 """Answering a question on the page, with the keyboard alone, by several people, and with hostile content."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -71,6 +72,12 @@ def page(server: Server, browser: Browser, watch: PageWatch) -> Iterator[Page]:
     """The page of the account that runs the server."""
     with open_page(browser, watch, server) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def waiting(home: Home, server: Server) -> str:
+    """A job at its first gate, for tests that send no answer."""
+    return started(home, GATES)
 
 
 def go_to_question(page: Page, home: Home, server: Server, job: str) -> str:
@@ -178,6 +185,90 @@ def test_of_two_who_answer_the_second_is_told_who_was_first(
         assert "approve, by" in said
         other.get_by_role("link", name="See what became of it").click()
         expect(other.locator(".unsent pre")).to_have_text("my words")
+
+
+def test_arrow_keys_go_through_the_choices_and_letters_still_act(
+    home: Home, server: Server, page: Page, waiting: str
+) -> None:
+    go_to_question(page, home, server, waiting)
+    page.get_by_role("radio", name="Approve").focus()
+    for name in ("Revise", "Answer in words"):
+        page.keyboard.press("ArrowDown")
+        expect(page.get_by_role("radio", name=name)).to_be_focused()
+        expect(page.get_by_role("radio", name=name)).to_be_checked()
+
+    page.keyboard.press("r")  # while a choice has the focus
+    expect(page.locator("#answer-text")).to_be_focused()
+    page.locator("#answer-form").get_by_text("Approve", exact=True).click()
+    expect(page.locator(".send")).to_be_focused()
+
+
+def test_the_list_of_keys_is_whole_and_single_letters_can_be_turned_off(
+    home: Home, server: Server, page: Page, waiting: str
+) -> None:
+    go_to_question(page, home, server, waiting)
+    page.get_by_role("button", name="Keys").click()
+    expect(page.locator("#keys")).to_be_visible()
+    assert {"a", "r", "w", "j k", "c", "Ctrl Enter", "?"} <= set(page.locator("#keys dt").all_inner_texts())
+    check_axe(page)
+    page.get_by_label("Single letters act").uncheck()
+    page.get_by_role("button", name="Close").click()
+
+    for key in "ar?j":
+        page.keyboard.press(key)
+    expect(page.locator("#keys")).to_be_hidden()
+    expect(page.locator("[name=choice]:checked")).to_have_count(0)
+    expect(page.locator(".line.current")).to_have_count(0)
+    page.reload()
+    page.get_by_role("button", name="Keys").click()
+    page.get_by_label("Single letters act").check()
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("a")
+    expect(page.get_by_role("radio", name="Approve")).to_be_checked()
+
+
+def test_a_comment_on_what_changed_says_which_file_it_is_about(home: Home, server: Server, page: Page) -> None:
+    job = started(home, GATES)
+    go_to_question(page, home, server, job)
+    page.keyboard.press("r")
+    page.keyboard.type("again")
+    page.keyboard.press("Control+Enter")
+    page.locator(f"#next a.primary[href*='/{job}/']").click()
+    page.locator("#answer-form").wait_for()
+    page.keyboard.press("d")
+    page.locator("[data-shows=changed] .line[data-line]").last.locator(".d2h-code-side-linenumber").click()
+    page.keyboard.type("why?")
+    page.keyboard.press("Control+Enter")
+
+    expect(page.locator(".comment-list li label")).to_contain_text("INTENT.md:")
+    expect(page.locator(".comment-list .preview")).to_have_text(re.compile(r"^INTENT\.md:\d+"))
+
+
+def test_without_scripts_the_page_says_so_and_an_answer_is_still_given(
+    home: Home, server: Server, browser: Browser, watch: PageWatch
+) -> None:
+    job = started(home, GATES)
+    context = browser.new_context(java_script_enabled=False)
+    watch.attach(context)
+    try:
+        page = context.new_page()
+        page.goto(server.link)
+        expect(page.locator("noscript .banner")).to_contain_text("JavaScript is off")
+        page.goto(address_of(home, server, job))
+        expect(page.locator("#action-pause")).to_be_visible()
+        page.goto(address_of(home, server, job, "q", question_in(home, job)))
+        page.get_by_role("radio", name="Give up").check()
+        watch.allow("400")
+        page.get_by_role("button", name="Send the answer").click()
+        expect(page.locator("main")).to_contain_text("confirm it first")
+        page.go_back()
+        page.get_by_role("radio", name="Give up").check()
+        page.get_by_role("checkbox", name="I am sure").check()
+        page.get_by_role("button", name="Send the answer").click()
+        expect(page.locator("#outcome")).to_have_text("It is answered")
+    finally:
+        context.close()
+    wait_for(lambda: state_of(home, job) == "WITHDRAWN")
 
 
 def test_another_person_decides_under_their_own_name(

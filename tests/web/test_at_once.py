@@ -99,7 +99,10 @@ def test_of_two_withdrawals_one_counts_and_the_other_person_is_told_whose(stage:
 
 def test_a_budget_is_not_raised_twice_by_two_who_see_it_spent(stage: Stage) -> None:
     job = start_job(stage.home, LEADS, "two raises", "--budget", "turns=1")
-    _, late = told(stage.both(stage.path(job, "do/raise"), lambda one: {"budget": "turns=+40"}))
+    dialog = stage.people[0].get(stage.path(job, "do/raise")).text
+    seen = re.search(r'name="seen" value="([^"]*)"', dialog)
+    assert seen, dialog
+    _, late = told(stage.both(stage.path(job, "do/raise"), lambda one: {"budget": "turns=+40", "seen": seen[1]}))
 
     [(first, said)] = stage.inputs(job, "resume")
     assert "+40" in said

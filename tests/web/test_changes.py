@@ -78,6 +78,22 @@ def page(server: Server, browser: Browser, watch: PageWatch) -> Iterator[Page]:
         yield opened
 
 
+def test_an_instance_that_has_ended_can_be_chosen_and_its_merge_is_recorded(
+    home: Home, server: Server, page: Page, job: str
+) -> None:
+    page.goto(address_of(home, server, job, "changes"))
+    expect(page.locator("#merges li")).to_contain_text("coder → project-lead")
+    expect(page.locator("#merges .badge")).to_have_text("clean")
+    check_axe(page)
+
+    ended = page.locator("#whose optgroup[label=Ended] option", has_text="coder").get_attribute("value")
+    page.locator("#whose").select_option(ended)
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.locator("#changes-title")).to_have_text("What coder changed")
+    expect(page.locator(".file-diff", has_text="app.py")).to_be_visible()
+    expect(page.locator("#whose option:checked")).to_contain_text("coder")
+
+
 def test_a_hostile_diff_is_text_and_its_layout_is_remembered(home: Home, server: Server, page: Page, job: str) -> None:
     page.goto(address_of(home, server, job, "changes"))
     app = page.locator(".file-diff", has_text="app.py").first

@@ -75,6 +75,11 @@ def test_jobs_stand_in_groups_and_a_question_has_its_button(page_server: Server,
     card = page.locator("article", has_text="let the parser accept comments")
     expect(card).to_contain_text("approve INTENT.md?")
     expect(card.locator(".phases .now")).to_contain_text("INTENT")
+    assert page.locator("#jobs time:not([title])").count() == 0
+    assert page.title() == "(2) Jobs · Parley"
+    icon = page.locator("link[rel=icon]").get_attribute("href") or ""
+    drawn = page.request.get(f"{page_server.address}{icon}")
+    assert (icon, drawn.headers["content-type"], ">2<" in drawn.text()) == ("/icon/2", "image/svg+xml", True)
     button = card.get_by_role("link", name="Review INTENT.md")
     assert re.fullmatch(r"/r/[0-9a-f]{8}/\w+/q/\S+", button.get_attribute("href") or "")
     expect(page.locator("article.finished")).to_contain_text("add a discount code")

@@ -121,6 +121,19 @@ def test_the_head_says_where_the_job_stands_and_what_it_needs(home: Home, server
     assert_harmless(page)
 
 
+def test_every_tab_has_a_title_of_its_own_and_tells_how_much_waits(
+    home: Home, server: Server, page: Page, job: str
+) -> None:
+    found = {}
+    for tab in ("", "conversation", "artifacts", "changes", "timeline", "record"):
+        page.goto(address_of(home, server, job, *([tab] if tab else [])))
+        found[tab] = page.title()
+
+    assert len(set(found.values())) == len(found), found
+    assert found[""].startswith("(1) Build it")
+    assert found["changes"].startswith("(1) Changes: Build it")
+
+
 def test_the_tree_links_each_instance_to_its_conversation(home: Home, server: Server, page: Page, job: str) -> None:
     page.goto(address_of(home, server, job))
     page.locator("#tree-show-ended").click()
@@ -251,6 +264,10 @@ def test_every_tab_fits_a_phone_in_the_dark(
             place = page.locator(".tabs [aria-current]").bounding_box()
             assert place is not None
             assert 0 <= place["x"] <= place["x"] + place["width"] <= PHONE["width"], "the tab that one is on is hidden"
+            cut_off = (
+                "[...document.querySelectorAll('.tabs a')].filter((one) => one.scrollWidth > one.clientWidth).length"
+            )
+            assert page.evaluate(cut_off) == 0, "a tab's words run into the next"
             assert_harmless(page)
 
 

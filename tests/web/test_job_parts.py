@@ -95,13 +95,14 @@ def test_the_state_machine_ends_where_the_job_ended() -> None:
 
 def test_a_graph_draws_every_agent_and_dependency_whatever_their_names() -> None:
     wanted = {"a": ["b"], "b": ["a"], SCRIPT: ["a", "nobody"], "w" * 300: []}
-    drawn = str(graph_drawing.draw(layered(wanted, {"a": "verified"}), LEVELS))
+    drawn = str(graph_drawing.draw(layered(wanted, {"a": "verified", "b": "session_complete"}), LEVELS))
 
     found = parsed(drawn)
     assert len(found.findall(".//rect")) == 4
     assert len([one for one in found.iter("path") if "graph-edge" in one.attrib.get("class", "")]) == 3
     assert "<script" not in drawn
     assert 'class="graph-node good"' in drawn
+    assert "session complete" in drawn
 
 
 def test_an_empty_graph_is_drawn_too() -> None:

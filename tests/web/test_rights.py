@@ -31,7 +31,7 @@ TO_LOOK = {
         "part/talk/new", "part/message/{number}", "part/turn/{turn}", "part/threads", "record", "part/steps",
         "part/audit", "record/export", "workflow", "part/workflow", "timeline", "part/timeline", "artifacts",
         "part/versions", "part/version", "part/actions", "q/{question}", "q/{question}/state", "q/{question}/next",
-        "changes", "changes/files", "changes/file")},
+        "changes", "changes/files", "changes/file", "part/merges")},
     **{f"/r/{{repository}}/{{job}}/do/{name}": ANSWER for name in ("tell", "pause", "go-on")},
     **{f"/r/{{repository}}/{{job}}/do/{name}/plan": ANSWER for name in ("tell", "pause", "go-on")},
     **{f"/r/{{repository}}/{{job}}/do/{name}{plan}": DECIDE for name in (
@@ -173,7 +173,13 @@ def test_every_address_demands_what_is_declared_of_it(stage: Stage, who: str, ma
 def test_every_address_that_is_no_page_is_known(stage: Stage) -> None:
     """What stands beside the pages shows nothing of a job to a stranger; the static files show nothing at all."""
     visitor = stage.visitors["a stranger"]
-    for path, status in {"/events": 401, "/events/since?mark=": 401, "/parts?part=/&tag=": 401, "/health": 200}.items():
+    for path, status in {
+        "/events": 401,
+        "/events/since?mark=": 401,
+        "/parts?part=/&tag=": 401,
+        "/health": 200,
+        "/icon/3": 200,
+    }.items():
         found = visitor.get(path)
         assert (found.status, SECRET in found.text, stage.job in found.text) == (status, False, False), path
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/", "/static/vendor"):

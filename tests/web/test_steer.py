@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.cli.home import APPROVES, BUSY, LEADS, Home, wait_for
 from tests.web.acting import address_of, inputs_of, open_page, person, started, state_of
-from tests.web.page_harness import HELLO, PageWatch, Server, check_axe, prepare_repository, serve, without_human
+from tests.web.page_harness import HELLO, PHONE, PageWatch, Server, check_axe, prepare_repository, serve, without_human
 from tests.workspaces.user_repository import git
 
 
@@ -136,6 +136,12 @@ def test_another_person_withdraws_the_job_under_their_own_name(
 
     assert state_of(home, busy) == "WITHDRAWN"
     assert [by for by, _ in inputs_of(home, busy, "withdraw")][-1] == "gina"
+    with open_page(browser, watch, server, size=PHONE) as page:
+        page.goto(address_of(home, server, busy))
+        end = page.locator(".state-node.over")
+        expect(end).to_contain_text("WITHDRAWN")
+        room = "node => node.querySelector('rect').getBBox().width - node.querySelector('text').getBBox().width"
+        assert end.evaluate(room) > 0, "the state's name does not fit its box"
 
 
 def test_only_what_makes_sense_is_offered(home: Home, server: Server, page: Page) -> None:
@@ -158,7 +164,22 @@ def test_a_spent_budget_is_raised(home: Home, server: Server, page: Page) -> Non
 
     expect(page.locator("#steering")).to_be_hidden()
     wait_for(lambda: [said for _, said in inputs_of(home, job, "resume") if said.get("raised") == {"turns": "+40"}])
-    expect(page.locator("#action-raise")).to_have_count(0)
+    expect(page.locator("#action-raise.primary")).to_have_count(0)
+
+
+def test_a_budget_is_raised_before_it_is_spent(home: Home, server: Server, page: Page) -> None:
+    job = started(home, LEADS, "--budget", "turns=50")
+    ask(page, home, server, job, "b")
+    expect(page.locator("#steering")).to_contain_text("of 50 turns are used")
+    expect(page.locator("#budget-1")).to_have_value("")
+    page.locator("#budget-1").fill("tokens=9")
+    page.get_by_role("button", name="Raise it").click()
+    expect(page.locator("#steering .trouble")).to_contain_text("tokens is none of the budgets")
+    page.locator("#budget-1").fill("turns=+25")
+    page.get_by_role("button", name="Raise it").click()
+
+    done(page, "75 turns")
+    expect(page.locator(".budgets")).to_contain_text("of 75 turns")
 
 
 def test_a_result_is_merged_after_a_dry_run(home: Home, server: Server, page: Page) -> None:

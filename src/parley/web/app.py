@@ -29,6 +29,7 @@ from parley.bus.rows import BusError
 from parley.engine.values.people import May
 from parley.ports.workspaces import WorkspaceError
 from parley.views.job_view import DAMAGE
+from parley.web.drawing.icon import draw as draw_icon
 from parley.web.live.bundle import Bundle
 from parley.web.live.events import LiveChange
 from parley.web.live.shared_answers import SharedAnswers
@@ -72,6 +73,7 @@ def make_app(site: PageSite, hosts: Iterable[str]) -> ASGIApp:
         Route("/events/since", events.since),
         Route("/health", lambda request: PlainTextResponse("ok\n")),
         Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg")),
+        Route("/icon/{waiting:int}", _icon),
     ]
     for address, methods, page in PAGES:
         workers = acting if "POST" in methods else looking if getattr(page, "slow", False) else pages
@@ -106,6 +108,12 @@ def _bundled(bundle: Bundle, visit: Visit) -> Response:
 
 def _nowhere(visit: Visit) -> Response:
     raise NotHere("there is no such page")
+
+
+def _icon(request: Request) -> Response:
+    """The icon with a number that the address says: it tells nothing, so a stranger may have it."""
+    headers = {"cache-control": "public, max-age=86400"}
+    return Response(draw_icon(request.path_params["waiting"]), media_type="image/svg+xml", headers=headers)
 
 
 # ---- who visits -----------------------------------------------------------------------------------

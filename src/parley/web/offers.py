@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 from parley.engine.values.people import May
+from parley.features.budgets.arithmetic import PARALLEL, BudgetLine, standing
 from parley.views.job_view import TERMINAL, Present
 from parley.views.repository_context import JobContext
 from parley.web.visit import Visit
@@ -25,12 +27,22 @@ class Offer:
 TELL = Offer(name="tell", label="Tell the team", key="s", does="tell the team something")
 PAUSE = Offer(name="pause", label="Pause", key="z", does="pause the job")
 GO_ON = Offer(name="go-on", label="Go on", key="z", does="let the job go on", look="primary")
-RAISE = Offer(name="raise", label="Raise the budget", key="b", does="raise the budget that is spent", look="primary")
+RAISE = Offer(name="raise", label="Raise the budget", key="b", does="raise a budget")
+RAISE_SPENT = replace(RAISE, look="primary")  # the job waits for it
 NAME = Offer(name="name", label="People", key="g", does="say who else answers or decides")
 WITHDRAW = Offer(name="withdraw", label="Withdraw", key="x", does="give the job up", look="danger")
 MERGE = Offer(name="merge", label="Merge", key="m", does="merge the result into the checkout", look="primary")
 PULL_REQUEST = Offer(name="pull-request", label="Pull request", key="P", does="push the result, open a pull request")
 FOLLOW_UP = Offer(name="follow-up", label="Follow up", key="C", does="start a job from the result", page=True)
+
+
+LABELS = {one.name: one.label for one in (TELL, PAUSE, GO_ON, RAISE, NAME, WITHDRAW, MERGE, PULL_REQUEST, FOLLOW_UP)}
+
+
+def raisable(present: Present) -> list[BudgetLine]:
+    """The budgets that can be raised: those that hold the job, or else all that it has, spent or not."""
+    lines = standing(present.store, present.loaded, time.time())
+    return present.spent() or [line for line in lines if line.what != PARALLEL]
 
 
 def offers(visit: Visit, at: JobContext, present: Present) -> list[Offer]:
@@ -48,7 +60,9 @@ def offers(visit: Visit, at: JobContext, present: Present) -> list[Offer]:
             found.append(PAUSE)
     if may >= May.DECIDE:
         if present.spent():
-            found.insert(0, RAISE)
+            found.insert(0, RAISE_SPENT)
+        elif raisable(present):
+            found.append(RAISE)
         if at.context.by == present.people.decider:
             found.append(NAME)
         found.append(WITHDRAW)

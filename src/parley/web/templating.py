@@ -40,10 +40,11 @@ class Templates:
             markdown=markdown,
             ago=ago,
             since=since,
+            until=until,
             lasted=duration,
             money=money,
         )
-        self._environment.globals.update(static=static_address, count=count, copyable=copyable, now=time.time)
+        self._environment.globals.update(static=static_address, count=count, copyable=copyable)
 
     def render(self, name: str, **values: Any) -> str:
         """Make a text from a template."""
@@ -84,6 +85,15 @@ def since(moment: float) -> Markup:
     shown = exact.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     return Markup('<time datetime="{}" title="since {}" data-for>{}</time>').format(
         exact.isoformat(timespec="seconds"), shown, duration(time.time() - moment)
+    )
+
+
+def until(moment: float) -> Markup:
+    """How long it is until then, with the exact time on hover."""
+    exact = datetime.fromtimestamp(moment, UTC)
+    shown = exact.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        exact.isoformat(timespec="seconds"), shown, f"in {duration(moment - time.time())}"
     )
 
 

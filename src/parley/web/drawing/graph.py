@@ -48,11 +48,11 @@ def _place(node: GraphNode, missing: int) -> tuple[int, int]:
 
 def _node(node: GraphNode, place: tuple[int, int], levels: Mapping[str, str]) -> Markup:
     x, y = place
-    name = one_line(node.name)
+    name, status = one_line(node.name), one_line(node.status).replace("_", " ")
     return _NODE.format(
-        id=name, level=levels.get(node.status, ""), title=f"{name}: {one_line(node.status)}",
+        id=name, level=levels.get(node.status, ""), title=f"{name}: {status}",
         x=x, y=y, w=WIDE, h=HIGH, tx=x + 12, y1=y + 18, y2=y + 35,
-        name=name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…", status=one_line(node.status)[:26],
+        name=name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…", status=status[:26],
     )  # fmt: skip
 
 

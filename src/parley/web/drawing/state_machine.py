@@ -12,6 +12,7 @@ from parley.protocol.states import LIVE, State
 from parley.views.history.state_machine import StateEdge, StateMachine, StateNode
 
 WIDE, HIGH, GAP = 106, 40, 24  # of a state, and between two
+LETTERS = 8  # of a name; a longer one is written smaller where letters are large, on phones
 NEAR, FAR = 42, 74  # room for the ways back by one state, and by two
 _SVG = Markup(
     '<svg class="machine" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
@@ -20,7 +21,7 @@ _SVG = Markup(
 )
 _STATE = Markup(
     '<g class="state-node{marks}"><title>{title}</title><rect x="{x}" y="{y}" width="{w}" height="{h}" rx="9"/>'
-    '<text x="{cx}" y="{cy}" text-anchor="middle">{name}</text>'
+    '<text x="{cx}" y="{cy}" text-anchor="middle"{long}>{name}</text>'
     '<text x="{cx}" y="{under}" text-anchor="middle" class="under">{below}</text></g>'
 )
 _WAY = Markup('<path class="way{marks}" d="M{x1} {y} L{x2} {y}" marker-end="url(#tip)"/>')
@@ -59,6 +60,7 @@ def _state(node: StateNode, x: int, top: int) -> Markup:
         title=f"{node.name}: entered {count(node.visits, 'time')}",
         x=x, y=top, w=WIDE, h=HIGH, cx=x + WIDE // 2, cy=top + HIGH // 2 + 5, under=top + HIGH + 16,
         name=node.name,
+        long=Markup(' class="long"') if len(node.name) > LETTERS else "",
         below=", ".join(filter(None, (visits, spent))),
     )  # fmt: skip
 

@@ -16,13 +16,14 @@ from parley.web.file_rows import file_page, path_of
 from parley.web.pages.job_head import JobPage, job_page
 from parley.web.visit import NotHere, Visit, slow
 
-INSTANCES = 200  # that can be chosen from
+INSTANCES = 200  # that can be chosen from, of those at work and of those that have ended
+MERGES = 200  # that are shown
 
 
 def changes(visit: Visit) -> Response:
     """The whole tab."""
     page = job_page(visit)
-    return page.show("job_changes.html", tab="changes", **_shown(page))
+    return page.show("job_changes.html", tab="changes", **_shown(page), **_merged(page))
 
 
 def files(visit: Visit) -> Response:
@@ -58,6 +59,7 @@ def _shown(page: JobPage) -> dict[str, Any]:
         "version": of.version,
         "versions": at.context.diffs.versions(of) if of.workspace else [],
         "instances": _instances(page),
+        "former": _former(page),
         "question": question,
         "draft": f"{page.key}:{at.id}:{question or thread or 'changes'}",
         "tells": open_ and there and not question,
@@ -93,8 +95,36 @@ def _instances(page: JobPage) -> list[tuple[str, str]]:
     return [(one.id, one.agent) for one in own[:INSTANCES]]
 
 
+def _former(page: JobPage) -> list[tuple[str, str]]:
+    """The instances that have ended and had a workspace of their own, the last first."""
+    with page.reading().held() as index:
+        past = index.threads() if index is not None else []
+        own = [one for one in past if one.ended and one.workspace not in ("", job_thread(page.at.id))]
+    return [(one.id, one.agent) for one in reversed(own[-INSTANCES:])]
+
+
+def merges(visit: Visit) -> Response:
+    """Every merge of the job so far."""
+
+    def make() -> Response:
+        page = job_page(visit)
+        return page.part("part_merges.html", **_merged(page))
+
+    return visit.kept(make)
+
+
+def _merged(page: JobPage) -> dict[str, Any]:
+    reading = page.reading()
+    with reading.held() as index:
+        found = list(index.merges) if index is not None else []
+        names = {one.id: one.agent for one in index.threads()} if index is not None else {}
+    shown = [(one, names.get(one.into, one.into)) for one in reversed(found[-MERGES:])]
+    return {"merges": shown, "earlier": max(0, len(found) - MERGES), "reading": reading}
+
+
 PAGES = (
     ("/r/{repository}/{job}/changes", ("GET",), slow(changes)),
     ("/r/{repository}/{job}/changes/files", ("GET",), slow(files)),
     ("/r/{repository}/{job}/changes/file", ("GET",), slow(file)),
+    ("/r/{repository}/{job}/part/merges", ("GET",), merges),
 )

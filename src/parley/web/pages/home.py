@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -138,7 +137,6 @@ def _listed(visit: Visit) -> dict[str, Any]:
         "states": STATES,
         "whens": {name: words for name, (words, _, _) in WHENS.items()},
         "may_start": may_start(visit),
-        "iso": exact_time,
     }
 
 
@@ -161,11 +159,6 @@ def _groups(visit: Visit, shown: Sequence[BoardEntry], page: Sequence[BoardEntry
 def may_start(visit: Visit) -> bool:
     """Whether the visitor may start jobs: whoever may decide, and sees more than one job."""
     return visit.holder.may is May.DECIDE and not visit.holder.job
-
-
-def exact_time(moment: float) -> str:
-    """A time as the page's script reads it."""
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
 PAGES = (

@@ -23,6 +23,7 @@ from parley.views.questions.needs import BUDGET, FAILURE, GATE, QUESTION, UNATTE
 from parley.views.questions.next_actions import Situation, situations
 from parley.views.repository_context import JobContext
 from parley.web.drawing.state_machine import draw
+from parley.web.offers import offers
 from parley.web.reads.job_indexes import JobReading
 from parley.web.visit import Visit
 from parley.workflow.model.flow_slots import CURRENT
@@ -149,6 +150,7 @@ def head_values(page: JobPage) -> dict[str, Any]:
         "merged": row.state == "DONE" and at.context.merged(at.id),
         "end_words": end_words(present) if ended else "",
         "may": visit.may(at, present),
+        "offered": offers(visit, at, present),
         "mine": visit.person == visit.site.account,
     }
 

@@ -10,17 +10,17 @@ from starlette.responses import Response
 
 from parley.actions.user_actions import PREFIX
 from parley.base.person_names import BadName, person_name
-from parley.base.text import BadText, read_json
+from parley.base.text import BadText, cut, read_json
 from parley.bus.rows import InputRow
 from parley.engine.protocol_messages import excerpt
 from parley.engine.values.human_inputs import Input, ResumeInput, WithdrawInput, is_in_vain, read_or_none
 from parley.engine.values.people import DOES, May
-from parley.features.budgets.arithmetic import more_of
+from parley.features.budgets.arithmetic import BudgetLine, more_of
 from parley.protocol.molecules import job_thread, thread_kind
 from parley.views.job_view import TERMINAL, Present, Thread, moment
 from parley.views.repository_context import JobContext
 from parley.web.doing import ActionNote, named_first, settle, text_of, told, user_actions
-from parley.web.offers import offers
+from parley.web.offers import LABELS, offers, raisable
 from parley.web.visit import BadForm, NotHere, Visit, slow
 
 PLAN_SECONDS = 60.0  # that a dry run may take
@@ -128,16 +128,25 @@ def _go_on(visit: Visit, at: JobContext, present: Present) -> ActionNote:
 
 
 def _raise_shows(visit: Visit, at: JobContext, present: Present) -> dict[str, Any]:
-    return {"lines": [(line, more_of(line)) for line in present.spent()]}
+    return {"lines": [(line, more_of(line), _seen(line)) for line in raisable(present)]}
+
+
+def _seen(line: BudgetLine) -> str:
+    """A budget as the dialog has shown it: what another person has raised meanwhile is not raised on top of that."""
+    return f"{line.option}={line.limit!r}"
 
 
 def _raise(visit: Visit, at: JobContext, present: Present) -> ActionNote:
     given = [word.strip() for word in visit.many.get("budget", [])]
     words = ",".join(word for word in given if word)
-    spent = {line.option for line in present.spent()}
-    if any(word.partition("=")[0] not in spent for word in words.split(",") if word):
+    shown = {one.partition("=")[0]: one for one in visit.many.get("seen", [])}
+    now = {line.option: _seen(line) for line in raisable(present)}
+    wanted = [word.partition("=")[0] for word in words.split(",") if word]
+    if other := next((option for option in wanted if option not in shown), ""):
+        return ActionNote(f"{cut(other, 40)} is none of the budgets that are shown here", bad=True)
+    if any(now.get(option) != shown[option] for option in wanted):
         # one step more on top of what another person has just granted is no one's decision
-        return ActionNote(f"too late: the budget is not spent any more{_raised(at)}; look at it again", bad=True)
+        return ActionNote(f"too late: the budget is another one now{_raised(at)}; look at it again", bad=True)
     if len(words) > LONGEST_BUDGET:
         return ActionNote("write a number for each budget that you raise", bad=True)
     actions = user_actions()
@@ -246,6 +255,7 @@ def ask(visit: Visit) -> Response:
         "present": present,
         "base": visit.site.address(at.context, at.id),
         "address": visit.site.address(at.context, at.id, "do", name),
+        "title": LABELS[name],
         "body": f"steer/{name.replace('-', '_')}.html",
     }
     return visit.show(shown["body"] if visit.part else "steer_page.html", **shown)

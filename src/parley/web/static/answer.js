@@ -73,6 +73,9 @@
   function pick(way) {
     draft.write({ choice: way.value });
     update();
+  }
+
+  function goOn(way) {
     if (way.dataset.ends || !way.dataset.words) send.focus();
     else words.focus();
   }
@@ -86,13 +89,15 @@
       way.checked = true;
       form.scrollIntoView({ block: "start" });
       pick(way);
+      goOn(way);
     });
   }
 
   form.addEventListener("change", (event) => event.target.name === "choice" && pick(event.target));
-  for (const way of form.elements.choice.length === undefined ? [form.elements.choice] : form.elements.choice) {
-    way.addEventListener("click", () => pick(way));
-  }
+  // A choice by its key, or by a press, leads on to what comes next. Arrow keys go through the choices, and stay there.
+  form.addEventListener("parley:key", (event) => event.target.name === "choice" && goOn(event.target));
+  form.addEventListener("click", (event) => event.detail && event.target.closest(".way") && setTimeout(() => chosen() && goOn(chosen())));
+  parley.moreKeys.push(["Ctrl Enter", "send the answer", () => true]);
   words.addEventListener("input", () => {
     draft.write({ words: words.value });
     update();

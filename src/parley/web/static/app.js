@@ -110,12 +110,18 @@
     later(event.target);
   });
 
-  // The tab's title says how much waits for the person, and follows it: a part that knows carries it.
+  // The tab's title and its icon say how much waits for the person, and follow it: a part that knows carries it.
+  const icon = document.querySelector("link[rel=icon]");
+  const plainIcon = icon.getAttribute("href");
   function entitle() {
-    const title = document.querySelector("[data-title]")?.dataset.title;
-    if (title && document.title !== title) document.title = title;
+    const waiting = Number(document.querySelector("[data-waiting]")?.dataset.waiting || 0);
+    const title = `${waiting ? `(${waiting}) ` : ""}${document.title.replace(/^\(\d+\) /, "")}`;
+    if (document.title !== title) document.title = title;
+    const drawn = waiting ? `/icon/${Math.min(waiting, 10)}` : plainIcon;
+    if (icon.getAttribute("href") !== drawn) icon.setAttribute("href", drawn);
   }
   document.addEventListener("htmx:after:swap", entitle);
+  entitle();
 
   function show(changes) {
     if (document.hidden) {
@@ -283,7 +289,20 @@
     place.append(shown);
     setTimeout(() => shown.remove(), bad ? 15000 : 7000);
   }
-  window.parley = { note, later };
+  // What other scripts of the page use; each adds the keys that it listens for, as [key, what it does, whether it does now].
+  const SINGLE = "parley:single-keys";
+  const moreKeys = [];
+  function singleKeys() {
+    try {
+      return localStorage.getItem(SINGLE) !== "off";
+    } catch {
+      return true; // this browser keeps nothing
+    }
+  }
+  function typing(target) {
+    return target.closest("input:not([type=radio], [type=checkbox], [type=file]), textarea, select, [contenteditable]");
+  }
+  window.parley = { note, later, moreKeys, singleKeys, typing };
 
   document.addEventListener("click", async (event) => {
     const target = event.target.closest("[data-copy], [data-dialog], [data-close], [data-go]");
@@ -347,17 +366,13 @@
   // ---- keys ----------------------------------------------------------------------------------
   // An element with data-key is clicked, or focused, by that key; `?` lists them all.
 
-  function typing(target) {
-    return target.closest("input, textarea, select, [contenteditable]");
-  }
-
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.key === "Escape" && typing(event.target)) {
       event.target.blur();
       return;
     }
-    if (typing(event.target)) return;
+    if (typing(event.target) || !singleKeys()) return;
     const open = document.querySelector("dialog[open]");
     const scope = open || document;
     if (event.key === "?" && !open) {
@@ -372,6 +387,7 @@
     else {
       found.focus();
       found.click();
+      found.dispatchEvent(new CustomEvent("parley:key", { bubbles: true }));
     }
   });
 
@@ -379,14 +395,30 @@
     const dialog = document.getElementById("keys");
     const list = dialog.querySelector("dl");
     list.replaceChildren();
+    const add = (key, what) => {
+      const term = document.createElement("dt");
+      const said = document.createElement("dd");
+      term.textContent = key;
+      said.textContent = what;
+      list.append(term, said);
+    };
     for (const one of document.querySelectorAll("[data-key]")) {
-      if (!one.offsetParent) continue;
-      const key = document.createElement("dt");
-      const what = document.createElement("dd");
-      key.textContent = one.dataset.key;
-      what.textContent = one.dataset.does || one.getAttribute("aria-label") || one.textContent.trim();
-      list.append(key, what);
+      if (one.offsetParent) add(one.dataset.key, one.dataset.does || one.getAttribute("aria-label") || one.textContent.trim());
     }
+    for (const [key, what, now] of moreKeys) if (now()) add(key, what);
+    add("?", "this list");
     dialog.showModal();
   }
+  document.getElementById("show-keys").addEventListener("click", keys);
+
+  // Letters that act by themselves disturb who dictates: they can be turned off.
+  const single = document.getElementById("single-keys");
+  single.checked = singleKeys();
+  single.addEventListener("change", () => {
+    try {
+      localStorage.setItem(SINGLE, single.checked ? "on" : "off");
+    } catch {
+      note("This browser keeps nothing: the keys stay as they are.", true);
+    }
+  });
 })();

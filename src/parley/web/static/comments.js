@@ -195,7 +195,7 @@
     "keydown",
     (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-      if (event.target.closest("input, textarea, select")) return;
+      if (parley.typing(event.target) || !parley.singleKeys()) return;
       if (event.key === "j" || event.key === "k") {
         event.preventDefault();
         step(event.key === "j" ? 1 : -1);
@@ -206,6 +206,9 @@
     },
     true,
   );
+
+  const lines = () => root.querySelector(".line[data-line]");
+  parley.moreKeys.push(["j k", "the next line, the one before", lines], ["c", "comment on the line", lines]);
 
   root.addEventListener("click", (event) => {
     const number = event.target.closest(".no, .d2h-code-linenumber, .d2h-code-side-linenumber");

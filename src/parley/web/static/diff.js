@@ -209,9 +209,10 @@
     for (const file of files.slice(0, 100)) {
       const part = document.createElement("div");
       place.append(part);
+      part.dataset.path = (/^\+\+\+ b\/(.*)$/m.exec(file) || /^diff --git a\/.* b\/(.*)$/m.exec(file) || ["", "a file"])[1];
       if (files.length > 1) {
         const name = document.createElement("h3");
-        name.textContent = (/^\+\+\+ (?:b\/)?(.*)$/m.exec(file) || /^diff --git a\/.* b\/(.*)$/m.exec(file) || ["", "a file"])[1];
+        name.textContent = part.dataset.path;
         part.before(name);
       }
       keep(part, file);
