@@ -15,6 +15,7 @@ class MidTurn(Struct, frozen=True, kw_only=True):
     """Something within a turn that is over: the bus has no row of it."""
 
     job: str
+    epoch: int  # of the owner: a turn that was never committed may have had the id of another
     turn: str
     agent: str
     number: int  # counts up within the turn

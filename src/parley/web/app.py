@@ -76,7 +76,7 @@ def make_app(site: PageSite, hosts: Iterable[str]) -> ASGIApp:
         Route("/events/since", events.since),
         Route("/healthz", health.lives),
         Route("/readyz", health.is_ready),
-        Route("/metrics", metrics),
+        Route("/metrics", metrics.answer),
         Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg")),
         Route("/icon/{waiting:int}", _icon),
     ]

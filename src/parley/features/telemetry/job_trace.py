@@ -278,7 +278,8 @@ class JobTrace:
 
     def take(self, event: MidTurn) -> None:
         """Take in something within a turn, of which there is no row."""
-        parent, key = span_of(self.trace, "turn", event.turn), ("mid-turn", event.turn, str(event.number))
+        parent = span_of(self.trace, "turn", event.turn)
+        key = ("mid-turn", str(event.epoch), event.turn, str(event.number))
         times = (event.began, event.ended)
         if event.kind == SLOT:
             self._waited(vocabulary.SLOT, key, parent, times, {"parley.turn.id": event.turn})

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from parley.engine.hooks import Feature, Guest
-from parley.engine.owned_job import OwnedJob
+from parley.engine.owned_job import Instance, OwnedJob
 from parley.engine.turn.finish import NAME_LIMIT, text_in
 from parley.engine.turn.running_turn import Turn
 from parley.engine.world import World
@@ -60,6 +60,7 @@ class TelemetryGuest(Guest):
     def __init__(self, telemetry: Telemetry, clock: Clock) -> None:
         self._telemetry, self._clock = telemetry, clock
         self._told = -1
+        self._queued: dict[Instance, float] = {}  # since when instances wait for others to end a turn
 
     def tick(self, job: OwnedJob) -> bool:
         """All that the soup holds is committed."""
@@ -73,7 +74,19 @@ class TelemetryGuest(Guest):
         self.tick(job)
         self._telemetry.released(job.id)
 
-    # ---- within a turn -------------------------------------------------------------------------
+    # ---- around a turn and within it -----------------------------------------------------------
+
+    def before_commit(self, job: OwnedJob) -> None:
+        """See who waits because enough agents are at work."""
+        if job.agenda.queued or self._queued:
+            now = self._clock.now()
+            self._queued = {who: self._queued.get(who, now) for who in job.agenda.queued}
+
+    def turn_started(self, job: OwnedJob, turn: Turn) -> None:
+        """Who has waited goes on."""
+        since = self._queued.pop((turn.agent, turn.thread), None)
+        if since is not None:
+            self._tell(job, turn, _Use(SLOT, "", since), "ok")
 
     def call_answered(self, job: OwnedJob, turn: Turn, event: Called, taken: bool) -> None:
         """A tool of the protocol's: it takes effect with the turn's end, and its call takes no time."""
@@ -109,6 +122,7 @@ class TelemetryGuest(Guest):
         self._telemetry.passed(
             MidTurn(
                 job=job.id,
+                epoch=job.epoch,
                 turn=turn.turn,
                 agent=turn.agent,
                 number=events.told,

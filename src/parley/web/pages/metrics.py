@@ -70,7 +70,7 @@ class MetricsEndpoint:
         self._figures = Figures()
         self._one = asyncio.Lock()  # scrapers wait for one another, and no page waits for them
 
-    async def __call__(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         """Answer one request."""
         try:
             admitted = self._admits(request)
