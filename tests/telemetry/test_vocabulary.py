@@ -55,7 +55,7 @@ def test_what_looks_like_a_name_is_sent(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "delete the users table", "../../etc/passwd", "/home/me/x", "a\nb", "é", "a" * 65, "-rf", "x=1"]
+    "name", ["", "delete the users table", "../../etc/passwd", "/tmp/x", "a\nb", "é", "a" * 65, "-rf", "x=1"]
 )
 def test_what_may_be_words_or_a_path_is_not(name: str) -> None:
     assert Names().name(name) == OTHER

@@ -6,8 +6,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from parley.bus.rows import JobRow
-
 TOOL, SLOT = "tool", "slot"  # what a turn was in: a use of a tool, or the wait for a free slot
 
 
@@ -30,7 +28,7 @@ class MidTurn(Struct, frozen=True, kw_only=True):
 class Telemetry(Protocol):
     """Where a job's owner tells how far the job has come. No call waits for anything, or raises."""
 
-    def took(self, row: JobRow, epoch: int, step: int) -> None:
+    def took(self, job: str, epoch: int, step: int) -> None:
         """This process owns the job from now on; `step` is the last one that an earlier owner committed."""
 
     def committed(self, job: str, step: int) -> None:

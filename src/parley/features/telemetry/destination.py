@@ -30,8 +30,8 @@ def destination(settings: TelemetrySettings, environment: Mapping[str, str]) -> 
     """Where telemetry goes; None: nowhere. NotSendable if it can't."""
     if not settings.enabled or environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
-    found = Destination(*(_address(signal, settings, environment) for signal in ("TRACES", "METRICS")))
-    return found if found != Destination(None, None) else None
+    traces, metrics = (_address(signal, settings, environment) for signal in ("TRACES", "METRICS"))
+    return Destination(traces, metrics) if (traces, metrics) != (None, None) else None
 
 
 def _address(signal: str, settings: TelemetrySettings, environment: Mapping[str, str]) -> str | None:

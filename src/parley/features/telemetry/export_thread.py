@@ -19,7 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from parley.bus.rows import JobRow
 from parley.bus.store import Store
 from parley.features.telemetry import vocabulary
 from parley.features.telemetry.cursor_files import CursorFiles
@@ -68,7 +67,6 @@ class Sink(Protocol):
 class _Followed:
     """A job that this process owns."""
 
-    row: JobRow
     epoch: int
     since: int  # the last step of earlier owners
     committed: int = 0
@@ -120,12 +118,12 @@ class TelemetryThread:
 
     # ---- what owners tell ----------------------------------------------------------------------
 
-    def took(self, row: JobRow, epoch: int, step: int) -> None:
+    def took(self, job: str, epoch: int, step: int) -> None:
         """This process owns the job from now on."""
         with self._woken:
-            known = self._jobs.get(row.job)
+            known = self._jobs.get(job)
             if known is None or known.epoch != epoch:
-                self._jobs[row.job] = _Followed(row, epoch, step)
+                self._jobs[job] = _Followed(epoch, step)
             if not self._closing and self._thread.ident is None:
                 self._thread.start()
 
@@ -259,7 +257,7 @@ class TelemetryThread:
                 self._contained(name, followed, partial(self._read, sink, store, name, followed))
 
     def _begin(self, store: Store, name: str, followed: _Followed) -> None:
-        followed.trace = JobTrace(followed.row, self._names)
+        followed.trace = JobTrace(store.load(name).row, self._names)
         followed.sent = self._cursors.read(name) if followed.since else 0
         if followed.since:
             for row in store.transactions(name):

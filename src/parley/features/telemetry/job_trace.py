@@ -340,7 +340,9 @@ class JobTrace:
             parent = span_of(self.trace, "turn", turn)
         else:
             parent = self.root if thread == job_thread(self.job) else self._visit_span(thread)
-        self._waits[key] = _OpenWait(step.number, cause, thread, turn, step.time, parent)
+        self._waits[key] = _OpenWait(
+            number=step.number, cause=cause, thread=thread, turn=turn, began=step.time, parent=parent
+        )
 
     def _go_on(self, key: tuple[str, str], time: float, verdict: str = "") -> None:
         one = self._waits.pop(key, None)

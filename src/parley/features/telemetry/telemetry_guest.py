@@ -50,7 +50,7 @@ class TelemetryFeature(Feature):
         telemetry = self._world.telemetry
         if telemetry is None:
             return ()
-        telemetry.took(job.row, job.epoch, job.counters.step)
+        telemetry.took(job.id, job.epoch, job.counters.step)
         return (TelemetryGuest(telemetry, self._world.clock),)
 
 

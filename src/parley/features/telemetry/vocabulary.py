@@ -103,13 +103,13 @@ BACKTRACKS, CRASHES, QUESTIONS = "parley.backtracks", "parley.crashes", "parley.
 OPEN_JOBS, WORKING, DROPPED = "parley.jobs.open", "parley.agents.working", "parley.telemetry.dropped"
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
-        TOKENS: Metric(HISTOGRAM, "{token}", "tokens of a turn", (*_AGENT, "gen_ai.token.type"), _TOKENS),
+        TOKENS: Metric(HISTOGRAM, "{token}", "tokens of a turn", (*_AGENT, "gen_ai.token.type"), buckets=_TOKENS),
         DURATION: Metric(
-            HISTOGRAM, "s", "how long a turn or a use of a tool took", (*_AGENT, "gen_ai.tool.name"), _SECONDS
+            HISTOGRAM, "s", "how long a turn or a use of a tool took", (*_AGENT, "gen_ai.tool.name"), buckets=_SECONDS
         ),
         TURNS: Metric(COUNTER, "{turn}", "turns that are over", ("gen_ai.agent.name", "parley.outcome")),
         COST: Metric(COUNTER, "USD", "what turns cost, as their providers say", ("gen_ai.agent.name",)),
-        WAITED: Metric(HISTOGRAM, "s", "how long something waited", ("parley.wait.cause",), _SECONDS),
+        WAITED: Metric(HISTOGRAM, "s", "how long something waited", ("parley.wait.cause",), buckets=_SECONDS),
         BACKTRACKS: Metric(COUNTER, "{backtrack}", "transitions to an earlier state", ("parley.state",)),
         CRASHES: Metric(COUNTER, "{crash}", "turns that were lost", ("parley.crash.cause",)),
         QUESTIONS: Metric(COUNTER, "{question}", "questions that were put to the human"),
