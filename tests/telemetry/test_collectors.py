@@ -12,7 +12,7 @@ from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.features.telemetry import export_thread
 from parley.features.telemetry.cursor_files import FILE, CursorFiles
 from parley.features.telemetry.destination import Destination
-from parley.features.telemetry.export_thread import MOST_EVENTS, TelemetryThread, telemetry_thread
+from parley.features.telemetry.export_thread import TelemetryThread, telemetry_thread
 from parley.machine.faults import FaultLog
 from parley.ports.telemetry import TOOL, MidTurn
 from tests.cli.home import Home
@@ -168,15 +168,16 @@ def test_a_job_that_cant_be_read_ends_its_own_telemetry_alone(traced: Traced, tm
         assert sending.faults == ""
 
 
-def test_what_waits_to_be_sent_is_bounded(traced: Traced, tmp_path: Path) -> None:
+def test_what_waits_to_be_sent_is_bounded(traced: Traced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_thread, "MOST_EVENTS", 300)
     with receiving() as to:
         sending = Sending(traced, tmp_path, to.address)
-        for number in range(MOST_EVENTS + 5):
+        for number in range(305):
             sending.thread.passed(event(traced.job, number))
         sending.send()
 
         uses = [one for one in to.spans() if one.name == "execute_tool shell"]
-        assert len(uses) == MOST_EVENTS
+        assert len(uses) == 300
         (dropped,) = to.metrics()["parley.telemetry.dropped"]
         assert dropped.as_int == 5
 

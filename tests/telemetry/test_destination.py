@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 
 from parley.base.documents.node import DocumentError
+from parley.base.redaction import Secrets
 from parley.cli.common import place_of
 from parley.cli.machine import doctor
+from parley.cli.running import bootstrap
 from parley.features.secrets.secret_sources import secrets_of
 from parley.features.telemetry.collector import shown, where_to
 from parley.features.telemetry.destination import Destination, NotSendable, destination
+from parley.machine.faults import FaultLog
+from parley.machine.job_files import JobFiles
 from parley.settings import load
-from parley.settings.schema import TelemetrySettings
+from parley.settings.schema import Settings, TelemetrySettings
 from tests.cli.home import Home
 
 ENDPOINT, TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -118,7 +122,7 @@ LOADED = """
 import os, sys
 from parley.cli.running import bootstrap
 from parley.features.telemetry.destination import destination
-from parley.settings.schema import TelemetrySettings
+from parley.settings.schema import Settings, TelemetrySettings
 assert destination(TelemetrySettings(), os.environ) is None
 print(*sorted(name for name in sys.modules if name.startswith(("opentelemetry", "requests", "parley.features.tele"))))
 """
@@ -134,22 +138,15 @@ def test_where_it_is_off_nothing_of_it_is_loaded() -> None:
     ]
 
 
-def test_where_it_is_not_installed_one_line_says_so_and_jobs_run(tmp_path: Path) -> None:
-    home = Home(tmp_path / "work", {ENDPOINT: AT})
-    home.folder.mkdir()
-    blocker = "import sys\nsys.modules['opentelemetry'] = None\nfrom parley.cli.main import main\nsys.exit(main())\n"
-    home.write("p.yaml", "agents: {intent-lead: [{match: '.', do: [{ask: {text: 'what?'}}]}]}")
-    done = subprocess.run(
-        [sys.executable, "-c", blocker, "run", "a request", "--playbook", "p.yaml"],
-        cwd=home.folder,
-        env=home.env(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_where_it_is_not_installed_one_line_says_so_and_jobs_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(ENDPOINT, AT)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    place, files = place_of(str(tmp_path)), JobFiles(tmp_path)
 
-    assert done.returncode == 4, done
-    said = [line for line in done.stderr.splitlines() if "telemetry" in line]
-    assert len(said) == 1
-    assert "OpenTelemetry is not installed; install it: " in said[0]
-    assert "otel" in said[0].partition("install it: ")[2]
+    assert bootstrap._telemetry(place, Settings(), files, FaultLog(tmp_path), Secrets()) is None
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("parley: telemetry is asked for, but OpenTelemetry is not installed; install it: ")
+    assert "otel" in said.partition("install it: ")[2]
+    assert said.endswith("; until then none is sent")
