@@ -364,7 +364,7 @@ def test_strangers_requests_print_nothing_where_the_server_runs(server: Server, 
     upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n"
     speak(visitor.port, f"GET /events HTTP/1.1\r\nHost: {visitor.host}\r\n{upgrade}\r\n".encode())
     speak(visitor.port, b"no request at all\r\n\r\n")
-    assert visitor.get("/health").status == 200
+    assert visitor.get("/healthz").status == 200
 
     assert server.printed == before
 

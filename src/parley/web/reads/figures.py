@@ -76,7 +76,7 @@ class Figures:
             return known[1]
         try:
             made = _figures_of(Present(context.store, job))
-        except (*DAMAGE, BusError):  # one that can't be read hides no other
+        except (*DAMAGE, BusError, OSError):  # one that can't be read hides no other
             made = JobFigures(needs=Counter([UNREADABLE]))
         self._known[key, job] = (version, made)
         return made
