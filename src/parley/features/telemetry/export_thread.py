@@ -12,6 +12,7 @@ import traceback
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -125,7 +126,8 @@ class TelemetryThread:
             if known is None or known.epoch != epoch:
                 self._jobs[job] = _Followed(epoch, step)
             if not self._closing and self._thread.ident is None:
-                self._thread.start()
+                with suppress(RuntimeError):  # the system has no thread left: the next job tries again
+                    self._thread.start()
 
     def committed(self, job: str, step: int) -> None:
         """All steps up to this one are on the bus."""
