@@ -23,6 +23,7 @@ _LINE = (
     r"(?:\"((?:[^\"\\]|\\.){0,16384})\"|'([^']{0,16384})'|([^\n]*))"
 )
 _ESCAPE = r"(?s)\\(.)"
+_COLLECTOR = re.compile(r"OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS")  # name=value, and so on: keys of a collector
 
 
 def secrets_of(root: Path, environment: Mapping[str, str], copied: Iterable[str] = ()) -> Secrets:
@@ -48,6 +49,8 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]
     for name, value in environment.items():
         if names_a_secret(name) and value.lower() not in _TRIVIAL:
             yield name, value
+        elif _COLLECTOR.fullmatch(name):
+            yield from ((name, header.partition("=")[2].strip()) for header in value.split(","))
 
 
 def from_files(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
