@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from parley.bus.glimpses import Glimpse
 from parley.bus.rows import BusError, JobRow
-from parley.bus.sqlite.quick_read import Glimpse
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.ports.machine import Files
 from parley.views.job_diffs import JobDiffs

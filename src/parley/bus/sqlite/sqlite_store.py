@@ -18,11 +18,13 @@ import msgspec
 from msgspec.structs import asdict
 
 from parley.bus import key_files
+from parley.bus.commit_waves import waves
 from parley.bus.key_files import Key, KeyRefused
 from parley.bus.owner_locks import Locks
 from parley.bus.patient_lock import is_stopped
 from parley.bus.rows import (
     MERGE,
+    PROTOCOL,
     BusError,
     Commit,
     Duplicate,
@@ -40,7 +42,7 @@ from parley.bus.rows import (
     check_job,
     no_job,
 )
-from parley.bus.signatures import LeftInput, is_signed, sign_input
+from parley.bus.signatures import LeftInput, is_authentic, seal_head, sign_input
 from parley.bus.slots import check_numbers
 from parley.bus.sqlite import bus_schema, safe_open, sqlite_writes
 from parley.bus.sqlite.bus_schema import MIGRATIONS
@@ -48,13 +50,8 @@ from parley.bus.sqlite.mounts import MOUNTINFO, network_filesystem
 from parley.bus.sqlite.queries import QUERIES
 from parley.bus.sqlite.safe_open import FILE, META
 from parley.bus.sqlite.sqlite_errors import REFUSED, TAKEN, explain, explain_os
-from parley.bus.sqlite.sqlite_writes import BEFORE_ALL, WriteTransaction, place, seal, span, waves
+from parley.bus.sqlite.sqlite_writes import BEFORE_ALL, WriteTransaction, place, span
 
-# How identifiers are made, what molecules hold, states and actions: a bus written with others can't be gone on with.
-PROTOCOL = (
-    "ids 1; rules 3; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
-    "actions APPROVED_INTENT APPROVED_PLAN APPROVED_WORK REALIGN REPLAN WITHDRAW FAILURE"
-)
 BUSY_SECONDS = 10.0
 
 _DURABILITY = {"full": "FULL", "normal": "NORMAL"}
@@ -265,7 +262,7 @@ class SqliteStore:
                 for name, _ in triggers:
                     cursor.execute(f"DROP TRIGGER {name}")
                 heads = cursor.execute(QUERIES["list_heads"]).fetchall()
-                seals = [(seal(key.secret, job, number, head), id_) for id_, job, number, head in heads]
+                seals = [(seal_head(key.secret, job, number, head), id_) for id_, job, number, head in heads]
                 cursor.executemany(QUERIES["seal"], seals)
                 kept, dropped = self._waiting()
                 cursor.executemany(QUERIES["drop_input"], [(row.number,) for row in dropped])
@@ -395,15 +392,7 @@ class SqliteStore:
 
     def authentic(self, row: InputRow) -> bool | None:
         """Whether a process with this bus's key left the input; None where that can't be told any more."""
-        key = self.key
-        if key is None:
-            return None
-        if is_signed(key.secret, row, row.signature):
-            return True
-        if not row.taken or row.number > key.taken_in:
-            return False
-        # The record was adopted with it, and its head is sealed since: it was checked then, or could not be.
-        return None if row.number <= key.unknown else True
+        return is_authentic(self.key, row)
 
     def unsealed(self, job: str) -> int | None:
         """The job's first transaction that was not written with this bus's key; 0: none; None: it can't be told."""
@@ -411,7 +400,7 @@ class SqliteStore:
             return None
         secret = self.key.secret
         for row in self._pages(_Seal, "list_seals", job, BEFORE_ALL):
-            if row.seal != seal(secret, job, row.number, str(row.head)):
+            if row.seal != seal_head(secret, job, row.number, str(row.head)):
                 return int(row.number)
         return 0
 

@@ -9,8 +9,9 @@ import time
 from importlib import import_module
 
 from parley.base.wording import duration
+from parley.bus.glimpses import Glimpse
 from parley.bus.sqlite import safe_open
-from parley.bus.sqlite.quick_read import Glimpse, glance, is_owned
+from parley.bus.sqlite.quick_read import glance, is_owned
 from parley.cli import FAILED, OK, CommandError
 from parley.cli.common import Workplace, columns, one_line, place_of, print_json
 from parley.cli.job_filters import FINISHED, UNFINISHED, chosen, has_filter
