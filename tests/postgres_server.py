@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +91,28 @@ class Server:
     def kill(self) -> None:
         """Kill it with all its backends, as a crash of its machine would."""
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)
+        everyone = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+        backends = [pid for pid in everyone if _parent(pid) == self._process.pid]
+        for pid in (self._process.pid, *backends):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
 
     def stop(self) -> None:
-        """Stop it, whoever is connected."""
+        """Stop it in order, whoever is connected."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
+            self._process.send_signal(signal.SIGINT)
             self._process.wait()
             self._process = None
+
+
+def _parent(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    return int(stat[stat.rindex(b")") + 2 :].split()[1])
 
 
 @contextmanager
@@ -118,7 +130,7 @@ def running(settings: Sequence[str] = ("fsync=off",)) -> Iterator[Server]:
         try:
             yield server
         finally:
-            server.stop()
+            server.kill()
 
 
 class Bus:

@@ -47,9 +47,9 @@ from parley.settings.settings_reader import Check, SettingsReader
 
 LARGEST_FILE = 256 * 1024  # bytes of settings
 # What a user may settle for all repositories. The rest is about one repository.
-OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "people")
+OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "people", "servers")
 TABLES = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles", "notify", "budget",
-          "workflow", "people")  # fmt: skip
+          "workflow", "people", "servers")  # fmt: skip
 
 _Value = Callable[[Node, str], Any]  # reads the value of a key; its second argument is what errors call it
 _READER = SettingsReader()
@@ -70,7 +70,7 @@ def parse(root: Path, content: bytes, settled: bytes = b"", own: Path | None = N
     it. Addresses for notices stay out of it: of those the user's own go first.
     """
     document = _document(root / FILE, content)
-    _refuse_people(document)
+    _refuse_users_own(document)
     alone = _settings(document)
     if own is None:
         return alone
@@ -91,6 +91,11 @@ def read_own(path: Path, content: bytes | None = None, *, notify: bool = True) -
 def read_own_notify(path: Path, content: bytes) -> NotifySettings | None:
     """Where a user wants to be told of what needs them: for a repository that is not to decide."""
     return _notify(_own_document(path, content))
+
+
+def read_own_servers(path: Path) -> dict[str, str]:
+    """The addresses of the PostgreSQL servers that a user has named. They may hold passwords, and are never shown."""
+    return _servers(_READER.fields(_own_document(path, own_content(path)), ""))
 
 
 def own_values(path: Path) -> dict[str, Any]:
@@ -150,11 +155,13 @@ def _own_document(path: Path, content: bytes) -> Entries:
     return document
 
 
-def _refuse_people(document: Entries) -> None:
-    """No folder's file names people: it may have come with a clone, and who answers for a job is its user's to say."""
+def _refuse_users_own(document: Entries) -> None:
+    """No folder's file names people or servers: it may have come with a clone, and those are its user's to say."""
     for key, _ in document.pairs:
         if key.value == "people":
             raise key.error("people: no repository says who answers for you", "move it to your own settings")
+        if key.value == "servers":
+            raise key.error("servers: no repository says where your buses are", "move it to your own settings")
 
 
 def _without_notify(document: Entries) -> Entries:
@@ -353,6 +360,7 @@ def _table(node: Node, what: str, values: Mapping[str, _Value]) -> dict[str, Any
 
 def _settings(document: Entries) -> Settings:
     top = _READER.fields(document, "", TABLES)
+    _servers(top)  # read where a bus is opened; what is wrong with it is said here too
 
     def table(name: str, values: Mapping[str, _Value]) -> dict[str, Any]:
         return _table(top.get(name), f"[{name}]", values)
@@ -379,7 +387,7 @@ def _settings(document: Entries) -> Settings:
         workflow=WorkflowSettings(**table("workflow", _WORKFLOW)),
         sending=SendingSettings(**sending),
         people=_people(top),
-    )
+    )  # [servers] is no part of it: a job's settings are kept in its record
 
 
 def _agents(top: Fields) -> Node:
@@ -398,6 +406,11 @@ def _people(top: Fields) -> dict[str, str]:
             problem = f"[people] {printable(cut(name, LONGEST))}: no person can be called so"
             raise named[name].error(problem, f"use a name of {LONGEST} characters at most, without blanks around it")
     return {name: _READER.choice(named[name], f"[people] {name}", NAMINGS) for name in named}
+
+
+def _servers(top: Fields) -> dict[str, str]:
+    named = _READER.fields(top.get("servers"), "[servers]", optional=True)
+    return {name: _line(named[name], f"[servers] {name}") for name in named}
 
 
 def _notify(document: Entries) -> NotifySettings | None:

@@ -29,6 +29,7 @@ class LeaseThread:
 
     def __init__(self, open_session: Callable[[], Session], channel: str, owner: str, lease_seconds: float) -> None:
         self.owning = False  # whether there is a lease to renew
+        self.calls: list[Callable[[], None]] = []  # what is called when another store has written
         self._open_session = open_session
         self._channel = channel
         self._owner = owner
@@ -49,9 +50,9 @@ class LeaseThread:
             return True
         return False
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until another store has written, for a while; whether one has."""
-        return self._written.wait(seconds)
+    def wait(self, seconds: float) -> None:
+        """Wait until another store has written, for a while."""
+        self._written.wait(seconds)
 
     def stop(self) -> None:
         """End the thread and its connection."""
@@ -70,7 +71,12 @@ class LeaseThread:
 
     def _hear(self, notice: Notify) -> None:
         if notice.payload != self._owner:
-            self._written.set()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._written.set()
+        for call in self.calls:
+            call()
 
     def _run(self, session: Session | None) -> None:
         renewed = time.monotonic()
@@ -78,7 +84,7 @@ class LeaseThread:
             try:
                 if session is None:
                     session = self._listening()
-                    self._written.set()  # something may have been written meanwhile
+                    self._tell()  # something may have been written meanwhile
                 if time.monotonic() - renewed >= self._every:
                     renewed = time.monotonic()
                     if self.owning:

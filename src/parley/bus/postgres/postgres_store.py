@@ -23,7 +23,7 @@ from parley.bus.commit_waves import some
 from parley.bus.glimpses import Glimpse, glimpse_of
 from parley.bus.key_files import Key
 from parley.bus.patient_lock import is_stopped
-from parley.bus.postgres import postgres_schema
+from parley.bus.postgres import postgres_copy, postgres_schema
 from parley.bus.postgres.bus_text import from_column, to_column, to_json
 from parley.bus.postgres.lease_thread import LEASE_SECONDS, LeaseThread
 from parley.bus.postgres.postgres_errors import JOB_KNOWN, KEY_USED, LOST, NO_INPUT, NO_JOB, NOT_OUT, OUT_OF_ORDER
@@ -31,7 +31,7 @@ from parley.bus.postgres.postgres_queries import QUERIES
 from parley.bus.postgres.postgres_schema import MIGRATIONS, schema_of
 from parley.bus.postgres.postgres_writes import PlacedCommit, waves_of
 from parley.bus.postgres.server_address import Address
-from parley.bus.postgres.server_connection import ServerConnection, Session, connect, run
+from parley.bus.postgres.server_connection import IDLE_SECONDS, ServerConnection, Session, connect, run
 from parley.bus.rows import (
     PROTOCOL,
     REACH,
@@ -57,6 +57,7 @@ from parley.bus.slots import check_numbers
 
 DURABILITY = ("full", "normal")
 _BEFORE_ALL = -REACH - 1
+_NOTICE_SECONDS = 0.25  # a store that is told when something is written need not look more often
 _PAGE_ROWS = 500  # a long read is many short ones: none keeps a snapshot for long
 
 
@@ -90,12 +91,18 @@ class PostgresStore:
         migrations: Sequence[str] = MIGRATIONS,
         lease_seconds: float = LEASE_SECONDS,
         identity: Path | None = None,
+        idle_seconds: int = IDLE_SECONDS,
     ) -> None:
-        """Open a bus that is there. `identity` is the file that says which bus is the home's, if it says so yet."""
+        """Open a bus that is there. `identity` is the file that says which bus is the home's, if it says so yet.
+
+        A store that is alone and asks nothing of the server for `idle_seconds` loses what it has written since.
+        """
         if durability not in DURABILITY:
             raise BusError(f"durability {durability!r} is not known; it is one of: {', '.join(DURABILITY)}")
         self.home = home
-        self.key: Key = key
+        self.key: Key | None = key
+        self._secret = key.secret
+        self._key = key
         self.schema = schema_of(key.id)
         self.where = f"{home} on {address.server}"
         self._identity = identity
@@ -107,7 +114,7 @@ class PostgresStore:
         self._held: set[str] = set()
         self._serials: dict[str, int] = {}
         self._inside: list[PlacedCommit] = []  # what was committed since the store is alone
-        self._open_session = partial(connect, address, self.schema, durability=durability)
+        self._open_session = partial(connect, address, self.schema, durability=durability, idle_seconds=idle_seconds)
         self._lease: LeaseThread | None = None
         self._server = ServerConnection(self._open_session, self.where, self._fence)
         try:
@@ -117,12 +124,14 @@ class PostgresStore:
             raise
 
     def _prepare(self, session: Session, protocol: str, migrations: Sequence[str]) -> None:
+        if postgres_copy.is_aside(session, self._key):
+            raise BusError(f"{self.where}: it was being moved into a file; finish that with `parley bus copy file`")
         if not postgres_schema.exists(session, self.schema):
             raise BusError(
                 f"{self.where}: the server has no bus of this home ({self.schema}); name the database that has it in "
                 "your own settings, or restore it from a backup"
             )
-        postgres_schema.prepare(session, self.where, self.key, protocol, migrations)
+        postgres_schema.prepare(session, self.where, self._key, protocol, migrations)
 
     def _fence(self, session: Session) -> None:
         """Keep what an earlier connection of this store had sent from being done late."""
@@ -224,7 +233,7 @@ class PostgresStore:
             return
         self.check()
         placed = [PlacedCommit(commit, self._serials[commit.job]) for commit in commits]
-        waves = waves_of(placed, self.key.secret)
+        waves = waves_of(placed, self._secret)
         try:
             payload = to_json(waves)
         except (ValueError, TypeError, OverflowError) as error:
@@ -253,7 +262,7 @@ class PostgresStore:
         for each in placed:
             row = each.commit.transaction
             found = session.execute(QUERIES["get_head"], (each.serial, row.number)).fetchone()
-            sealed = seal_head(self.key.secret, each.commit.job, row.number, row.head)
+            sealed = seal_head(self._secret, each.commit.job, row.number, row.head)
             if found is None or (from_column(found[0]), found[1]) != (row.head, sealed):
                 return False
         return True
@@ -265,7 +274,7 @@ class PostgresStore:
         self.check()
         left = LeftInput(job=job, kind=kind, key=key, time=time, by=by, body=body)
         try:
-            signed = left._replace(signature=sign_input(self.key.secret, left))
+            signed = left._replace(signature=sign_input(self._secret, left))
             values = [to_column(part) if isinstance(part, str) else part for part in signed]
         except (ValueError, TypeError) as error:
             raise BusError(f"{self.where}: it can't be kept as it is; nothing of it was written ({error})") from error
@@ -295,7 +304,7 @@ class PostgresStore:
     def unsealed(self, job: str) -> int | None:
         """The job's first transaction that was not written with this bus's key; 0: none."""
         for row in self._pages(_Seal, "list_seals", job, _BEFORE_ALL):
-            if row.seal != seal_head(self.key.secret, job, row.number, row.head):
+            if row.seal != seal_head(self._secret, job, row.number, row.head):
                 return row.number
         return 0
 
@@ -362,8 +371,31 @@ class PostgresStore:
     def glimpses(self) -> list[Glimpse]:
         """The jobs as a listing shows them, oldest first."""
         answers = [LeftInput._make(row) for row in self._read("list_answers")]
-        answered = [row.job for row in answers if is_signed(self.key.secret, row, row.signature)]
+        answered = [row.job for row in answers if is_signed(self._secret, row, row.signature)]
         return [glimpse_of(row, answered.count(row["job"])) for row in self._named("list_glimpses")]
+
+    def table(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table, as a copy carries them."""
+        return iter(self._server.call(lambda session: list(postgres_copy.read(session, name))))
+
+    def put_aside(self) -> None:
+        """Give the bus another name, for good, with what else is written while the store is alone."""
+        self._server.call(lambda session: postgres_copy.put_aside(session, self._key))
+
+    @property
+    def kind(self) -> str:
+        """What keeps it."""
+        return "postgresql"
+
+    @property
+    def name(self) -> str:
+        """Its PostgreSQL schema."""
+        return f"schema {self.schema}"
+
+    @property
+    def schema_version(self) -> int:
+        """The version of its schema."""
+        return self._version
 
     def size(self) -> int:
         """How many bytes the bus takes on the server."""
@@ -397,10 +429,13 @@ class PostgresStore:
             return True
         return self._lease.heard()
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until another process has written, for a while; whether one has since `changed` was asked."""
-        self._refuse_closed()
-        return self._listen().wait(seconds)
+    def call_on_notice(self, call: Callable[[], None]) -> None:
+        """Call this, in the thread that hears notices, when another process has written."""
+        self._listen().calls.append(call)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a notice says that another process has written, for a while; `changed` says whether one has."""
+        self._listen().wait(max(seconds, _NOTICE_SECONDS))
 
     def _listen(self) -> LeaseThread:
         with self._server.lock:

@@ -20,6 +20,7 @@ Found = TypeVar("Found")
 Session = Connection[tuple[Any, ...]]
 
 PATIENCE_SECONDS = 10.0
+IDLE_SECONDS = 60  # a process that stops while it is alone does not keep others from writing for ever
 _PAUSE_SECONDS = 0.1
 # Statements look up a few rows by their keys. A plan made while the tables are tiny would scan them, and be kept.
 _SETTINGS = {
@@ -31,7 +32,6 @@ _SETTINGS = {
     "jit": "off",
     "lock_timeout": "10s",
     "statement_timeout": "0",
-    "idle_in_transaction_session_timeout": "60s",
     "client_encoding": "UTF8",
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
@@ -40,12 +40,12 @@ _SETTINGS = {
 }
 
 
-def connect(address: Address, schema: str, *, durability: str = "full") -> Session:
+def connect(address: Address, schema: str, *, durability: str = "full", idle_seconds: int = IDLE_SECONDS) -> Session:
     """Open a session whose unqualified names are the bus's own."""
     session = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=3)
     try:
         path = sql.SQL("{}, pg_temp").format(sql.Identifier(schema)).as_string(session)
-        settings = _SETTINGS | {"search_path": path}
+        settings = _SETTINGS | {"search_path": path, "idle_in_transaction_session_timeout": f"{idle_seconds}s"}
         if durability == "normal":
             settings["synchronous_commit"] = "off"
         elif session.execute("SHOW synchronous_commit").fetchone() == ("off",):
@@ -83,6 +83,8 @@ class ServerConnection:
         with self._lock:
             self._refuse_unusable()
             lost = self._session is None
+            if lost and self._depth:  # what was written since `transaction` began is gone: nothing more may follow it
+                raise BusError(f"{self._where}: the connection to the server was lost; nothing was written")
             try:
                 return work(self._session or self._reopen())
             except psycopg.Error as error:

@@ -55,8 +55,8 @@ class Opened(NamedTuple):
 def opened(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[Opened]:
     """The bus of a home, without its store. An error if there is none, or it is refused."""
     key = safe_open.admit(home)
-    if key is None:
-        raise sqlite3.DatabaseError("there is no bus")
+    if key is None or key.server:
+        raise sqlite3.DatabaseError("there is no bus in a file")
     connection = safe_open.connect(home, patience_seconds)
     try:
         path = home / safe_open.FILE

@@ -12,12 +12,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from time import sleep
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict
 
 from parley.bus import key_files
+from parley.bus.bus_tables import TABLES
 from parley.bus.commit_waves import waves
 from parley.bus.key_files import Key, KeyRefused
 from parley.bus.owner_locks import Locks
@@ -59,6 +61,7 @@ _DURABILITY = {"full": "FULL", "normal": "NORMAL"}
 # commit in 400, not in 100. Larger gained nothing, nor did other pages or a larger cache: those are SQLite's own.
 _CHECKPOINT_PAGES = 4000
 _WAL_BYTES = 64 * 1024 * 1024  # what a burst leaves of the log's file
+_FULL = 2  # what SQLite calls that
 _PAGE_ROWS = 500  # a long read is many short ones: none keeps the log from being checkpointed
 
 
@@ -116,6 +119,8 @@ class SqliteStore:
             else:
                 self.key = safe_open.admit(home)
                 there = self.key is not None
+                if self.key is not None and self.key.server:
+                    raise KeyRefused(f"{home}: its bus is on the PostgreSQL server {self.key.server!r}, not in a file")
                 self.key = self.key or safe_open.make(home)
             self._locks.folder.mkdir(mode=0o700, exist_ok=True)
             self._connection = safe_open.connect(home, busy_seconds, shared=True)
@@ -127,7 +132,7 @@ class SqliteStore:
             self._connection.close()
             raise
         self._writing = WriteTransaction(self._connection, self._lock, self.path, relieve)
-        self._file = _identity(self.path)
+        self._file = self._files()
 
     @staticmethod
     def exists(home: Path) -> bool:
@@ -215,6 +220,7 @@ class SqliteStore:
 
     def _refuse_migrated(self, cursor: sqlite3.Cursor) -> None:
         """Refuse to write where another process has migrated the bus since this one opened it."""
+        self.check()  # the home may have gone over to a server while this one waited
         version = cursor.execute("PRAGMA user_version").fetchone()[0]
         if version != self._latest:
             raise BusError(
@@ -272,6 +278,7 @@ class SqliteStore:
                     cursor.execute(statement)
             safe_open.identify(self.home, key)
         self.key = key
+        self._file = self._files()
 
     def dropped(self) -> list[InputRow]:
         """The inputs that an adoption deletes."""
@@ -421,6 +428,8 @@ class SqliteStore:
     def load(self, job: str) -> Loaded:
         """Read the job as it is now, all of it from one moment."""
         with self._lock:
+            if self._connection.in_transaction:  # this store is alone: it is one moment already
+                return self._load(job)
             try:
                 self._connection.execute("BEGIN")
                 return self._load(job)
@@ -490,9 +499,9 @@ class SqliteStore:
 
     def check(self) -> None:
         """Refuse to go on where the file is not the one that was opened: no other process reads what is written."""
-        now = _identity(self.path)
-        if now == self._file:
+        if self._files() == self._file:
             return
+        now = _identity(self.path)
         folder = "" if self.home.is_dir() else " with its folder"
         what = "was replaced" if now is not None else f"is gone: it was deleted or moved{folder}"
         remedy = "put it back and go on with `parley resume`, or start another job"
@@ -504,11 +513,51 @@ class SqliteStore:
         before, self._version = self._version, self._data_version()
         return self._version != before
 
+    def table(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table, as a copy carries them."""
+        columns = ", ".join(TABLES[name])
+        return iter(self._select(f"SELECT {columns} FROM {name} ORDER BY 1, 2", ()))  # noqa: S608 - TABLES' own names
+
+    @property
+    def kind(self) -> str:
+        """What keeps it."""
+        return "sqlite"
+
+    @property
+    def name(self) -> str:
+        """Its file."""
+        return FILE
+
+    @property
+    def schema_version(self) -> int:
+        """The version of its schema."""
+        return self._latest
+
+    def waits_for_disk(self) -> bool:
+        """A commit of a file waits for the disk, unless its user has settled otherwise."""
+        return self._get("synchronous") >= _FULL
+
+    def size(self) -> int:
+        """How many bytes the bus takes on the disk."""
+        files = (self.home / f"{FILE}{end}" for end in ("", "-wal", "-shm"))
+        return sum(path.stat().st_size for path in files if path.exists())
+
+    def call_on_notice(self, call: Callable[[], None]) -> None:
+        """SQLite tells no process that another has written."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait this long: SQLite tells no process that another has written."""
+        sleep(seconds)
+
     def close(self) -> None:
         """Close the file and unlock every job. More than once does no harm."""
         with self._lock:
             self._connection.close()
         self._locks.forget()
+
+    def _files(self) -> tuple[tuple[int, int] | None, ...]:
+        """The bus's file, and the one that says which bus is the home's: a copy to a server puts another there."""
+        return _identity(self.path), _identity(self.home / safe_open.IDENTITY)
 
     def _data_version(self) -> int:
         with self._lock:
@@ -518,9 +567,12 @@ class SqliteStore:
                 raise explain(error, self.path) from error
 
     def _read(self, name: str, values: Any) -> list[tuple[Any, ...]]:
+        return self._select(QUERIES[name], values)
+
+    def _select(self, sql: str, values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
             try:
-                return self._connection.execute(QUERIES[name], values).fetchall()
+                return self._connection.execute(sql, values).fetchall()
             except REFUSED as error:
                 raise explain(error, self.path) from error
 
