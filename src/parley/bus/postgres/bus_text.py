@@ -15,6 +15,7 @@ _ESCAPES = re.compile(rb"\\(?:u000([01])|.)", re.DOTALL)  # JSON's: `\\u0000` is
 _READ = re.compile("\1([01])")
 _NUL = "\0"
 _MARK = "\1"
+_KEPT_NUL, _KEPT_MARK = (_MARK + str(ord(each)) for each in (_NUL, _MARK))
 
 
 def to_json(value: Any) -> str:
@@ -28,7 +29,7 @@ def to_json(value: Any) -> str:
 def to_column(text: str) -> str:
     """A text, escaped."""
     if _NUL in text or _MARK in text:
-        return text.replace(_MARK, "\11").replace(_NUL, "\10")
+        return text.replace(_MARK, _KEPT_MARK).replace(_NUL, _KEPT_NUL)
     return text
 
 

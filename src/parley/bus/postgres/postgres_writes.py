@@ -1,7 +1,7 @@
 """How commits are written to PostgreSQL: all of a group in one call, as lists of rows. Here rows become columns.
 
 The function commit_jobs of schema.sql takes what `waves_of` makes: the lists of a wave are in its order, and so are the
-columns of each row, which are the fields of its Struct; tests/stores/test_columns.py compares them.
+columns of each row, which are the fields of its Struct; tests/postgres compares them.
 """
 
 from __future__ import annotations

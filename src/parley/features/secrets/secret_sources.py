@@ -22,6 +22,8 @@ _LINE = (
     r"(?ms)^[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=[ \t]*"
     r"(?:\"((?:[^\"\\]|\\.){0,16384})\"|'([^']{0,16384})'|([^\n]*))"
 )
+_BUS_URL = "PARLEY_BUS_URL"
+_IN_URL = r"://[^/@:]*:([^/@]+)@"
 _ESCAPE = r"(?s)\\(.)"
 
 
@@ -48,6 +50,8 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]
     for name, value in environment.items():
         if names_a_secret(name) and value.lower() not in _TRIVIAL:
             yield name, value
+        elif name == _BUS_URL and (found := re.search(_IN_URL, value)):
+            yield name, found[1]
 
 
 def from_files(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
