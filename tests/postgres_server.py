@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from parley.bus import key_files
+from parley.bus.bus_tables import TABLES
 from parley.bus.postgres import postgres_schema
 from parley.bus.postgres.postgres_schema import schema_of
 from parley.bus.postgres.postgres_store import PostgresStore
@@ -50,6 +51,13 @@ class Bus:
         self.address = address_of("tests", {"tests": server.url}, {})
         with closing(connect(self.address, schema_of(self.key.id))) as session:
             postgres_schema.make(session, schema_of(self.key.id), self.key, PROTOCOL)
+
+    def empty(self) -> None:
+        """Delete all rows, past the triggers: faster than to make another bus."""
+        tables = ", ".join([*TABLES, "leases"])
+        with closing(self.session()) as session:
+            session.execute("SET session_replication_role = replica")
+            session.execute(f"TRUNCATE {tables}")
 
     def open(self, **options: Any) -> PostgresStore:
         """Open it once more."""

@@ -4,6 +4,7 @@ import pytest
 
 from parley.bus.postgres.server_address import address_of
 from parley.bus.rows import BusError
+from parley.features.secrets.secret_sources import from_environment
 
 URL = "postgresql://ann:planted-password@db.example.org/parley"
 
@@ -61,5 +62,6 @@ def test_what_the_environment_says_goes_first_and_nothing_is_guessed() -> None:
 
 
 def test_an_address_is_never_shown() -> None:
+    assert list(from_environment({"PARLEY_BUS_URL": URL})) == [("PARLEY_BUS_URL", "planted-password")]
     assert "planted" not in repr(address_of("office", {"office": URL}, {}))
     assert "can't be read" in refusal("postgresql://ann:planted-password@[")

@@ -13,7 +13,7 @@ from parley.bus.memory_store import MemoryBus, MemoryStore
 from parley.bus.rows import BusError, Commit, Duplicate, Loaded, LostOwnership, Owned, Spent
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.bus.store import Store
-from tests.postgres_server import Bus, Server
+from tests.postgres_server import Bus
 from tests.stores.rows import change, commit, end, everything, job, message, step, take, transaction, turn
 
 Opener = Callable[[], Store]
@@ -23,7 +23,9 @@ def opener(kind: str, home: Path, request: pytest.FixtureRequest) -> Opener:
     if kind == "sqlite":
         return lambda: SqliteStore(home)
     if kind == "postgres":
-        return Bus(request.getfixturevalue("postgres"), home).open
+        emptied: Bus = request.getfixturevalue("emptied")
+        emptied.empty()
+        return emptied.open
     bus, names = MemoryBus(), iter(range(1000))
     return lambda: MemoryStore(bus, owner=f"process {next(names)}")
 
@@ -591,12 +593,11 @@ def test_sqlite_shows_the_same_as_memory(
     compare(lambda: SqliteStore(home, durability="normal"), doings)
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(doings=st.lists(asked, min_size=5, max_size=40))
-def test_postgres_shows_the_same_as_memory(
-    doings: list[tuple[object, ...]], postgres: Server, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    compare(Bus(postgres, tmp_path_factory.mktemp("bus")).open, doings)
+def test_postgres_shows_the_same_as_memory(doings: list[tuple[object, ...]], emptied: Bus) -> None:
+    emptied.empty()
+    compare(emptied.open, doings)
 
 
 def compare(open_one: Opener, doings: list[tuple[object, ...]]) -> None:

@@ -68,7 +68,14 @@ def _users_home() -> Path:
 
 def make(home: str, inode: int, *, taken_in: int = 0, unknown: int = 0) -> Key:
     """Make the key of a bus, and wait until the disk has it."""
-    made = Key(os.urandom(16).hex(), os.urandom(_SECRET_BYTES), home, inode, taken_in, unknown)
+    made = Key(
+        id=os.urandom(16).hex(),
+        secret=os.urandom(_SECRET_BYTES),
+        home=home,
+        inode=inode,
+        taken_in=taken_in,
+        unknown=unknown,
+    )
     return keep(made)
 
 

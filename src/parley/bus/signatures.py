@@ -1,4 +1,4 @@
-"""The signatures of inputs and of heads, made with the bus's secret: what another program wrote is known by it.
+"""The signatures of inputs, made with the bus's secret: one that another program wrote is known by it.
 
 It imports little: `parley ls` checks the answers that wait with it.
 """
@@ -93,9 +93,3 @@ def is_authentic(key: Key | None, row: TakenSigned) -> bool | None:
         return False
     # The record was adopted with it, and its head is sealed since: it was checked then, or could not be.
     return None if row.number <= key.unknown else True
-
-
-def seal_head(secret: bytes, job: str, number: int, head: str) -> str:
-    """The signature of a transaction's head: a program without the secret can't write a record of its own."""
-    said = f"{job} {number} {head}".encode("utf-8", "surrogatepass")  # neither of the first two holds a blank
-    return blake2b(said, key=secret, digest_size=32, person=b"parley head").hexdigest()

@@ -66,6 +66,7 @@ class LeaseThread:
     def _listening(self) -> Session:
         session = self._open_session()
         session.add_notify_handler(self._hear)
+        session.execute(QUERIES["drop_leases"])
         session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         return session
 

@@ -21,6 +21,7 @@ from msgspec.structs import asdict
 
 from parley.bus.commit_waves import some
 from parley.bus.glimpses import Glimpse, glimpse_of
+from parley.bus.hash_chain import seal_head
 from parley.bus.key_files import Key
 from parley.bus.patient_lock import is_stopped
 from parley.bus.postgres import postgres_copy, postgres_schema
@@ -52,7 +53,7 @@ from parley.bus.rows import (
     check_job,
     no_job,
 )
-from parley.bus.signatures import LeftInput, is_authentic, is_signed, seal_head, sign_input
+from parley.bus.signatures import LeftInput, is_authentic, is_signed, sign_input
 from parley.bus.slots import check_numbers
 
 DURABILITY = ("full", "normal")
@@ -152,7 +153,7 @@ class PostgresStore:
             if _rows(session, JobRow, "get_job", (row.job,)) != [row]:
                 write(session)
 
-        with _told(JOB_KNOWN, lambda: Duplicate(f"there is a job {row.job} already; choose another id")):
+        with _Explained(JOB_KNOWN, lambda: Duplicate(f"there is a job {row.job} already; choose another id")):
             self._server.call(write, again)
 
     def own(self, job: str) -> int:
@@ -162,7 +163,7 @@ class PostgresStore:
             raise Owned(f"job {job} has a living owner ({self._sender}); end it, or ask it through the bus")
         lease = self._listen()
         values = (self._version, self._sender, job, self._generation, self._lease_seconds)
-        with _told(NO_JOB, lambda: no_job(job)):
+        with _Explained(NO_JOB, lambda: no_job(job)):
             serial, epoch, holder, remains = self._server.call(
                 lambda session: session.execute(QUERIES["own_job"], values).fetchone() or (0, 0, "", 0.0)
             )
@@ -290,7 +291,7 @@ class PostgresStore:
             return write(session)
 
         used = f"job {job} was given an input of the key {key} before; it counts once"
-        with _told(KEY_USED, lambda: Duplicate(used)), _told(NO_JOB, lambda: no_job(job)):
+        with _Explained(KEY_USED, lambda: Duplicate(used)), _Explained(NO_JOB, lambda: no_job(job)):
             return self._server.call(write, again)
 
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
@@ -547,7 +548,7 @@ def _file(path: Path | None) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if found is not None else None
 
 
-class _told(AbstractContextManager[None]):  # noqa: N801 - it reads as a word
+class _Explained(AbstractContextManager[None]):
     """Say what a code of the server's functions means here."""
 
     def __init__(self, code: str, say: Callable[[], BusError]) -> None:

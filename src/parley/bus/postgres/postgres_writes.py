@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from parley.bus.commit_waves import waves
+from parley.bus.hash_chain import seal_head
 from parley.bus.rows import Commit, Duplicate
-from parley.bus.signatures import seal_head
 from parley.bus.slots import turn_number
 
 Columns = list[tuple[Any, ...]]

@@ -21,6 +21,7 @@ from msgspec.structs import asdict
 from parley.bus import key_files
 from parley.bus.bus_tables import TABLES
 from parley.bus.commit_waves import waves
+from parley.bus.hash_chain import seal_head
 from parley.bus.key_files import Key, KeyRefused
 from parley.bus.owner_locks import Locks
 from parley.bus.patient_lock import is_stopped
@@ -44,7 +45,7 @@ from parley.bus.rows import (
     check_job,
     no_job,
 )
-from parley.bus.signatures import LeftInput, is_authentic, seal_head, sign_input
+from parley.bus.signatures import LeftInput, is_authentic, sign_input
 from parley.bus.slots import check_numbers
 from parley.bus.sqlite import bus_schema, safe_open, sqlite_writes
 from parley.bus.sqlite.bus_schema import MIGRATIONS
@@ -372,7 +373,7 @@ class SqliteStore:
         self.check()
         placed = [place(commit, self._serials[commit.job]) for commit in commits]
         with self._writing as cursor:
-            for wave in waves(placed):
+            for wave in waves(placed) if len(placed) > 1 else (placed,):
                 sqlite_writes.write(cursor, wave, self._secret)
 
     # ---- inputs
@@ -428,16 +429,18 @@ class SqliteStore:
     def load(self, job: str) -> Loaded:
         """Read the job as it is now, all of it from one moment."""
         with self._lock:
-            if self._connection.in_transaction:  # this store is alone: it is one moment already
-                return self._load(job)
+            own = False  # whether this begins a transaction: a store that is alone is in one, which is not to end here
             try:
-                self._connection.execute("BEGIN")
+                own = not self._connection.in_transaction
+                if own:
+                    self._connection.execute("BEGIN")
                 return self._load(job)
             except sqlite3.Error as error:
                 raise explain(error, self.path) from error
             finally:
                 with suppress(sqlite3.Error):
-                    self._connection.execute("COMMIT")
+                    if own:
+                        self._connection.execute("COMMIT")
 
     def _load(self, job: str) -> Loaded:
         rows, serial = self._rows(JobRow, "get_job", (job,)), self._serial(job)

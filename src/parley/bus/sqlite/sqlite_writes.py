@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from parley.bus.commit_waves import some
+from parley.bus.hash_chain import seal_head
 from parley.bus.rows import (
     REACH,
     BusError,
@@ -30,7 +31,6 @@ from parley.bus.rows import (
     TransactionRow,
     TurnRow,
 )
-from parley.bus.signatures import seal_head
 from parley.bus.slots import turn_number
 from parley.bus.sqlite.queries import QUERIES
 from parley.bus.sqlite.sqlite_errors import REFUSED, explain
