@@ -54,10 +54,10 @@ class Bus:
 
     def empty(self) -> None:
         """Delete all rows, past the triggers: faster than to make another bus."""
-        tables = ", ".join([*TABLES, "leases"])
         with closing(self.session()) as session:
             session.execute("SET session_replication_role = replica")
-            session.execute(f"TRUNCATE {tables}")
+            for table in (*TABLES, "leases"):
+                session.execute(f"DELETE FROM {table}")  # noqa: S608 - TABLES' own names
 
     def open(self, **options: Any) -> PostgresStore:
         """Open it once more."""
