@@ -502,11 +502,11 @@ class SqliteStore:
 
     def check(self) -> None:
         """Refuse to go on where the file is not the one that was opened: no other process reads what is written."""
-        if self._files() == self._file:
+        now = self._files()
+        if now == self._file:
             return
-        now = _identity(self.path)
         folder = "" if self.home.is_dir() else " with its folder"
-        what = "was replaced" if now is not None else f"is gone: it was deleted or moved{folder}"
+        what = "was replaced" if None not in now else f"is gone: it was deleted or moved{folder}"
         remedy = "put it back and go on with `parley resume`, or start another job"
         raise BusError(f"{self.path} {what} while it was in use; {remedy}")
 
