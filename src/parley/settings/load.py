@@ -39,6 +39,7 @@ from parley.settings.schema import (
     RoleSettings,
     SendingSettings,
     Settings,
+    TelemetrySettings,
     WorkflowSettings,
     WorkspaceSettings,
     is_copyable,
@@ -47,9 +48,15 @@ from parley.settings.settings_reader import Check, SettingsReader
 
 LARGEST_FILE = 256 * 1024  # bytes of settings
 # What a user may settle for all repositories. The rest is about one repository.
-OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "people", "servers")
+OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "telemetry", "people", "servers")
 TABLES = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles", "notify", "budget",
-          "workflow", "people", "servers")  # fmt: skip
+          "workflow", "telemetry", "people", "servers")  # fmt: skip
+# What only the user's own file has, and why no folder's file does: it may have come with a clone.
+_NOT_OF_FOLDERS = {
+    "people": "people: no repository says who answers for you",
+    "telemetry": "telemetry: no repository says who is told of your jobs",
+    "servers": "servers: no repository says where your buses are",
+}
 
 _Value = Callable[[Node, str], Any]  # reads the value of a key; its second argument is what errors call it
 _READER = SettingsReader()
@@ -70,7 +77,7 @@ def parse(root: Path, content: bytes, settled: bytes = b"", own: Path | None = N
     it. Addresses for notices stay out of it: of those the user's own go first.
     """
     document = _document(root / FILE, content)
-    _refuse_users_own(document)
+    _refuse_private(document)
     alone = _settings(document)
     if own is None:
         return alone
@@ -155,13 +162,11 @@ def _own_document(path: Path, content: bytes) -> Entries:
     return document
 
 
-def _refuse_users_own(document: Entries) -> None:
-    """No folder's file names people or servers: it may have come with a clone, and those are its user's to say."""
+def _refuse_private(document: Entries) -> None:
+    """No folder's file says what is its user's alone to say."""
     for key, _ in document.pairs:
-        if key.value == "people":
-            raise key.error("people: no repository says who answers for you", "move it to your own settings")
-        if key.value == "servers":
-            raise key.error("servers: no repository says where your buses are", "move it to your own settings")
+        if key.value in _NOT_OF_FOLDERS:
+            raise key.error(_NOT_OF_FOLDERS[key.value], "move it to your own settings")
 
 
 def _without_notify(document: Entries) -> Entries:
@@ -203,6 +208,16 @@ def _texts(example: str, check: Check | None = None, of: str = "texts") -> _Valu
 def _flag(node: Node, what: str) -> bool:
     key = what.rpartition(" ")[2]
     return _READER.flag(node, what, remedy=f"write {key} = true or {key} = false")
+
+
+def _collector(node: Node, what: str) -> str:
+    """The address of a collector. A key belongs into a variable, which no file shows."""
+    text = node.value if isinstance(node, Scalar) else None
+    if isinstance(text, str) and re.fullmatch(r"https?://[A-Za-z0-9.\[\]:_-]+(/[A-Za-z0-9._~/-]*)?", text):
+        return text
+    raise node.error(
+        f"{what}: it must be the address of a collector", 'write endpoint = "http://localhost:4318", without a key'
+    )
 
 
 def _command(node: Node, what: str) -> str:
@@ -340,6 +355,7 @@ _WORKFLOW: Mapping[str, _Value] = {
     "similar": _number(1, 100),
     "rounds": _whole(1, 100),
 }
+_TELEMETRY: Mapping[str, _Value] = {"enabled": _flag, "endpoint": _collector}
 _ROLE_LIMITS: Mapping[str, _Value] = {"turn_seconds": _READER.seconds, "stall_seconds": _READER.seconds}
 _ROLE: Mapping[str, _Value] = {
     "team": _names,
@@ -386,6 +402,7 @@ def _settings(document: Entries) -> Settings:
         ),
         workflow=WorkflowSettings(**table("workflow", _WORKFLOW)),
         sending=SendingSettings(**sending),
+        telemetry=TelemetrySettings(**table("telemetry", _TELEMETRY)),
         people=_people(top),
     )  # [servers] is no part of it: a job's settings are kept in its record
 

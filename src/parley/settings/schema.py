@@ -117,6 +117,13 @@ class SendingSettings(SettingsGroup, frozen=True):
     sent_mb: int = 10
 
 
+class TelemetrySettings(SettingsGroup, frozen=True):
+    """Where operators are told of jobs. No repository's file has a say in it."""
+
+    enabled: bool = True  # false: nothing is sent, whatever the environment says
+    endpoint: str = ""  # of an OpenTelemetry collector; empty: the one that the environment names, if any
+
+
 class RoleSettings(msgspec.Struct, frozen=True):
     """What is said of one role, over what its file says; None: nothing."""
 
@@ -165,6 +172,7 @@ class Settings(JobLimits, frozen=True, kw_only=True):
     budget: BudgetSettings = BudgetSettings()
     workflow: WorkflowSettings = WorkflowSettings()
     sending: SendingSettings = SendingSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     people: Mapping[str, str] = msgspec.field(default_factory=dict)  # who else answers or decides in the user's jobs
 
 

@@ -211,6 +211,7 @@ RULES: Mapping[str, Rule] = {
         f"sending.{key}": _one(f"sending.{key}", f"[limits] {key}", _raised)
         for key in ("message", "sent_files", "sent_mb")
     },
+    **_table("telemetry", enabled=_turned_on, endpoint=_named),
     "people": _people,
 }
 
