@@ -142,7 +142,8 @@ def test_where_it_is_not_installed_one_line_says_so_and_jobs_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(ENDPOINT, AT)
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    for name in ("opentelemetry", "opentelemetry.sdk"):  # the second may have been imported by another test
+        monkeypatch.setitem(sys.modules, name, None)
     place, files = place_of(str(tmp_path)), JobFiles(tmp_path)
 
     assert bootstrap._telemetry(place, Settings(), files, FaultLog(tmp_path), Secrets()) is None
