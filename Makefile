@@ -69,10 +69,11 @@ endef
 pythons: ## the Pythons that are here, newest first
 	@printf '%s\n' $(PYTHONS)
 
-system: ## the programs that the tests need besides: git, strace, bubblewrap, npm, zsh, fish, Chromium
+system: ## the programs that the tests need besides: git, strace, bubblewrap, npm, zsh, fish, Chromium, PostgreSQL
 	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm zsh:zsh fish:fish \
 		chromium:chromium; do \
-		command -v "$${pair%:*}" >/dev/null 2>&1 || printf ' %s' "$${pair#*:}"; done; }; \
+		command -v "$${pair%:*}" >/dev/null 2>&1 || printf ' %s' "$${pair#*:}"; done; \
+		command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || printf ' postgresql'; }; \
 	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 		echo "installing:$$(missing)"; \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$(missing); } >/dev/null || :; \

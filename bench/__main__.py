@@ -18,6 +18,7 @@ from bench import (
     machine,
     memory,
     page,
+    postgres_trips,
     report,
     requests,
     round_trips,
@@ -80,6 +81,7 @@ class Results:
     requests: list[dict[str, Any]]
     memory: dict[str, Any]
     page: dict[str, Any]
+    postgres: list[dict[str, Any]]
 
 
 def sections(found: Results) -> list[Section]:
@@ -113,6 +115,7 @@ def sections(found: Results) -> list[Section]:
         ),
         Section(side, ["peer", *map(str, ROUNDS)], compared, ABOUT_FLOORS),
         Section("What is aimed at", AIMED, claims, AIMS),
+        *postgres_trips.sections(found.postgres),
         Section("What must not grow (CPU time for Parley, wall time for the others)", heads, costs),
         Section("Memory and recovery", ["", "measured"], _facts(*found.others)),
         Section("A job of three levels", ["", "measured"], _facts(found.job)),
@@ -238,6 +241,7 @@ def main() -> int:
         requests=requests.measure(),
         memory=memory.measure(where),
         page=page.measure(where),
+        postgres=postgres_trips.measure(where, say),
     )
     print("simulated humans…", flush=True)
     study = calibration.run()

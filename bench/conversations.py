@@ -12,16 +12,20 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from bench.machine import home, sync_ms
 from parley.assembly import make_engine
+from parley.bus import key_files
 from parley.bus.rows import JobRow
 from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import Store
 from parley.engine.files.streams import LINES_A_STREAM
 from parley.engine.loop import Engine, collect_seldom
 from parley.engine.owned_job import OwnedJob
@@ -248,12 +252,30 @@ def settings(roles: Mapping[str, list[str]], fan_out: int) -> dict[str, Any]:
     }
 
 
+def on_server(place: Path) -> Store:
+    """A new bus on the PostgreSQL server that `PARLEY_BUS_URL` names; psycopg is imported where it is measured only."""
+    addresses = import_module("parley.bus.postgres.server_address")
+    copies, stores = (import_module(f"parley.bus.postgres.postgres_{name}") for name in ("copy", "store"))
+    os.environ[key_files.VARIABLE] = str(place / "state")
+    address = addresses.address_of("bench", {}, os.environ)
+    key = key_files.like(key_files.make(str(place), 0), server="bench")
+    copies.make_bus(address, key)
+    store: Store = stores.PostgresStore(place, key, address)
+    return store
+
+
 def start(
-    place: Path, turns: Inline, given: dict[str, Any], durability: str = "full", clock: Clock | None = None
+    place: Path,
+    turns: Inline,
+    given: dict[str, Any],
+    durability: str = "full",
+    clock: Clock | None = None,
+    *,
+    store: Store | None = None,
 ) -> tuple[Engine, OwnedJob]:
     """An engine with a new job."""
     world = World(
-        store=SqliteStore(place, durability=durability),
+        store=store or SqliteStore(place, durability=durability),
         turns=turns,
         workspace=NoWorkspace(),
         files=JobFiles(place),
@@ -270,14 +292,16 @@ def start(
     return engine, engine.start(row, charter_of(row))
 
 
-def converse(place: Path, conversations: int, seconds: float, ready: Callable[[], None]) -> tuple[int, float]:
+def converse(
+    place: Path, conversations: int, seconds: float, ready: Callable[[], None], store: Store | None = None
+) -> tuple[int, float]:
     """The round trips of one process and the time they took.
 
     A warm-up goes before, in which every conversation has begun and every instance has the file of its stream.
     """
     talk = Talk(conversations)
     given = settings({"intent-lead": ["a"], "project-lead": [], "a": ["b"], "b": []}, max(1, conversations))
-    engine, job = start(place, talk, given)
+    engine, job = start(place, talk, given, store=store)
     warm = time.perf_counter() + 1.0
     while time.perf_counter() < warm or talk.turns < 2 * conversations * LINES_A_STREAM:
         engine.crank(0.0)
@@ -323,12 +347,16 @@ def converse_together(place: Path, conversations: int, seconds: float) -> tuple[
     return sum(made for made, _ in found), max(taken for _, taken in found)
 
 
-def measure(conversations: int, seconds: float, where: Path, *, shared: bool = False) -> dict[str, Any]:
+def measure(conversations: int, seconds: float, where: Path, form: str = "alone") -> dict[str, Any]:
     """Round trips a second."""
     place = home(where)
     before = sync_ms(place)
-    if shared:
+    if form == "shared":
         made, taken = converse_together(place, conversations, seconds)
+    elif form == "postgres":
+        store = on_server(place)
+        made, taken = converse(place, conversations, seconds, lambda: None, store)
+        store.close()
     else:
         made, taken = converse(place, conversations, seconds, lambda: None)
     return {
@@ -349,10 +377,11 @@ def main() -> None:
     parser.add_argument("--conversations", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--dir", type=Path, default=Path(".bench"), help="where the databases are made, and stay")
-    parser.add_argument("--form", choices=("alone", "shared"), default="alone", help="in one process, or in two")
+    parser.add_argument(
+        "--form", choices=("alone", "shared", "postgres"), default="alone", help="in one process, or in two"
+    )
     options = parser.parse_args()
-    shared = options.form == "shared"
-    print(json.dumps(measure(options.conversations, options.seconds, options.dir, shared=shared)))
+    print(json.dumps(measure(options.conversations, options.seconds, options.dir, options.form)))
 
 
 if __name__ == "__main__":

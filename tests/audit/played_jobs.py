@@ -179,17 +179,18 @@ class RecordedHome:
 
     def begin(self) -> None:
         """A new process, as it were."""
-        self.store: Store = (
-            SqliteStore(self.home, durability="normal") if self.kind == "sqlite" else MemoryStore(self.bus)
-        )
-        self.outside: Store = (
-            SqliteStore(self.home) if self.kind == "sqlite" else MemoryStore(self.bus, "somebody else")
-        )
+        self.store, self.outside = self.open()
         self.stage = InProcessTurns()
         files, folder = JobFiles(self.home), JobWorkspaces(self.home)
         self.engine = make_engine(
             World(store=self.store, turns=self.stage, workspace=folder, files=files, clock=self.clock, ids=self.names)
         )
+
+    def open(self) -> tuple[Store, Store]:
+        """The engine's store, and another process's."""
+        if self.kind == "sqlite":
+            return SqliteStore(self.home, durability="normal"), SqliteStore(self.home)
+        return MemoryStore(self.bus), MemoryStore(self.bus, "somebody else")
 
     def die(self) -> None:
         """Lose the process with all that it had not committed, and start another."""

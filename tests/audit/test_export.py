@@ -16,8 +16,8 @@ import pytest
 
 from parley.audit.audit import audit, read_anchor
 from parley.audit.export import FORMAT, PROTOCOL, Exported, export, load_export, write_export
+from parley.bus.rows import PROTOCOL as BUS_PROTOCOL
 from parley.bus.rows import BusError
-from parley.bus.sqlite.sqlite_store import PROTOCOL as BUS_PROTOCOL
 from parley.bus.store import Store
 from tests.audit.conftest import Kept
 from tests.audit.played_jobs import PLAYS, RecordedHome

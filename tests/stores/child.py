@@ -11,14 +11,16 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from parley.bus import key_files
 from parley.bus.rows import BusError, LostOwnership
 from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import Store
 from tests.stores.rows import commit, job, message, step
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def do(store: SqliteStore, what: str, *values: str) -> str:
+def do(store: Store, what: str, *values: str) -> str:
     """Do one thing; what to print."""
     match what, values:
         case "create", [name]:
@@ -49,7 +51,7 @@ def do(store: SqliteStore, what: str, *values: str) -> str:
     return "done"
 
 
-def try_to_commit(store: SqliteStore, name: str, epoch: str) -> NoReturn:
+def try_to_commit(store: Store, name: str, epoch: str) -> NoReturn:
     """In a forked child: 7 if it may not."""
     try:
         store.commit([commit(1, int(epoch), name)])
@@ -65,6 +67,19 @@ def wait_for_the_end() -> int:
         signal.pause()
 
 
+def opened(home: str, given: dict[str, str]) -> Store:
+    """The bus of a home; on a server, if its address and key are given."""
+    if "url" not in given:
+        return SqliteStore(Path(home), **given)  # type: ignore[arg-type]  # as JSON has them
+    from parley.bus.postgres.postgres_store import PostgresStore  # noqa: PLC0415 - other children need no psycopg
+    from parley.bus.postgres.server_address import address_of  # noqa: PLC0415 - as above
+
+    key = key_files.read(given["key"])
+    assert key is not None
+    address = address_of("tests", {"tests": given["url"]}, {})
+    return PostgresStore(Path(home), key, address, lease_seconds=float(given["lease"]))
+
+
 def tell(text: str) -> None:
     """Say it with one write, whatever the buffering: a trace shows when."""
     os.write(1, f"{text}\n".encode())
@@ -74,9 +89,9 @@ def main() -> None:
     home, *options = sys.argv[1:]
     if os.geteuid() == 0 and "unprivileged" in options:  # root may write anything
         os.setuid(65534)
-    given = dict(option.split("=") for option in options if "=" in option)
+    given = dict(option.split("=", 1) for option in options if "=" in option)
     try:
-        store = SqliteStore(Path(home), **given)  # type: ignore[arg-type]  # as JSON has them
+        store = opened(home, given)
     except BusError as error:
         tell(f"{type(error).__name__}: {error}")
         return

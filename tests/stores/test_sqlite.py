@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from parley.bus import key_files
-from parley.bus.rows import BusError
+from parley.bus.rows import PROTOCOL, BusError
 from parley.bus.sqlite import safe_open
 from parley.bus.sqlite.bus_schema import latest
-from parley.bus.sqlite.sqlite_store import PROTOCOL, SqliteStore
+from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.protocol.states import Action, State
 from tests.copied_homes import copy_bus
 from tests.stores.rows import commit, end, everything, job, message, step, turn

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from parley.base.text import printable
+from parley.bus.glimpses import Glimpse
 from parley.bus.rows import BusError, JobRow, Loaded
-from parley.bus.sqlite.quick_read import Glimpse, glance
+from parley.bus.sqlite.quick_read import glance
 from parley.bus.sqlite.sqlite_store import SqliteStore
 from parley.cli.common import Workplace
 from parley.cli.looking.repository_contexts import titles_of

@@ -5,7 +5,6 @@ A job that another process owns is watched, and taken over within seconds should
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -73,7 +72,7 @@ def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dic
                 ended[job] = Rest(how)
         happened = engine.crank(CRANK_SECONDS if engine.jobs else 0.0)
         if not engine.jobs and watched:
-            time.sleep(WATCH_SECONDS)
+            engine.world.store.wait(WATCH_SECONDS)
         view.show()
         for job, live in list(engine.jobs.items()):
             if not live.record.live:

@@ -15,7 +15,7 @@ from parley.actions.check_thread import CheckThread, CheckVerdict
 from parley.actions.drive import CRANK_SECONDS, WATCH_SECONDS, can_go_on
 from parley.bus.attendant import forget_request, is_asked, write_problems
 from parley.bus.rows import JOB_ID, Owned
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.engine.compartments import is_contained
 from parley.engine.loop import Engine, collect_seldom
 from parley.machine import stop_signals
@@ -68,7 +68,7 @@ class Attendant:
     """Runs all jobs of a home. `store` is the attendant's own: the engines have others."""
 
     def __init__(
-        self, home: Path, store: SqliteStore, engines: Engines, checks: CheckThread, household: Household
+        self, home: Path, store: HomeStore, engines: Engines, checks: CheckThread, household: Household
     ) -> None:
         self._home = home
         self._store = store

@@ -297,6 +297,9 @@ class Exported:
         """An export never changes."""
         return False
 
+    def wait(self, seconds: float) -> None:
+        """An export never changes: there is nothing to wait for."""
+
     def close(self) -> None:
         """Nothing is held open."""
 

@@ -8,7 +8,7 @@ those of its steps, its messages and the inputs that it took. A program in docs/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from types import MappingProxyType
 from typing import Any
 
@@ -72,6 +72,12 @@ def split_digests(digests: str) -> list[str]:
     """The digests one by one: the transaction's own, then those of its rows."""
     width = 2 * DIGEST_BYTES
     return [digests[start : start + width] for start in range(0, len(digests), width)]
+
+
+def seal_head(secret: bytes, job: str, number: int, head: str) -> str:
+    """The signature of a transaction's head: a program without the secret can't write a record of its own."""
+    said = f"{job} {number} {head}".encode("utf-8", "surrogatepass")  # neither of the first two holds a blank
+    return blake2b(said, key=secret, digest_size=32, person=b"parley head").hexdigest()
 
 
 class JobOrigin(msgspec.Struct, frozen=True, kw_only=True):

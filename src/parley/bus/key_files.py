@@ -1,7 +1,8 @@
 """The keys of this user's buses: a file each, in the user's own state folder, which nothing in a repository reaches.
 
-A key holds a secret, and says where its bus lies. A bus without a key on this machine is another user's, or came with a
-clone; one whose key names another place was moved, copied or restored. Light: `parley ls` starts with it.
+A key holds a secret, and says where its bus lies: in a file of a home, or on a PostgreSQL server that the user named. A
+bus without a key on this machine is another user's, or came with a clone; one whose key names another place was moved,
+copied or restored. Light: `parley ls` starts with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 VARIABLE = "XDG_STATE_HOME"
 FORMAT = 1
+SERVER_FORMAT = 2  # of a bus on a server: an earlier Parley must not take its home for one without a bus
 ID = re.compile(r"[0-9a-f]{32}")
 _LARGEST = 1 << 16
 _SECRET_BYTES = 32
@@ -31,9 +33,10 @@ class Key(NamedTuple):
     id: str
     secret: bytes
     home: str  # the real path of its folder
-    inode: int  # the file's number
+    inode: int  # the file's number; 0: it is on a server
     taken_in: int = 0  # inputs up to this number were on the bus when it was adopted: another key has signed them
     unknown: int = 0  # inputs up to this number were signed with a key that this machine did not have
+    server: str = ""  # the name of the PostgreSQL server that the bus is on, in the user's own settings
 
     def __repr__(self) -> str:
         """Without the secret: no error shows it."""
@@ -65,7 +68,7 @@ def _users_home() -> Path:
 
 def make(home: str, inode: int, *, taken_in: int = 0, unknown: int = 0) -> Key:
     """Make the key of a bus, and wait until the disk has it."""
-    key = Key(
+    made = Key(
         id=os.urandom(16).hex(),
         secret=os.urandom(_SECRET_BYTES),
         home=home,
@@ -73,15 +76,27 @@ def make(home: str, inode: int, *, taken_in: int = 0, unknown: int = 0) -> Key:
         taken_in=taken_in,
         unknown=unknown,
     )
+    return keep(made)
+
+
+def like(key: Key, *, inode: int = 0, server: str = "") -> Key:
+    """Make the key of a copy of a bus: with the same secret, so that what was signed and sealed stays so."""
+    return keep(key._replace(id=os.urandom(16).hex(), inode=inode, server=server))
+
+
+def keep(key: Key) -> Key:
+    """Keep a key on this machine, and wait until the disk has it. One that is kept here already is refused."""
     document = {
-        "parley-bus": FORMAT,
+        "parley-bus": SERVER_FORMAT if key.server else FORMAT,
         "id": key.id,
         "secret": key.secret.hex(),
-        "home": os.fsencode(home).hex(),
-        "inode": inode,
-        "taken_in": taken_in,
-        "unknown": unknown,
+        "home": os.fsencode(key.home).hex(),
+        "inode": key.inode,
+        "taken_in": key.taken_in,
+        "unknown": key.unknown,
     }
+    if key.server:
+        document["server"] = key.server
     place = folder()
     try:
         _prepare(place)
@@ -137,9 +152,15 @@ def _key(path: Path, name: str, data: bytes) -> Key:
             inode=found["inode"],
             taken_in=found["taken_in"],
             unknown=found["unknown"],
+            server=found.get("server", ""),
         )
-        same = (found["parley-bus"], found["id"], len(key.secret)) == (FORMAT, name, _SECRET_BYTES)
-        if same and all(type(each) is int for each in (key.inode, key.taken_in, key.unknown)):
+        version = SERVER_FORMAT if key.server else FORMAT
+        same = (found["parley-bus"], found["id"], len(key.secret)) == (version, name, _SECRET_BYTES)
+        if (
+            same
+            and type(key.server) is str
+            and all(type(each) is int for each in (key.inode, key.taken_in, key.unknown))
+        ):
             return key
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass  # told below

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -308,6 +309,10 @@ class MemoryStore:
         with (bus := self._open()).lock:
             before, self._seen = self._seen, bus.writes - self._own_writes
             return self._seen != before
+
+    def wait(self, seconds: float) -> None:
+        """Wait this long."""
+        time.sleep(seconds)
 
     def close(self) -> None:
         """Let go of every job. More than once does no harm."""

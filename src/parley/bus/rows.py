@@ -13,6 +13,11 @@ import msgspec
 
 # What a job may be called: its id names files and folders, whatever the filesystem.
 JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# How identifiers are made, what molecules hold, states and actions: a bus written with others can't be gone on with.
+PROTOCOL = (
+    "ids 1; rules 3; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
+    "actions APPROVED_INTENT APPROVED_PLAN APPROVED_WORK REALIGN REPLAN WITHDRAW FAILURE"
+)
 REACH = 1 << 39  # how far from zero a row's number may lie; one that is not positive is kept too, for the audit to find
 
 

@@ -10,6 +10,8 @@ from hashlib import blake2b
 from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
+from parley.bus.key_files import Key
+
 
 class Signable(Protocol):
     """An input, as far as its signature covers it."""
@@ -63,3 +65,31 @@ def is_signed(secret: bytes, row: Signable, signature: str) -> bool:
         return compare_digest(sign_input(secret, row).encode("ascii"), signature.encode("utf-8", "surrogatepass"))
     except (AttributeError, TypeError, ValueError, OverflowError):
         return False  # a row that another program wrote may hold anything
+
+
+class TakenSigned(Signable, Protocol):
+    """An input as the bus has it."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+
+    @property
+    def taken(self) -> int:
+        """The transaction that took it, or 0."""
+
+    @property
+    def signature(self) -> str:
+        """What it was signed with."""
+
+
+def is_authentic(key: Key | None, row: TakenSigned) -> bool | None:
+    """Whether a process with the bus's key left the input; None where that can't be told any more."""
+    if key is None:
+        return None
+    if is_signed(key.secret, row, row.signature):
+        return True
+    if not row.taken or row.number > key.taken_in:
+        return False
+    # The record was adopted with it, and its head is sealed since: it was checked then, or could not be.
+    return None if row.number <= key.unknown else True

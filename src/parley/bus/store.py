@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
+from parley.bus.key_files import Key
 from parley.bus.rows import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
 
 
@@ -72,5 +73,60 @@ class Store(Protocol):
     def changed(self) -> bool:
         """Whether another process has written since the last call: cheap enough to ask often."""
 
+    def wait(self, seconds: float) -> None:
+        """Wait until another process may have written: until it is told so, or for this long."""
+
     def close(self) -> None:
         """Let go of everything."""
+
+
+class HomeStore(Store, Protocol):
+    """The bus of a home, with what faces ask of it besides."""
+
+    def call_on_notice(self, call: Callable[[], None]) -> None:
+        """Call this, in any thread, when it is told that another process has written. A file tells nothing."""
+
+    def check(self) -> None:
+        """Refuse to go on where the bus is no longer the one that was opened."""
+
+    def owner_process(self, job: str) -> int:
+        """The process that owns the job, if it is one of this machine; 0 if none does, or it can't be told."""
+
+    def has(self, job: str) -> bool:
+        """Whether there is such a job; it is not read."""
+
+    def unfinished(self) -> dict[str, bool]:
+        """The jobs that have not ended, oldest first, and whether each is held. No job is read."""
+
+    def versions(self) -> dict[str, tuple[int, int]]:
+        """How far each job has come: the numbers of its last transaction and its last input. No job is read."""
+
+    def spending(self, since: str) -> list[tuple[str, str, Spent]]:
+        """What each job has used up on each day, from a day on."""
+
+
+class TableStore(HomeStore, Protocol):
+    """The bus of a home, with what is known of its kind and its tables: for those who move it."""
+
+    key: Key | None
+
+    @property
+    def kind(self) -> str:
+        """What keeps it: `sqlite` or `postgresql`."""
+
+    @property
+    def name(self) -> str:
+        """What it is called where it is kept."""
+
+    @property
+    def schema_version(self) -> int:
+        """The version of its schema."""
+
+    def size(self) -> int:
+        """How many bytes it takes."""
+
+    def waits_for_disk(self) -> bool:
+        """Whether a commit is on a disk when it is answered, as far as can be told."""
+
+    def table(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table, with the columns of bus_tables.TABLES."""

@@ -33,7 +33,7 @@ MODULES = {
     "memory": "looking.memory",
     "audit": "looking.audit_command",
     "export": "looking.audit_command",
-    "bus": "machine.bus_adopt",
+    "bus": "machine.bus_command",
     "diff": "results.diff",
     "merge": "results.merge_command",
     "pr": "results.pr",

@@ -65,7 +65,7 @@ def parser(only: str | None = None) -> HelpParser:
         examples=_PEOPLE_EXAMPLES,
     )
     add("completion", "print the script that completes parley's words in your shell", _add_completion, json=False)
-    add("bus", "adopt a bus of yours that was moved, copied or restored", _add_bus)
+    add("bus", "say where the bus is, adopt one of yours, or move it to a PostgreSQL server", _add_bus)
     group("for agents")
     add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
     return top
@@ -135,7 +135,13 @@ def _add_export(export: argparse.ArgumentParser) -> None:
 
 
 def _add_bus(bus: argparse.ArgumentParser) -> None:
-    bus.add_argument("action", metavar="ACTION", help="adopt: check it, show it, and make it yours here")
+    bus.add_argument(
+        "action",
+        metavar="ACTION",
+        nargs="?",
+        help="adopt: check it, show it, and make it yours here; copy: move it elsewhere; without: say where it is",
+    )
+    bus.add_argument("to", metavar="TO", nargs="?", help="where to copy it: a server of your own settings, or `file`")
     bus.add_argument("--yes", action="store_true", help="adopt it without being asked")
 
 

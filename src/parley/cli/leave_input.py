@@ -45,5 +45,6 @@ def wait(store: Store, job: str, key: str, meanwhile: Callable[[], object] = lam
         if not store.owner_lives(job):
             found = find_input(store, job, key)  # the owner may have taken it just before it died
             return found if found is not None and found.taken else None
-        time.sleep(POLL_SECONDS)
+        if not store.changed():
+            store.wait(POLL_SECONDS)
     return None

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from parley.base.documents.node import DocumentError
 from parley.base.output import OUTPUT_SECRETS
 from parley.base.wording import near
+from parley.bus.forwarding_store import ForwardingStore
 from parley.bus.rows import InputRow, JobRow, Loaded, MessageRow, StepRow
 from parley.bus.sqlite import safe_open
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import BAD_USE, FAILED, CommandError, ctrl_c
+from parley.bus.store import HomeStore
+from parley.cli import BAD_USE, FAILED, CommandError, ctrl_c, home_bus
 from parley.cli.common import Workplace, hide_home_from_git
 from parley.features.secrets import row_redaction
 from parley.features.secrets.fresh_secrets import FreshSecrets, SecretSources
@@ -28,11 +29,11 @@ _KEPT_SETTINGS = 64  # of as many jobs
 _SHOWN = 8  # candidates for an ambiguous id
 
 
-class RedactedStore(SqliteStore):
+class RedactedStore(ForwardingStore):
     """The bus without secrets, for people to read. Nothing is run or verified from it."""
 
     def __init__(self, place: Workplace, durability: str = "full", secrets: FreshSecrets | None = None) -> None:
-        super().__init__(place.home, durability=durability)
+        super().__init__(home_bus.open_store(place.home, durability=durability))
         self.secrets = secrets or known_secrets(place)
         # A job's settings never change, hold all its roles, and are read with every look at the job.
         self._settings = lru_cache(_KEPT_SETTINGS)(lambda text, version: row_redaction.words(text, self.secrets))
@@ -98,13 +99,15 @@ def refuse_foreign_home(place: Workplace) -> None:
 
 
 @contextmanager
-def open_bus(place: Workplace, durability: str = "full", *, unredacted: bool = False) -> Iterator[SqliteStore]:
+def open_bus(place: Workplace, durability: str = "full", *, unredacted: bool = False) -> Iterator[HomeStore]:
     """The bus of an existing home, redacted; `unredacted` for the audit and the engine."""
-    if not SqliteStore.exists(place.home):
+    if not home_bus.exists(place.home):
         raise CommandError(f"there is no job in {place.home} yet; start one with `parley run`")
     refuse_foreign_home(place)  # before anything there is touched
     DiskReserve(place.home).ease()
-    store = SqliteStore(place.home, durability=durability) if unredacted else RedactedStore(place, durability)
+    store: HomeStore = (
+        home_bus.open_store(place.home, durability=durability) if unredacted else RedactedStore(place, durability)
+    )
     try:
         hide_home_from_git(place.home)
         yield store

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from parley.bus.sqlite.safe_open import FILE
+from parley.bus.sqlite.safe_open import IDENTITY
 from parley.cli.common import Workplace, homes_file
 
 
@@ -29,7 +29,7 @@ def remember(place: Workplace) -> None:
 def known() -> list[Workplace]:
     """The homes that still exist, in the order in which they were made."""
     found = dict.fromkeys(_places())
-    return [place for place in found if place.root.is_dir() and os.path.lexists(place.home / FILE)]
+    return [place for place in found if place.root.is_dir() and os.path.lexists(place.home / IDENTITY)]
 
 
 def own_folders() -> list[Path]:

@@ -55,7 +55,7 @@ class LocalTurns:
         self._shortest_grace = shortest_grace
         self._running: dict[Key, _RunningTurn] = {}
         self._waiting: deque[Order] = deque()
-        self._told: queue.SimpleQueue[TurnEvent] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[TurnEvent | None] = queue.SimpleQueue()  # None: only to wake
 
     def hosts(self) -> tuple[str, ...]:
         """Turns run here."""
@@ -125,13 +125,17 @@ class LocalTurns:
         return [*(event for event in found if (event.job, event.turn) != (job, turn)), ended]
 
     def _take(self, seconds: float) -> list[TurnEvent]:
-        found: list[TurnEvent] = []
+        found: list[TurnEvent | None] = []
         try:
             found.append(self._told.get(timeout=seconds) if seconds else self._told.get_nowait())
             while True:
                 found.append(self._told.get_nowait())
         except queue.Empty:
-            return found
+            return [event for event in found if event is not None]
+
+    def wake(self) -> None:
+        """End the wait for events, in whatever thread: something else has happened that the engine should look at."""
+        self._told.put(None)
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._slots:

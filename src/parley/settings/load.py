@@ -48,13 +48,14 @@ from parley.settings.settings_reader import Check, SettingsReader
 
 LARGEST_FILE = 256 * 1024  # bytes of settings
 # What a user may settle for all repositories. The rest is about one repository.
-OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "telemetry", "people")
+OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "telemetry", "people", "servers")
 TABLES = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles", "notify", "budget",
-          "workflow", "telemetry", "people")  # fmt: skip
+          "workflow", "telemetry", "people", "servers")  # fmt: skip
 # What only the user's own file has, and why no folder's file does: it may have come with a clone.
 _NOT_OF_FOLDERS = {
     "people": "people: no repository says who answers for you",
     "telemetry": "telemetry: no repository says who is told of your jobs",
+    "servers": "servers: no repository says where your buses are",
 }
 
 _Value = Callable[[Node, str], Any]  # reads the value of a key; its second argument is what errors call it
@@ -97,6 +98,11 @@ def read_own(path: Path, content: bytes | None = None, *, notify: bool = True) -
 def read_own_notify(path: Path, content: bytes) -> NotifySettings | None:
     """Where a user wants to be told of what needs them: for a repository that is not to decide."""
     return _notify(_own_document(path, content))
+
+
+def read_own_servers(path: Path) -> dict[str, str]:
+    """The addresses of the PostgreSQL servers that a user has named. They may hold passwords, and are never shown."""
+    return _servers(_READER.fields(_own_document(path, own_content(path)), ""))
 
 
 def own_values(path: Path) -> dict[str, Any]:
@@ -370,6 +376,7 @@ def _table(node: Node, what: str, values: Mapping[str, _Value]) -> dict[str, Any
 
 def _settings(document: Entries) -> Settings:
     top = _READER.fields(document, "", TABLES)
+    _servers(top)  # read where a bus is opened; what is wrong with it is said here too
 
     def table(name: str, values: Mapping[str, _Value]) -> dict[str, Any]:
         return _table(top.get(name), f"[{name}]", values)
@@ -397,7 +404,7 @@ def _settings(document: Entries) -> Settings:
         sending=SendingSettings(**sending),
         telemetry=TelemetrySettings(**table("telemetry", _TELEMETRY)),
         people=_people(top),
-    )
+    )  # [servers] is no part of it: a job's settings are kept in its record
 
 
 def _agents(top: Fields) -> Node:
@@ -416,6 +423,11 @@ def _people(top: Fields) -> dict[str, str]:
             problem = f"[people] {printable(cut(name, LONGEST))}: no person can be called so"
             raise named[name].error(problem, f"use a name of {LONGEST} characters at most, without blanks around it")
     return {name: _READER.choice(named[name], f"[people] {name}", NAMINGS) for name in named}
+
+
+def _servers(top: Fields) -> dict[str, str]:
+    named = _READER.fields(top.get("servers"), "[servers]", optional=True)
+    return {name: _line(named[name], f"[servers] {name}") for name in named}
 
 
 def _notify(document: Entries) -> NotifySettings | None:

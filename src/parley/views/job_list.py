@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from parley.base.wording import count
+from parley.bus.glimpses import Glimpse
 from parley.bus.rows import Spent, sum_of
-from parley.bus.sqlite.quick_read import Glimpse
 from parley.engine.protocol_messages import excerpt
 from parley.protocol.molecules import ORCHESTRATOR
 from parley.views.job_view import BEGIN_SECONDS, DAMAGE, TERMINAL, Present, Thread, begins, damage_words, with_progress

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from parley.bus.glimpses import Glimpse
 from parley.bus.rows import BusError, JobRow
-from parley.bus.sqlite.quick_read import Glimpse
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.ports.machine import Files
 from parley.views.job_diffs import JobDiffs
 from parley.views.job_view import Present, is_seen_owned
@@ -43,7 +43,7 @@ class RepositoryContext:
     by: str  # the user's account
     files: Files
     exists: Callable[[], bool]  # whether there is a bus yet
-    open_store: Callable[[], SqliteStore]
+    open_store: Callable[[], HomeStore]
     glance: Callable[[], list[Glimpse]]  # every job, oldest first, from their rows alone
     exhibit: Callable[[Need], GateView]  # what a gate is about
     gate: Callable[[Need], GatePage | None]  # all that a page needs to answer a question; None where it is none
@@ -69,7 +69,7 @@ class RepositoryContext:
     guest: bool = False  # whether `by` is another person than the user whose account it is
 
     @cached_property
-    def store(self) -> SqliteStore:
+    def store(self) -> HomeStore:
         """The bus, opened when it is first looked at: before the first job there is none."""
         return self.open_store()
 

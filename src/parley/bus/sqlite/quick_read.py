@@ -16,35 +16,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from parley.bus.glimpses import Glimpse, glimpse_of
 from parley.bus.sqlite import bus_schema, safe_open
 from parley.bus.sqlite.queries import QUERIES
 
 PATIENCE_SECONDS = 2.0
-
-
-class Glimpse(NamedTuple):
-    """A job as a listing shows it. A tuple, since Structs take longer to import than all that is done here."""
-
-    job: str
-    request: str
-    updated: float
-    state: str
-    backtracks: int
-    waiting: int  # questions that wait for the human, without those whose answers are on the bus
-    held: int
-    stalled: int = 0  # instances that show no sign of life, as long as the job has an owner
-    alarms: int = 0  # those of them that count among what waits for the human
-    waits: tuple[str, ...] = ()  # why instances wait for their provider: the causes of those holds
-    decider: str = ""  # who started it
-    created: float = 0.0
-
-
-class Held(NamedTuple):
-    """What the holds of a job say."""
-
-    stalled: int
-    alarms: int
-    waits: tuple[str, ...]
 
 
 class Opened(NamedTuple):
@@ -62,26 +38,7 @@ class Opened(NamedTuple):
         answered = self._answered()
         rows = self.execute("glance_jobs")
         rows.row_factory = sqlite3.Row
-        found = []
-        for row in rows:
-            seen = held(row["holds"] or "")
-            found.append(
-                Glimpse(
-                    job=row["job"],
-                    request=row["request"],
-                    updated=row["updated"],
-                    state=row["state"],
-                    backtracks=row["backtracks"],
-                    waiting=row["needs_human"] - answered[row["job"]],
-                    held=row["held"],
-                    stalled=seen.stalled,
-                    alarms=seen.alarms,
-                    waits=seen.waits,
-                    decider=row["decider"],
-                    created=row["created"],
-                )
-            )
-        return found
+        return [glimpse_of(dict(row), answered[row["job"]]) for row in rows]
 
     def _answered(self) -> Counter[str]:
         """How many answers of each job wait for its owner: only those count that were signed with the bus's key."""
@@ -98,8 +55,8 @@ class Opened(NamedTuple):
 def opened(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[Opened]:
     """The bus of a home, without its store. An error if there is none, or it is refused."""
     key = safe_open.admit(home)
-    if key is None:
-        raise sqlite3.DatabaseError("there is no bus")
+    if key is None or key.server:
+        raise sqlite3.DatabaseError("there is no bus in a file")
     connection = safe_open.connect(home, patience_seconds)
     try:
         path = home / safe_open.FILE
@@ -117,20 +74,6 @@ def glance(home: Path) -> list[Glimpse]:
     with opened(home) as bus:
         bus.connection.execute("PRAGMA query_only = ON")
         return bus.glimpses()
-
-
-def held(slots: str) -> Held:
-    """Read the slots of a job's holds, a line each. That of an instance's hold names its thread, then its cause."""
-    found = [slot.split(" ", 2) for slot in slots.split("\n")]
-    causes = [(thread, cause) for _, thread, cause in (place for place in found if len(place) == 3)]  # noqa: PLR2004 - as above
-    stalled = [thread for thread, cause in causes if _is("stall", cause)]
-    alarms = sum(not thread.startswith("dispatch:") for thread in stalled)
-    return Held(len(stalled), alarms, tuple(cause for _, cause in causes if _is("wait", cause)))
-
-
-def _is(kind: str, cause: str) -> bool:
-    """Whether a hold's cause is of a kind. The engine's own reader takes too long to import."""
-    return cause.startswith(f'["{kind}",')
 
 
 def is_owned(home: Path, job: str) -> bool:

@@ -22,7 +22,7 @@ from parley.bus.key_files import Key, KeyRefused, sync, user
 
 __all__ = [
     "FILE", "IDENTITY", "MARKER", "META", "Key", "KeyRefused", "admit", "admit_any", "check_identity", "connect",
-    "exists", "identify", "is_marker", "make", "refuse_emptied",
+    "exists", "identify", "is_marker", "is_on_server", "make", "refuse_emptied",
 ]  # fmt: skip
 
 FILE = "bus.db"
@@ -47,7 +47,17 @@ MARKER = {"objects": None, "refs": None, "HEAD": _HEAD}
 
 def exists(home: Path) -> bool:
     """Whether there is a bus to open, or to refuse. A home that can't be this user's is refused here."""
-    return _look(home) and os.path.lexists(home / FILE)
+    return _look(home) and (os.path.lexists(home / FILE) or is_on_server(home))
+
+
+def is_on_server(home: Path) -> bool:
+    """Whether this user's key of the home's bus says that it is on a server. The home itself is not looked at yet."""
+    try:
+        identity = _read_identity(home)
+    except OSError:
+        return False  # there is none, or what is in its place is refused when the home is looked at
+    key = key_files.read(identity) if identity else None
+    return key is not None and bool(key.server)
 
 
 def admit(home: Path) -> Key | None:
@@ -86,6 +96,10 @@ def _admit(home: Path) -> Key | None:
     identity = _read_identity(home) if IDENTITY in names else ""
     key = key_files.read(identity) if identity else None
     place = os.path.realpath(home)
+    if key is not None and key.server:
+        if key.home != place:
+            raise _moved(home, key)
+        return key
     if FILE not in names or _is_unmade(home, names):
         if key is None or key.home != place:
             _refuse_leftovers(home, names)

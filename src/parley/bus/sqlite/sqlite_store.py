@@ -12,17 +12,22 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from time import sleep
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict
 
 from parley.bus import key_files
+from parley.bus.bus_tables import TABLES
+from parley.bus.commit_waves import waves
+from parley.bus.hash_chain import seal_head
 from parley.bus.key_files import Key, KeyRefused
 from parley.bus.owner_locks import Locks
 from parley.bus.patient_lock import is_stopped
 from parley.bus.rows import (
     MERGE,
+    PROTOCOL,
     BusError,
     Commit,
     Duplicate,
@@ -40,7 +45,7 @@ from parley.bus.rows import (
     check_job,
     no_job,
 )
-from parley.bus.signatures import LeftInput, is_signed, sign_input
+from parley.bus.signatures import LeftInput, is_authentic, sign_input
 from parley.bus.slots import check_numbers
 from parley.bus.sqlite import bus_schema, safe_open, sqlite_writes
 from parley.bus.sqlite.bus_schema import MIGRATIONS
@@ -48,13 +53,8 @@ from parley.bus.sqlite.mounts import MOUNTINFO, network_filesystem
 from parley.bus.sqlite.queries import QUERIES
 from parley.bus.sqlite.safe_open import FILE, META
 from parley.bus.sqlite.sqlite_errors import REFUSED, TAKEN, explain, explain_os
-from parley.bus.sqlite.sqlite_writes import BEFORE_ALL, WriteTransaction, place, seal, span, waves
+from parley.bus.sqlite.sqlite_writes import BEFORE_ALL, WriteTransaction, place, span
 
-# How identifiers are made, what molecules hold, states and actions: a bus written with others can't be gone on with.
-PROTOCOL = (
-    "ids 1; rules 3; states INTENT PLAN EXECUTE DONE WITHDRAWN FAILURE; "
-    "actions APPROVED_INTENT APPROVED_PLAN APPROVED_WORK REALIGN REPLAN WITHDRAW FAILURE"
-)
 BUSY_SECONDS = 10.0
 
 _DURABILITY = {"full": "FULL", "normal": "NORMAL"}
@@ -62,6 +62,7 @@ _DURABILITY = {"full": "FULL", "normal": "NORMAL"}
 # commit in 400, not in 100. Larger gained nothing, nor did other pages or a larger cache: those are SQLite's own.
 _CHECKPOINT_PAGES = 4000
 _WAL_BYTES = 64 * 1024 * 1024  # what a burst leaves of the log's file
+_FULL = 2  # what SQLite calls that
 _PAGE_ROWS = 500  # a long read is many short ones: none keeps the log from being checkpointed
 
 
@@ -119,6 +120,8 @@ class SqliteStore:
             else:
                 self.key = safe_open.admit(home)
                 there = self.key is not None
+                if self.key is not None and self.key.server:
+                    raise KeyRefused(f"{home}: its bus is on the PostgreSQL server {self.key.server!r}, not in a file")
                 self.key = self.key or safe_open.make(home)
             self._locks.folder.mkdir(mode=0o700, exist_ok=True)
             self._connection = safe_open.connect(home, busy_seconds, shared=True)
@@ -130,7 +133,7 @@ class SqliteStore:
             self._connection.close()
             raise
         self._writing = WriteTransaction(self._connection, self._lock, self.path, relieve)
-        self._file = _identity(self.path)
+        self._file = self._files()
 
     @staticmethod
     def exists(home: Path) -> bool:
@@ -218,6 +221,7 @@ class SqliteStore:
 
     def _refuse_migrated(self, cursor: sqlite3.Cursor) -> None:
         """Refuse to write where another process has migrated the bus since this one opened it."""
+        self.check()  # the home may have gone over to a server while this one waited
         version = cursor.execute("PRAGMA user_version").fetchone()[0]
         if version != self._latest:
             raise BusError(
@@ -265,7 +269,7 @@ class SqliteStore:
                 for name, _ in triggers:
                     cursor.execute(f"DROP TRIGGER {name}")
                 heads = cursor.execute(QUERIES["list_heads"]).fetchall()
-                seals = [(seal(key.secret, job, number, head), id_) for id_, job, number, head in heads]
+                seals = [(seal_head(key.secret, job, number, head), id_) for id_, job, number, head in heads]
                 cursor.executemany(QUERIES["seal"], seals)
                 kept, dropped = self._waiting()
                 cursor.executemany(QUERIES["drop_input"], [(row.number,) for row in dropped])
@@ -275,6 +279,7 @@ class SqliteStore:
                     cursor.execute(statement)
             safe_open.identify(self.home, key)
         self.key = key
+        self._file = self._files()
 
     def dropped(self) -> list[InputRow]:
         """The inputs that an adoption deletes."""
@@ -368,7 +373,7 @@ class SqliteStore:
         self.check()
         placed = [place(commit, self._serials[commit.job]) for commit in commits]
         with self._writing as cursor:
-            for wave in waves(placed):
+            for wave in waves(placed) if len(placed) > 1 else (placed,):
                 sqlite_writes.write(cursor, wave, self._secret)
 
     # ---- inputs
@@ -395,15 +400,7 @@ class SqliteStore:
 
     def authentic(self, row: InputRow) -> bool | None:
         """Whether a process with this bus's key left the input; None where that can't be told any more."""
-        key = self.key
-        if key is None:
-            return None
-        if is_signed(key.secret, row, row.signature):
-            return True
-        if not row.taken or row.number > key.taken_in:
-            return False
-        # The record was adopted with it, and its head is sealed since: it was checked then, or could not be.
-        return None if row.number <= key.unknown else True
+        return is_authentic(self.key, row)
 
     def unsealed(self, job: str) -> int | None:
         """The job's first transaction that was not written with this bus's key; 0: none; None: it can't be told."""
@@ -411,7 +408,7 @@ class SqliteStore:
             return None
         secret = self.key.secret
         for row in self._pages(_Seal, "list_seals", job, BEFORE_ALL):
-            if row.seal != seal(secret, job, row.number, str(row.head)):
+            if row.seal != seal_head(secret, job, row.number, str(row.head)):
                 return int(row.number)
         return 0
 
@@ -432,14 +429,18 @@ class SqliteStore:
     def load(self, job: str) -> Loaded:
         """Read the job as it is now, all of it from one moment."""
         with self._lock:
+            own = False  # whether this begins a transaction: a store that is alone is in one, which is not to end here
             try:
-                self._connection.execute("BEGIN")
+                own = not self._connection.in_transaction
+                if own:
+                    self._connection.execute("BEGIN")
                 return self._load(job)
             except sqlite3.Error as error:
                 raise explain(error, self.path) from error
             finally:
                 with suppress(sqlite3.Error):
-                    self._connection.execute("COMMIT")
+                    if own:
+                        self._connection.execute("COMMIT")
 
     def _load(self, job: str) -> Loaded:
         rows, serial = self._rows(JobRow, "get_job", (job,)), self._serial(job)
@@ -501,11 +502,11 @@ class SqliteStore:
 
     def check(self) -> None:
         """Refuse to go on where the file is not the one that was opened: no other process reads what is written."""
-        now = _identity(self.path)
+        now = self._files()
         if now == self._file:
             return
         folder = "" if self.home.is_dir() else " with its folder"
-        what = "was replaced" if now is not None else f"is gone: it was deleted or moved{folder}"
+        what = "was replaced" if None not in now else f"is gone: it was deleted or moved{folder}"
         remedy = "put it back and go on with `parley resume`, or start another job"
         raise BusError(f"{self.path} {what} while it was in use; {remedy}")
 
@@ -515,11 +516,51 @@ class SqliteStore:
         before, self._version = self._version, self._data_version()
         return self._version != before
 
+    def table(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table, as a copy carries them."""
+        columns = ", ".join(TABLES[name])
+        return iter(self._select(f"SELECT {columns} FROM {name} ORDER BY 1, 2", ()))  # noqa: S608 - TABLES' own names
+
+    @property
+    def kind(self) -> str:
+        """What keeps it."""
+        return "sqlite"
+
+    @property
+    def name(self) -> str:
+        """Its file."""
+        return FILE
+
+    @property
+    def schema_version(self) -> int:
+        """The version of its schema."""
+        return self._latest
+
+    def waits_for_disk(self) -> bool:
+        """A commit of a file waits for the disk, unless its user has settled otherwise."""
+        return self._get("synchronous") >= _FULL
+
+    def size(self) -> int:
+        """How many bytes the bus takes on the disk."""
+        files = (self.home / f"{FILE}{end}" for end in ("", "-wal", "-shm"))
+        return sum(path.stat().st_size for path in files if path.exists())
+
+    def call_on_notice(self, call: Callable[[], None]) -> None:
+        """SQLite tells no process that another has written."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait this long: SQLite tells no process that another has written."""
+        sleep(seconds)
+
     def close(self) -> None:
         """Close the file and unlock every job. More than once does no harm."""
         with self._lock:
             self._connection.close()
         self._locks.forget()
+
+    def _files(self) -> tuple[tuple[int, int] | None, ...]:
+        """The bus's file, and the one that says which bus is the home's: a copy to a server puts another there."""
+        return _identity(self.path), _identity(self.home / safe_open.IDENTITY)
 
     def _data_version(self) -> int:
         with self._lock:
@@ -529,9 +570,12 @@ class SqliteStore:
                 raise explain(error, self.path) from error
 
     def _read(self, name: str, values: Any) -> list[tuple[Any, ...]]:
+        return self._select(QUERIES[name], values)
+
+    def _select(self, sql: str, values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
             try:
-                return self._connection.execute(QUERIES[name], values).fetchall()
+                return self._connection.execute(sql, values).fetchall()
             except REFUSED as error:
                 raise explain(error, self.path) from error
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,6 +18,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
+from parley.bus.commit_waves import some
+from parley.bus.hash_chain import seal_head
 from parley.bus.rows import (
     REACH,
     BusError,
@@ -119,21 +119,6 @@ def span(serial: int, after: int = BEFORE_ALL) -> tuple[int, int]:
     return key(serial, min(max(after, BEFORE_ALL), REACH)), key(serial, REACH)
 
 
-def waves(placed: Sequence[Placed]) -> Iterator[Sequence[Placed]]:
-    """Part commits so that no job is twice in one part: the commits of one job are written in their order."""
-    if len({each.serial for each in placed}) == len(placed):
-        yield placed
-        return
-    parts: list[list[Placed]] = []
-    seen: dict[int, int] = {}
-    for each in placed:
-        place = seen[each.serial] = seen.get(each.serial, -1) + 1
-        if place == len(parts):
-            parts.append([])
-        parts[place].append(each)
-    yield from parts
-
-
 def write(cursor: sqlite3.Cursor, placed: Sequence[Placed], secret: bytes) -> None:
     """Write commits of different jobs. An error leaves the transaction around it to be rolled back."""
     _write_transactions(cursor, placed, secret)
@@ -154,7 +139,7 @@ def _write_transactions(cursor: sqlite3.Cursor, placed: Sequence[Placed], secret
     rows = []
     for each in placed:
         commit, transaction = each.commit, each.commit.transaction
-        sealed = seal(secret, commit.job, transaction.number, transaction.head)
+        sealed = seal_head(secret, commit.job, transaction.number, transaction.head)
         rows.append((*_keyed(each.base, transaction), sealed, each.serial, commit.epoch))
     cursor.executemany(_ADD_COMMIT, rows)
     if cursor.rowcount != len(rows):
@@ -164,12 +149,6 @@ def _write_transactions(cursor: sqlite3.Cursor, placed: Sequence[Placed], secret
             if cursor.execute(_GET_EPOCH, (each.serial,)).fetchone() != (each.commit.epoch,)
         ]
         raise LostOwnership(f"another owner has taken the job ({some(lost)}); nothing was written")
-
-
-def seal(secret: bytes, job: str, number: int, head: str) -> str:
-    """The signature of a transaction's head: a program without the secret can't write a record of its own."""
-    said = f"{job} {number} {head}".encode("utf-8", "surrogatepass")  # neither of the first two holds a blank
-    return blake2b(said, key=secret, digest_size=32, person=b"parley head").hexdigest()
 
 
 def _write_messages(cursor: sqlite3.Cursor, placed: Sequence[Placed]) -> None:
@@ -239,11 +218,6 @@ def _keyed(base: int, row: StepRow | MessageRow | TransactionRow) -> tuple[Any, 
 
 def _keyed_turn(base: int, row: TurnRow) -> tuple[Any, ...]:
     return (base + turn_number(row.turn),) + astuple(row)[1:]  # noqa: RUF005 - as above
-
-
-def some(names: Iterable[str]) -> str:
-    """The first few of many, for an error's one line."""
-    return ", ".join(islice(names, 3))
 
 
 _ADD_COMMIT = QUERIES["add_commit"]

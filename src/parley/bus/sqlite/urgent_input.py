@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parley.bus.signatures import LeftInput, sign_input
+from parley.bus.sqlite import safe_open
 from parley.bus.sqlite.quick_read import opened
 
 KIND = "withdraw"
@@ -39,8 +40,11 @@ def leave_withdrawal(home: Path, given: str, by: str, reason: str, finished: Col
             [job] = found
             body = json.dumps({"thread": f"job:{job}", "reason": reason}, ensure_ascii=False)
             row = LeftInput(job=job, kind=KIND, key=f"{KIND}:job:{job}", time=time.time(), by=by, body=body)
+            bus.connection.execute("BEGIN IMMEDIATE")
+            safe_open.check_identity(bus.connection, home, bus.key)  # it may have been moved away meanwhile
             with suppress(sqlite3.IntegrityError):  # it was asked for before
                 bus.execute("add_input", row._replace(signature=sign_input(bus.key.secret, row)))
+            bus.connection.execute("COMMIT")
             return Left(job, taken=True)
     except (sqlite3.Error, OSError, ValueError):
         return Left(job)

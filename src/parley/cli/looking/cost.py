@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from parley.base.json_codec import Unreadable
 from parley.base.wording import advice, count
 from parley.bus.rows import BusError
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import FAILED, OK, CommandError
+from parley.cli import FAILED, OK, CommandError, home_bus
 from parley.cli.common import Workplace, columns, one_line, place_of, print_json, safe
 from parley.cli.job_filters import has_filter
 from parley.cli.looking.json_documents import chosen_rows
@@ -38,7 +37,7 @@ def run(words: argparse.Namespace) -> int:
     problems: list[str] = []
     for place in [here, *(place for place in known() if place.home != here.home)] if words.everywhere else [here]:
         try:
-            if place == here or SqliteStore.exists(place.home):
+            if place == here or home_bus.exists(place.home):
                 turns += _of_place(place, words, jobs, problems)
         except (BusError, Unreadable) as error:  # one elsewhere that can't be read does not hide the others
             if place == here:

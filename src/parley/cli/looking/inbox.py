@@ -14,8 +14,8 @@ from typing import Any
 
 from parley.base.json_codec import Unreadable
 from parley.bus.rows import BusError, JobRow
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import FAILED, OK
+from parley.bus.store import HomeStore
+from parley.cli import FAILED, OK, home_bus
 from parley.cli.common import HOME, HOME_VARIABLE, Workplace, account_name, columns, one_line, place_of, print_json
 from parley.cli.looking.json_documents import waiting_of
 from parley.cli.looking.need_texts import file_of, lines
@@ -35,7 +35,7 @@ class HomeInbox:
     """What needs the human in one home."""
 
     place: Workplace
-    store: SqliteStore | None = None
+    store: HomeStore | None = None
     rows: Sequence[JobRow] = ()
     found: Sequence[Need] = ()
     problem: str = ""
@@ -84,7 +84,7 @@ def run(words: argparse.Namespace) -> int:
 def _tray(stack: ExitStack, place: Workplace, *, far: bool) -> HomeInbox:
     """Read a home. One elsewhere that can't be read does not hide the others."""
     try:
-        if not SqliteStore.exists(place.home):
+        if not home_bus.exists(place.home):
             return HomeInbox(place)
         store = stack.enter_context(open_bus(place))
         rows = store.jobs()

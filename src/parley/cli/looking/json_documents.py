@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from parley.bus.glimpses import Glimpse
 from parley.bus.rows import JobRow, sum_of
-from parley.bus.sqlite.quick_read import Glimpse
 from parley.bus.store import Store
 from parley.cli.common import Workplace
 from parley.cli.job_filters import FINISHED, chosen

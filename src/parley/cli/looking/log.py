@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
 from parley.base.text import safe_lines
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.cli import OK, CommandError
 from parley.cli.common import place_of, print_json, safe
 from parley.cli.looking import work_log
@@ -59,11 +58,11 @@ def run(words: argparse.Namespace) -> int:
             if _is_over(store, job, follower):
                 return OK
             while not store.changed():
-                time.sleep(POLL_SECONDS)
+                store.wait(POLL_SECONDS)
             events = _with_refs(_of_thread(follower.read(), thread), place.home, job)
 
 
-def _thread(store: SqliteStore, job: str, given: str | None) -> str | None:
+def _thread(store: HomeStore, job: str, given: str | None) -> str | None:
     if given is None:
         return None
     known = [thread.id for thread in (*Present(store, job).threads(), *past(store, job).ended)]
@@ -89,7 +88,7 @@ def _with_refs(events: list[LogEvent], home: Path, job: str) -> list[LogEvent]:
     return [told.get(event.number, event) if event.abandoned else event for event in events]
 
 
-def _is_over(store: SqliteStore, job: str, follower: Follower) -> bool:
+def _is_over(store: HomeStore, job: str, follower: Follower) -> bool:
     loaded = store.load(job)
     last = loaded.transaction
     return loaded.row.state in TERMINAL and last is not None and follower.step >= last.steps

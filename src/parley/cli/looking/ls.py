@@ -9,9 +9,9 @@ import time
 from importlib import import_module
 
 from parley.base.wording import duration
+from parley.bus.glimpses import Glimpse
 from parley.bus.sqlite import safe_open
-from parley.bus.sqlite.quick_read import Glimpse, glance, is_owned
-from parley.cli import FAILED, OK, CommandError
+from parley.cli import FAILED, OK, CommandError, home_bus
 from parley.cli.common import Workplace, columns, one_line, place_of, print_json
 from parley.cli.job_filters import FINISHED, UNFINISHED, chosen, has_filter
 from parley.features.secrets.secret_sources import secrets_of
@@ -40,7 +40,7 @@ def run(words: argparse.Namespace) -> int:
         return OK
     secrets = secrets_of(place.root, os.environ)
     every = [glimpse._replace(request=secrets.redact(glimpse.request)) for glimpse in look(place)]
-    owned = {seen.job for seen in every if seen.state not in FINISHED and _is_owned(place, seen.job)}
+    owned = home_bus.owned_jobs(place.home, [seen.job for seen in every if seen.state not in FINISHED])
     picked = chosen(words, every, time.time(), lambda seen: status_of(seen, owned=seen.job in owned))
     groups: dict[str, list[Glimpse]] = {name: [] for name in GROUPS}
     for seen in picked:
@@ -54,18 +54,10 @@ def run(words: argparse.Namespace) -> int:
     return OK
 
 
-def _is_owned(place: Workplace, job: str) -> bool:
-    """Whether a process is seen to own a job: not where its lock can't be read, which hides no other job."""
-    try:
-        return is_owned(place.home, job)
-    except OSError:
-        return False
-
-
 def look(place: Workplace) -> list[Glimpse]:
     """Every job, oldest first."""
     try:
-        return glance(place.home)
+        return home_bus.glance(place.home)
     except (sqlite3.Error, OSError, ValueError):
         # the store takes longer to import, but can repair the bus or say what is wrong
         found: list[Glimpse] = import_module("parley.cli.looking.json_documents").glimpses(place)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parley.base.text import safe_lines
 from parley.base.wording import advice, count
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.cli import OK, CommandError
 from parley.cli.common import check_text, one_line, place_of, print_json, safe, time_text
 from parley.cli.open_bus import open_bus, pick
@@ -155,7 +155,7 @@ def _why(memory: SqliteDecisions, words: argparse.Namespace) -> int:
     return OK
 
 
-def _reasons(store: SqliteStore, given: str) -> list[Reason]:
+def _reasons(store: HomeStore, given: str) -> list[Reason]:
     jobs = [row.job for row in store.jobs()]
     if any(job.startswith(given.removeprefix("job:")) for job in jobs):
         job = pick(given.removeprefix("job:"), jobs, "job", "`parley ls` lists them")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import cached_property
 
+from parley.bus.glimpses import Glimpse
 from parley.bus.rows import BusError
 from parley.bus.sqlite import safe_open
-from parley.bus.sqlite.quick_read import Glimpse
 from parley.cli import FAILED, CommandError
 from parley.cli.common import Workplace, account_name
 from parley.cli.looking.ls import look

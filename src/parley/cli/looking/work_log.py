@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from parley.base.text import cut, safe_lines
 from parley.base.wording import count
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.cli import OK
 from parley.cli.common import Workplace, one_line, print_json, safe
 from parley.cli.looking.log_window import Days, clock, earlier_line, window_of
@@ -24,7 +24,7 @@ WORDS_SHOWN = 300  # characters of what a tool's use is about
 LINES_SHOWN = 10  # of a result
 
 
-def run(words: argparse.Namespace, store: SqliteStore, place: Workplace, job: str, thread: str) -> int:
+def run(words: argparse.Namespace, store: HomeStore, place: Workplace, job: str, thread: str) -> int:
     """Show the work."""
     agent, window, printer = _agent(store, job, words.agent), window_of(words), WorkPrinter(job)
     follower = WorkFollower(JobFiles(place.home).home(job), thread=thread, agent=agent)
@@ -56,7 +56,7 @@ def run(words: argparse.Namespace, store: SqliteStore, place: Workplace, job: st
         events = follower.read()
 
 
-def _agent(store: SqliteStore, job: str, given: str | None) -> str:
+def _agent(store: HomeStore, job: str, given: str | None) -> str:
     """The one agent that a name, or the beginning of one, means."""
     if given is None:
         return ""

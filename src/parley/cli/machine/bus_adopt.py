@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from parley.audit.audit import AuditReport
-from parley.base.wording import advice, count
+from parley.base.wording import count
 from parley.bus.rows import BusError, InputRow, JobRow
 from parley.bus.sqlite import safe_open
 from parley.bus.sqlite.quick_read import is_owned
 from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import BAD_USE, FAILED, OK, CommandError
+from parley.cli import BAD_USE, FAILED, OK, CommandError, home_bus
 from parley.cli.common import Workplace, agrees, can_ask, hide_home_from_git, one_line, place_of, print_json, time_text
 from parley.cli.looking.audit_command import audited
 from parley.cli.user_homes import remember
@@ -30,11 +30,11 @@ _SHOWN = 8  # jobs that are named
 
 def run(words: argparse.Namespace) -> int:
     """Check what is there, show it, ask, and make it this user's here."""
-    if words.action != "adopt":
-        raise CommandError(f"there is no action {words.action!a:.40}; {advice(words.action, ('adopt',))}")
     place = place_of(words.repo)
     if not SqliteStore.exists(place.home):
         raise CommandError(f"there is no bus in {place.home} to adopt; start a job with `parley run`")
+    if home_bus.on_server(place.home) is not None:
+        return _told(words, place, [], [], "it is yours already, on a server, and nothing was changed")
     if _is_ours(place):
         return _told(words, place, [], [], "it is yours already, and nothing was changed")
     with closing(SqliteStore(place.home, stranger=True)) as store:

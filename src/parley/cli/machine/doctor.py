@@ -17,8 +17,7 @@ from parley.base.documents.node import DocumentError
 from parley.base.output import OUTPUT_SECRETS
 from parley.base.wording import count
 from parley.bus.rows import BusError
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import FAILED, OK, CommandError
+from parley.cli import FAILED, OK, CommandError, home_bus
 from parley.cli.common import Workplace, on_terminal, own_settings, place_of, print_json, safe
 from parley.cli.machine.boundary_trial import BoundaryTrial, try_boundary
 from parley.cli.machine.notify import addresses, last_problems
@@ -151,9 +150,9 @@ def _identity(place: Workplace) -> ReadinessCheck:
 
 def _bus(home: Path) -> ReadinessCheck:
     try:
-        if not SqliteStore.exists(home):
+        if not home_bus.exists(home):
             return ReadinessCheck("bus", ok=True, found="none yet")
-        store = SqliteStore(home)
+        store = home_bus.open_store(home)
     except BusError as error:
         return ReadinessCheck("bus", ok=False, found=str(error), remedy="see above")
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.cli import FAILED, OK, CommandError
 from parley.cli.common import acting_person, person, place_of, print_json
 from parley.cli.leave_input import put_and_wait
@@ -37,7 +37,7 @@ def run(words: argparse.Namespace) -> int:
     return code
 
 
-def _leave(store: SqliteStore, job: str, given: NameInput, by: str) -> tuple[str, bool, int]:
+def _leave(store: HomeStore, job: str, given: NameInput, by: str) -> tuple[str, bool, int]:
     """Leave the naming: what became of it, whether it is kept for the next owner, and the exit code."""
     taken = put_and_wait(store, job, f"{given.kind}:{RandomIds().new()}", given, by=by)
     if taken is None and store.owner_lives(job):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from parley.actions.leave import Closed, NotDecider, Unchosen, give_answer
 from parley.base.options import NAMES
 from parley.bus.rows import InputRow
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.cli import FAILED, OK, CommandError, ctrl_c
 from parley.cli.common import Workplace, account_name, check_text, place_of, print_json, time_text
 from parley.cli.leave_input import wait
@@ -46,7 +46,7 @@ def run(words: argparse.Namespace) -> int:
         return _outcome(store, place, asked, key, words)
 
 
-def _given(store: SqliteStore, asked: Asked, ruling: str | None, text: str, choice: str | None) -> str:
+def _given(store: HomeStore, asked: Asked, ruling: str | None, text: str, choice: str | None) -> str:
     try:
         return give_answer(store, asked, ruling, text, account_name(), choice)
     except (NotDecider, Unchosen) as refused:
@@ -55,7 +55,7 @@ def _given(store: SqliteStore, asked: Asked, ruling: str | None, text: str, choi
         raise CommandError(_became(store, asked, closed.earlier)) from closed
 
 
-def _question(store: SqliteStore, given: str) -> Asked:
+def _question(store: HomeStore, given: str) -> Asked:
     """The open question that an id names; otherwise raises with its outcome."""
     given = given.removeprefix("escalation:")
     rows = store.jobs()
@@ -70,7 +70,7 @@ def _question(store: SqliteStore, given: str) -> Asked:
     return open_now[pick(given, open_now, "open question", "`parley inbox` lists them")]
 
 
-def _became(store: SqliteStore, asked: Asked, earlier: InputRow | None) -> str:
+def _became(store: HomeStore, asked: Asked, earlier: InputRow | None) -> str:
     """Why a question was closed a moment ago."""
     closed = (
         question_outcome.answered(asked.job, asked.id, earlier)
@@ -81,7 +81,7 @@ def _became(store: SqliteStore, asked: Asked, earlier: InputRow | None) -> str:
     return f"{said}; {REMEDY}"
 
 
-def _outcome(store: SqliteStore, place: Workplace, asked: Asked, key: str, words: argparse.Namespace) -> int:
+def _outcome(store: HomeStore, place: Workplace, asked: Asked, key: str, words: argparse.Namespace) -> int:
     """Print the answer's outcome. An answer that gives the job up is carried out even without an owner."""
     gives_up = words.verdict == "withdraw"
     meanwhile = agent_killer(store, asked.job) if gives_up else lambda: None

@@ -16,9 +16,8 @@ from parley.actions.drive import Rest, RestReason, View, drive
 from parley.assembly import make_engine
 from parley.base.redaction import Secrets
 from parley.base.text import safe_lines
-from parley.bus.sqlite.quick_read import glance
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import FAILED, OK, WAITING, WITHDRAWN, ctrl_c
+from parley.bus.store import HomeStore
+from parley.cli import FAILED, OK, WAITING, WITHDRAWN, ctrl_c, home_bus
 from parley.cli.common import Workplace, make_home, on_terminal, print_json, safe, time_text
 from parley.cli.looking.json_documents import deliver, job_document
 from parley.cli.looking.need_texts import file_of
@@ -73,11 +72,12 @@ def engine_of(place: Workplace, settings: Settings) -> Iterator[Engine]:
     remember(place)
     with ExitStack() as held:  # everything opened is closed, even where the next step fails
         held.enter_context(stop_like_ctrl_c())
-        bus = SqliteStore(place.home, durability=settings.durability, relieve=reserve.relieve)
+        bus = home_bus.open_store(place.home, durability=settings.durability, relieve=reserve.relieve)
         store = held.enter_context(closing(bus))
         memory = held.enter_context(closing(SqliteDecisions(memory_of(os.environ))))
         boundary = held.enter_context(closing(boundary_at(place, settings.boundary)))
         turns = held.enter_context(closing(LocalTurns(runners(place, settings, boundary), settings.parallel)))
+        store.call_on_notice(turns.wake)
         files, secrets = JobFiles(place.home, reserve.relieve), known_secrets(place)
         trees = JobWorkspaces(
             place.home,
@@ -129,12 +129,12 @@ def _telemetry(
         return None
     thread = import_module("parley.features.telemetry.export_thread")
     found: TelemetryThread = thread.telemetry_thread(
-        to, lambda: SqliteStore(place.home, durability=settings.durability), files.home(""), faults, secrets.redact
+        to, lambda: home_bus.open_store(place.home, durability=settings.durability), files.home(""), faults, secrets.redact
     )
     return found
 
 
-def _refuse_gone(store: SqliteStore, *, patient: bool) -> None:
+def _refuse_gone(store: HomeStore, *, patient: bool) -> None:
     """Refuse where the home was deleted: that explains other failures. `patient`: it may be being deleted just now."""
     for _ in range(GOING_TRIES if patient else 1):
         store.check()
@@ -190,7 +190,7 @@ class CompositeView:
 
 def under_way(place: Workplace, jobs: Sequence[str]) -> str:
     """How to go on with jobs that this process leaves; jobs that never began are skipped."""
-    states = {seen.job: seen.state for seen in glance(place.home) if seen.job in jobs}
+    states = {seen.job: seen.state for seen in home_bus.glance(place.home) if seen.job in jobs}
     live = [job for job, state in states.items() if state not in STATE_CODES]
     if not live:
         ended = len(jobs) == 1 and states
@@ -210,7 +210,7 @@ def resume_command(job: str, place: Workplace) -> str:
 
 
 def report(
-    store: SqliteStore,
+    store: HomeStore,
     place: Workplace,
     ends: dict[str, Rest],
     words: argparse.Namespace,
@@ -246,7 +246,7 @@ def _code(state: str, how: RestReason) -> int:
     return FAILED if how in _CUT_SHORT else STATE_CODES.get(state, WAITING)
 
 
-def _tell(store: SqliteStore, present: Present, how: RestReason, place: Workplace) -> None:
+def _tell(store: HomeStore, present: Present, how: RestReason, place: Workplace) -> None:
     job, row = present.job, present.row
     if how is RestReason.PAUSED:
         print(f"{job} is paused; go on with: {resume_command(job, place)}")
@@ -269,7 +269,7 @@ def _tell(store: SqliteStore, present: Present, how: RestReason, place: Workplac
             print(safe(line))
 
 
-def left_behind(store: SqliteStore, job: str, all_of_it: str) -> list[str]:
+def left_behind(store: HomeStore, job: str, all_of_it: str) -> list[str]:
     """What an ended job lacks: work that was left out, and interventions that no agent read."""
     out = [f"left out: {one.work.words()}" for one in past(store, job).unfinished]
     unheard = [one for one in interventions(store, job) if one.status in (ASKED, UNDELIVERED)]

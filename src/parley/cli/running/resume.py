@@ -11,8 +11,7 @@ from parley.actions.drive import can_go_on
 from parley.actions.leave import leave
 from parley.audit.audit import read_anchor
 from parley.bus.rows import JobRow
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.bus.store import Store
+from parley.bus.store import HomeStore, Store
 from parley.cli import FAILED, OK, WAITING, CommandError
 from parley.cli.common import Workplace, acting_person, place_of, print_json
 from parley.cli.leave_input import put_and_wait
@@ -120,7 +119,7 @@ def unsound_line(store: Store, place: Workplace, job: str, settings: Settings) -
     return f"{line}, or give it up with `parley withdraw {job}`" if line else ""
 
 
-def finish_ended_jobs(store: SqliteStore, place: Workplace, rows: Iterable[JobRow]) -> None:
+def finish_ended_jobs(store: HomeStore, place: Workplace, rows: Iterable[JobRow]) -> None:
     """Finish the effects of jobs whose owner crashed right after they ended."""
     ended = [row for row in rows if row.state in TERMINAL and not store.owner_lives(row.job)]
     behind = [row for row in ended if _is_behind(store, place, row.job)]
@@ -136,7 +135,7 @@ def finish_ended_jobs(store: SqliteStore, place: Workplace, rows: Iterable[JobRo
                 put_as_branch(place, row.job)
 
 
-def _is_behind(store: SqliteStore, place: Workplace, job: str) -> bool:
+def _is_behind(store: HomeStore, place: Workplace, job: str) -> bool:
     """Whether the job's state file is behind the bus."""
     last = store.load(job).transaction
     anchor = read_anchor(state_text(place, job))
@@ -179,7 +178,7 @@ def _check_raise(present: Present, raised: dict[str, str], by: str) -> None:
             )
 
 
-def _release(store: SqliteStore, row: JobRow, raised: dict[str, str], by: str) -> str:
+def _release(store: HomeStore, row: JobRow, raised: dict[str, str], by: str) -> str:
     """End a pause, raise a budget. Where another process owns the job: returns its note."""
     key = f"resume:{RandomIds().new()}"
     given = ResumeInput(raised=raised, day=day_of(time.time())) if raised else ResumeInput()

@@ -21,9 +21,8 @@ from parley.actions.check_thread import CheckThread, CheckVerdict
 from parley.actions.drive_all import Attendant
 from parley.base.output import OUTPUT_SECRETS
 from parley.bus.attendant import attend
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.bus.store import Store
-from parley.cli import FAILED, OK, CommandError
+from parley.bus.store import HomeStore, Store
+from parley.cli import FAILED, OK, CommandError, home_bus
 from parley.cli.common import Workplace, make_home, one_line, place_of, secrets_here
 from parley.cli.error_lines import explain
 from parley.cli.machine.boundary_trial import preflight
@@ -56,7 +55,7 @@ def run(words: Sequence[str]) -> int:
     place = place_of(folder)
     make_home(place)
     try:
-        with stop_like_ctrl_c(), attend(place.home), _ending_in_time(), closing(SqliteStore(place.home)) as store:
+        with stop_like_ctrl_c(), attend(place.home), _ending_in_time(), _opened(place) as store:
             serving = ServedPlace(place, store)
             serving.finish_all()
             with HomeEngines(place) as engines:
@@ -107,10 +106,17 @@ def _wait_for_end(signals: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+@contextmanager
+def _opened(place: Workplace) -> Iterator[HomeStore]:
+    """The attendant's own store."""
+    with closing(home_bus.open_store(place.home)) as store:
+        yield store
+
+
 class ServedPlace:
     """What the attendant needs of the command line at a place."""
 
-    def __init__(self, place: Workplace, store: SqliteStore) -> None:
+    def __init__(self, place: Workplace, store: HomeStore) -> None:
         self._place = place
         self._store = store
 

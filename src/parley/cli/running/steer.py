@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from parley.bus.rows import JobRow
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.cli import FAILED, OK, CommandError
 from parley.cli.common import Workplace, acting_person, check_text, place_of, print_json
 from parley.cli.leave_input import put_and_wait
@@ -42,7 +42,7 @@ def _step(place: Workplace, words: argparse.Namespace) -> int:
     return code
 
 
-def _thread(store: SqliteStore, row: JobRow, given: str | None) -> str:
+def _thread(store: HomeStore, row: JobRow, given: str | None) -> str:
     """The thread that was named; the job's own if none was."""
     if given is None:
         return job_thread(row.job)
@@ -52,7 +52,7 @@ def _thread(store: SqliteStore, row: JobRow, given: str | None) -> str:
 # ---- intervene -----------------------------------------------------------------------------------
 
 
-def _intervene(store: SqliteStore, place: Workplace, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
+def _intervene(store: HomeStore, place: Workplace, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
     if not check_text(words.text).strip():
         raise CommandError("there is nothing to say; give the job some words")
     _refuse_ended(row, "start another job with `parley run`")
@@ -82,7 +82,7 @@ def _refuse_ended(row: JobRow, remedy: str) -> None:
 # ---- pause ---------------------------------------------------------------------------------------
 
 
-def _pause(store: SqliteStore, place: Workplace, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
+def _pause(store: HomeStore, place: Workplace, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
     _refuse_ended(row, "there is nothing to pause")
     if _is_paused(store, row.job):
         return f"{row.job} is paused already; go on with: parley resume {row.job}", OK
@@ -94,5 +94,5 @@ def _pause(store: SqliteStore, place: Workplace, row: JobRow, words: argparse.Na
     return f"{row.job} is paused; go on with: parley resume {row.job}", OK
 
 
-def _is_paused(store: SqliteStore, job: str) -> bool:
+def _is_paused(store: HomeStore, job: str) -> bool:
     return Hold(job_thread(job), PAUSE.text) in Present(store, job).soup

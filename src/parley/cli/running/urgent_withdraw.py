@@ -10,9 +10,8 @@ import sqlite3
 import time
 from importlib import import_module
 
-from parley.bus.sqlite.quick_read import glance, is_owned
 from parley.bus.sqlite.urgent_input import leave_withdrawal
-from parley.cli import CommandError
+from parley.cli import CommandError, home_bus
 from parley.cli.common import Workplace, acting_person, check_text, place_of
 from parley.cli.job_filters import FINISHED, has_filter
 from parley.machine.process_tags import any_marked, end_marked, gits_mark
@@ -48,7 +47,7 @@ def _jobs_and_reason(place: Workplace, words: argparse.Namespace) -> tuple[list[
 
 def _names_job(place: Workplace, given: list[str]) -> bool:
     try:
-        known = [seen.job for seen in glance(place.home)] if given else []
+        known = [seen.job for seen in home_bus.glance(place.home)] if given else []
     except (sqlite3.Error, OSError, ValueError):
         return False  # what is wrong with the bus is said later
     start = given[0].removeprefix("job:") if given else ""
@@ -64,9 +63,9 @@ def _begin(place: Workplace, words: argparse.Namespace) -> bool:
         return False
     mark, spared = f"{left.job}/", gits_mark(left.job)
     deadline = time.monotonic() + OWNERS_SECONDS * left.taken  # no wait for an owner that was not told
-    while is_owned(place.home, left.job) and time.monotonic() < deadline:
+    while home_bus.is_owned(place.home, left.job) and time.monotonic() < deadline:
         if not any_marked(mark, spared=spared):
             return True
         time.sleep(LOOK_SECONDS)
-    end_marked(mark, spared=spared if is_owned(place.home, left.job) else "", seconds=ROUND_SECONDS)
+    end_marked(mark, spared=spared if home_bus.is_owned(place.home, left.job) else "", seconds=ROUND_SECONDS)
     return left.taken

@@ -11,7 +11,7 @@ from parley.actions.leave import find_input
 from parley.audit.audit import read_anchor
 from parley.base.wording import count
 from parley.bus.rows import BusError, InputRow, JobRow, Owned
-from parley.bus.sqlite.sqlite_store import SqliteStore
+from parley.bus.store import HomeStore
 from parley.cli import FAILED, OK, CommandError
 from parley.cli.common import Workplace, acting_person, agrees, can_ask, check_text
 from parley.cli.error_lines import explain
@@ -65,7 +65,7 @@ def _end_agents(place: Workplace, words: argparse.Namespace) -> None:
             end_marked(f"{job}/")
 
 
-def withdraw(store: SqliteStore, place: Workplace, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
+def withdraw(store: HomeStore, place: Workplace, row: JobRow, words: argparse.Namespace) -> tuple[str, int]:
     """Give a job up, or a part of it; returns the line for the user and the exit code."""
     if row.state in TERMINAL and not words.left:
         _finish(store, place, row.job)
@@ -103,7 +103,7 @@ def withdraw(store: SqliteStore, place: Workplace, row: JobRow, words: argparse.
     return f"{what} is withdrawn", OK
 
 
-def _withdrawn(store: SqliteStore, place: Workplace, job: str, given: WithdrawInput, by: str) -> InputRow | None:
+def _withdrawn(store: HomeStore, place: Workplace, job: str, given: WithdrawInput, by: str) -> InputRow | None:
     """Have a withdrawal carried out. One that was refused before, in another's name perhaps, stands in no one's way."""
     thread = given.thread if thread_kind(given.thread) != "job" else ""
     first, again = f"withdraw:{thread or job_thread(job)}", 0
@@ -129,7 +129,7 @@ def agreed(present: Present, thread: str) -> bool:
     return agrees(f"withdraw {thread}?") if can_ask() else True
 
 
-def _known_thread(store: SqliteStore, row: JobRow, given: str | None) -> str | None:
+def _known_thread(store: HomeStore, row: JobRow, given: str | None) -> str | None:
     """The thread to withdraw; None if it has ended before."""
     if given is None:
         return job_thread(row.job)
@@ -140,7 +140,7 @@ def _known_thread(store: SqliteStore, row: JobRow, given: str | None) -> str | N
 
 
 def done(
-    store: SqliteStore,
+    store: HomeStore,
     place: Workplace,
     job: str,
     key: str,
@@ -163,7 +163,7 @@ def done(
     return taken
 
 
-def carried_out(store: SqliteStore, place: Workplace, job: str, key: str) -> InputRow | None:
+def carried_out(store: HomeStore, place: Workplace, job: str, key: str) -> InputRow | None:
     """Carry out an input that gives up a job without an owner; None: another process has taken it since."""
     try:
         _carry_out(place, job)
@@ -184,7 +184,7 @@ def _carry_out(place: Workplace, job: str) -> None:
         engine.release(job)
 
 
-def unanswered(store: SqliteStore, job: str, then: str, *, end: bool = False) -> CommandError:
+def unanswered(store: HomeStore, job: str, then: str, *, end: bool = False) -> CommandError:
     """The error for an owner that lives and does not answer. Only the user may kill it; its agents may be killed."""
     if end:
         end_marked(f"{job}/")
@@ -199,7 +199,7 @@ def unanswered(store: SqliteStore, job: str, then: str, *, end: bool = False) ->
 # ---- waiting for effects -----------------------------------------------------------------------------
 
 
-def _await(store: SqliteStore, place: Workplace, job: str, transaction: int) -> None:
+def _await(store: HomeStore, place: Workplace, job: str, transaction: int) -> None:
     """Wait until the effects of a transaction are done, by its owner or here if the owner dies."""
     deadline = time.monotonic() + QUARANTINE_SECONDS
     while _anchored(place, job) < transaction:
@@ -212,7 +212,7 @@ def _await(store: SqliteStore, place: Workplace, job: str, transaction: int) -> 
         time.sleep(POLL_SECONDS)
 
 
-def _finish(store: SqliteStore, place: Workplace, job: str) -> None:
+def _finish(store: HomeStore, place: Workplace, job: str) -> None:
     """Finish the effects of an ended job, even where its owner died before doing so."""
     transaction = store.load(job).transaction
     deadline = time.monotonic() + WAIT_SECONDS
@@ -230,7 +230,7 @@ def _anchored(place: Workplace, job: str) -> int:
     return number if isinstance(number, int) else 0
 
 
-def agent_killer(store: SqliteStore, job: str, thread: str = "") -> Callable[[], None]:
+def agent_killer(store: HomeStore, job: str, thread: str = "") -> Callable[[], None]:
     """A function that kills the agents of what is given up, repeatedly, unless the owner does so at once."""
     asked = time.monotonic()
 
@@ -241,7 +241,7 @@ def agent_killer(store: SqliteStore, job: str, thread: str = "") -> Callable[[],
     return end
 
 
-def _kill(store: SqliteStore, job: str, thread: str) -> None:
+def _kill(store: HomeStore, job: str, thread: str) -> None:
     """Kill the agents of what is withdrawn at once: the job's owner may be busy or stopped.
 
     A living owner's git is left alone: it keeps the files; the owner itself ends a git that takes long.
@@ -251,7 +251,7 @@ def _kill(store: SqliteStore, job: str, thread: str) -> None:
         end_marked(mark, spared=spared, seconds=ROUND_SECONDS)
 
 
-def _marks(store: SqliteStore, job: str, thread: str) -> list[str]:
+def _marks(store: HomeStore, job: str, thread: str) -> list[str]:
     """The process tags of a thread and of all below it; without one, of the whole job."""
     if not thread:
         return [f"{job}/"]
@@ -264,7 +264,7 @@ def _marks(store: SqliteStore, job: str, thread: str) -> list[str]:
     return sorted({mark for turn in turns for mark in (f"{job}/{turn.turn}", f"{job}/{turn.agent}@{turn.thread}")})
 
 
-def _check_all_dead(store: SqliteStore, job: str, thread: str) -> None:
+def _check_all_dead(store: HomeStore, job: str, thread: str) -> None:
     """Verify that no process of what was withdrawn is left."""
     for mark in _marks(store, job, thread):
         end_marked(mark)

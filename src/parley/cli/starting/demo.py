@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from parley.actions.leave import Closed, give_answer, leave
 from parley.audit.audit import render
 from parley.bus.rows import JobRow
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import FAILED, OK, CommandError
+from parley.cli import FAILED, OK, CommandError, home_bus
 from parley.cli.common import Workplace, on_terminal, one_line
 from parley.cli.looking.audit_command import audited
 from parley.cli.machine.boundary_trial import preflight
@@ -116,7 +115,7 @@ def run(words: argparse.Namespace) -> int:
 
 def proven(place: Workplace, job: str, words: argparse.Namespace) -> bool:
     """Audit the demo's job, and check the files of its workflow, if it has one."""
-    store = SqliteStore(place.home)
+    store = home_bus.open_store(place.home)
     try:
         report = audited(store, place, job)
     finally:
@@ -181,7 +180,7 @@ class Director:
     """Plays the human: answers questions after a moment, and intervenes while three agents work."""
 
     def __init__(self, home: Path, job: str, direction: Direction) -> None:
-        self._store = SqliteStore(home)
+        self._store = home_bus.open_store(home)
         self._job = job
         self._playbook = direction.playbook
         self._pause = READING_SECONDS * direction.pace

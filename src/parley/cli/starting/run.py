@@ -16,9 +16,8 @@ from parley.assembly import roles
 from parley.base.json_codec import encode
 from parley.base.text import mended
 from parley.bus.rows import JobRow
-from parley.bus.sqlite.quick_read import is_owned
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import FAILED, OK, CommandError, ctrl_c
+from parley.bus.store import HomeStore
+from parley.cli import FAILED, OK, CommandError, ctrl_c, home_bus
 from parley.cli.common import (
     Workplace,
     account_name,
@@ -347,12 +346,12 @@ def detach(
 
 def _left(place: Workplace, job: str) -> str:
     """What the user is told of a background job after Ctrl-C."""
-    if is_owned(place.home, job):
+    if home_bus.is_owned(place.home, job):
         return f"job {job} goes on in the background: {typed(f'parley show {job}', place)}"
     return under_way(place, [job])
 
 
-def _begins(store: SqliteStore, process: subprocess.Popen[bytes], job: str) -> bool:
+def _begins(store: HomeStore, process: subprocess.Popen[bytes], job: str) -> bool:
     """Wait until the process has opened the job, or has failed."""
     deadline = time.monotonic() + DETACH_SECONDS
     while time.monotonic() < deadline:

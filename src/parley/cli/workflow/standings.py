@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from parley.bus.sqlite.sqlite_store import SqliteStore
-from parley.cli import FAILED, CommandError
+from parley.cli import FAILED, CommandError, home_bus
 from parley.cli.common import Workplace, columns, one_line, safe
 from parley.cli.open_bus import find_job, known_secrets, open_bus
 from parley.cli.workflow.workflow_folder import read_tree
@@ -36,7 +35,7 @@ _SLOT = "a free slot"  # of the fan-out
 
 def on_the_bus(place: Workplace, what: str) -> dict[str, Any] | None:
     """The workflow of a job, or of the newest job that has one; None: there is none on the bus."""
-    if not SqliteStore.exists(place.home):
+    if not home_bus.exists(place.home):
         return None
     with open_bus(place) as store:
         rows = [find_job(store.jobs(), what)] if what else sorted(store.jobs(), key=lambda row: -row.created)

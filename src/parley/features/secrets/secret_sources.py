@@ -22,6 +22,8 @@ _LINE = (
     r"(?ms)^[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=[ \t]*"
     r"(?:\"((?:[^\"\\]|\\.){0,16384})\"|'([^']{0,16384})'|([^\n]*))"
 )
+_BUS_URL = "PARLEY_BUS_URL"
+_IN_URL = r"://[^/@:]*:([^/@]+)@"
 _ESCAPE = r"(?s)\\(.)"
 _COLLECTOR = re.compile(r"OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS")  # name=value, and so on: keys of a collector
 
@@ -51,6 +53,8 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]
             yield name, value
         elif _COLLECTOR.fullmatch(name):
             yield from ((name, header.partition("=")[2].strip()) for header in value.split(","))
+        elif name == _BUS_URL and (found := re.search(_IN_URL, value)):
+            yield name, found[1]
 
 
 def from_files(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,9 @@
+"""The statements of the PostgreSQL bus, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parley.bus.named_queries import read_queries
+
+QUERIES = read_queries(Path(__file__).with_name("queries.sql"))

@@ -1,0 +1,220 @@
+"""A connection to the server, made anew where it was lost: calls wait for a server that restarts, for a while."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import Connection, IsolationLevel, sql
+
+from parley.bus.postgres.postgres_errors import explain, unreachable
+from parley.bus.postgres.server_address import Address
+from parley.bus.rows import BusError
+
+Found = TypeVar("Found")
+Session = Connection[tuple[Any, ...]]
+
+PATIENCE_SECONDS = 10.0
+IDLE_SECONDS = 60  # a process that stops while it is alone does not keep others from writing for ever
+_PAUSE_SECONDS = 0.1
+# Statements look up a few rows by their keys. A plan made while the tables are tiny would scan them, and be kept.
+_SETTINGS = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "lock_timeout": "10s",
+    "statement_timeout": "0",
+    "client_encoding": "UTF8",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "standard_conforming_strings": "on",
+    "timezone": "UTC",
+}
+
+
+def connect(address: Address, schema: str, *, durability: str = "full", idle_seconds: int = IDLE_SECONDS) -> Session:
+    """Open a session whose unqualified names are the bus's own."""
+    session = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=3)
+    try:
+        path = sql.SQL("{}, pg_temp").format(sql.Identifier(schema)).as_string(session)
+        settings = _SETTINGS | {"search_path": path, "idle_in_transaction_session_timeout": f"{idle_seconds}s"}
+        if durability == "normal":
+            settings["synchronous_commit"] = "off"
+        elif session.execute("SHOW synchronous_commit").fetchone() == ("off",):
+            settings["synchronous_commit"] = "on"
+        calls = sql.SQL(", ").join([sql.SQL("set_config(%s, %s, false)")] * len(settings))
+        values = [part for setting in settings.items() for part in setting]
+        session.execute(sql.SQL("SELECT {}").format(calls), values)
+        session.isolation_level = IsolationLevel.REPEATABLE_READ  # of what is read in one transaction
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+class ServerConnection:
+    """One connection, which threads share: one call at a time goes on.
+
+    `renewed` is called with each connection that takes a lost one's place, before it is used.
+    """
+
+    def __init__(
+        self, open_session: Callable[[], Session], where: str, renewed: Callable[[Session], None] = lambda _: None
+    ) -> None:
+        self._open_session = open_session
+        self._where = where
+        self._renewed = renewed
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._closed = False
+        self._depth = 0  # of `alone`
+        self._session: Session | None = self._made()
+
+    def call(self, work: Callable[[Session], Found], again: Callable[[Session], Found] | None = None) -> Found:
+        """Do some work. Where the connection is lost in it, `again` finds out on another what became of it."""
+        with self._lock:
+            self._refuse_unusable()
+            lost = self._session is None
+            if lost and self._depth:  # what was written since `transaction` began is gone: nothing more may follow it
+                raise BusError(f"{self._where}: the connection to the server was lost; nothing was written")
+            try:
+                return work(self._session or self._reopen())
+            except psycopg.Error as error:
+                if not self._is_lost():
+                    raise explain(error, self._where) from error
+                self._session = None
+                if self._depth:
+                    raise unreachable(error, self._where) from error
+                if lost:
+                    raise unreachable(error, self._where) from error
+            except (ValueError, TypeError, OverflowError) as error:  # a value that no column can hold
+                raise explain(error, self._where) from error
+            try:
+                return (again or work)(self._reopen())
+            except psycopg.Error as error:
+                if not self._is_lost():
+                    raise explain(error, self._where) from error
+                self._session = None
+                raise unreachable(error, self._where) from error
+
+    @contextmanager
+    def transaction(self, first: str, settle: Callable[[Session], bool]) -> Iterator[None]:
+        """A transaction around other calls; one inside another is part of it. `first` is its first statement.
+
+        Where the connection is lost while it is committed, `settle` says whether it was.
+        """
+        with self._lock:
+            if not self._depth:
+                self.call(lambda session: _begin(session, first))
+            self._depth += 1
+            try:
+                yield
+            except BaseException:
+                self._depth -= 1
+                if not self._depth and self._session is not None:
+                    self._roll_back()
+                raise
+            self._depth -= 1
+            if not self._depth:
+                self._commit(settle)
+
+    def _commit(self, settle: Callable[[Session], bool]) -> None:
+        def again(session: Session) -> None:
+            if not settle(session):
+                raise BusError(
+                    f"{self._where}: the connection to the server was lost; nothing was written: go on with the job"
+                )
+
+        if self._session is None:
+            raise BusError(f"{self._where}: the connection to the server was lost; nothing was written")
+        self.call(lambda session: run(session, "COMMIT"), again)
+
+    def _roll_back(self) -> None:
+        if self._session is not None:
+            with suppress(psycopg.Error):
+                self._session.execute("ROLLBACK")
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether a transaction around calls is open, in the thread that asks."""
+        return self._depth > 0
+
+    @property
+    def lock(self) -> threading.RLock:
+        """What keeps other threads from the connection."""
+        return self._lock
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process opened it, and no process that was forked from that one."""
+        return os.getpid() == self._process
+
+    def close(self) -> None:
+        """Close it. More than once does no harm."""
+        with self._lock:
+            self._closed = True
+            if self._session is not None and self.is_ours:
+                self._session.close()
+            self._session = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def _refuse_unusable(self) -> None:
+        if self._closed:
+            raise BusError(f"{self._where}: this store was closed; open another")
+        if not self.is_ours:
+            raise BusError(f"{self._where}: another process opened this store; open another")
+
+    def _is_lost(self) -> bool:
+        return self._session is None or self._session.closed or self._session.broken
+
+    def _reopen(self) -> Session:
+        session = self._made()
+        try:
+            self._renewed(session)
+        except BaseException:
+            session.close()
+            raise
+        self._session = session
+        return session
+
+    def _made(self) -> Session:
+        """Connect, and wait for a server that restarts, for a while."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self._open_session()
+            except psycopg.OperationalError as error:
+                if (error.sqlstate or "").startswith(("28", "3D", "42")):  # it answers, and refuses
+                    raise explain(error, self._where) from error
+                if time.monotonic() > deadline:
+                    raise unreachable(error, self._where) from error
+                time.sleep(_PAUSE_SECONDS)
+            except psycopg.Error as error:
+                raise explain(error, self._where) from error
+
+
+def run(session: Session, statement: str, values: Sequence[Any] = ()) -> None:
+    """Run a statement that answers nothing."""
+    session.execute(statement, values)
+
+
+def _begin(session: Session, first: str) -> None:
+    session.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+    try:
+        session.execute(first)
+    except psycopg.Error:
+        with suppress(psycopg.Error):
+            session.execute("ROLLBACK")
+        raise

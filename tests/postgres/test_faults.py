@@ -1,0 +1,216 @@
+"""A server that dies and comes back: nothing is lost, nothing is written twice, and a store goes on."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from parley.bus.postgres import server_connection
+from parley.bus.postgres.postgres_queries import QUERIES
+from parley.bus.postgres.postgres_store import PostgresStore
+from parley.bus.postgres.server_connection import Session
+from parley.bus.rows import BusError, Duplicate, Spent
+from tests.postgres_server import Bus, Server, running
+from tests.stores.rows import commit, job, message, step
+
+PATIENCE = 30.0
+
+
+@pytest.fixture(scope="module")
+def frail() -> Iterator[Server]:
+    """A server of its own, which waits for its disk: it is killed again and again."""
+    with running(settings=()) as server:
+        yield server
+
+
+@pytest.fixture
+def bus(frail: Server, tmp_path: Path) -> Bus:
+    return Bus(frail, tmp_path)
+
+
+def written(number: int) -> dict[str, object]:
+    return {"steps": [step(number, number)], "messages": [message(number, number)]}
+
+
+def test_a_server_that_is_killed_in_mid_commit_loses_nothing_and_doubles_nothing(frail: Server, bus: Bus) -> None:
+    said: list[int] = []
+    faults: list[BaseException] = []
+    stopped = threading.Event()
+    with closing(bus.open(lease_seconds=60.0)) as store:
+        store.create(job())
+        epoch = store.own("j1")
+
+        def go_on() -> None:
+            try:
+                for number in range(1, 100_000):
+                    if stopped.is_set():
+                        return
+                    store.commit([commit(number, epoch, **written(number))])  # type: ignore[arg-type]  # rows of both kinds
+                    said.append(number)
+            except BaseException as error:  # noqa: BLE001 - the test shows it
+                faults.append(error)
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        for _ in range(3):
+            seen = len(said)
+            deadline = time.monotonic() + PATIENCE
+            while len(said) < seen + 50 and not faults:
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+            frail.kill()
+            frail.start()
+        stopped.set()
+        thread.join()
+        assert faults == []
+        with closing(bus.open()) as other:
+            assert [row.number for row in other.transactions("j1")] == said == list(range(1, len(said) + 1))
+            assert [row.number for row in other.steps("j1")] == said
+            assert other.unsealed("j1") == 0
+
+
+class Lossy:
+    """A session whose connection is lost around one call: before the server has it, or after it was done."""
+
+    def __init__(self, session: Session, statement: str, *, done: bool) -> None:
+        self.session = session
+        self.statement = statement
+        self.done = done
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.session, name)
+
+    def execute(self, statement: str, *values: Any, **more: Any) -> object:
+        if self.statement not in statement.replace("READ COMMITTED", ""):
+            return self.session.execute(statement, *values, **more)
+        if self.done:
+            self.session.execute(statement, *values, **more)
+        self.session.close()
+        raise psycopg.OperationalError("the connection was lost")
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_call_whose_answer_was_lost_is_done_once(bus: Bus, done: bool) -> None:
+    with closing(bus.open()) as store, closing(bus.open()) as other:
+
+        def lose(statement: str) -> None:
+            session = store._server._session
+            assert session is not None
+            store._server._session = Lossy(session, statement, done=done)  # type: ignore[assignment]  # as a session
+
+        lose("create_job")
+        store.create(job())
+        lose("own_job")
+        epoch = store.own("j1")
+        lose("commit_jobs")
+        store.commit([commit(1, epoch, **written(1))])  # type: ignore[arg-type]  # rows of both kinds
+        lose("leave_input")
+        assert store.put("j1", "answer", "k", 1.0, "ann", "{}") == 1
+        lose("COMMIT")
+        if done:
+            with store.alone():
+                store.commit([commit(2, epoch, **written(2))])  # type: ignore[arg-type]  # rows of both kinds
+        else:
+            with pytest.raises(BusError, match="nothing was written"), store.alone():
+                store.commit([commit(2, epoch, **written(2))])  # type: ignore[arg-type]  # rows of both kinds
+        store.commit([commit(3, epoch, **written(3))])  # type: ignore[arg-type]  # rows of both kinds
+
+        assert [row.number for row in other.transactions("j1")] == ([1, 2, 3] if done else [1, 3])
+        assert other.load("j1").epoch == epoch
+        assert len(other.inputs("j1")) == 1
+        with pytest.raises(Duplicate):
+            store.commit([commit(1, epoch)])
+
+
+def test_what_a_lost_connection_had_sent_is_not_done_late(bus: Bus) -> None:
+    """The server has it, but had not begun it when the connection was lost: another connection has fenced it off."""
+    with closing(bus.open()) as store:
+        store.create(job())
+        store.own("j1")
+        late: list[tuple[Any, ...]] = []
+        true = QUERIES["commit_jobs"]
+
+        class Slow(Lossy):
+            def execute(self, statement: str, *values: Any, **more: Any) -> object:
+                if statement == true:
+                    late.append(values[0])
+                return super().execute(statement, *values, **more)
+
+        session = store._server._session
+        assert session is not None
+        store._server._session = Slow(session, "commit_jobs", done=False)  # type: ignore[assignment]  # as a session
+        store.commit([commit(1, steps=[step(1)])])
+        with closing(bus.session()) as former, pytest.raises(psycopg.Error) as refused:
+            former.execute(true, late[0])  # as the server would have begun it
+        assert refused.value.sqlstate == "PY001"
+
+
+def test_a_store_goes_on_after_a_restart_and_hears_again(frail: Server, bus: Bus) -> None:
+    with closing(bus.open()) as store, closing(bus.open()) as other:
+        store.create(job())
+        store.own("j1")
+        other.changed()
+        frail.stop()
+        frail.start()
+        assert [row.job for row in other.jobs()] == ["j1"]
+        store.commit([commit(steps=[step(1)])])
+        deadline = time.monotonic() + PATIENCE
+        while not other.changed():
+            assert time.monotonic() < deadline
+            other.wait(0.1)
+        assert store.owner_lives("j1")
+
+
+def test_a_server_that_stays_down_is_told_in_one_line_and_later_calls_go_on(
+    frail: Server, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_connection, "PATIENCE_SECONDS", 0.3)
+    with closing(bus.open()) as store:
+        store.create(job())
+        store.own("j1")
+        frail.stop()
+        try:
+            for act in (
+                store.jobs,
+                lambda: store.commit([commit(1)]),
+                lambda: store.put("j1", "a", "k", 1.0, "ann", ""),
+            ):
+                with pytest.raises(BusError, match="the PostgreSQL server can't be reached") as refused:
+                    act()
+                assert "\n" not in str(refused.value)
+        finally:
+            frail.start()
+        store.commit([commit(1)])
+        assert len(list(store.transactions("j1"))) == 1
+
+
+def lose_it_while_alone(store: PostgresStore) -> None:
+    with store.alone():
+        session = store._server._session
+        assert session is not None
+        session.close()
+        with pytest.raises(BusError, match="can't be reached"):
+            store.jobs()
+        store.jobs()  # nothing more is read or written as if it were still alone
+
+
+def test_a_store_that_loses_its_connection_while_it_is_alone_lets_others_write(bus: Bus) -> None:
+    with closing(bus.open()) as store, closing(bus.open()) as holder:
+        store.create(job())
+        store.own("j1")
+        with pytest.raises(BusError, match="nothing was written"):
+            lose_it_while_alone(holder)
+        store.commit([commit(1)])
+        with holder.alone():
+            assert holder.spent("mon") == Spent()
+
+
+def test_a_server_that_waits_for_its_disk_says_so(bus: Bus) -> None:
+    with closing(bus.open()) as store, closing(bus.open(durability="normal")) as quick:
+        assert store.waits_for_disk()
+        assert not quick.waits_for_disk()
