@@ -169,17 +169,19 @@ class Git:
         fine: Iterable[int] = (0,),
         seconds: float | None = None,
         busy_seconds: int | None = None,
+        file_bytes: int | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """As calling it, with the exit code. Large data goes in from a file and out into one.
 
         `busy_seconds`: git works on what agents wrote. It gets so many seconds of processor time, however busy the
-        machine is, and MEMORY_BYTES; and it is killed when the user gives the job up.
+        machine is, and MEMORY_BYTES; and it is killed when the user gives the job up. `file_bytes`: with that, no file
+        that it writes may have more bytes.
         """
         place = [f"--git-dir={self.folder}", *([f"--work-tree={work}"] if work is not None else [])]
         there = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
         patience = seconds or (LONG_SECONDS if words[0] in _LONG else PATIENCE_SECONDS)
         command, besides = ["git", *self._flags, *place, *words], {**there, **self.mark, **(more or {})}
-        bound = GitLimits(busy_seconds, self._given_up) if busy_seconds is not None else None
+        bound = GitLimits(busy_seconds, self._given_up, file_bytes) if busy_seconds is not None else None
         done = execute(command, work, stdin, besides, self._owner, stdout=stdout, seconds=patience, bound=bound)
         if done.returncode not in fine:
             said = last_line(done)
@@ -267,12 +269,15 @@ class GitLimits:
 
     busy_seconds: int
     given_up: Callable[[], bool]
+    file_bytes: int | None = None  # of one file that it writes
 
     def apply(self, process: int) -> None:
         """Apply them to a process. Of its memory only what it writes counts, not the packs that it maps."""
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         memory = min(MEMORY_BYTES, pages // 4)
         limits = {resource.RLIMIT_CPU: self.busy_seconds, resource.RLIMIT_DATA: memory, resource.RLIMIT_CORE: 0}
+        if self.file_bytes is not None:
+            limits[resource.RLIMIT_FSIZE] = self.file_bytes
         for name, most in limits.items():
             with suppress(ProcessLookupError, PermissionError, ValueError):  # ended, or its limit is lower already
                 resource.prlimit(process, name, (most, most))

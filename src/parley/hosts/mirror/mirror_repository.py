@@ -1,0 +1,150 @@
+"""A job's mirror on this machine: a bare repository with what was packed here and what was fetched.
+
+It is a cache. Whatever a crash leaves in it is mended or collected by the next use; deleted as a whole, it costs one
+shipment in full.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+
+from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, own_disk
+from parley.ports.workspaces import WorkspaceError
+from parley.workspaces.job_repository import MIRROR, REPOSITORY, write_commit
+from parley.workspaces.safe_git import Git, LooseObjects, create
+
+LOOSE, PACKS = 5000, 40  # objects, or packs: with more it is repacked
+LOCK = "in-use.lock"
+_TEXT = "a turn's place"
+_FORMATS = {40: "sha1", 64: "sha256"}
+
+
+def object_format(name: str) -> str:
+    """The format of the repository that an object's name belongs to."""
+    try:
+        return _FORMATS[len(name)]
+    except KeyError:
+        raise PlaceRefused(f"{name!r:.100} is no name of a git object; it is refused") from None
+
+
+class MirrorRepository:
+    """The mirror below a job's folder."""
+
+    def __init__(self, folder: Path, form: str, mark: Mapping[str, str] | None = None) -> None:
+        """`mark` is put into the environment of every git that works here, to tell whose it is."""
+        self.job_folder = folder
+        self.form = form
+        self.git = Git(folder / MIRROR, mark=mark)
+
+    @classmethod
+    def existing(cls, folder: Path, mark: Mapping[str, str] | None = None) -> MirrorRepository | None:
+        """The mirror of a job that has one here."""
+        try:
+            settings = (folder / MIRROR / "config").read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return cls(folder, "sha256" if "sha256" in settings else "sha1", mark)
+
+    @cached_property
+    def objects(self) -> LooseObjects:
+        """Where objects are written."""
+        return LooseObjects(self.git.folder, self.form)
+
+    @contextmanager
+    def used(self) -> Iterator[MirrorRepository]:
+        """The repository, made where it is missing, and kept from being collected meanwhile."""
+        with own_disk(self.job_folder):
+            self._make()
+            handle = os.open(self.git.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            with suppress(BlockingIOError):  # another turn of the job is under way: it has mended what was left
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._mend()
+            fcntl.flock(handle, fcntl.LOCK_SH)
+            try:
+                yield self
+            except MirrorError:
+                raise
+            except OSError as error:
+                with own_disk(self.job_folder):
+                    raise error from None
+        finally:
+            os.close(handle)
+
+    def tidy(self) -> None:
+        """Collect what no ref holds any more, where that is worth it and no turn is under way."""
+        if not self.git.folder.is_dir():
+            return
+        handle = os.open(self.git.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            counted = dict(line.split(": ") for line in self.git.text("count-objects", "-v").splitlines())
+            if int(counted["count"]) > LOOSE or int(counted["packs"]) > PACKS:
+                self.git("repack", "-a", "-d", "-l", "-q", "--window=0", seconds=3600.0)
+                self.git("prune", "--expire=now", seconds=3600.0)
+        except (BlockingIOError, WorkspaceError):
+            pass  # the next one does it
+        finally:
+            os.close(handle)
+
+    def _make(self) -> None:
+        if self.git.folder.is_dir():
+            return
+        self.job_folder.mkdir(parents=True, exist_ok=True)
+        draft = self.job_folder / f"{MIRROR}.{os.getpid()}"
+        shutil.rmtree(draft, ignore_errors=True)
+        create(draft, self.form)
+        if (self.job_folder / REPOSITORY).is_dir():  # on the coordinator: what is committed is not written again
+            (draft / "objects/info").mkdir(exist_ok=True)
+            (draft / "objects/info/alternates").write_text(f"../../{REPOSITORY}/objects\n", encoding="ascii")
+        with suppress(OSError):
+            draft.rename(self.git.folder)
+        shutil.rmtree(draft, ignore_errors=True)  # another thread was first
+
+    def _mend(self) -> None:
+        """Delete the locks and halves that a killed git has left."""
+        for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*", "objects/tmp_*"):
+            for left in self.git.folder.glob(pattern):
+                if left.name != LOCK:
+                    left.unlink(missing_ok=True)
+
+    # ---- refs and commits ----------------------------------------------------------------------
+
+    def ref(self, name: str) -> str:
+        """The commit that a ref names, or nothing."""
+        try:
+            return (self.git.folder / name).read_text(encoding="ascii").strip()  # refs are never packed here
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return ""
+
+    def set_ref(self, name: str, commit: str) -> None:
+        """Set a ref, after all that it names is on the disk."""
+        self.objects.sync()
+        self.git("update-ref", "--no-deref", name, commit)
+
+    def delete_ref(self, name: str) -> None:
+        """Delete a ref, if it is there."""
+        if self.ref(name):
+            self.git("update-ref", "--no-deref", "-d", name)
+
+    def commit(self, tree: str, *parents: str) -> str:
+        """A commit of a tree: the same wherever and whenever it is made."""
+        return write_commit(self.objects, tree, [one for one in parents if one], _TEXT, 0.0)
+
+    def tree(self, commit: str) -> str:
+        """The tree of a commit."""
+        return self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    def missing(self, names: set[str]) -> set[str]:
+        """Those of the objects that are not here."""
+        if not names:
+            return set()
+        asked = "".join(f"{name}\n" for name in names).encode()
+        said = self.git("cat-file", "--batch-check=%(objectname)", stdin=asked).decode("ascii", "replace")
+        return {line.split()[0] for line in said.splitlines() if line.endswith(" missing")}

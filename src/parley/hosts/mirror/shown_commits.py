@@ -1,0 +1,134 @@
+"""The commits that an agent can read by git inside its boundary, carried as files of a tree and made commits again.
+
+They can't be pushed as commits: the history that jobs start from is cut after some commits, and git servers refuse to
+take a history without its beginning. So each commit goes as a folder of its own name, with the bytes of the commit and
+its tree; its name is checked where it is made again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from parley.hosts.mirror.folder_packing import FOLDER, write_tree
+from parley.hosts.mirror.mirror_errors import PlaceRefused
+from parley.hosts.mirror.mirror_repository import MirrorRepository
+from parley.hosts.mirror.place_listing import read_tree
+from parley.workspaces.files.known_blobs import REGULAR
+from parley.workspaces.files.safe_delete import discard
+from parley.workspaces.files.tree_entry import TreeEntry
+from parley.workspaces.job_repository import JobRepository
+from parley.workspaces.safe_git import Git, LooseObjects, ObjectReader, create, quoted
+
+COMMIT, TREE, SHALLOW = b"commit", b"tree", b"shallow"
+COMMIT_BYTES = 16 << 20
+PACKS = 40  # one for each turn that brings commits; then they are made anew
+
+
+def pack_base(mirror: MirrorRepository, bases: Path, base: str) -> str:
+    """The tree with the commits that a job started from, and where their history is cut."""
+    git = Git(bases / base)
+    shallow = git.folder / "shallow"
+    cut = mirror.objects.write("blob", shallow.read_bytes() if shallow.is_file() else b"")
+    commits = git.text("rev-list", base).split()
+    with git.contents() as reader:
+        return write_tree(mirror, [*_packed(mirror, reader, commits), (SHALLOW, REGULAR, cut)])
+
+
+def pack_turns(mirror: MirrorRepository, repository: JobRepository, tips: Sequence[str], base: str) -> str:
+    """The tree with the commits of a job that lead to some commits."""
+    without = [f"^{base}"] if base else []
+    commits = repository.git.text("rev-list", *tips, *without).split()
+    with repository.git.contents() as reader:
+        return write_tree(mirror, _packed(mirror, reader, commits))
+
+
+def _packed(mirror: MirrorRepository, reader: ObjectReader, commits: Iterable[str]) -> Iterator[tuple[bytes, str, str]]:
+    for name in commits:
+        data = reader.whole(name)
+        tree = data.partition(b"\n")[0].removeprefix(b"tree ").decode("ascii")
+        inside = [(COMMIT, REGULAR, mirror.objects.write("blob", data)), (TREE, FOLDER, tree)]
+        yield name.encode(), FOLDER, write_tree(mirror, inside)
+
+
+def lay_base(mirror: MirrorRepository, tree: str, bases: Path, base: str) -> None:
+    """Make the frozen repository of a base, unless it is there."""
+    place = bases / base
+    if place.is_dir():
+        return
+    bases.mkdir(parents=True, exist_ok=True)
+    with _draft(mirror, bases, [mirror.git.folder]) as git, mirror.git.contents() as reader:
+        entries = read_tree(reader, tree)
+        cut = reader.whole(entries[SHALLOW].name) if SHALLOW in entries else b""
+        if cut:
+            (git.folder / "shallow").write_bytes(cut)
+        _unpack(git, mirror, reader, entries)
+        _write_pack(git, git.folder / "objects", [base], [])
+        (git.folder / "objects/info/alternates").unlink()
+        if not place.is_dir():
+            git.folder.rename(place)
+
+
+def lay_turns(mirror: MirrorRepository, tree: str, folder: Path, tips: Sequence[str], bases: Path, base: str) -> None:
+    """Bring the commits that an agent can read up to date; `folder` is what is bound for it."""
+    mark = mirror.git.folder / f"turns-{folder.parent.name}"
+    known = mark.read_text(encoding="ascii").split() if mark.is_file() and (folder / "pack").is_dir() else []
+    if known == list(tips):
+        return
+    mark.unlink(missing_ok=True)
+    if not known or sum(path.suffix == ".pack" for path in (folder / "pack").iterdir()) >= PACKS:
+        discard(folder)
+        known = []
+    (folder / "pack").mkdir(parents=True, exist_ok=True)
+    others = [mirror.git.folder, *([bases / base] if base else [])]
+    with _draft(mirror, mirror.git.folder, others) as git, mirror.git.contents() as reader:
+        shallow = bases / base / "shallow" if base else None
+        if shallow is not None and shallow.is_file():
+            (git.folder / "shallow").write_bytes(shallow.read_bytes())
+        there = _unpack(git, mirror, reader, read_tree(reader, tree))
+        if lost := [tip for tip in tips if tip not in there and tip != base]:
+            raise PlaceRefused(f"the commit {lost[0]!r:.60} was announced and is not there; it is refused")
+        _write_pack(git, folder, tips, [base, *(one for one in known if one in there)])
+    mark.write_text(" ".join(tips), encoding="ascii")
+
+
+def _unpack(git: Git, mirror: MirrorRepository, reader: ObjectReader, entries: dict[bytes, TreeEntry]) -> set[str]:
+    """Write the commits of a tree as commits; returns their names."""
+    objects, found = LooseObjects(git.folder, mirror.form), set()
+    for name, entry in entries.items():
+        if name == SHALLOW:
+            continue
+        held = read_tree(reader, entry.name)
+        commit = held.get(COMMIT)
+        if commit is None or reader.size(commit.name) > COMMIT_BYTES:
+            raise PlaceRefused("a commit that the agent could read is malformed; it is refused")
+        made = objects.write("commit", reader.whole(commit.name))
+        if made != os.fsdecode(name):
+            raise PlaceRefused(f"{os.fsdecode(name)!r:.60} is not the commit that it is called; it is refused")
+        found.add(made)
+    return found
+
+
+def _write_pack(git: Git, folder: Path, tips: Iterable[str], without: Iterable[str]) -> None:
+    """Pack all that commits need and others do not."""
+    lines = "".join(f"{line}\n" for line in (*tips, *(f"^{name}" for name in without if name)))
+    words = ("pack-objects", "--quiet", "--revs", "--window=0", "--delta-base-offset")
+    git(*words, str(folder / "pack/pack"), stdin=lines.encode())
+
+
+@contextmanager
+def _draft(mirror: MirrorRepository, beside: Path, others: Iterable[Path]) -> Iterator[Git]:
+    """A repository for a moment, which reads others' objects."""
+    folder = Path(tempfile.mkdtemp(prefix=".draft-", dir=beside))
+    try:
+        git = create(folder / "draft.git", mirror.form)
+        (git.folder / "objects/info").mkdir(exist_ok=True)
+        lines = "".join(f"{quoted(other / 'objects')}\n" for other in others)
+        (git.folder / "objects/info/alternates").write_text(lines, encoding="utf-8", errors="surrogateescape")
+        yield git
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
