@@ -6,6 +6,7 @@ user's or the system's, runs no hook, filter, driver or monitor, fetches nothing
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import itertools
@@ -105,6 +106,11 @@ MEMORY_BYTES = 2 << 30  # or a quarter of a smaller machine's
 LOOK_SECONDS = 0.1  # between two checks whether the user has given the job up
 
 
+def _words(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Settings as git's arguments."""
+    return tuple(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))
+
+
 class GitError(WorkspaceError):
     """Git failed: the text has the command and git's last line."""
 
@@ -139,11 +145,14 @@ class Git:
         self.folder = folder
         self.mark = dict(mark or {})
         self._given_up = given_up
-        self._flags = (
-            *_FLAGS,
-            *(word for name, value in (settings or {}).items() for word in ("-c", f"{name}={value}")),
-        )
+        self._flags = (*_FLAGS, *_words(settings or {}))
         self._owner = owner if owner is not None and os.geteuid() == 0 and owner[0] != 0 else None
+
+    def with_settings(self, settings: Mapping[str, str]) -> Git:
+        """The same git with more settings, which come last."""
+        found = copy.copy(self)
+        found._flags = (*self._flags, *_words(settings))  # noqa: SLF001 - of its own class
+        return found
 
     def __call__(
         self,

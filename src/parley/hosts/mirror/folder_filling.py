@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from parley.hosts.mirror.folder_packing import FOLDER, Allowed, Leave, Modes
+from parley.hosts.mirror.folder_packing import FOLDER, Allowed, Leave, Modes, is_carried
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
 from parley.hosts.mirror.place_listing import Listing
 from parley.hosts.mirror.place_names import is_git
@@ -89,7 +89,7 @@ class FolderFilling:
                     found.others.add(path)
                 elif stat.S_ISDIR(seen.st_mode):
                     found.folders[path] = seen
-                elif stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode):
+                elif is_carried(self.folder, path, seen):
                     found.files[path] = seen
                 else:
                     found.others.add(path)

@@ -19,10 +19,11 @@ from msgspec import Struct
 from parley.hosts.mirror.mirror_errors import MirrorError
 from parley.hosts.mirror.mirror_repository import MirrorRepository
 from parley.hosts.mirror.place_names import as_text, is_git, stored
+from parley.machine.disk import BLOCK
 from parley.workspaces.files.known_blobs import LINK, PROGRAM, REGULAR, KnownBlobs, key_of, mode_of
 from parley.workspaces.files.safe_fs import FILE, open_parent
-from parley.workspaces.files.safe_walk import walk
-from parley.workspaces.files.scan import path_text
+from parley.workspaces.files.safe_walk import LONGEST, walk
+from parley.workspaces.files.scan import HOLE_BYTES, hole_bytes, path_text
 from parley.workspaces.files.tree_entry import TreeEntry
 
 FOLDER = "40000"  # as a tree has it
@@ -115,7 +116,7 @@ class FolderPacking:
                     modes[FOLDER][path] = stat.S_IMODE(seen.st_mode)
                     self._allowed.take(0, 1, str(folder))
                     continue
-                if not stat.S_ISREG(seen.st_mode) and not stat.S_ISLNK(seen.st_mode):
+                if not is_carried(folder, path, seen):
                     left.append(path)
                     continue
                 self._allowed.take(seen.st_size, 1, str(folder))
@@ -158,6 +159,27 @@ def write_tree(mirror: MirrorRepository, entries: Iterable[tuple[bytes, str, str
     return mirror.objects.write(
         "tree", b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(one) for name, mode, one in ordered)
     )
+
+
+def is_carried(folder: Path, path: str, seen: os.stat_result) -> bool:
+    """Whether a place carries a file: an ordinary one or a link, not mostly holes, and by a path that is not too long.
+
+    What is not carried stays on its machine.
+    """
+    if len(os.fsencode(path)) > LONGEST:
+        return False
+    if stat.S_ISLNK(seen.st_mode):
+        return True
+    if not stat.S_ISREG(seen.st_mode):
+        return False
+    if seen.st_blocks * BLOCK + HOLE_BYTES >= seen.st_size:
+        return True
+    with open_parent(folder, path) as (here, name):
+        handle = _opened(name, here)
+        try:
+            return hole_bytes(handle, seen.st_size) <= HOLE_BYTES
+        finally:
+            os.close(handle)
 
 
 def _is_out(path: str, leave: Leave) -> bool:

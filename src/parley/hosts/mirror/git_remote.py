@@ -164,7 +164,7 @@ class GitRemote:
         most_bytes: int | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run git with the remote. `fine`: None for any exit code."""
-        reaching = Git(git.folder, settings=self._settings, mark=git.mark)
+        reaching = git.with_settings(self._settings)
         codes = range(-64, 256) if fine is None else fine
         try:
             done = reaching.run(

@@ -9,13 +9,15 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, own_disk
 from parley.ports.workspaces import WorkspaceError
+from parley.workspaces.files.safe_delete import discard
 from parley.workspaces.job_repository import MIRROR, REPOSITORY, write_commit
 from parley.workspaces.safe_git import Git, LooseObjects, create
 
@@ -33,23 +35,33 @@ def object_format(name: str) -> str:
         raise PlaceRefused(f"{name!r:.100} is no name of a git object; it is refused") from None
 
 
+@dataclass(frozen=True, slots=True)
+class WhoseGit:
+    """What a job's git bears in its environment, and whether the user has given the job up: then it is killed."""
+
+    mark: Mapping[str, str] = field(default_factory=dict)
+    given_up: Callable[[], bool] = lambda: False
+
+
+PARLEYS = WhoseGit()
+
+
 class MirrorRepository:
     """The mirror below a job's folder."""
 
-    def __init__(self, folder: Path, form: str, mark: Mapping[str, str] | None = None) -> None:
-        """`mark` is put into the environment of every git that works here, to tell whose it is."""
+    def __init__(self, folder: Path, form: str, whose: WhoseGit = PARLEYS) -> None:
         self.job_folder = folder
         self.form = form
-        self.git = Git(folder / MIRROR, mark=mark)
+        self.git = Git(folder / MIRROR, mark=whose.mark, given_up=whose.given_up)
 
     @classmethod
-    def existing(cls, folder: Path, mark: Mapping[str, str] | None = None) -> MirrorRepository | None:
+    def existing(cls, folder: Path, whose: WhoseGit = PARLEYS) -> MirrorRepository | None:
         """The mirror of a job that has one here."""
         try:
             settings = (folder / MIRROR / "config").read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return cls(folder, "sha256" if "sha256" in settings else "sha1", mark)
+        return cls(folder, "sha256" if "sha256" in settings else "sha1", whose)
 
     @cached_property
     def objects(self) -> LooseObjects:
@@ -113,6 +125,9 @@ class MirrorRepository:
             for left in self.git.folder.glob(pattern):
                 if left.name != LOCK:
                     left.unlink(missing_ok=True)
+        for pattern in (".draft-*", ".aside*"):
+            for folder in self.git.folder.glob(pattern):
+                discard(folder)
 
     # ---- refs and commits ----------------------------------------------------------------------
 

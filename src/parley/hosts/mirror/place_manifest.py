@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from parley.base.text import BadText, read_json
+from parley.base.text import BadText, cut, printable, read_json
 from parley.hosts.mirror.folder_packing import Modes
 from parley.hosts.mirror.mirror_errors import PlaceRefused
+from parley.hosts.mirror.place_names import as_path
 from parley.ports.turns import Order
 from parley.workspaces.safe_git import ObjectReader
 
@@ -52,13 +53,15 @@ def read_manifest(reader: ObjectReader, name: str, kind: str, order: Order) -> M
     if reader.size(name) > LARGEST:
         raise PlaceRefused(f"its manifest has more than {LARGEST} bytes; it is refused")
     try:
-        found = msgspec.convert(read_json(reader.whole(name), LARGEST), Manifest)
-    except (BadText, msgspec.ValidationError) as error:
-        raise PlaceRefused(f"its manifest is malformed ({error}); it is refused") from error
-    if found.form != FORM:
-        raise PlaceRefused(
-            f"it was packed by another version of Parley (form {found.form}, here {FORM}); use the same on all hosts"
-        )
+        document = read_json(reader.whole(name), LARGEST)
+        if isinstance(document, dict) and document.get("form") != FORM:
+            raise PlaceRefused("it was packed by another version of Parley; use the same version on all hosts")
+        found = msgspec.convert(document, Manifest)
+        for text in (found.folder, found.workspace, *found.hidden, *(part.path for part in found.parts)):
+            as_path(text)
+    except (BadText, UnicodeError, msgspec.ValidationError) as error:
+        why = cut(printable(str(error)), 200)
+        raise PlaceRefused(f"its manifest is malformed ({why}); it is refused") from error
     if (found.kind, found.job, found.turn, found.epoch) != (kind, order.job, order.turn, order.epoch):
         raise PlaceRefused(
             f"it is the place of turn {found.turn!r:.60} of job {found.job!r:.60}, and {order.turn} of {order.job} "

@@ -32,7 +32,7 @@ from parley.hosts.mirror.folder_filling import FolderFilling
 from parley.hosts.mirror.folder_packing import FOLDER, LEFT_OUT, Allowed, FolderPacking, Leave, Modes, write_tree
 from parley.hosts.mirror.git_remote import PATIENCE_SECONDS, GitRemote, Remote
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
-from parley.hosts.mirror.mirror_repository import MirrorRepository, object_format
+from parley.hosts.mirror.mirror_repository import MirrorRepository, WhoseGit, object_format
 from parley.hosts.mirror.order_place import OrderPlace, Part, place_of, ref_name
 from parley.hosts.mirror.place_listing import Listing, MovedSessions, listed, read_tree
 from parley.hosts.mirror.place_manifest import BACK, SENT, Manifest, PartNote, read_manifest
@@ -83,8 +83,9 @@ class PlaceMirror:
     `home` is this machine's, `bus` tells apart the jobs of several buses that share a remote. `setup` is the user's
     set-up command, which goes along from the coordinator; on a host `set_up` runs it in a fresh workspace, and `copies`
     is the folder from which the host's own files of the copy list are taken. `hand_over` gives files to the user that
-    agents run as, `mark` is put into the environment of git while it works for a job, and `tell` gets a line about what
-    of a place stays behind. Any thread may use it, one at a time for each instance.
+    agents run as, `mark` is put into the environment of git while it works for a job, `given_up` tells whether the user
+    has given the job up, and `tell` gets a line about what of a place stays behind. Any thread may use it, one at a
+    time for each instance.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class PlaceMirror:
         copies: Path | None = None,
         hand_over: Callable[[Path], None] | None = None,
         mark: Callable[[str], Mapping[str, str]] = lambda job: {},
+        given_up: Callable[[str], bool] = lambda job: False,
         tell: Callable[[str], None] = lambda line: None,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
@@ -109,6 +111,7 @@ class PlaceMirror:
         self._copies = copies
         self._hand_over = hand_over
         self._mark = mark
+        self._given_up = given_up
         self._tell = tell
 
     # ---- the coordinator -----------------------------------------------------------------------
@@ -170,7 +173,7 @@ class PlaceMirror:
     def drop(self, order: Order) -> None:
         """Delete the refs of a turn that is over from the remote."""
         place = self._own(order)
-        mirror = MirrorRepository.existing(place.folder, self._mark(order.job))
+        mirror = MirrorRepository.existing(place.folder, self._whose(order.job))
         if mirror is None:  # it was never sent, or the job's files are deleted: then `drop_job` does it
             return
         with mirror.used():
@@ -228,7 +231,7 @@ class PlaceMirror:
         place = place_of(laid)
         if place.folder != self.home / "jobs" / order.job:
             raise MirrorError(f"{place.folder} is no folder of this host's home {self.home}; it was laid out elsewhere")
-        mirror = MirrorRepository.existing(place.folder, self._mark(order.job))
+        mirror = MirrorRepository.existing(place.folder, self._whose(order.job))
         if mirror is None:
             raise MirrorError(f"{place.folder} has no mirror any more; the turn is lost, and can be tried again")
         with mirror.used():
@@ -272,11 +275,14 @@ class PlaceMirror:
             raise MirrorError(f"{place.folder} is no folder of this coordinator's home {self.home}")
         return place
 
+    def _whose(self, job: str) -> WhoseGit:
+        return WhoseGit(self._mark(job), lambda: self._given_up(job))
+
     def _mirror(self, place: OrderPlace, form: str) -> MirrorRepository:
-        found = MirrorRepository.existing(place.folder, self._mark(place.order.job))
+        found = MirrorRepository.existing(place.folder, self._whose(place.order.job))
         if found is not None and found.form != form:
             raise PlaceRefused(f"{found.git.folder} has objects of another kind ({found.form}) than what was announced")
-        return found or MirrorRepository(place.folder, form, self._mark(place.order.job))
+        return found or MirrorRepository(place.folder, form, self._whose(place.order.job))
 
     # ---- sending -------------------------------------------------------------------------------
 
@@ -355,17 +361,18 @@ class PlaceMirror:
         allowed = Allowed(room.limit, len(wanted) * room.files) if room is not None else Allowed()
         before, workspace = as_path(manifest.folder), as_path(manifest.workspace)
         sessions = MovedSessions(workspace, place.order.site.workspace)
+        ours = Allowed()  # what only goes out is Parley's own, and not counted
         fillings: list[tuple[Part, PartNote, TreeEntry, Listing | None]] = []
         for part, note, name in zip(wanted, manifest.parts, names, strict=True):
             entry = held[name]
             if note.is_file != (entry.mode == REGULAR) or entry.mode not in (REGULAR, FOLDER):
                 raise PlaceRefused(f"its part {path_text(part.path)} is neither a file nor a folder; it is refused")
             if note.is_file:
-                allowed.take(reader.size(entry.name), 1, part.path)
+                (allowed if part.back else ours).take(reader.size(entry.name), 1, part.path)
                 fillings.append((part, note, entry, None))
                 continue
             moves = sessions if part.path.startswith("homes/") else None
-            fillings.append((part, note, entry, listed(reader, entry.name, allowed, moves)))
+            fillings.append((part, note, entry, listed(reader, entry.name, allowed if part.back else ours, moves)))
         for number, (part, note, entry, listing) in enumerate(fillings):
             at = place.part_folder(part)
             if listing is None:
@@ -378,7 +385,7 @@ class PlaceMirror:
                     aside=mirror.git.folder / f".aside-{place.key}-{number}",
                     relink=_Relink(before, str(place.folder)),
                 )
-                filling.fill(reader, listing, note.modes, allowed)
+                filling.fill(reader, listing, note.modes, allowed if part.back else ours)
             if self._hand_over is not None and (part.back or part.path.startswith("gitdirs/")):
                 self._hand_over(at if listing is not None else at.parent)
 
@@ -426,8 +433,8 @@ class _Packing:
 
     def __init__(self, mirror: MirrorRepository, place: OrderPlace, room: Room | None) -> None:
         self._mirror, self._place = mirror, place
-        allowed = Allowed(room.limit, (len(place.parts) + 1) * room.files) if room is not None else Allowed()
-        self._packing = FolderPacking(mirror, allowed)
+        bounds = (room.limit, len(place.parts) * room.files) if room is not None else ()
+        self._packing, self._ours = FolderPacking(mirror, Allowed(*bounds)), FolderPacking(mirror, Allowed())
         self._caches: list[tuple[KnownBlobs, set[str]]] = []
         self.left: list[str] = []
 
@@ -443,13 +450,14 @@ class _Packing:
     def _part(self, part: Part, leave: Leave) -> tuple[PartNote, TreeEntry]:
         at = self._place.part_folder(part)
         if at.is_file() and not at.is_symlink():
-            return PartNote(as_text(part.path), Modes(), is_file=True), TreeEntry(REGULAR, self._packing.file(at).name)
+            return PartNote(as_text(part.path), Modes(), is_file=True), TreeEntry(REGULAR, self._ours.file(at).name)
         if not os.path.lexists(at) and part.path.startswith("homes/"):  # the instance's first turn makes it
             return PartNote(as_text(part.path), Modes()), TreeEntry(FOLDER, write_tree(self._mirror, ()))
         if at.is_symlink() or not at.is_dir():
             raise MirrorError(f"{at} is gone, or no folder; put it back, or withdraw the job")
         known = _known(self._mirror, part)
-        packed = self._packing.folder(at, known, self._others(part), leave)
+        packing = self._packing if part.back else self._ours  # what only goes out is Parley's own, and not counted
+        packed = packing.folder(at, known, self._others(part), leave)
         self._caches.append((known, packed.paths))
         self.left += [f"{part.path}/{path}" for path in packed.left_out]
         return PartNote(as_text(part.path), packed.modes), TreeEntry(FOLDER, packed.tree)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from parley.workspaces.safe_git import Git, LooseObjects, ObjectReader, create, 
 
 COMMIT, TREE, SHALLOW = b"commit", b"tree", b"shallow"
 COMMIT_BYTES = 16 << 20
+DRAFT_SECONDS = 86400  # one that is older was left by a crash
 PACKS = 40  # one for each turn that brings commits; then they are made anew
 
 
@@ -61,6 +63,9 @@ def lay_base(mirror: MirrorRepository, tree: str, bases: Path, base: str) -> Non
     if place.is_dir():
         return
     bases.mkdir(parents=True, exist_ok=True)
+    for left in bases.glob(".draft-*"):
+        if time.time() - left.stat().st_mtime > DRAFT_SECONDS:
+            discard(left)
     with _draft(mirror, bases, [mirror.git.folder]) as git, mirror.git.contents() as reader:
         entries = read_tree(reader, tree)
         cut = reader.whole(entries[SHALLOW].name) if SHALLOW in entries else b""
@@ -69,8 +74,11 @@ def lay_base(mirror: MirrorRepository, tree: str, bases: Path, base: str) -> Non
         _unpack(git, mirror, reader, entries)
         _write_pack(git, git.folder / "objects", [base], [])
         (git.folder / "objects/info/alternates").unlink()
-        if not place.is_dir():
+        try:
             git.folder.rename(place)
+        except OSError:
+            if not place.is_dir():  # no other turn was first
+                raise
 
 
 def lay_turns(mirror: MirrorRepository, tree: str, folder: Path, tips: Sequence[str], bases: Path, base: str) -> None:
