@@ -7,6 +7,7 @@ changed. Each file is put in its place whole; a crash leaves some of them old an
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import posixpath
 import stat
@@ -15,18 +16,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from parley.hosts.mirror.folder_packing import FOLDER, Allowed, Leave, Modes, is_carried
+from parley.hosts.mirror.folder_packing import FOLDER, Allowed, Leave, Modes, is_carried, open_unreadable
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
+from parley.hosts.mirror.mirror_repository import object_format as hash_of
 from parley.hosts.mirror.place_listing import Listing
 from parley.hosts.mirror.place_names import is_git
 from parley.machine.disk import disk_space
-from parley.workspaces.files.known_blobs import LINK, PROGRAM, KnownBlobs, key_of
+from parley.workspaces.files.known_blobs import LINK, PROGRAM, KnownBlobs, key_of, mode_of
 from parley.workspaces.files.safe_delete import delete, delete_at, discard
-from parley.workspaces.files.safe_fs import FILE, SafeFolder, open_below, open_parent
+from parley.workspaces.files.safe_fs import SafeFolder, open_below, open_parent
 from parley.workspaces.files.safe_walk import walk
 from parley.workspaces.files.scan import path_text
 from parley.workspaces.files.tree_entry import TreeEntry
-from parley.workspaces.safe_git import ObjectReader
+from parley.workspaces.safe_git import CHUNK, ObjectReader
 
 _LINK_BYTES = 4096
 _SPARE_BYTES = 8 << 20  # that the disk has to have left afterwards
@@ -60,7 +62,7 @@ class FolderFilling:
         present = self._look()
         files = {path: entry for path, entry in wanted.files.items() if not self._left(path)}
         folders = {path for path in wanted.folders if not self._left(path)}
-        writing = {path: entry for path, entry in files.items() if self._differs(present, path, entry)}
+        writing = {path: entry for path, entry in files.items() if self._differs(reader, present, path, entry)}
         self._count(reader, present, files, writing, allowed)
         self._remove(present, files, folders)
         self.aside.mkdir(parents=True, exist_ok=True)
@@ -107,11 +109,27 @@ class FolderFilling:
             path = posixpath.dirname(path)
         return False
 
-    def _differs(self, present: _Present, path: str, entry: TreeEntry) -> bool:
+    def _differs(self, reader: ObjectReader, present: _Present, path: str, entry: TreeEntry) -> bool:
         seen = present.files.get(path)
-        if seen is None or entry.mode == LINK or stat.S_ISLNK(seen.st_mode):
+        if seen is None or entry.mode == LINK or mode_of(seen) != entry.mode:
             return True  # links are short: they are made anew
-        return self.known.entry(path, key_of(seen)) != entry
+        known = self.known.entry(path, key_of(seen))
+        if known is not None:
+            return known != entry
+        # a file that is the same is not written again: its time stays, and no build takes it for changed
+        return seen.st_size != reader.size(entry.name) or not self._holds(path, seen, entry.name)
+
+    def _holds(self, path: str, seen: os.stat_result, name: str) -> bool:
+        """Whether a file holds what an object does."""
+        digest = hashlib.new(hash_of(name), b"blob %d\0" % seen.st_size)
+        with open_parent(self.folder, path) as (here, last):
+            handle = open_unreadable(last, here)
+            try:
+                while data := os.read(handle, CHUNK):
+                    digest.update(data)
+            finally:
+                os.close(handle)
+        return digest.hexdigest() == name
 
     def _count(
         self,
@@ -168,7 +186,7 @@ class FolderFilling:
                 os.fchmod(handle, mode)
             return
         with open_parent(self.folder, path) as (here, name):
-            handle = os.open(name, FILE, dir_fd=here)
+            handle = open_unreadable(name, here)
             try:
                 os.fchmod(handle, mode)
             finally:

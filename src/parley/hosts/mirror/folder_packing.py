@@ -175,7 +175,7 @@ def is_carried(folder: Path, path: str, seen: os.stat_result) -> bool:
     if seen.st_blocks * BLOCK + HOLE_BYTES >= seen.st_size:
         return True
     with open_parent(folder, path) as (here, name):
-        handle = _opened(name, here)
+        handle = open_unreadable(name, here)
         try:
             return hole_bytes(handle, seen.st_size) <= HOLE_BYTES
         finally:
@@ -219,7 +219,7 @@ class _Reading:
             blob = self._mirror.objects.write("blob", os.fsencode(os.readlink(name, dir_fd=here)))
             self._note(path, seen, blob)
             return TreeEntry(LINK, blob)
-        handle = _opened(name, here)
+        handle = open_unreadable(name, here)
         with os.fdopen(handle, "rb", buffering=0) as file:
             seen = os.fstat(handle)
             if not stat.S_ISREG(seen.st_mode):
@@ -244,7 +244,7 @@ class _Reading:
         )
 
 
-def _opened(name: str, here: int) -> int:
+def open_unreadable(name: str, here: int) -> int:
     """An ordinary file to read, also one that its owner, this user, has made unreadable."""
     try:
         return os.open(name, FILE, dir_fd=here)

@@ -40,6 +40,7 @@ _SETTINGS = {
     "transfer.bundleURI": "false",
     "core.bigFileThreshold": "32m",
     "pack.windowMemory": "256m",
+    "pack.useSparse": "false",  # look at all of what the remote has: the same file may lie at another path
 }
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 _FULL_HERE = re.compile(rb"^(?:fatal|error): .*No space left on device", re.MULTILINE)

@@ -1,7 +1,7 @@
 """A job's mirror on this machine: a bare repository with what was packed here and what was fetched.
 
 It is a cache. Whatever a crash leaves in it is mended or collected by the next use; deleted as a whole, it costs one
-shipment in full.
+shipment in full. So it does not wait for the disk: after a restart of the machine it is made anew.
 """
 
 from __future__ import annotations
@@ -12,19 +12,28 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
-from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, own_disk
+from parley.hosts.mirror.mirror_errors import PlaceRefused, own_disk
 from parley.ports.workspaces import WorkspaceError
 from parley.workspaces.files.safe_delete import discard
 from parley.workspaces.job_repository import MIRROR, REPOSITORY, write_commit
 from parley.workspaces.safe_git import Git, LooseObjects, create
 
 LOOSE, PACKS = 5000, 40  # objects, or packs: with more it is repacked
-LOCK = "in-use.lock"
+LOCK, BOOT = "in-use.lock", "boot"
 _TEXT = "a turn's place"
 _FORMATS = {40: "sha1", 64: "sha256"}
+
+
+@cache
+def boot() -> str:
+    """What tells this run of the machine from others; empty where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def object_format(name: str) -> str:
@@ -52,7 +61,9 @@ class MirrorRepository:
     def __init__(self, folder: Path, form: str, whose: WhoseGit = PARLEYS) -> None:
         self.job_folder = folder
         self.form = form
-        self.git = Git(folder / MIRROR, mark=whose.mark, given_up=whose.given_up)
+        self._boot = boot()
+        settings = {"core.fsync": "none"} if self._boot else {}
+        self.git = Git(folder / MIRROR, settings=settings, mark=whose.mark, given_up=whose.given_up)
 
     @classmethod
     def existing(cls, folder: Path, whose: WhoseGit = PARLEYS) -> MirrorRepository | None:
@@ -72,22 +83,40 @@ class MirrorRepository:
     def used(self) -> Iterator[MirrorRepository]:
         """The repository, made where it is missing, and kept from being collected meanwhile."""
         with own_disk(self.job_folder):
-            self._make()
-            handle = os.open(self.git.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            with suppress(BlockingIOError):  # another turn of the job is under way: it has mended what was left
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._mend()
-            fcntl.flock(handle, fcntl.LOCK_SH)
+            handle = self._locked()
             try:
                 yield self
-            except MirrorError:
-                raise
-            except OSError as error:
-                with own_disk(self.job_folder):
-                    raise error from None
-        finally:
-            os.close(handle)
+            finally:
+                os.close(handle)
+
+    def _locked(self) -> int:
+        """Open it, and hold it. Where no other turn is under way, what a crash has left is deleted first."""
+        while True:
+            self._make()
+            handle = os.open(self.git.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                with suppress(BlockingIOError):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if self._is_stale():
+                        gone = self.git.folder.with_name(f"{MIRROR}.{os.getpid()}")
+                        discard(gone)
+                        self.git.folder.rename(gone)
+                        discard(gone)
+                    else:
+                        self._mend()
+                fcntl.flock(handle, fcntl.LOCK_SH)
+                with suppress(FileNotFoundError):
+                    if os.fstat(handle).st_ino == (self.git.folder / LOCK).stat().st_ino:
+                        return os.dup(handle)
+            finally:
+                os.close(handle)
+
+    def _is_stale(self) -> bool:
+        """Whether the machine was restarted since it was made: what was not on the disk by then is gone."""
+        try:
+            return (self.git.folder / BOOT).read_text(encoding="ascii") != self._boot
+        except FileNotFoundError:
+            return True
 
     def tidy(self) -> None:
         """Collect what no ref holds any more, where that is worth it and no turn is under way."""
@@ -112,6 +141,7 @@ class MirrorRepository:
         draft = self.job_folder / f"{MIRROR}.{os.getpid()}"
         shutil.rmtree(draft, ignore_errors=True)
         create(draft, self.form)
+        (draft / BOOT).write_text(self._boot, encoding="ascii")
         if (self.job_folder / REPOSITORY).is_dir():  # on the coordinator: what is committed is not written again
             (draft / "objects/info").mkdir(exist_ok=True)
             (draft / "objects/info/alternates").write_text(f"../../{REPOSITORY}/objects\n", encoding="ascii")
@@ -139,8 +169,9 @@ class MirrorRepository:
             return ""
 
     def set_ref(self, name: str, commit: str) -> None:
-        """Set a ref, after all that it names is on the disk."""
-        self.objects.sync()
+        """Set a ref."""
+        if not self._boot:
+            self.objects.sync()
         self.git("update-ref", "--no-deref", name, commit)
 
     def delete_ref(self, name: str) -> None:

@@ -14,6 +14,7 @@ from parley.workspaces.files.scan import path_text
 from parley.workspaces.files.tree_entry import TreeEntry
 from parley.workspaces.safe_git import ObjectReader
 
+MANIFEST, PARTS, TURNS = b"manifest", b"parts", b"turns"  # what lies at the top of a place
 TREE_BYTES = 64 << 20  # of one folder's tree
 _NAME_BYTES = 255
 _KINDS = (REGULAR, PROGRAM, LINK)

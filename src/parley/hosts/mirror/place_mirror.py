@@ -1,14 +1,15 @@
 """A turn's place on another host: sent there, laid out, given back, taken back. Git carries it.
 
-Each place is a commit with one tree: a manifest, the parts, and the commits that the agent can read. Its parent is the
-instance's last place, so that only what has changed since is shipped, either way; that parent has none, so that nothing
+Each place is a commit with one tree: a manifest, the parts, and the commits that the agent can read. Its parents are
+the instance's last places, so that only what has changed since is shipped, either way; these have none, so that nothing
 older is kept. On the remote all lies below `refs/parley/BUS/JOB/`:
 
 | ref | what | written by |
 | --- | --- | --- |
 | `turns/TURN/EPOCH/sent/COMMIT` | what a turn begins with | the coordinator |
 | `turns/TURN/EPOCH/back/ATTEMPT` | what an attempt at it left: created once, never moved | the host |
-| `last/INSTANCE`, `base/COMMIT` | what the next shipment can build upon | both |
+| `last-sent/INSTANCE`, `base/COMMIT` | what the next shipment builds upon | the coordinator |
+| `last-back/INSTANCE` | the same | the host |
 
 What counts is what the bus and the board say. A ref is a place to fetch from, and its commit is compared with the one
 that was announced there.
@@ -34,7 +35,7 @@ from parley.hosts.mirror.git_remote import PATIENCE_SECONDS, GitRemote, Remote
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
 from parley.hosts.mirror.mirror_repository import MirrorRepository, WhoseGit, object_format
 from parley.hosts.mirror.order_place import OrderPlace, Part, place_of, ref_name
-from parley.hosts.mirror.place_listing import Listing, MovedSessions, listed, read_tree
+from parley.hosts.mirror.place_listing import MANIFEST, PARTS, TURNS, Listing, MovedSessions, listed, read_tree
 from parley.hosts.mirror.place_manifest import BACK, SENT, Manifest, PartNote, read_manifest
 from parley.hosts.mirror.place_names import as_path, as_text
 from parley.hosts.mirror.shown_commits import lay_base, lay_turns, pack_base, pack_turns
@@ -52,9 +53,9 @@ from parley.workspaces.quota import RunningJobQuota
 from parley.workspaces.safe_git import ObjectReader
 from parley.workspaces.workspace_marks import read_marks
 
-MANIFEST, PARTS, TURNS = b"manifest", b"parts", b"turns"
 SLACK_BYTES = 64 << 20  # that a pack may have beyond the quota: names, trees, manifests
-_FETCHED, _PACKED, _LAST, _BASE = (f"refs/parley/{name}" for name in ("fetched", "packed", "last", "base"))
+_LAST_SENT, _LAST_BACK, _BASE = "last-sent", "last-back", "base"  # below `refs/parley/` here, below the job's there
+_FETCHED, _PACKED = "refs/parley/fetched", "refs/parley/packed"
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BROUGHT_BYTES = 16 << 20
 
@@ -147,13 +148,13 @@ class PlaceMirror:
             )
             turns = pack_turns(mirror, repository, tips, place.base) if tips else ""
             tree = packing.tree(manifest, entries, turns)
-            alone, commit = packing.commit(tree, base)
+            alone, commit = packing.commit(tree, _LAST_BACK, _LAST_SENT, base=base)
             ref = f"{self._turn(order)}/{SENT}/{commit}"
-            hints = {f"{self._job(order.job)}/last/{place.key}": alone}
+            hints = {f"{self._job(order.job)}/{_LAST_SENT}/{place.key}": alone}
             if base:
-                hints[f"{self._job(order.job)}/base/{place.base}"] = base
+                hints[f"{self._job(order.job)}/{_BASE}/{place.base}"] = base
             self._remote.push(mirror.git, (ref, commit), hints)
-            mirror.set_ref(f"{_LAST}/{place.key}", alone)
+            mirror.set_ref(_own_ref(_LAST_SENT, place), alone)
             self._told(order, packing.left)
         return Shipped(commit, ref)
 
@@ -168,7 +169,7 @@ class PlaceMirror:
                 manifest = read_manifest(reader, entries[MANIFEST].name, BACK, order)
                 parts = [part for part in place.parts if part.back]
                 self._lay(mirror, reader, place, (manifest, entries), parts, _Brought(self._hidden(place)))
-            mirror.set_ref(f"{_LAST}/{place.key}", mirror.commit(mirror.tree(shipped.commit)))
+            mirror.set_ref(_own_ref(_LAST_BACK, place), mirror.commit(mirror.tree(shipped.commit)))
 
     def drop(self, order: Order) -> None:
         """Delete the refs of a turn that is over from the remote."""
@@ -211,7 +212,7 @@ class PlaceMirror:
                 self._lay(mirror, reader, place, (manifest, entries), place.parts, brought)
                 bases = self.home / "bases"
                 if place.base and manifest.base:
-                    mirror.set_ref(f"{_BASE}/{place.base}", manifest.base)
+                    mirror.set_ref(f"refs/parley/{_BASE}/{place.base}", manifest.base)
                     lay_base(mirror, mirror.tree(manifest.base), bases, place.base)
                 if place.turns and TURNS in entries:
                     turns = place.folder / "gitdirs" / f"{place.turns}.turns" / "objects"
@@ -219,7 +220,7 @@ class PlaceMirror:
             self._shut(place)
             if not brought.ready and place.order.site.writable:
                 self._bring(mirror, place, manifest)
-            mirror.set_ref(f"{_LAST}/{place.key}", mirror.commit(mirror.tree(shipped.commit)))
+            mirror.set_ref(_own_ref(_LAST_SENT, place), mirror.commit(mirror.tree(shipped.commit)))
         return place.order
 
     def give_back(self, order: Order, laid: Order, attempt: int = 1) -> Shipped:
@@ -247,10 +248,11 @@ class PlaceMirror:
                 workspace=as_text(laid.site.workspace),
                 parts=notes,
             )
-            alone, commit = packing.commit(packing.tree(manifest, entries, ""))
+            alone, commit = packing.commit(packing.tree(manifest, entries, ""), _LAST_SENT)
             ref = f"{self._turn(order)}/{BACK}/{attempt}"
-            self._remote.push(mirror.git, (ref, commit), {f"{self._job(order.job)}/last/{place.key}": alone})
-            mirror.set_ref(f"{_LAST}/{place.key}", alone)
+            hint = {f"{self._job(order.job)}/{_LAST_BACK}/{place.key}": alone}
+            self._remote.push(mirror.git, (ref, commit), hint)
+            mirror.set_ref(_own_ref(_LAST_BACK, place), alone)
             self._told(order, packing.left)
         mirror.tidy()
         return Shipped(commit, ref)
@@ -290,7 +292,7 @@ class PlaceMirror:
         """The commit that holds the commits that the job started from: packed once."""
         if not place.base:
             return ""
-        ref = f"{_BASE}/{place.base}"
+        ref = f"refs/parley/{_BASE}/{place.base}"
         if not (known := mirror.ref(ref)):
             known = mirror.commit(pack_base(mirror, place.home / "bases", place.base))
             mirror.set_ref(ref, known)
@@ -477,12 +479,16 @@ class _Packing:
         ]
         return write_tree(self._mirror, top)
 
-    def commit(self, tree: str, base: str = "") -> tuple[str, str]:
-        """The commit of the tree alone, and the one that is shipped. The same tree again is the same commit."""
+    def commit(self, tree: str, *lasts: str, base: str = "") -> tuple[str, str]:
+        """The commit of the tree alone, and the one that is shipped. The same tree again is the same commit.
+
+        `lasts` are the places that it builds upon, and `base` the commit with what the job started from.
+        """
         mirror, ref = self._mirror, f"{_PACKED}/{self._place.key}"
         alone, commit = mirror.commit(tree), mirror.ref(ref)
         if not commit or mirror.tree(commit) != tree:
-            commit = mirror.commit(tree, mirror.ref(f"{_LAST}/{self._place.key}"), base)
+            upon = [mirror.ref(_own_ref(last, self._place)) for last in lasts]
+            commit = mirror.commit(tree, *dict.fromkeys((*upon, base)))
             mirror.set_ref(ref, commit)
         for known, paths in self._caches:  # only now: a ref holds all that they name
             known.keep(paths)
@@ -500,6 +506,11 @@ class _Relink:
         if target == self.before or target.startswith(f"{self.before}/"):
             return f"{self.now}{target[len(self.before) :]}"
         return target
+
+
+def _own_ref(kind: str, place: OrderPlace) -> str:
+    """Where this machine's mirror keeps an instance's last place."""
+    return f"refs/parley/{kind}/{place.key}"
 
 
 def _nothing(path: str) -> bool:

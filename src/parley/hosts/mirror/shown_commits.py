@@ -2,12 +2,11 @@
 
 They can't be pushed as commits: the history that jobs start from is cut after some commits, and git servers refuse to
 take a history without its beginning. So each commit goes as a folder of its own name, with the bytes of the commit and
-its tree; its name is checked where it is made again.
+its tree; made again from its bytes, it has the same name.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 from parley.hosts.mirror.folder_packing import FOLDER, write_tree
 from parley.hosts.mirror.mirror_errors import PlaceRefused
 from parley.hosts.mirror.mirror_repository import MirrorRepository
-from parley.hosts.mirror.place_listing import read_tree
+from parley.hosts.mirror.place_listing import PARTS, TURNS, read_tree
 from parley.workspaces.files.known_blobs import REGULAR
 from parley.workspaces.files.safe_delete import discard
 from parley.workspaces.files.tree_entry import TreeEntry
@@ -26,27 +25,38 @@ from parley.workspaces.job_repository import JobRepository
 from parley.workspaces.safe_git import Git, LooseObjects, ObjectReader, create, quoted
 
 COMMIT, TREE, SHALLOW = b"commit", b"tree", b"shallow"
+TIP, LOG, BASE = b"tip", b"log", b"base"
 COMMIT_BYTES = 16 << 20
 DRAFT_SECONDS = 86400  # one that is older was left by a crash
 PACKS = 40  # one for each turn that brings commits; then they are made anew
 
 
 def pack_base(mirror: MirrorRepository, bases: Path, base: str) -> str:
-    """The tree with the commits that a job started from, and where their history is cut."""
+    """The tree with the commits that a job started from, and where their history is cut.
+
+    Its files also lie where a place has its workspace and the tip of its commits: git looks for what another tree has
+    already at the same paths.
+    """
     git = Git(bases / base)
     shallow = git.folder / "shallow"
     cut = mirror.objects.write("blob", shallow.read_bytes() if shallow.is_file() else b"")
     commits = git.text("rev-list", base).split()
     with git.contents() as reader:
-        return write_tree(mirror, [*_packed(mirror, reader, commits), (SHALLOW, REGULAR, cut)])
+        packed = write_tree(mirror, [*_packed(mirror, reader, commits), (SHALLOW, REGULAR, cut)])
+    files = git.text("rev-parse", f"{base}^{{tree}}")
+    tip = write_tree(mirror, [(TREE, FOLDER, files)])
+    seeming = {PARTS: [(b"0", FOLDER, files)], TURNS: [(TIP, FOLDER, tip)]}
+    alike = [(name, FOLDER, write_tree(mirror, entries)) for name, entries in seeming.items()]
+    return write_tree(mirror, [(BASE, FOLDER, packed), *alike])
 
 
 def pack_turns(mirror: MirrorRepository, repository: JobRepository, tips: Sequence[str], base: str) -> str:
-    """The tree with the commits of a job that lead to some commits."""
+    """The tree with the commits of a job that lead to some commits; the first has a place of its own."""
     without = [f"^{base}"] if base else []
-    commits = repository.git.text("rev-list", *tips, *without).split()
+    commits = dict.fromkeys([*tips[:1], *repository.git.text("rev-list", *tips, *without).split()])
     with repository.git.contents() as reader:
-        return write_tree(mirror, _packed(mirror, reader, commits))
+        (_, mode, tip), *others = _packed(mirror, reader, commits)
+    return write_tree(mirror, [(TIP, mode, tip), (LOG, FOLDER, write_tree(mirror, others))])
 
 
 def _packed(mirror: MirrorRepository, reader: ObjectReader, commits: Iterable[str]) -> Iterator[tuple[bytes, str, str]]:
@@ -67,12 +77,14 @@ def lay_base(mirror: MirrorRepository, tree: str, bases: Path, base: str) -> Non
         if time.time() - left.stat().st_mtime > DRAFT_SECONDS:
             discard(left)
     with _draft(mirror, bases, [mirror.git.folder]) as git, mirror.git.contents() as reader:
-        entries = read_tree(reader, tree)
+        entries = read_tree(reader, _folder(read_tree(reader, tree), BASE))
         cut = reader.whole(entries[SHALLOW].name) if SHALLOW in entries else b""
         if cut:
             (git.folder / "shallow").write_bytes(cut)
-        _unpack(git, mirror, reader, entries)
+        if base not in _unpack(git, mirror, reader, [entry for name, entry in entries.items() if name != SHALLOW]):
+            raise PlaceRefused(f"the commit {base} was announced and is not there; it is refused")
         _write_pack(git, git.folder / "objects", [base], [])
+        git("prune-packed", "--quiet")
         (git.folder / "objects/info/alternates").unlink()
         try:
             git.folder.rename(place)
@@ -97,27 +109,30 @@ def lay_turns(mirror: MirrorRepository, tree: str, folder: Path, tips: Sequence[
         shallow = bases / base / "shallow" if base else None
         if shallow is not None and shallow.is_file():
             (git.folder / "shallow").write_bytes(shallow.read_bytes())
-        there = _unpack(git, mirror, reader, read_tree(reader, tree))
+        entries = read_tree(reader, tree)
+        log = read_tree(reader, _folder(entries, LOG))
+        there = _unpack(git, mirror, reader, [TreeEntry(FOLDER, _folder(entries, TIP)), *log.values()])
         if lost := [tip for tip in tips if tip not in there and tip != base]:
             raise PlaceRefused(f"the commit {lost[0]!r:.60} was announced and is not there; it is refused")
         _write_pack(git, folder, tips, [base, *(one for one in known if one in there)])
     mark.write_text(" ".join(tips), encoding="ascii")
 
 
-def _unpack(git: Git, mirror: MirrorRepository, reader: ObjectReader, entries: dict[bytes, TreeEntry]) -> set[str]:
-    """Write the commits of a tree as commits; returns their names."""
+def _folder(entries: dict[bytes, TreeEntry], name: bytes) -> str:
+    entry = entries.get(name)
+    if entry is None or entry.mode != FOLDER:
+        raise PlaceRefused("the commits that the agent could read are malformed; it is refused")
+    return entry.name
+
+
+def _unpack(git: Git, mirror: MirrorRepository, reader: ObjectReader, entries: Iterable[TreeEntry]) -> set[str]:
+    """Write packed commits as commits; returns their names, which their content makes."""
     objects, found = LooseObjects(git.folder, mirror.form), set()
-    for name, entry in entries.items():
-        if name == SHALLOW:
-            continue
-        held = read_tree(reader, entry.name)
-        commit = held.get(COMMIT)
+    for entry in entries:
+        commit = read_tree(reader, entry.name).get(COMMIT)
         if commit is None or reader.size(commit.name) > COMMIT_BYTES:
             raise PlaceRefused("a commit that the agent could read is malformed; it is refused")
-        made = objects.write("commit", reader.whole(commit.name))
-        if made != os.fsdecode(name):
-            raise PlaceRefused(f"{os.fsdecode(name)!r:.60} is not the commit that it is called; it is refused")
-        found.add(made)
+        found.add(objects.write("commit", reader.whole(commit.name)))
     return found
 
 
