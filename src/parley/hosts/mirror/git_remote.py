@@ -38,6 +38,7 @@ _SETTINGS = {
     "push.negotiate": "false",
     "credential.helper": "",
     "transfer.bundleURI": "false",
+    "fetch.unpackLimit": "1",  # what is fetched is one file, so that its size can be limited
     "core.bigFileThreshold": "32m",
     "pack.windowMemory": "256m",
     "pack.useSparse": "false",  # look at all of what the remote has: the same file may lie at another path
@@ -45,7 +46,6 @@ _SETTINGS = {
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 _FULL_HERE = re.compile(rb"^(?:fatal|error): .*No space left on device", re.MULTILINE)
 _FULL_THERE = re.compile(rb"^remote: .*No space left on device", re.MULTILINE)
-_TOO_LARGE = re.compile(rb"died of signal 25|File too large|File size limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class GitRemote:
         )
         if done.returncode == 0:
             return
-        if most_bytes is not None and _TOO_LARGE.search(done.stderr):
+        if most_bytes is not None and _has_grown(git, most_bytes):
             raise PlaceRefused(f"{ref} has more bytes than the job may take ([workspace] quota_mb); it is refused")
         raise self._trouble(git, done, "read")
 
@@ -198,3 +198,8 @@ class GitRemote:
             f"{self.shown} could not be {doing}: {said or f'git ended with {done.returncode}'}; "
             "see that the remote is up and that you may use it ([hosts] remote in your own settings)"
         )
+
+
+def _has_grown(git: Git, most_bytes: int) -> bool:
+    """Whether git was ended because what it fetched reached its limit: it says nothing then, and leaves the file."""
+    return any(path.stat().st_size >= most_bytes for path in (git.folder / "objects/pack").glob("tmp_pack_*"))
