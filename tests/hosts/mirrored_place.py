@@ -115,4 +115,17 @@ def fill(folder: Path, files: dict[str, str | bytes], programs: Iterable[str] = 
         (folder / name).chmod(0o755)
 
 
-__all__ = ["AGENT", "CHILD", "JOB", "ROOT", "Mirrored", "UserRepository", "fill", "git", "size_of", "tree_of", "without_room", "write"]
+__all__ = [
+    "AGENT",
+    "CHILD",
+    "JOB",
+    "ROOT",
+    "Mirrored",
+    "UserRepository",
+    "fill",
+    "git",
+    "size_of",
+    "tree_of",
+    "without_room",
+    "write",
+]

@@ -188,11 +188,15 @@ def test_what_is_small_on_the_way_and_large_on_the_disk_is_refused(forger: Forge
     assert len(zlib.compress(bytes(8 << 20))) < 10_000
 
     refused(
-        forger, forger.push(forger.place_tree(forger.tree((b"x", REGULAR, zeros)))), "it takes more than the job's quota"
+        forger,
+        forger.push(forger.place_tree(forger.tree((b"x", REGULAR, zeros)))),
+        "it takes more than the job's quota",
     )
 
 
-def test_a_pack_that_is_larger_than_the_quota_is_not_even_stored(forger: Forger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pack_that_is_larger_than_the_quota_is_not_even_stored(
+    forger: Forger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("parley.hosts.mirror.place_mirror.SLACK_BYTES", 0)
     entries = [(f"{number}".encode(), REGULAR, forger.blob(os.urandom(60_000))) for number in range(120)]
     shipped = forger.push(forger.place_tree(forger.tree(*entries)))

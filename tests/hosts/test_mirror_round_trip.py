@@ -34,7 +34,18 @@ def seen_inside(laid: Order, *words: str) -> str:
 
 # ---- any tree ------------------------------------------------------------------------------------
 
-PLAIN = (b"a", b"b.txt", b"-x", b"%", b"%%.git", b".gitignore", b".gitmodules", b"\xff\xfe", b"new\nline", b"caf\xc3\xa9")
+PLAIN = (
+    b"a",
+    b"b.txt",
+    b"-x",
+    b"%",
+    b"%%.git",
+    b".gitignore",
+    b".gitmodules",
+    b"\xff\xfe",
+    b"new\nline",
+    b"caf\xc3\xa9",
+)
 NAMES = st.sampled_from(PLAIN) | st.binary(min_size=1, max_size=12).filter(
     lambda name: not {0, ord("/")} & set(name) and name not in (b".", b"..") and stored(name) in (name, b"%" + name)
 )
@@ -112,7 +123,9 @@ def test_ignored_and_untracked_files_belong_to_the_place_and_what_git_calls_its_
     place.mirror._tell = told.append
     order, host = place.order(), place.host()
     here = Path(order.site.workspace)
-    fill(here, {".gitignore": "node_modules/\n", "node_modules/x/index.js": "x", "inner/.git/HEAD": "x", "inner/f": "f"})
+    fill(
+        here, {".gitignore": "node_modules/\n", "node_modules/x/index.js": "x", "inner/.git/HEAD": "x", "inner/f": "f"}
+    )
     os.mkfifo(here / "pipe")
 
     laid, _ = place.there(host, order)

@@ -18,7 +18,7 @@ from parley.base.text import cut, lenient, printable
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, PushLost, RemoteTrouble
 from parley.machine.programs import search_path
 from parley.settings.option_words import git_remote_scheme, no_git_remote
-from parley.workspaces.safe_git import SETTINGS, Git, GitTooLong, most_telling_line, program
+from parley.workspaces.safe_git import SETTINGS, Git, GitTooLong, program
 
 PATIENCE_SECONDS = 600.0  # for one push or fetch
 QUICK_SECONDS = 60.0  # for a listing
@@ -43,6 +43,8 @@ _SETTINGS = {
     "pack.windowMemory": "256m",
     "pack.useSparse": "false",  # look at all of what the remote has: the same file may lie at another path
 }
+_ADVICE = ("fatal: Could not read from remote repository.", "Please make sure you have the correct access rights",
+           "and the repository exists.")  # fmt: skip
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 _FULL_HERE = re.compile(rb"^(?:fatal|error): .*No space left on device", re.MULTILINE)
 _FULL_THERE = re.compile(rb"^remote: .*No space left on device", re.MULTILINE)
@@ -111,7 +113,10 @@ class GitRemote:
         )
         if done.returncode == 0:
             return
-        there = self.listed(git, ref).get(ref, "")
+        try:
+            there = self.listed(git, ref).get(ref, "")
+        except RemoteTrouble:
+            raise self._trouble(git, done, "written to") from None
         if there == commit:
             return
         if there:
@@ -189,7 +194,7 @@ class GitRemote:
         """Whose fault it is that git failed."""
         report = lenient(done.stdout).splitlines()
         refused = next((line.split("\t")[-1] for line in report if line.startswith("!\t")), "")
-        said = printable(cut(_PASSWORD.sub("", refused or most_telling_line(done.stderr)), LINE))
+        said = printable(cut(_PASSWORD.sub("", refused or _telling(done.stderr)), LINE))
         if _FULL_THERE.search(done.stderr):
             return RemoteTrouble(f"the disk of the remote {self.shown} is full; free some space there")
         if _FULL_HERE.search(done.stderr):
@@ -198,6 +203,13 @@ class GitRemote:
             f"{self.shown} could not be {doing}: {said or f'git ended with {done.returncode}'}; "
             "see that the remote is up and that you may use it ([hosts] remote in your own settings)"
         )
+
+
+def _telling(errors: bytes) -> str:
+    """The line of git's errors that says what is wrong: what ssh says comes before git's own, and advice after it."""
+    said = [line.strip() for line in lenient(errors).splitlines() if line.strip() and line.strip() not in _ADVICE]
+    own = [line for line in said if line.startswith(("fatal:", "error:", "ERROR"))]
+    return (own or said or [""])[0]
 
 
 def _has_grown(git: Git, most_bytes: int) -> bool:
