@@ -142,7 +142,7 @@ def main(operation: str) -> None:
         for repository in (place.bare, place.job_folder / "mirror.git", host.home / "jobs" / JOB / "mirror.git"):
             assert git(repository, "fsck", "--connectivity-only", "--no-dangling") == "", repository
             assert not list(repository.glob("objects/pack/tmp_*")), repository
-        print(f"killed {times} times")
+        sys.stdout.write(f"killed {times} times\n")
 
 
 if __name__ == "__main__":

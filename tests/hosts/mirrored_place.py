@@ -21,20 +21,17 @@ Tree = dict[bytes, tuple[str, int, bytes]]  # path -> kind, permissions, content
 def tree_of(folder: Path) -> Tree:
     """All that a folder holds, byte for byte, but for git's own."""
     found: Tree = {}
-    root = os.fsencode(folder)
-    for here, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if name != b".git"]
-        for name in (*folders, *files):
-            path = os.path.join(here, name)
-            mode = os.lstat(path).st_mode
-            inside = os.path.relpath(path, root)
-            if stat.S_ISLNK(mode):
-                found[inside] = ("link", 0, os.readlink(path))
-            elif stat.S_ISDIR(mode):
-                found[inside] = ("folder", stat.S_IMODE(mode), b"")
-            elif name != b".git":
-                with open(path, "rb") as file:
-                    found[inside] = ("file", stat.S_IMODE(mode), file.read())
+    for path in folder.rglob("*"):
+        inside = path.relative_to(folder)
+        mode = path.lstat().st_mode
+        if ".git" in inside.parts:
+            continue
+        if stat.S_ISLNK(mode):
+            found[os.fsencode(inside)] = ("link", 0, os.fsencode(path.readlink()))
+        elif stat.S_ISDIR(mode):
+            found[os.fsencode(inside)] = ("folder", stat.S_IMODE(mode), b"")
+        elif stat.S_ISREG(mode):
+            found[os.fsencode(inside)] = ("file", stat.S_IMODE(mode), path.read_bytes())
     return found
 
 

@@ -47,7 +47,7 @@ class Forger:
         return self.mirror.objects.write(kind, data)
 
     def manifest(self, **more: Any) -> bytes:
-        back = [path for path in ("work", f"homes/{Path(self.order.home).name}", "gitdirs/job.git")]
+        back = ("work", f"homes/{Path(self.order.home).name}", "gitdirs/job.git")
         given = {
             "kind": BACK,
             "job": JOB,
@@ -157,7 +157,8 @@ def test_a_folder_of_the_coordinators_that_became_a_link_is_not_followed(tmp_pat
     place.mirror.take_back(order, back)
 
     assert tree_of(tmp_path / "outside").keys() == {b"mine"}
-    assert (Path(order.home) / "x").read_text() == "x" and not Path(order.home).is_symlink()
+    assert (Path(order.home) / "x").read_text() == "x"
+    assert not Path(order.home).is_symlink()
 
 
 @pytest.mark.parametrize("mode", ["160000", "100666", "040000", "0", "120777"])

@@ -58,25 +58,24 @@ TREES = st.recursive(
 ).filter(lambda tree: isinstance(tree, dict))  # fmt: skip
 
 
-def make(folder: bytes, tree: dict[bytes, Any]) -> None:
+def make(folder: Path, tree: dict[bytes, Any]) -> None:
     for name, what in tree.items():
-        path = os.path.join(folder, name)
+        path = folder / os.fsdecode(name)
         if isinstance(what, dict):
-            os.mkdir(path)
+            path.mkdir()
             make(path, what)
         elif what[0] == "link":
-            os.symlink(what[2], path)
+            path.symlink_to(os.fsdecode(what[2]))
         else:
-            with open(path, "wb") as file:
-                file.write(what[2])
-            os.chmod(path, what[1])
+            path.write_bytes(what[2])
+            path.chmod(what[1])
 
 
 def replace_with(folder: Path, tree: dict[bytes, Any]) -> None:
     for path in folder.iterdir():
         if path.name != ".git":
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    make(os.fsencode(folder), {name: what for name, what in tree.items() if name != b".git"})
+    make(folder, {name: what for name, what in tree.items() if name != b".git"})
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +84,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Mirrored:
 
 
 @given(TREES, TREES, TREES)
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_any_tree_arrives_and_comes_back_byte_for_byte(
     shared: Mirrored, workspace: dict[bytes, Any], home: dict[bytes, Any], after: dict[bytes, Any]
 ) -> None:
@@ -133,8 +132,11 @@ def test_ignored_and_untracked_files_belong_to_the_place_and_what_git_calls_its_
 
     assert (there / "node_modules/x/index.js").read_text() == "x"
     assert (there / "inner/f").read_text() == "f"
-    assert not (there / "inner/.git").exists() and not (there / "pipe").exists()
-    assert len(told) == 1 and "work/inner/.git" in told[0] and "work/pipe" in told[0]
+    assert not (there / "inner/.git").exists()
+    assert not (there / "pipe").exists()
+    [line] = told
+    assert "work/inner/.git" in line
+    assert "work/pipe" in line
 
     (there / "inner/f").write_text("g")
     place.back(host, order, laid)
