@@ -35,7 +35,7 @@ _BASE = re.compile(r"bases/(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})/objects")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlacePart:
     """A folder or a file of the place, by its path in the job's folder."""
 
     path: str
@@ -48,7 +48,7 @@ class OrderPlace:
 
     order: Order
     folder: Path  # the job's
-    parts: tuple[Part, ...]  # the workspace first, then the instance's home
+    parts: tuple[PlacePart, ...]  # the workspace first, then the instance's home
     turns: str = ""  # the workspace whose commits the agent can read; empty: none
     base: str = ""  # the commit that the job started from, where the agent can read it
 
@@ -77,7 +77,7 @@ class OrderPlace:
         there = structs.replace(order, site=site, home=_moved(order.home, self.folder, folder))
         return replace(self, order=there, folder=folder)
 
-    def part_folder(self, part: Part) -> Path:
+    def part_folder(self, part: PlacePart) -> Path:
         """Where a part lies."""
         return self.folder / part.path
 
@@ -103,7 +103,13 @@ def place_of(order: Order) -> OrderPlace:
             parts[inside] = parts.get(inside, False) or bind.writable
         else:
             raise _outside(order, bind.source)
-    return OrderPlace(order, folder, tuple(Part(path, back) for path, back in parts.items()), turns, base)
+    return OrderPlace(
+        order=order,
+        folder=folder,
+        parts=tuple(PlacePart(path, back) for path, back in parts.items()),
+        turns=turns,
+        base=base,
+    )
 
 
 def _outside(order: Order, path: str) -> PlaceRefused:

@@ -23,6 +23,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -34,7 +35,7 @@ from parley.hosts.mirror.folder_packing import FOLDER, LEFT_OUT, Allowed, Folder
 from parley.hosts.mirror.git_remote import PATIENCE_SECONDS, GitRemote, Remote
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
 from parley.hosts.mirror.mirror_repository import MirrorRepository, WhoseGit, object_format
-from parley.hosts.mirror.order_place import OrderPlace, Part, place_of, ref_name
+from parley.hosts.mirror.order_place import OrderPlace, PlacePart, place_of, ref_name
 from parley.hosts.mirror.place_listing import MANIFEST, PARTS, TURNS, Listing, MovedSessions, listed, read_tree
 from parley.hosts.mirror.place_manifest import BACK, SENT, Manifest, PartNote, read_manifest
 from parley.hosts.mirror.place_names import as_path, as_text
@@ -307,7 +308,7 @@ class PlaceMirror:
 
     def _told(self, order: Order, left: list[str]) -> None:
         if left:
-            names = ", ".join(map(path_text, left[:LEFT_OUT])) + (" and more" if len(left) > LEFT_OUT else "")
+            names = ", ".join(map(path_text, islice(left, LEFT_OUT))) + (" and more" if len(left) > LEFT_OUT else "")
             self._tell(f"{order.agent}, turn {order.turn}: only files, links and folders travel; left behind: {names}")
 
     # ---- fetching ------------------------------------------------------------------------------
@@ -349,7 +350,7 @@ class PlaceMirror:
         reader: ObjectReader,
         place: OrderPlace,
         found: tuple[Manifest, dict[bytes, TreeEntry]],
-        parts: Iterable[Part],
+        parts: Iterable[PlacePart],
         leave: Leave,
     ) -> None:
         """Lay out parts, each where this machine has it. All is read and checked before the first file is changed."""
@@ -364,7 +365,7 @@ class PlaceMirror:
         before, workspace = as_path(manifest.folder), as_path(manifest.workspace)
         sessions = MovedSessions(workspace, place.order.site.workspace)
         ours = Allowed()  # what only goes out is Parley's own, and not counted
-        fillings: list[tuple[Part, PartNote, TreeEntry, Listing | None]] = []
+        fillings: list[tuple[PlacePart, PartNote, TreeEntry, Listing | None]] = []
         for part, note, name in zip(wanted, manifest.parts, names, strict=True):
             entry = held[name]
             if note.is_file != (entry.mode == REGULAR) or entry.mode not in (REGULAR, FOLDER):
@@ -435,12 +436,14 @@ class _Packing:
 
     def __init__(self, mirror: MirrorRepository, place: OrderPlace, room: Room | None) -> None:
         self._mirror, self._place = mirror, place
-        bounds = (room.limit, len(place.parts) * room.files) if room is not None else ()
-        self._packing, self._ours = FolderPacking(mirror, Allowed(*bounds)), FolderPacking(mirror, Allowed())
+        allowed = Allowed(room.limit, len(place.parts) * room.files) if room is not None else Allowed()
+        self._packing, self._ours = FolderPacking(mirror, allowed), FolderPacking(mirror, Allowed())
         self._caches: list[tuple[KnownBlobs, set[str]]] = []
         self.left: list[str] = []
 
-    def parts(self, parts: Iterable[Part], leave: Leave) -> tuple[tuple[PartNote, ...], list[tuple[bytes, str, str]]]:
+    def parts(
+        self, parts: Iterable[PlacePart], leave: Leave
+    ) -> tuple[tuple[PartNote, ...], list[tuple[bytes, str, str]]]:
         """Pack parts; returns what is noted of each, and their entries in order."""
         notes, entries = [], []
         for number, part in enumerate(parts):
@@ -449,7 +452,7 @@ class _Packing:
             entries.append((str(number).encode(), entry.mode, entry.name))
         return tuple(notes), entries
 
-    def _part(self, part: Part, leave: Leave) -> tuple[PartNote, TreeEntry]:
+    def _part(self, part: PlacePart, leave: Leave) -> tuple[PartNote, TreeEntry]:
         at = self._place.part_folder(part)
         if at.is_file() and not at.is_symlink():
             return PartNote(as_text(part.path), Modes(), is_file=True), TreeEntry(REGULAR, self._ours.file(at).name)
@@ -464,7 +467,7 @@ class _Packing:
         self.left += [f"{part.path}/{path}" for path in packed.left_out]
         return PartNote(as_text(part.path), packed.modes), TreeEntry(FOLDER, packed.tree)
 
-    def _others(self, part: Part) -> tuple[KnownBlobs, ...]:
+    def _others(self, part: PlacePart) -> tuple[KnownBlobs, ...]:
         """What the job's own repository knows of the workspace."""
         name = _workspace_name(self._place)
         cache = self._place.folder / REPOSITORY / f"known-{name}"
@@ -517,7 +520,7 @@ def _nothing(path: str) -> bool:
     return False
 
 
-def _is_workspace(part: Part) -> bool:
+def _is_workspace(part: PlacePart) -> bool:
     return part.path == "work" or part.path.startswith("trees/")
 
 
@@ -527,7 +530,7 @@ def _workspace_name(place: OrderPlace) -> str:
     return "job" if path == "work" else path.removeprefix("trees/") if path.startswith("trees/") else ""
 
 
-def _known(mirror: MirrorRepository, part: Part) -> KnownBlobs:
+def _known(mirror: MirrorRepository, part: PlacePart) -> KnownBlobs:
     return KnownBlobs(mirror.git.folder / f"known-{ref_name(part.path.replace('/', '_'))}")
 
 
