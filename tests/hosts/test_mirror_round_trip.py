@@ -1,5 +1,6 @@
 """A turn's place on another host is the same place, and so is what comes back."""
 
+import codecs
 import os
 import shutil
 from pathlib import Path
@@ -17,6 +18,8 @@ from parley.runners.claude.agent_home import AgentHome
 from parley.runners.command import codex_session
 from parley.settings.schema import WorkspaceSettings
 from tests.hosts.mirrored_place import CHILD, JOB, ROOT, Mirrored, fill, git, tree_of, without_room, write
+from tests.workspaces.test_unreadable import as_ordinary_user
+from tests.workspaces.user_repository import UserRepository
 
 
 @pytest.fixture
@@ -342,6 +345,38 @@ def test_a_session_of_codex_goes_on(place: Mirrored) -> None:
     laid, _ = place.there(host, order)
 
     assert codex_session.put_back(laid.home, SESSION, 3)
+
+
+# ---- an ordinary user ----------------------------------------------------------------------------
+
+
+def _shut_away(user: UserRepository) -> None:
+    place = Mirrored(user.root.parent / "place")
+    order, host = place.order(), place.host()
+    here = Path(order.site.workspace)
+    fill(here, {"unread": "u", "shut/f": "f", "fixed/g": "g"})
+    for path, mode in (("unread", 0), ("shut", 0), ("fixed/g", 0o444), ("fixed", 0o555)):
+        (here / path).chmod(mode)
+
+    laid, _ = place.there(host, order)
+    there = tree_of(Path(laid.site.workspace))
+
+    assert there[b"unread"] == ("file", 0o400, b"u")
+    assert there[b"shut/f"] == ("file", 0o644, b"f")
+    assert there[b"fixed/g"] == ("file", 0o444, b"g")
+    (Path(laid.site.workspace) / "fixed/g").unlink()
+    (Path(laid.site.workspace) / "fixed").chmod(0o500)
+    place.back(host, order, laid)
+    assert tree_of(here) == {**{path: there[path] for path in there if path != b"fixed/g"}, b"fixed": FIXED}
+
+
+FIXED = ("folder", 0o700, b"")
+
+
+def test_what_its_agent_has_shut_arrives_and_can_be_read() -> None:
+    for name in ("latin-1", "utf-8"):
+        codecs.lookup(name)  # where Python lies, that user may not look
+    as_ordinary_user(_shut_away)
 
 
 # ---- bounds --------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """What is shipped and what stays on the remote: the difference alone, and nothing of turns that are over."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from parley.hosts.mirror.mirror_errors import PushLost
 from parley.hosts.mirror.mirror_repository import MirrorRepository
+from parley.ports.turns import Order
 from parley.workspaces.job_repository import MIRROR
 from tests.hosts.mirrored_place import JOB, ROOT, Mirrored, fill, git, size_of, tree_of, without_room, write
 
@@ -191,6 +193,25 @@ def test_every_operation_can_be_done_again(place: Mirrored) -> None:
     place.mirror.take_back(order, back)
 
     assert (Path(order.site.workspace) / "new").read_text() == "new"
+
+
+def test_turns_of_several_instances_go_out_and_come_back_at_once(place: Mirrored) -> None:
+    """The first of them all bring what the job started from, at the same time."""
+    host = place.host()
+    place.user.prepare(ROOT)
+    orders = [place.order(f"dispatch:c{number}") for number in range(3)]
+
+    def turn(order: Order) -> None:
+        laid, _ = place.there(host, order)
+        write(Path(laid.site.workspace), {"who": order.thread})
+        place.back(host, order, laid)
+        place.mirror.drop(order)
+
+    with ThreadPoolExecutor(len(orders)) as threads:
+        list(threads.map(turn, orders))
+
+    assert [(Path(order.site.workspace) / "who").read_text() for order in orders] == [one.thread for one in orders]
+    assert not [ref for ref in place.refs() if "/turns/" in ref]
 
 
 def test_instances_of_one_workspace_each_have_their_own_home(place: Mirrored) -> None:

@@ -23,6 +23,7 @@ from parley.workspaces.safe_git import SETTINGS, Git, GitTooLong, program
 PATIENCE_SECONDS = 600.0  # for one push or fetch
 QUICK_SECONDS = 60.0  # for a listing
 BUSY_SECONDS = 1800  # of a processor, for unpacking what a host has pushed
+TRIES = 3  # of a push that another turn's push may have crossed
 LINE = 300  # characters of what git says
 _SSH = (
     "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=4 -oPermitLocalCommand=no "
@@ -102,28 +103,31 @@ class GitRemote:
         push got through, and all is well.
         """
         ref, commit = create
-        more = [f"+{one}:{name}" for name, one in hints.items()]
+        left = TRIES
+        while (done := self._pushed(git, ref, commit, hints)).returncode:
+            left -= 1
+            try:
+                there = self.listed(git, ref).get(ref, "")
+            except RemoteTrouble:
+                there = ""
+                left = 0
+            if there == commit:
+                return
+            if there:
+                raise PushLost(
+                    f"{self.shown} has another result of this turn ({ref} is {there[:12]}): "
+                    "this one came later and is void"
+                )
+            if not left or b"\n!\t" not in done.stdout:  # else another turn's push may have moved a hint meanwhile
+                raise self._trouble(git, done, "written to")
+
+    def _pushed(self, git: Git, ref: str, commit: str, hints: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
         words = ("push", "--porcelain", "--atomic", "--no-verify", "--no-signed", "--no-recurse-submodules")
+        what = (f"{commit}:{ref}", *(f"+{one}:{name}" for name, one in hints.items()))
         lease = f"--force-with-lease={ref}:"
-        done = self._run(
-            git,
-            *(*words, lease, *self._serving("receive-pack"), "--", self._url, f"{commit}:{ref}", *more),
-            doing="written to",
-            fine=None,
+        return self._run(
+            git, *words, lease, *self._serving("receive-pack"), "--", self._url, *what, doing="written to", fine=None
         )
-        if done.returncode == 0:
-            return
-        try:
-            there = self.listed(git, ref).get(ref, "")
-        except RemoteTrouble:
-            raise self._trouble(git, done, "written to") from None
-        if there == commit:
-            return
-        if there:
-            raise PushLost(
-                f"{self.shown} has another result of this turn ({ref} is {there[:12]}): this one came later and is void"
-            )
-        raise self._trouble(git, done, "written to")
 
     def delete(self, git: Git, refs: Iterable[str]) -> None:
         """Delete refs; those that are gone already are no trouble."""

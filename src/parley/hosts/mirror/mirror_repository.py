@@ -55,6 +55,7 @@ class WhoseGit:
 
 
 PARLEYS = WhoseGit()
+_MAKING = threading.Lock()
 
 
 class MirrorRepository:
@@ -100,7 +101,7 @@ class MirrorRepository:
                 with suppress(BlockingIOError):
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if self._is_stale():
-                        gone = self.git.folder.with_name(f"{MIRROR}.{os.getpid()}")
+                        gone = self.git.folder.with_name(f"{MIRROR}.{os.getpid()}-old")
                         discard(gone)
                         self.git.folder.rename(gone)
                         discard(gone)
@@ -137,19 +138,23 @@ class MirrorRepository:
             os.close(handle)
 
     def _make(self) -> None:
-        if self.git.folder.is_dir():
-            return
-        self.job_folder.mkdir(parents=True, exist_ok=True)
-        draft = self.job_folder / f"{MIRROR}.{os.getpid()}"
-        shutil.rmtree(draft, ignore_errors=True)
-        create(draft, self.form)
-        (draft / BOOT).write_text(self._boot, encoding="ascii")
-        if (self.job_folder / REPOSITORY).is_dir():  # on the coordinator: what is committed is not written again
-            (draft / "objects/info").mkdir(exist_ok=True)
-            (draft / "objects/info/alternates").write_text(f"../../{REPOSITORY}/objects\n", encoding="ascii")
-        with suppress(OSError):
-            draft.rename(self.git.folder)
-        shutil.rmtree(draft, ignore_errors=True)  # another thread was first
+        with _MAKING:  # the draft is one thread's: its name has the process's number alone
+            if self.git.folder.is_dir():
+                return
+            self.job_folder.mkdir(parents=True, exist_ok=True)
+            draft = self.job_folder / f"{MIRROR}.{os.getpid()}"
+            shutil.rmtree(draft, ignore_errors=True)
+            create(draft, self.form)
+            (draft / BOOT).write_text(self._boot, encoding="ascii")
+            if (self.job_folder / REPOSITORY).is_dir():  # on the coordinator: what is committed is not written again
+                (draft / "objects/info").mkdir(exist_ok=True)
+                (draft / "objects/info/alternates").write_text(f"../../{REPOSITORY}/objects\n", encoding="ascii")
+            try:
+                draft.rename(self.git.folder)
+            except OSError:
+                shutil.rmtree(draft, ignore_errors=True)
+                if not self.git.folder.is_dir():  # no other process was first
+                    raise
 
     def _mend(self) -> None:
         """Delete the locks and halves that a killed git has left."""

@@ -101,7 +101,7 @@ def find_branches(repository: JobRepository, root: Path, job: str, *, last: bool
 
 def find_drafts(home: Path, now: float) -> list[Waste]:
     """Half-made files that crashes have left."""
-    drafts = [*home.glob("bases/.draft-*"), *home.glob(f"jobs/*/{REPOSITORY}.*")]
+    drafts = [*home.glob("bases/.draft-*"), *home.glob(f"jobs/*/{REPOSITORY}.*"), *home.glob(f"jobs/*/{MIRROR}.*")]
     old = [path for path in drafts if now - path.stat().st_mtime > DRAFT_SECONDS]
     return [Waste("", path, size_of(path), "left by a crash") for path in old]
 
