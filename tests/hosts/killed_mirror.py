@@ -21,7 +21,7 @@ from parley.workspaces.files.safe_fs import SafeFolder
 from parley.workspaces.safe_git import Git, LooseObjects
 from tests.hosts.mirrored_place import JOB, Mirrored, fill, git, tree_of, without_room, write
 
-MOMENTS = 6  # of each operation
+MOMENTS = 5  # of each operation
 STEPS: tuple[tuple[type, str], ...] = (
     (Git, "run"),
     (LooseObjects, "_place"),

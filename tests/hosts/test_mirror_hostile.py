@@ -14,10 +14,11 @@ from parley.hosts.mirror.folder_packing import FOLDER, Modes, write_tree
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
 from parley.hosts.mirror.mirror_repository import MirrorRepository
 from parley.hosts.mirror.place_manifest import BACK, Manifest, PartNote
-from parley.hosts.mirror.place_mirror import PlaceMirror, Shipped
+from parley.hosts.mirror.place_mirror import Shipped
 from parley.ports.turns import Order
 from parley.settings.schema import WorkspaceSettings
-from tests.hosts.mirrored_place import JOB, Mirrored, fill, git, tree_of, write
+from parley.workspaces.job_repository import MIRROR
+from tests.hosts.mirrored_place import JOB, Mirrored, fill, tree_of, write
 
 Entry = tuple[bytes, str, str]
 REGULAR, LINK = "100644", "120000"
@@ -25,17 +26,17 @@ REGULAR, LINK = "100644", "120000"
 
 @dataclass
 class Forger:
-    """A host that pushes what it likes."""
+    """A host that puts what it likes on the remote."""
 
     place: Mirrored
     order: Order
-    host: PlaceMirror
     number: int = 0
 
     def __post_init__(self) -> None:
-        found = MirrorRepository.existing(self.host.home / "jobs" / JOB)
-        assert found is not None
-        self.mirror = found
+        folder = self.place.base / "forger"
+        folder.mkdir()
+        (folder / MIRROR).symlink_to(self.place.bare)  # straight into the remote: no git has checked it
+        self.mirror = MirrorRepository(folder, "sha1")
 
     def blob(self, data: bytes = b"forged") -> str:
         return self.mirror.objects.write("blob", data)
@@ -69,7 +70,7 @@ class Forger:
         self.number += 1
         ref = f"refs/parley/bus/j1/turns/{self.order.turn}/1/back/{self.number}"
         commit = self.mirror.commit(tree)
-        git(self.mirror.git.folder, "push", "-q", str(self.place.bare), f"{commit}:{ref}")
+        self.mirror.set_ref(ref, commit)
         return Shipped(commit, ref)
 
 
@@ -79,10 +80,10 @@ def forger(tmp_path_factory: pytest.TempPathFactory) -> Forger:
     place = Mirrored(tmp_path_factory.mktemp("hostile"))
     place.user.settings = WorkspaceSettings(quota_mb=4, files=1000)
     place.user.again()
-    order, host = place.order(), place.host()
+    order = place.order()
     fill(Path(order.home), {"mine": "mine"})
-    place.there(host, order)
-    return Forger(place, order, host)
+    place.mirror.send(order)
+    return Forger(place, order)
 
 
 def refused(forger: Forger, shipped: Shipped, words: str) -> None:
@@ -270,9 +271,9 @@ def test_what_is_no_commit_is_never_fetched(forger: Forger, commit: str) -> None
 
 def test_permissions_that_come_back_never_give_more_than_a_file_can_have(tmp_path: Path) -> None:
     place = Mirrored(tmp_path)
-    order, host = place.order(), place.host()
-    place.there(host, order)
-    forger = Forger(place, order, host)
+    order = place.order()
+    place.mirror.send(order)
+    forger = Forger(place, order)
     tree = forger.tree((b"s", "100755", forger.blob()), (b"d", FOLDER, forger.tree((b"f", REGULAR, forger.blob()))))
     odd = Modes(odd={"s": 0o6755, "d": 0, "d/f": 0, "../../x": 0o777})
     notes = tuple(PartNote(path, odd) for path in ("work", f"homes/{Path(order.home).name}", "gitdirs/job.git"))
