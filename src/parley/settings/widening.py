@@ -212,6 +212,8 @@ RULES: Mapping[str, Rule] = {
         for key in ("message", "sent_files", "sent_mb")
     },
     **_table("telemetry", enabled=_turned_on, endpoint=_named),
+    # no repository's file may have these tables at all
+    **_table("hosts", remote=_named),
     "people": _people,
 }
 
