@@ -96,35 +96,37 @@ class GitRemote:
 
     # ---- push ----------------------------------------------------------------------------------
 
-    def push(self, git: Git, create: tuple[str, str], hints: Mapping[str, str]) -> None:
-        """Push a commit to a ref that must not exist yet; `hints` are refs that are moved along with it, or not at all.
+    def push(self, git: Git, moved: tuple[str, str], hints: Mapping[str, str], before: str = "") -> None:
+        """Push a commit to a ref that must name `before`, or must not exist yet.
 
-        The remote compares and sets: PushLost where it has the ref with another commit. With the same one, an earlier
-        push got through, and all is well.
+        `hints` are refs that are moved along with it, or not at all. The remote compares and sets: PushLost where it
+        has the ref with another commit. With the pushed one, an earlier push got through, and all is well.
         """
-        ref, commit = create
+        ref, commit = moved
         left = TRIES
-        while (done := self._pushed(git, ref, commit, hints)).returncode:
+        while (done := self._pushed(git, (ref, commit, before), hints)).returncode:
             left -= 1
             try:
                 there = self.listed(git, ref).get(ref, "")
             except RemoteTrouble:
-                there = ""
+                there = before
                 left = 0
             if there == commit:
                 return
-            if there:
+            if there != before:
                 raise PushLost(
-                    f"{self.shown} has another result of this turn ({ref} is {there[:12]}): "
-                    "this one came later and is void"
+                    f"{self.shown} has another {ref} ({there[:12] or 'none'}): this push came later and is void"
                 )
             if not left or b"\n!\t" not in done.stdout:  # else another turn's push may have moved a hint meanwhile
                 raise self._trouble(git, done, "written to")
 
-    def _pushed(self, git: Git, ref: str, commit: str, hints: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    def _pushed(
+        self, git: Git, moved: tuple[str, str, str], hints: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[bytes]:
+        ref, commit, before = moved
         words = ("push", "--porcelain", "--atomic", "--no-verify", "--no-signed", "--no-recurse-submodules")
         what = (f"{commit}:{ref}", *(f"+{one}:{name}" for name, one in hints.items()))
-        lease = f"--force-with-lease={ref}:"
+        lease = f"--force-with-lease={ref}:{before}"
         return self._run(
             git, *words, lease, *self._serving("receive-pack"), "--", self._url, *what, doing="written to", fine=None
         )

@@ -76,14 +76,14 @@ def lay_base(mirror: MirrorRepository, tree: str, bases: Path, base: str) -> Non
     for left in bases.glob(".draft-*"):
         if time.time() - left.stat().st_mtime > DRAFT_SECONDS:
             discard(left)
-    with _draft(mirror, bases, [mirror.git.folder]) as git, mirror.git.contents() as reader:
+    with draft_of(mirror, bases, [mirror.git.folder]) as git, mirror.git.contents() as reader:
         entries = read_tree(reader, _folder(read_tree(reader, tree), BASE))
         cut = reader.whole(entries[SHALLOW].name) if SHALLOW in entries else b""
         if cut:
             (git.folder / "shallow").write_bytes(cut)
-        if base not in _unpack(git, mirror, reader, [entry for name, entry in entries.items() if name != SHALLOW]):
+        if base not in unpack(git, mirror, reader, [entry for name, entry in entries.items() if name != SHALLOW]):
             raise PlaceRefused(f"the commit {base} was announced and is not there; it is refused")
-        _write_pack(git, git.folder / "objects", [base], [])
+        write_pack(git, git.folder / "objects", [base], [])
         git("prune-packed", "--quiet")
         (git.folder / "objects/info/alternates").unlink()
         try:
@@ -105,16 +105,16 @@ def lay_turns(mirror: MirrorRepository, tree: str, folder: Path, tips: Sequence[
         known = []
     (folder / "pack").mkdir(parents=True, exist_ok=True)
     others = [mirror.git.folder, *([bases / base] if base else [])]
-    with _draft(mirror, mirror.git.folder, others) as git, mirror.git.contents() as reader:
+    with draft_of(mirror, mirror.git.folder, others) as git, mirror.git.contents() as reader:
         shallow = bases / base / "shallow" if base else None
         if shallow is not None and shallow.is_file():
             (git.folder / "shallow").write_bytes(shallow.read_bytes())
         entries = read_tree(reader, tree)
         log = read_tree(reader, _folder(entries, LOG))
-        there = _unpack(git, mirror, reader, [TreeEntry(FOLDER, _folder(entries, TIP)), *log.values()])
+        there = unpack(git, mirror, reader, [TreeEntry(FOLDER, _folder(entries, TIP)), *log.values()])
         if lost := [tip for tip in tips if tip not in there and tip != base]:
             raise PlaceRefused(f"the commit {lost[0]!r:.60} was announced and is not there; it is refused")
-        _write_pack(git, folder, tips, [base, *(one for one in known if one in there)])
+        write_pack(git, folder, tips, [base, *(one for one in known if one in there)])
     mark.write_text(" ".join(tips), encoding="ascii")
 
 
@@ -125,7 +125,7 @@ def _folder(entries: dict[bytes, TreeEntry], name: bytes) -> str:
     return entry.name
 
 
-def _unpack(git: Git, mirror: MirrorRepository, reader: ObjectReader, entries: Iterable[TreeEntry]) -> set[str]:
+def unpack(git: Git, mirror: MirrorRepository, reader: ObjectReader, entries: Iterable[TreeEntry]) -> set[str]:
     """Write packed commits as commits; returns their names, which their content makes."""
     objects, found = LooseObjects(git.folder, mirror.form), set()
     for entry in entries:
@@ -136,7 +136,7 @@ def _unpack(git: Git, mirror: MirrorRepository, reader: ObjectReader, entries: I
     return found
 
 
-def _write_pack(git: Git, folder: Path, tips: Iterable[str], without: Iterable[str]) -> None:
+def write_pack(git: Git, folder: Path, tips: Iterable[str], without: Iterable[str]) -> None:
     """Pack all that commits need and others do not."""
     lines = "".join(f"{line}\n" for line in (*tips, *(f"^{name}" for name in without if name)))
     words = ("pack-objects", "--quiet", "--revs", "--window=0", "--delta-base-offset")
@@ -144,7 +144,7 @@ def _write_pack(git: Git, folder: Path, tips: Iterable[str], without: Iterable[s
 
 
 @contextmanager
-def _draft(mirror: MirrorRepository, beside: Path, others: Iterable[Path]) -> Iterator[Git]:
+def draft_of(mirror: MirrorRepository, beside: Path, others: Iterable[Path]) -> Iterator[Git]:
     """A repository for a moment, which reads others' objects."""
     folder = Path(tempfile.mkdtemp(prefix=".draft-", dir=beside))
     try:
