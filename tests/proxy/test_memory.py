@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.bus.rows import InputRow, MessageRow
-from parley.features.proxy import decision_store, remembering
+from parley.features.proxy import decision_recall, decision_store, remembering
 from parley.features.proxy.decision_store import SCHEMA, SqliteDecisions, place
 from parley.ports.decisions import Decided, Guess, MemoryTrouble
 
@@ -227,10 +227,10 @@ def _stocked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_recall_reads_a_bounded_number_of_rows(memory: SqliteDecisions, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many decisions share a word: what is fetched is counted, not timed."""
-    monkeypatch.setattr(decision_store, "WALKED", 20)
-    monkeypatch.setattr(decision_store, "POSTINGS", 10)
-    monkeypatch.setattr(decision_store, "PAST", 10)
-    monkeypatch.setattr(decision_store, "WEIGHED", 5)
+    monkeypatch.setattr(decision_recall, "WALKED", 20)
+    monkeypatch.setattr(decision_recall, "POSTINGS", 10)
+    monkeypatch.setattr(decision_recall, "PAST", 10)
+    monkeypatch.setattr(decision_recall, "WEIGHED", 5)
     work = []
     for count in (400, 1600):
         memory.remember([decided(f"n{n}", f"the common words of question {n}") for n in range(count)])
