@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.bus.postgres.postgres_store import PostgresStore
+from parley.bus.postgres.server_connection import connect
 from parley.bus.rows import BusError, LostOwnership
 from parley.hosts.shared import shared_files
 from parley.hosts.shared.file_table import FileTable, FileWrite
@@ -162,8 +163,9 @@ def test_a_stream_has_the_same_limit_on_every_host(hosts: Hosts, monkeypatch: py
     assert json.loads(lines[-1])["event"] == "cut"
 
 
-HOSTILE = ["../../x.json", "/etc/x.json", "records/../../../x.json", "state.json/x", "homes/a/.claude.json", "work/x.json",
-           "records/.x.json", "records//x.json", "streams/a\nb.jsonl", "bus.id", ".brought.json", "records/x.txt", "",
+HOSTILE = ["../../x.json", "/etc/x.json", "records/../../../x.json", "state.json/x", "homes/a/.claude.json",
+           "work/x.json", "records/.x.json", "records//x.json", "streams/a\nb.jsonl", "bus.id", ".brought.json",
+           "records/x.txt", "",
            "snapshots.git/config", "outcomes/" + "a" * 300 + ".json"]  # fmt: skip
 
 
@@ -175,14 +177,13 @@ def test_no_name_from_the_server_is_taken_for_a_path(name: str) -> None:
 def test_hostile_rows_write_nothing_and_stop_no_one(hosts: Hosts) -> None:
     _, here = hosts.owner("a")
     here.write_state("j1", "state.json", "true")
-    schema = f"parley_{hosts.bus.key.id}_files"
-    forged = f"INSERT INTO {schema}.writes VALUES ('j1', %s, %s, false, %s, %s)"
+    forged = b"INSERT INTO writes VALUES ('j1', %s, %s, false, %s, %s)"
     signed = hosts.files("a")._table._signed("j1", FileWrite(60, "../../stolen.json", False, b"x"))
-    with closing(hosts.bus.session()) as session:
-        session.execute(forged.encode(), (50, "outcomes/forged.json", b"x", "0" * 64))
-        session.execute(forged.encode(), (60, "../../stolen.json", b"x", signed))  # even with the bus's key
-        session.execute(f"UPDATE {schema}.writes SET body = 'false' WHERE number = 1".encode())
-        session.execute(f"UPDATE {schema}.counters SET number = 60".encode())
+    with closing(connect(hosts.bus.address, f"parley_{hosts.bus.key.id}_files")) as session:
+        session.execute(forged, (50, "outcomes/forged.json", b"x", "0" * 64))
+        session.execute(forged, (60, "../../stolen.json", b"x", signed))  # even with the bus's key
+        session.execute("UPDATE writes SET body = 'false' WHERE number = 1")
+        session.execute("UPDATE counters SET number = 60")
     there = hosts.files("b")
     assert contents(there.home("j1")) == {}
     assert not list(hosts.folder.rglob("stolen.json"))

@@ -10,8 +10,9 @@ from typing import Any
 from parley.base.wording import advice, count
 from parley.cli import BAD_USE, OK, CommandError, home_bus
 from parley.cli.common import place_of, print_json
+from parley.cli.shared_home import configured_remote
 
-ACTIONS = ("adopt", "copy")
+ACTIONS = ("adopt", "copy", "invite", "join")
 _MEGABYTE = 1 << 20
 
 
@@ -19,12 +20,19 @@ def run(words: argparse.Namespace) -> int:
     """Do what is asked of the bus."""
     if words.action is not None and words.action not in ACTIONS:
         raise CommandError(f"there is no action {words.action!a:.40}; {advice(words.action, ACTIONS)}")
-    if words.to is not None and words.action != "copy":
-        raise CommandError(f"{words.to!a:.40}: only `parley bus copy` takes a place to copy to", BAD_USE)
+    if words.to is not None and words.action in (None, "adopt"):
+        raise CommandError(f"{words.to!a:.40}: only `parley bus copy`, `invite` and `join` take a second word", BAD_USE)
     if words.action is None:
         return _tell(words)
-    module = {"adopt": "bus_adopt", "copy": "bus_copy"}[words.action]
+    module = {"adopt": "bus_adopt", "copy": "bus_copy", "invite": "bus_join", "join": "bus_join"}[words.action]
     return int(import_module(f"parley.cli.machine.{module}").run(words))
+
+
+def _moves(remote: str | None) -> str:
+    """Whether jobs can go on on another host."""
+    if remote:
+        return f"jobs can go on on another host: their files are on {remote}"
+    return "jobs stay on the host that runs them: no git remote carries their files ([hosts] remote in your own settings)"
 
 
 def _tell(words: argparse.Namespace) -> int:
@@ -46,6 +54,9 @@ def _tell(words: argparse.Namespace) -> int:
             "jobs": len(rows),
             "owned": owned,
         }
+    if document["server"]:
+        remote = configured_remote()
+        document["remote"] = remote.shown if remote is not None else None
     if words.json:
         print_json(document)
         return OK
@@ -53,6 +64,8 @@ def _tell(words: argparse.Namespace) -> int:
     print(f"{place.home}: {on}{document['name']}")
     size = f"{document['bytes'] / _MEGABYTE:.1f} MB"
     print(f"  {count(len(rows), 'job')}, {len(owned)} of them at work; {size}; schema {document['schema']}")
+    if document["server"]:
+        print(f"  {_moves(document['remote'])}")
     if not document["durable"]:
         print("  the server does not wait for its disk: what it has committed may be lost when its machine fails")
     return OK

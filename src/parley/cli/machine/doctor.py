@@ -26,9 +26,8 @@ from parley.cli.machine.trust import layers_of, refuse_roles, settings_of, unall
 from parley.cli.machine.wider_settings import Widening, of_roles, of_settings
 from parley.cli.running.job_runners import agent_words, announced, choose, claude_problem
 from parley.cli.running.job_runners import check as check_roles
+from parley.cli.shared_home import decisions
 from parley.cli.starting.run import snapshot_of
-from parley.features.proxy.decision_store import SqliteDecisions
-from parley.features.proxy.decision_store import place as memory_of
 from parley.features.telemetry.collector import refuse_missing, where_to
 from parley.features.telemetry.destination import NotSendable, destination
 from parley.ports.decisions import MemoryTrouble
@@ -57,7 +56,7 @@ def run(words: argparse.Namespace) -> int:
         *needs(place),
         _identity(place),
         _bus(place.home),
-        _memory(),
+        _memory(place),
         _settings(place),
         _python(),
         _parley(),
@@ -122,12 +121,12 @@ def _sqlite() -> list[ReadinessCheck]:
     ]
 
 
-def _memory() -> ReadinessCheck:
-    memory = SqliteDecisions(memory_of(os.environ))
+def _memory(place: Workplace) -> ReadinessCheck:
+    memory = decisions(place.home)
     if not memory.exists:
-        return ReadinessCheck("memory", ok=True, found=f"none yet ({memory.path})")
+        return ReadinessCheck("memory", ok=True, found=f"none yet ({memory.where})")
     try:
-        return ReadinessCheck("memory", ok=True, found=f"{count(memory.count(), 'decision')} ({memory.path})")
+        return ReadinessCheck("memory", ok=True, found=f"{count(memory.count(), 'decision')} ({memory.where})")
     except MemoryTrouble as trouble:
         return ReadinessCheck("memory", ok=False, found=str(trouble), remedy="until then jobs ask you instead")
     finally:

@@ -97,6 +97,7 @@ class RecalledDecisions(ABC):
     def _unindex(self, ask: Ask, number: int, one: Decided) -> None:
         """Have it not found any more."""
 
+    @abstractmethod
     def _purge(self, ask: Ask) -> None:
         """Clear the index of what was deleted, in the transaction that deletes it."""
 
@@ -250,6 +251,7 @@ def _find(ask: Ask, name: str) -> tuple[int, Decided]:
 
 
 def columns(one: Decided) -> tuple[Any, ...]:
+    """A decision as the statement `add` takes it."""
     before = (one.before.verdict, one.before.confidence) if one.before else (None, None)
     after = (
         (one.after.verdict, one.after.confidence, one.after.reason, one.after.text)
@@ -325,6 +327,7 @@ def _outline(row: Row) -> Decided:
 
 
 def vocabulary(one: Decided) -> list[str]:
+    """The words that a decision is recalled by."""
     return sorted({word for text in (one.asked, one.excerpt, one.said) for word in words_of(text)})
 
 

@@ -1,6 +1,6 @@
-"""What one human has decided, on the PostgreSQL server of a bus that several hosts share: the same memory on all of them.
+"""What one human has decided, on the PostgreSQL server of a bus that several hosts share: one memory for all of them.
 
-Each user of the database has a memory of their own there, in a PostgreSQL schema of its own, whichever bus it came from.
+Each user of the database has a memory of their own there, in a PostgreSQL schema of its own, for all their buses.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class PostgresDecisions(RecalledDecisions):
         found = session.execute(_SQL["version"]).fetchone()
         if found != (VERSION,):
             raise MemoryTrouble(
-                f"{self.where}: another version of Parley wrote this memory (schema {found[0] if found else 'none'}, this "
-                f"one knows {VERSION}); use the same Parley on all hosts"
+                f"{self.where}: another version of Parley wrote this memory (schema {found[0] if found else 'none'}, "
+                f"this one knows {VERSION}); use the same Parley on all hosts"
             )
 
     @staticmethod
@@ -144,6 +144,9 @@ class PostgresDecisions(RecalledDecisions):
         """The decisions that hold all words of a text, best first."""
         wanted = json.dumps(list(dict.fromkeys(_folded(word) for word in words_of(text))))
         return self._rows("search", (wanted, wanted, limit)) if wanted != "[]" else []
+
+    def _purge(self, ask: Ask) -> None:
+        """The index holds no words of what was deleted."""
 
     def _wipe(self) -> None:
         """Rewrite the tables without the forgotten rows; the server's log and its backups are its keeper's."""

@@ -9,8 +9,8 @@
 | `homes` | the homes of instances, with their sessions |
 
 Commits can't be pushed as commits: the history that jobs start from is cut, and git servers refuse one without its
-beginning. Only a process with the bus's key signs a manifest, and everything else is named by its content; so what comes
-back is what a coordinator of this home has packed. What agents wrote is in it, and is laid out as such.
+beginning. Only a process with the bus's key signs a manifest, and everything else is named by its content; so what
+comes back is what a coordinator of this home has packed. What agents wrote is in it, and is laid out as such.
 """
 
 from __future__ import annotations
@@ -142,10 +142,14 @@ class JobState:
                 inside = [(COMMIT, REGULAR, mirror.objects.write("blob", data)), (TREE, FOLDER, tree)]
                 self._packed[name] = write_tree(mirror, inside)
         self._tips = tips
-        shelves: dict[str, list[tuple[bytes, str, str]]] = {}  # so that a long job's tree is not written whole each time
+        shelves: dict[
+            str, list[tuple[bytes, str, str]]
+        ] = {}  # so that a long job's tree is not written whole each time
         for name, tree in self._packed.items():
             shelves.setdefault(name[:2], []).append((name.encode(), FOLDER, tree))
-        return write_tree(mirror, [(shelf.encode(), FOLDER, write_tree(mirror, held)) for shelf, held in shelves.items()])
+        return write_tree(
+            mirror, [(shelf.encode(), FOLDER, write_tree(mirror, held)) for shelf, held in shelves.items()]
+        )
 
     def _pack_base(self, mirror: MirrorRepository, base: str) -> str:
         if self._base[0] != base:
@@ -158,7 +162,7 @@ class JobState:
                 yield stored(os.fsencode(path.name)), REGULAR, mirror.objects.write("blob", path.read_bytes())
 
     def _pack_homes(self, mirror: MirrorRepository) -> Iterator[tuple[str, str]]:
-        """The homes with their trees. One that can't be packed now is as it was, or left out: its session begins anew."""
+        """The homes with their trees. One that can't be packed now is as it was, or left out, and begins anew there."""
         packing = FolderPacking(mirror, Allowed(self._allowed.bytes, self._allowed.files))
         found = [path for path in sorted((self.folder / HOMES).glob("*")) if path.is_dir() and not path.is_symlink()]
         for path in found:
@@ -191,8 +195,8 @@ class JobState:
             raise PlaceRefused(f"the state of job {self.job} on the remote is malformed ({error})") from error
         if found.form != FORM:
             raise PlaceRefused(
-                f"the state of job {self.job} was packed by another version of Parley (form {found.form}, here {FORM}); "
-                "use the same on all hosts"
+                f"the state of job {self.job} was packed by another version of Parley (form {found.form}, here {FORM})"
+                "; use the same on all hosts"
             )
         held = {name: entry.name for name, entry in entries.items() if name not in (MANIFEST, SIGNATURE)}
         names = {*found.refs.values(), *found.parts.values()}

@@ -1,8 +1,8 @@
-"""The state of jobs on the git remote: published by a job's owner before a commit of the bus names it, and brought here.
+"""The state of jobs on the git remote: a job's owner publishes it before a commit of the bus names it; others bring it.
 
-A job has one ref there that counts, `refs/parley/BUS/JOB/state`, moved by compare-and-set. An owner moves it once when it
-takes the job, so that no earlier owner can move it any more; what that one had published stays, and recovery goes by what
-the bus names.
+A job has one ref there that counts, `refs/parley/BUS/JOB/state`, moved by compare-and-set. An owner moves it once when
+it takes the job, so that no earlier owner can move it any more; what that one had published stays, and recovery goes by
+what the bus names.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ class _Owned:
 class PublishedJobs:
     """The states of a home's jobs.
 
-    `repository` gives a job's repository as its owner uses it, `allowed` says how much a job's homes may take, `form` tells
-    the object format of a job that has no repository yet, and `tell` gets a line while the remote is waited for.
+    `repository` gives a job's repository as its owner uses it, `allowed` says how much a job's homes may take and
+    `most_bytes` how much is fetched at once, `form` tells the object format of a job that has no repository yet, and
+    `tell` gets a line while the remote is waited for.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class PublishedJobs:
         *,
         repository: Callable[[str], JobRepository] | None = None,
         allowed: Allowed | None = None,
+        most_bytes: int | None = None,
         form: Callable[[], str] = lambda: "sha1",
         mark: Callable[[str], Mapping[str, str]] = lambda job: {},
         tell: Callable[[str], None] = lambda line: None,
@@ -71,6 +73,7 @@ class PublishedJobs:
         self._table = table
         self._repository = repository or (lambda job: JobRepository(self._folder(job), mark(job)))
         self._allowed = allowed or Allowed()
+        self._most_bytes = most_bytes
         self._form = form
         self._mark = mark
         self._tell = tell
@@ -105,7 +108,7 @@ class PublishedJobs:
                 except PushLost:
                     continue  # the earlier owner was just about to: what it has published is brought too
                 return
-        raise RemoteTrouble(f"the state of job {job} on {self._remote.shown} keeps changing; see which hosts write there")
+        raise RemoteTrouble(f"the state of job {job} on {self._remote.shown} keeps changing; see who writes there")
 
     def publish(self, job: str, *, turn_ended: bool = False) -> None:
         """Have on the remote what the next commit names. Nothing is pushed where nothing has changed.
@@ -207,8 +210,7 @@ class PublishedJobs:
 
     def _fetch(self, job: str, mirror: MirrorRepository) -> str:
         """Fetch the state that the remote has now; its commit."""
-        limit = self._allowed.bytes
-        self._remote.fetch(mirror.git, self._ref(job), f"{_HERE}-fetched", limit if limit < 1 << 62 else None)
+        self._remote.fetch(mirror.git, self._ref(job), f"{_HERE}-fetched", self._most_bytes)
         there = mirror.ref(f"{_HERE}-fetched")
         mirror.set_ref(_HERE_BUILT, mirror.commit(mirror.tree(there)))
         return there

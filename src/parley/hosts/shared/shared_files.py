@@ -1,4 +1,4 @@
-"""A job's readable files, on every host of its home: written through to the server, and brought into this host's folder.
+"""A job's readable files on every host of its home: written through to the server, and brought into a host's folder.
 
 The folder is what the faces read. A note in it says how far it has come; a host that has all asks one short question.
 Nothing that comes from the server is taken for a path without a look.

@@ -1,4 +1,4 @@
-"""The bus of a home that several hosts share: what a commit names is where every host finds it before the commit counts."""
+"""The bus of a home that several hosts share: every host finds what a commit names before the commit counts."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ class SharedStore(ForwardingStore):
                 self._published.publish(commit.job, turn_ended=bool(commit.ended))
         super().commit(commits)
 
-    def close(self) -> None:
-        """Let go of everything."""
+    def let_go(self) -> None:
+        """Free the files of all jobs here; the bus itself is closed on its own."""
         for job in list(self._owned):
             self._let_go(job)
-        super().close()
-        self._files.close()

@@ -1,4 +1,4 @@
-"""The workspaces of jobs that several hosts may own, one after the other: what another host published is brought first."""
+"""The workspaces of jobs that several hosts own, one after the other: what another host published is brought first."""
 
 from __future__ import annotations
 
