@@ -32,7 +32,7 @@ def _moves(remote: str | None) -> str:
     """Whether jobs can go on on another host."""
     if remote:
         return f"jobs can go on on another host: their files are on {remote}"
-    return "jobs stay on the host that runs them: no git remote carries their files ([hosts] remote in your own settings)"
+    return "jobs stay on the host that runs them: [hosts] remote in your own settings names no git remote for their files"
 
 
 def _tell(words: argparse.Namespace) -> int:
