@@ -214,7 +214,7 @@ def test_a_remote_that_is_down_is_waited_for_then_told_in_one_line(hosts: Hosts)
     here.turn("job:j1", {"x": "1"})
     away = hosts.remote.rename(hosts.folder / "away")
     with pytest.raises(
-        BusError, match=r"remote.git could not be read: .*not appear to be.* go on with `parley resume`"
+        BusError, match=r"remote.git could not be written to: .*not appear to be.* go on with `parley resume`"
     ) as said:
         here.jobs.publish("j1")
     assert "\n" not in str(said.value)

@@ -1,4 +1,4 @@
-"""Two hosts on one machine: two clones of a project, each with a home and user folders of its own, one bus, one remote."""
+"""Two hosts on one machine: two clones of a project, each with a home and user folders of its own, and one bus."""
 
 import subprocess
 from dataclasses import dataclass
@@ -27,7 +27,11 @@ agents:
     - {match: '\[ANSWER approve\]', state: EXECUTE, do: [{outcome: {outcome: APPROVED_WORK, reason: "all good"}}]}
   writer:
     - match: 'write it'
-      do: [{write: {path: begun.txt, text: "1"}}, {sleep: SECONDS}, {write: {path: ended.txt, text: "2"}}, {say: "written"}]
+      do:
+        - {write: {path: begun.txt, text: "1"}}
+        - {sleep: SECONDS}
+        - {write: {path: ended.txt, text: "2"}}
+        - {say: "written"}
 human:
   - {match: '.', repeat: true, verdict: approve, text: 'yes'}
 """

@@ -18,7 +18,7 @@ from parley.bus.rows import BusError, LostOwnership
 from parley.hosts.mirror.folder_packing import Allowed
 from parley.hosts.mirror.git_remote import GitRemote, Remote
 from parley.hosts.mirror.mirror_errors import MirrorError, PushLost, RemoteTrouble
-from parley.hosts.mirror.mirror_repository import MirrorRepository, object_format
+from parley.hosts.mirror.mirror_repository import MirrorRepository, WhoseGit, object_format
 from parley.hosts.mirror.order_place import ref_name
 from parley.hosts.shared.file_table import FileTable
 from parley.hosts.shared.job_state import JobState, see_repository
@@ -140,7 +140,11 @@ class PublishedJobs:
         alone = mirror.commit(tree)
         commit = mirror.commit(tree, mirror.ref(_HERE_BUILT))
         built = f"{self._job(job)}/{BUILT}"
-        self._remote.push(mirror.git, (self._ref(job), commit), {built: alone}, before)
+        try:
+            self._remote.push(mirror.git, (self._ref(job), commit), {built: alone}, before)
+        except MirrorError:
+            self._states.pop(job, None)  # no ref holds what was packed: it may be collected
+            raise
         mirror.set_ref(_HERE, commit)
         mirror.set_ref(_HERE_BUILT, alone)
         owned.commit, owned.tree = commit, tree
@@ -151,7 +155,7 @@ class PublishedJobs:
         owned = self._owned.pop(job, None)
         if owned is not None:
             os.close(owned.lock)
-            mirror = MirrorRepository.existing(self._folder(job), self._mark(job))
+            mirror = MirrorRepository.existing(self._folder(job), self._whose(job))
             if mirror is not None:
                 mirror.tidy()
 
@@ -167,7 +171,7 @@ class PublishedJobs:
         if job in self._owned:
             return False
         said = self._table.published(job)
-        mirror = MirrorRepository.existing(self._folder(job), self._mark(job))
+        mirror = MirrorRepository.existing(self._folder(job), self._whose(job))
         if not said or (mirror is not None and mirror.ref(_HERE) == said):
             return False
         try:
@@ -244,14 +248,17 @@ class PublishedJobs:
 
     def _mirror(self, job: str, commit: str = "") -> MirrorRepository:
         folder = self._folder(job)
-        found = MirrorRepository.existing(folder, self._mark(job))
+        found = MirrorRepository.existing(folder, self._whose(job))
         if found is None:
             repository = self._repository(job)
             form = object_format(commit) if commit else repository.beginning.object_format if repository.exists else ""
-            found = MirrorRepository(folder, form or self._form(), self._mark(job))
+            found = MirrorRepository(folder, form or self._form(), self._whose(job))
         else:
             see_repository(found)
         return found
+
+    def _whose(self, job: str) -> WhoseGit:
+        return WhoseGit(self._mark(job))
 
     def _folder(self, job: str) -> Path:
         return self._home / "jobs" / job
