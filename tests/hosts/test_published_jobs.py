@@ -17,6 +17,8 @@ from parley.hosts.mirror.place_names import session_folder
 from parley.hosts.shared.file_table import FileTable
 from parley.hosts.shared.published_jobs import PublishedJobs
 from parley.hosts.shared.shared_workspaces import SharedWorkspaces
+from parley.ports.turns import Site
+from parley.settings.schema import WorkspaceSettings
 from tests.postgres_server import Bus, Server
 from tests.stores import rows
 
@@ -175,6 +177,29 @@ def test_the_base_of_a_job_is_the_same_wherever_its_first_turn_is_done_again(hos
     there.take(2)
     there.trees.prepare("j1", "job:j1", "")
     assert (there.trees.path("j1", "job:j1") / "a.txt").read_text() == "2\n"
+
+
+def test_the_set_up_command_is_run_again_where_a_worktree_is_new(hosts: Hosts) -> None:
+    here, there = Coordinator(hosts, "a"), Coordinator(hosts, "b")
+    ran: list[str] = []
+
+    def set_up(site: Site, command: str) -> None:
+        ran.append(command)
+        (Path(site.workspace) / "installed").write_text("by the host")
+
+    for one in (here, there):
+        one.trees.settings = WorkspaceSettings(setup="install")
+        one.trees._set_up = set_up
+    here.take(1)
+    tree = here.turn("job:j1", {"x": "1"})
+    here.jobs.publish("j1")
+    there.take(2)
+    there.trees.restore("j1", "job:j1", tree, "epoch-2")
+    for _ in range(2):
+        there.trees.prepare("j1", "job:j1", "")
+    assert ran == ["install", "install"]
+    assert (there.trees.path("j1", "job:j1") / "installed").is_file()
+    assert there.trees.snapshot("j1", "job:j1", "a turn").tree == tree
 
 
 def test_nothing_is_pushed_where_nothing_has_changed_and_only_what_is_new_otherwise(hosts: Hosts) -> None:

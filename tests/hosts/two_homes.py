@@ -70,7 +70,7 @@ def two_homes(folder: Path, server: Server) -> TwoHomes:
         git(folder, "clone", "-q", str(origin), name)
         own = folder / f"{name}-user"
         (own / "config" / "parley").mkdir(parents=True)
-        settings = f'[hosts]\nremote = "{remote}"\n\n[servers]\noffice = "{server.url}"\n'
+        settings = f'[hosts]\nremote = "{remote}"\n\n[servers]\noffice = "{server.url}"\n\n[proxy]\nrehearse = true\n'
         (own / "config" / "parley" / "parley.toml").write_text(settings)
         places = {f"XDG_{kind.upper()}_HOME": str(own / kind) for kind in ("config", "state", "data")}
         homes.append(Home(folder / name, {**places, "PARLEY_MEMORY": "", "GIT_CONFIG_GLOBAL": str(own / "gitconfig")}))

@@ -76,6 +76,13 @@ def configured_remote() -> Remote | None:
     return import_module("parley.hosts.mirror.git_remote").Remote(url) if url else None
 
 
+def moving_words(remote: str | None) -> str:
+    """Whether another host can go on with jobs, for people; `remote`: the git remote that has their files."""
+    if remote:
+        return f"jobs can go on on another host: their files are on {remote}"
+    return "jobs stay on the host that runs them: your own settings name no git remote for their files ([hosts] remote)"
+
+
 def forget_shared(home: Path, job: str) -> None:
     """Delete what the remote has of a job's files, after those here were deleted."""
     key = home_bus.on_server(home)

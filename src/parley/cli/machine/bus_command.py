@@ -10,7 +10,7 @@ from typing import Any
 from parley.base.wording import advice, count
 from parley.cli import BAD_USE, OK, CommandError, home_bus
 from parley.cli.common import place_of, print_json
-from parley.cli.shared_home import configured_remote
+from parley.cli.shared_home import configured_remote, moving_words
 
 ACTIONS = ("adopt", "copy", "invite", "join")
 _MEGABYTE = 1 << 20
@@ -26,13 +26,6 @@ def run(words: argparse.Namespace) -> int:
         return _tell(words)
     module = {"adopt": "bus_adopt", "copy": "bus_copy", "invite": "bus_join", "join": "bus_join"}[words.action]
     return int(import_module(f"parley.cli.machine.{module}").run(words))
-
-
-def _moves(remote: str | None) -> str:
-    """Whether jobs can go on on another host."""
-    if remote:
-        return f"jobs can go on on another host: their files are on {remote}"
-    return "jobs stay on the host that runs them: [hosts] remote in your own settings names no git remote for their files"
 
 
 def _tell(words: argparse.Namespace) -> int:
@@ -65,7 +58,7 @@ def _tell(words: argparse.Namespace) -> int:
     size = f"{document['bytes'] / _MEGABYTE:.1f} MB"
     print(f"  {count(len(rows), 'job')}, {len(owned)} of them at work; {size}; schema {document['schema']}")
     if document["server"]:
-        print(f"  {_moves(document['remote'])}")
+        print(f"  {moving_words(document['remote'])}")
     if not document["durable"]:
         print("  the server does not wait for its disk: what it has committed may be lost when its machine fails")
     return OK

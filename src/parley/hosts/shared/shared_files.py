@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -21,11 +21,17 @@ from parley.hosts.shared.file_table import FileTable, FileWrite
 from parley.machine.job_files import STREAM_BYTES, JobFiles, fitting
 
 NOTE, LOCK = ".brought.json", ".brought.lock"
+LOCK_SECONDS = 5.0  # that a process that writes a file may take; one that was stopped in it is not waited for
+_PAUSE_SECONDS = 0.005
 LOOK_SECONDS = 0.3  # between two questions about a job that is looked at all the time
 _PHASE = re.compile(r"\.[a-z]+-stream\.jsonl")
 _FOLDERS = {"records": ".json", "outcomes": ".json", "streams": ".jsonl"}
 _DEEPEST, _PART_BYTES = 8, 200
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class FolderBusy(BusError):
+    """Another process of this host writes into a job's folder, and does not end."""
 
 
 class _Brought(msgspec.Struct, frozen=True):
@@ -129,7 +135,7 @@ class SharedFiles(JobFiles):
         if last == 0 or (known.number == last and known.bus == self._bus):
             return
         self._make(self._folder(job))
-        with self._locked(job):
+        with suppress(FolderBusy), self._locked(job):  # then what is here is shown
             self._bring(job)
 
     def _folder(self, job: str) -> Path:
@@ -191,13 +197,26 @@ class SharedFiles(JobFiles):
 
     @contextmanager
     def _locked(self, job: str) -> Iterator[None]:
-        """No other process of this host writes into the job's folder meanwhile."""
-        handle = os.open(self._folder(job) / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        """No other process of this host writes into the job's folder meanwhile; FolderBusy where one does for long."""
+        path = self._folder(job) / LOCK
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            deadline = time.monotonic() + LOCK_SECONDS
+            while not _is_locked(handle):
+                if time.monotonic() > deadline:
+                    raise FolderBusy(f"{path}: another process of this host holds it, and may be stopped; end that one")
+                time.sleep(_PAUSE_SECONDS)
             yield
         finally:
             os.close(handle)
+
+
+def _is_locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def is_file_name(name: str) -> bool:
