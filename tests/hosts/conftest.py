@@ -1,4 +1,4 @@
-"""What the suite shares: one PostgreSQL server a worker."""
+"""What tests of many hosts share: one PostgreSQL server for all of them."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,6 @@ from tests.postgres_server import Server, running
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    with running() as server:
-        yield server
+def server() -> Iterator[Server]:
+    with running() as found:
+        yield found

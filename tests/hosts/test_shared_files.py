@@ -51,9 +51,9 @@ class Hosts:
 
 
 @pytest.fixture
-def hosts(postgres: Server, tmp_path: Path) -> Iterator[Hosts]:
+def hosts(server: Server, tmp_path: Path) -> Iterator[Hosts]:
     with ExitStack() as held:
-        yield Hosts(postgres, tmp_path, held)
+        yield Hosts(server, tmp_path, held)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

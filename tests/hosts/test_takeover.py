@@ -20,8 +20,8 @@ from tests.serve.engine_harness import serving
 
 
 @pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> TwoHomes:
-    return two_homes(tmp_path_factory.mktemp("hosts"), postgres)
+def hosts(tmp_path_factory: pytest.TempPathFactory, server: Server) -> TwoHomes:
+    return two_homes(tmp_path_factory.mktemp("hosts"), server)
 
 
 @contextmanager

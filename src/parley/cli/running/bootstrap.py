@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ from parley.features.telemetry.destination import NotSendable, destination
 from parley.machine.clock import RandomIds, SystemClock
 from parley.machine.disk_reserve import DiskReserve
 from parley.machine.faults import FaultLog
+from parley.machine.job_files import JobFiles
 from parley.machine.process_tags import MARK, gits_mark
 from parley.machine.stop_signals import Stopped, stop_like_ctrl_c
 from parley.ports.workspaces import WorkspaceError
@@ -128,9 +130,8 @@ def _telemetry(
         print(f"parley: {error}; until then none is sent", file=sys.stderr)
         return None
     thread = import_module("parley.features.telemetry.export_thread")
-    found: TelemetryThread = thread.telemetry_thread(
-        to, lambda: home_bus.open_store(place.home, durability=settings.durability), files.home(""), faults, secrets.redact
-    )
+    opened = partial(home_bus.open_store, place.home, durability=settings.durability)
+    found: TelemetryThread = thread.telemetry_thread(to, opened, files.home(""), faults, secrets.redact)
     return found
 
 

@@ -15,7 +15,6 @@ comes back is what a coordinator of this home has packed. What agents wrote is i
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -41,6 +40,7 @@ from parley.workspaces.files.known_blobs import REGULAR, KnownBlobs
 from parley.workspaces.files.tree_entry import TreeEntry
 from parley.workspaces.job_repository import REPOSITORY, JobRepository, borrow_objects
 from parley.workspaces.safe_git import Git, ObjectReader, create
+from parley.workspaces.workspace_marks import read_marks
 
 FORM = 1
 MANIFEST, SIGNATURE = b"manifest", b"signature"
@@ -255,7 +255,8 @@ class JobState:
             shallow = git.folder / "shallow"
             if shallow.is_file():
                 (drafted.folder / "shallow").write_bytes(shallow.read_bytes())
-            unpack(drafted, mirror, reader, new)
+            if {name.encode() for name in unpack(drafted, mirror, reader, new.values())} != new.keys():
+                raise PlaceRefused(f"a commit in the state of job {self.job} is not what it is called; it is refused")
             known = [commit for commit in _refs(git).values() if commit not in lacking]
             (git.folder / "objects/pack").mkdir(parents=True, exist_ok=True)
             write_pack(drafted, git.folder / "objects", tips, [manifest.base, *known])
@@ -268,16 +269,17 @@ class JobState:
             plain = taken_back(name) or b""
             if not re.fullmatch(rb"[A-Za-z0-9_.-]+\.json", plain) or reader.size(entry.name) > _LARGEST:
                 raise PlaceRefused(f"the marks of job {self.job} are malformed; they are refused")
-            # What its agent can read by git is made anew on this host.
-            data = json.loads(reader.whole(entry.name)) | {"packed": "", "shown": {}}
-            found[plain.decode()] = json.dumps(data).encode("ascii")
+            found[plain.decode()] = entry.name
         for path in folder.glob("*.json"):
             if path.name not in found:
                 path.unlink()
-        for file_name, content in found.items():
+        for file_name, blob in found.items():
             draft = folder / f".{file_name}.{os.getpid()}"
-            draft.write_bytes(content)
+            draft.write_bytes(reader.whole(blob))
             draft.replace(folder / file_name)
+            marks = read_marks(folder / file_name)
+            marks.packed, marks.shown = "", {}  # what its agent can read by git is made anew on this host
+            marks.write()
 
     def _lay_homes(self, mirror: MirrorRepository, reader: ObjectReader, manifest: StateManifest) -> None:
         held = read_tree(reader, manifest.parts[HOMES])
