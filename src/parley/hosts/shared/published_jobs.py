@@ -198,19 +198,19 @@ class PublishedJobs:
 
     def _patiently(self, act: Callable[[], None]) -> None:
         """Do something with the remote; where it is out of reach, try again for a while."""
-        deadline, told = time.monotonic() + self._wait_seconds, False
+        deadline: float | None = None
         while True:
             try:
                 return act()
             except RemoteTrouble as trouble:
-                if time.monotonic() > deadline:
+                if deadline is None:
+                    deadline = time.monotonic() + self._wait_seconds
+                    self._tell(f"waiting for the git remote: {trouble}")
+                elif time.monotonic() > deadline:
                     raise BusError(
                         f"{trouble}; nothing was written: go on with `parley resume` when the remote is back"
                     ) from trouble
-                if not told:
-                    told = True
-                    self._tell(f"waiting for the git remote: {trouble}")
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(min(PAUSE_SECONDS, self._wait_seconds))
 
     def _fetch(self, job: str, mirror: MirrorRepository) -> str:
         """Fetch the state that the remote has now; its commit."""
