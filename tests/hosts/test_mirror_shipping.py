@@ -159,7 +159,7 @@ def test_of_two_results_of_one_attempt_the_first_counts_and_the_second_changes_n
     won = one.give_back(order, here)
     before = git(place.bare, "for-each-ref")
 
-    with pytest.raises(PushLost, match=r"has another result of this turn \(refs/parley/bus/j1/turns/t1/1/back/1 is "):
+    with pytest.raises(PushLost, match=r"has another refs/parley/bus/j1/turns/t1/1/back/1 \("):
         two.give_back(order, there)
 
     assert git(place.bare, "for-each-ref") == before

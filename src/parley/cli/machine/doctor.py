@@ -122,15 +122,12 @@ def _sqlite() -> list[ReadinessCheck]:
 
 
 def _memory(place: Workplace) -> ReadinessCheck:
-    memory = decisions(place.home)
-    if not memory.exists:
-        return ReadinessCheck("memory", ok=True, found=f"none yet ({memory.where})")
-    try:
-        return ReadinessCheck("memory", ok=True, found=f"{count(memory.count(), 'decision')} ({memory.where})")
-    except MemoryTrouble as trouble:
-        return ReadinessCheck("memory", ok=False, found=str(trouble), remedy="until then jobs ask you instead")
-    finally:
-        memory.close()
+    with contextlib.closing(decisions(place.home)) as memory:
+        try:
+            found = count(memory.count(), "decision") if memory.exists else "none yet"
+        except MemoryTrouble as trouble:
+            return ReadinessCheck("memory", ok=False, found=str(trouble), remedy="until then jobs ask you instead")
+        return ReadinessCheck("memory", ok=True, found=f"{found} ({memory.where})")
 
 
 def _identity(place: Workplace) -> ReadinessCheck:
