@@ -130,8 +130,13 @@ def _telemetry(
         print(f"parley: {error}; until then none is sent", file=sys.stderr)
         return None
     thread = import_module("parley.features.telemetry.export_thread")
-    opened = partial(home_bus.open_store, place.home, durability=settings.durability)
-    found: TelemetryThread = thread.telemetry_thread(to, opened, files.home(""), faults, secrets.redact)
+    found: TelemetryThread = thread.telemetry_thread(
+        to,
+        lambda: home_bus.open_store(place.home, durability=settings.durability),
+        files.home(""),
+        faults,
+        secrets.redact,
+    )
     return found
 
 

@@ -51,10 +51,10 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]
     for name, value in environment.items():
         if names_a_secret(name) and value.lower() not in _TRIVIAL:
             yield name, value
-        elif _COLLECTOR.fullmatch(name):
-            yield from ((name, header.partition("=")[2].strip()) for header in value.split(","))
         elif name == _BUS_URL and (found := re.search(_IN_URL, value)):
             yield name, found[1]
+        elif _COLLECTOR.fullmatch(name):
+            yield from ((name, header.partition("=")[2].strip()) for header in value.split(","))
 
 
 def from_files(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
