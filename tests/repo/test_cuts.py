@@ -32,10 +32,10 @@ MAY_CUT = {
         "runners/command/program_output.py: lenient(whole or b'')[:SHOWN]",
         "runners/command/program_output.py: str(event.get('thread_id', ''))[:SHOWN]",
         "runners/command/command_turn.py: message[:_CHUNK]",
-        "features/proxy/decision_store.py: list(dict.fromkeys(words_of(text)))[:WORDS_READ]",
-        "features/proxy/decision_store.py: sorted(seen, key=lambda word: (seen[word], word))[:RARE]",
-        "features/proxy/decision_store.py: sorted(likeness, key=lambda number: (likeness[number], number), reverse=True)[:WEIGHED]",  # noqa: E501
-        "features/proxy/decision_store.py: text[:TEXT]",
+        "features/proxy/decision_recall.py: list(dict.fromkeys(words_of(text)))[:WORDS_READ]",
+        "features/proxy/decision_recall.py: sorted(seen, key=lambda word: (seen[word], word))[:RARE]",
+        "features/proxy/decision_recall.py: sorted(likeness, key=lambda number: (likeness[number], number), reverse=True)[:WEIGHED]",  # noqa: E501
+        "features/proxy/decision_recall.py: text[:TEXT]",
         "workspaces/merge/tree_merge.py: data[:_BINARY_PROBE]",
         "bus/hash_chain.py: digest[:DIGEST_BYTES]",
         "base/redaction.py: form[:PREFIX]",

@@ -70,6 +70,7 @@ MORE: Mapping[str, tuple[Any, Any]] = {
     "sending.sent_mb": (11, 1),
     "telemetry.enabled": (None, False),
     "telemetry.endpoint": ("http://localhost:4318", None),
+    "hosts.remote": ("/srv/parley.git", None),
     "people": ({"bob": "answer"}, None),
 }
 

@@ -139,9 +139,15 @@ def _add_bus(bus: argparse.ArgumentParser) -> None:
         "action",
         metavar="ACTION",
         nargs="?",
-        help="adopt: check it, show it, and make it yours here; copy: move it elsewhere; without: say where it is",
+        help="adopt: check it, show it, and make it yours here; copy: move it elsewhere; invite, join: have it on "
+        "another host of yours too; without: say where it is",
     )
-    bus.add_argument("to", metavar="TO", nargs="?", help="where to copy it: a server of your own settings, or `file`")
+    bus.add_argument(
+        "to",
+        metavar="TO",
+        nargs="?",
+        help="where to copy it: a server of your own settings, or `file`; for invite and join: the file with its key",
+    )
     bus.add_argument("--yes", action="store_true", help="adopt it without being asked")
 
 

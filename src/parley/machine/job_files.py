@@ -42,7 +42,6 @@ class JobFiles:
     def append(self, job: str, stream: str, lines: Sequence[str]) -> None:
         """Add lines to a stream, in one write."""
         path = f"{self._jobs}/{job}/{stream}"  # a plain string is faster: this runs for every turn
-        data = "".join([f"{line}\n" for line in lines]).encode("utf-8", "replace")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             handle = os.open(path, flags, 0o600)
@@ -50,12 +49,9 @@ class JobFiles:
             self._make(Path(path).parent)
             handle = os.open(path, flags, 0o600)
         try:
-            room = STREAM_BYTES - os.fstat(handle).st_size
-            if room <= 0:
-                return
-            if len(data) > room:
-                data = data[: data.find(b"\n", room - 1) + 1] + CUT  # including the line that fills it
-            self._with_room(lambda: os.write(handle, data))
+            data = fitting(os.fstat(handle).st_size, lines)
+            if data:
+                self._with_room(lambda: os.write(handle, data))
         finally:
             os.close(handle)
 
@@ -97,3 +93,12 @@ class JobFiles:
     def write_outcome(self, job: str, name: str, text: str) -> None:
         """Keep an outcome record."""
         self.write_state(job, f"outcomes/{name}", text)
+
+
+def fitting(size: int, lines: Sequence[str]) -> bytes:
+    """Lines as a stream of this size takes them: those that it has room for, and a mark where that is not all."""
+    room = STREAM_BYTES - size
+    if room <= 0:
+        return b""
+    data = "".join([f"{line}\n" for line in lines]).encode("utf-8", "replace")
+    return data if len(data) <= room else data[: data.find(b"\n", room - 1) + 1] + CUT  # with the line that fills it

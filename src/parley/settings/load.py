@@ -16,7 +16,14 @@ from parley.base.documents.toml_text import read_toml
 from parley.base.person_names import LONGEST, is_person_name
 from parley.base.text import cut, printable
 from parley.base.wording import advice
-from parley.settings.option_words import amount_of, is_address, no_address, no_amount
+from parley.settings.option_words import (
+    amount_of,
+    git_remote_scheme,
+    is_address,
+    no_address,
+    no_amount,
+    no_git_remote,
+)
 from parley.settings.schema import (
     COPYABLE,
     DAY_BUDGETS,
@@ -33,6 +40,7 @@ from parley.settings.schema import (
     BoundarySettings,
     BudgetSettings,
     ClaudeSettings,
+    HostsSettings,
     JobLimits,
     NotifySettings,
     ProxySettings,
@@ -48,12 +56,14 @@ from parley.settings.settings_reader import Check, SettingsReader
 
 LARGEST_FILE = 256 * 1024  # bytes of settings
 # What a user may settle for all repositories. The rest is about one repository.
-OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "telemetry", "people", "servers")
+OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "telemetry", "hosts", "people",
+              "servers")  # fmt: skip
 TABLES = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles", "notify", "budget",
-          "workflow", "telemetry", "people", "servers")  # fmt: skip
+          "workflow", "telemetry", "hosts", "people", "servers")  # fmt: skip
 # What only the user's own file has, and why no folder's file does: it may have come with a clone.
 _NOT_OF_FOLDERS = {
     "people": "people: no repository says who answers for you",
+    "hosts": "hosts: no repository says where your jobs' files are sent",
     "telemetry": "telemetry: no repository says who is told of your jobs",
     "servers": "servers: no repository says where your buses are",
 }
@@ -242,6 +252,15 @@ def _line(node: Node, what: str) -> str:
     raise node.error(f"{what}: it must be a text", f'write {what.rpartition(" ")[2]} = "…"')
 
 
+def _git_remote(node: Node, what: str) -> str:
+    """The address of a git remote. It may hold a password: the error does not repeat it."""
+    text = node.value if isinstance(node, Scalar) else None
+    if isinstance(text, str) and git_remote_scheme(text):
+        return text
+    problem, remedy = no_git_remote("this")
+    raise node.error(f"{what}: {problem}", remedy)
+
+
 def _names(node: Node, what: str) -> tuple[str, ...]:
     found = _READER.texts(node, what, of="names", example='"one", "two"')
     return tuple(dict.fromkeys(found))
@@ -356,6 +375,7 @@ _WORKFLOW: Mapping[str, _Value] = {
     "rounds": _whole(1, 100),
 }
 _TELEMETRY: Mapping[str, _Value] = {"enabled": _flag, "endpoint": _collector}
+_HOSTS: Mapping[str, _Value] = {"remote": _git_remote}
 _ROLE_LIMITS: Mapping[str, _Value] = {"turn_seconds": _READER.seconds, "stall_seconds": _READER.seconds}
 _ROLE: Mapping[str, _Value] = {
     "team": _names,
@@ -403,6 +423,7 @@ def _settings(document: Entries) -> Settings:
         workflow=WorkflowSettings(**table("workflow", _WORKFLOW)),
         sending=SendingSettings(**sending),
         telemetry=TelemetrySettings(**table("telemetry", _TELEMETRY)),
+        hosts=HostsSettings(**table("hosts", _HOSTS)),
         people=_people(top),
     )  # [servers] is no part of it: a job's settings are kept in its record
 

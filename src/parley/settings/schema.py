@@ -124,6 +124,12 @@ class TelemetrySettings(SettingsGroup, frozen=True):
     endpoint: str = ""  # of an OpenTelemetry collector; empty: the one that the environment names, if any
 
 
+class HostsSettings(SettingsGroup, frozen=True):
+    """How turns reach other hosts. Only the user's own file says so."""
+
+    remote: str = ""  # the git repository that carries workspaces and sessions: ssh://, https:// or a path
+
+
 class RoleSettings(msgspec.Struct, frozen=True):
     """What is said of one role, over what its file says; None: nothing."""
 
@@ -173,6 +179,7 @@ class Settings(JobLimits, frozen=True, kw_only=True):
     workflow: WorkflowSettings = WorkflowSettings()
     sending: SendingSettings = SendingSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    hosts: HostsSettings = HostsSettings()
     people: Mapping[str, str] = msgspec.field(default_factory=dict)  # who else answers or decides in the user's jobs
 
 

@@ -99,13 +99,13 @@ def _differs(mine: Any, asked: Any) -> bool:
 # ---- rules --------------------------------------------------------------------------------------------
 
 
-def _one(path: str, name: str, more: Compare) -> Rule:
+def _one(path: str, name: str, more: Compare, *, private: bool = False) -> Rule:
     """A setting that is a plain value."""
 
     def rule(mine: Settings, asked: Settings) -> Iterator[Wish]:
         given = value_at(asked, path)
         if more(value_at(mine, path), given):
-            yield Wish(name, text_of(given))
+            yield Wish(name, text_of(given), private)
 
     return rule
 
@@ -212,6 +212,8 @@ RULES: Mapping[str, Rule] = {
         for key in ("message", "sent_files", "sent_mb")
     },
     **_table("telemetry", enabled=_turned_on, endpoint=_named),
+    # a repository's file is refused where it names a remote, whose address may hold a password
+    "hosts.remote": _one("hosts.remote", "[hosts] remote", _named, private=True),
     "people": _people,
 }
 

@@ -36,6 +36,7 @@ from parley.workspaces.safe_git import (
 )
 
 REPOSITORY = "snapshots.git"
+MIRROR = "mirror.git"  # beside it: what of the job goes to other hosts and comes back; a cache
 START, BEGIN = "refs/parley/start", "refs/parley/begin"
 FORMER = "refs/parley/former"  # the result of another job that this one began with, where the user did not have it yet
 SEED = "refs/parley/seed"  # what each workspace began with
@@ -89,6 +90,7 @@ class JobRepository:
         """
         self.folder = folder
         self.git = Git(folder / REPOSITORY, mark=mark, given_up=given_up)
+        self.moves = 0  # how often a ref was set
 
     @property
     def exists(self) -> bool:
@@ -137,6 +139,7 @@ class JobRepository:
         """Set a ref, after all that it names is on the disk."""
         self.objects.sync()
         self.git("update-ref", "--no-deref", name, commit)
+        self.moves += 1
 
     def tip(self, slug: str) -> str:
         """A workspace's last commit."""
@@ -365,7 +368,7 @@ def begin(
     git = create(draft, object_format)
     base = former.repository.beginning.base if former else source.head() if source else ""
     if source and base:
-        _borrow_objects(draft, freeze(source, base, bases))
+        borrow_objects(draft, freeze(source, base, bases))
     (draft / "info/exclude").write_text(ignored, encoding="utf-8", errors="surrogateescape")
     fresh = JobRepository(repository.folder)
     fresh.git = git
@@ -409,7 +412,7 @@ def begin(
     repository.__dict__.pop("beginning", None)
 
 
-def _borrow_objects(draft: Path, frozen: Path) -> None:
+def borrow_objects(draft: Path, frozen: Path) -> None:
     """Let a repository that is being made read the objects of a frozen one."""
     (draft / "objects/info").mkdir(exist_ok=True)
     there = os.path.relpath(frozen / "objects", draft / "objects")  # relative, so that the home may be moved

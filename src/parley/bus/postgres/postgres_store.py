@@ -185,6 +185,11 @@ class PostgresStore:
         values = (self._sender, self._serials[job], self._sender)
         self._server.call(lambda session: run(session, QUERIES["disown"], values))
 
+    @property
+    def owner(self) -> str:
+        """What this store is called as the owner of jobs."""
+        return self._sender
+
     def owner_process(self, job: str) -> int:
         """The process that owns the job, if it is one of this machine; 0 if none does, or it can't be told."""
         host, _, rest = self._owner(job).partition(" ")

@@ -16,8 +16,8 @@ from parley.bus.store import Store
 from parley.cli import FAILED, OK, CommandError
 from parley.cli.common import Workplace, one_line, place_of, print_json
 from parley.cli.open_bus import find_job, known_secrets, open_bus, pick
+from parley.cli.shared_home import job_files, workspaces
 from parley.machine.job_files import JobFiles
-from parley.workspaces import JobWorkspaces
 
 LOOKS = 5  # tries, for a job that goes on while its files are read
 
@@ -52,7 +52,7 @@ def _audit(words: argparse.Namespace) -> AuditReport:
 def audited(store: Store, place: Workplace, job: str) -> AuditReport:
     """The audit of a job on the bus, compared with the anchors in its state record and its turns' commits."""
     # the anchors first: if the job goes on meanwhile, the bus is ahead of them and not behind
-    trees = JobWorkspaces(place.home)
+    trees = workspaces(place.home)
     witnesses = trees.anchors(job)
     looks = 0
     while True:
@@ -88,7 +88,7 @@ def _last(store: Store, job: str) -> int:
 
 def state_text(place: Workplace, job: str) -> str | None:
     """A job's state record; None where there is none, empty where it can't be read or is no file, which could block."""
-    path = JobFiles(place.home).home(job) / STATE
+    path = job_files(place.home).home(job) / STATE
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _export(words: argparse.Namespace) -> int:
     place = place_of(words.repo)
     with open_bus(place, unredacted=True) as store:
         job = find_job(store.jobs(), words.job).job
-        lines = export(store, JobFiles(place.home).home(job), job, known_secrets(place))
+        lines = export(store, job_files(place.home).home(job), job, known_secrets(place))
         if words.output is None:
             sys.stdout.flush()
             for line in lines:

@@ -20,9 +20,9 @@ from parley.cli.common import HOME, HOME_VARIABLE, Workplace, account_name, colu
 from parley.cli.looking.json_documents import waiting_of
 from parley.cli.looking.need_texts import file_of, lines
 from parley.cli.open_bus import RedactedStore, open_bus, pick
+from parley.cli.shared_home import job_files, workspaces
 from parley.cli.user_homes import known
 from parley.engine.values.hold_causes import Wait
-from parley.machine.job_files import JobFiles
 from parley.views.job_view import DAMAGE, TERMINAL, Present, is_seen_owned
 from parley.views.questions.gate_view import GateExhibit, exhibit
 from parley.views.questions.last_reviewed import last_seen
@@ -44,7 +44,7 @@ class HomeInbox:
     @property
     def trees(self) -> JobWorkspaces:
         """The home's workspaces."""
-        return JobWorkspaces(self.place.home, self.place.root)
+        return workspaces(self.place.home, self.place.root)
 
     def exhibit(self, need: Need, *, whole: bool) -> GateExhibit:
         """What a gate is about."""
@@ -88,7 +88,7 @@ def _tray(stack: ExitStack, place: Workplace, *, far: bool) -> HomeInbox:
             return HomeInbox(place)
         store = stack.enter_context(open_bus(place))
         rows = store.jobs()
-        found = needs(store, JobFiles(place.home), rows)
+        found = needs(store, job_files(place.home), rows)
         unreadable = {need.job for need in found if need.kind == UNREADABLE}
         waits = [
             {"job": row.job, **wait}

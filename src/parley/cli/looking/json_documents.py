@@ -19,6 +19,7 @@ from parley.cli.job_filters import FINISHED, chosen
 from parley.cli.looking.ls import group_of
 from parley.cli.open_bus import RedactedStore, open_bus
 from parley.cli.results.delivered import Delivered, delivered
+from parley.cli.shared_home import job_files, workspaces
 from parley.engine.files import job_records
 from parley.engine.values import job_settings
 from parley.engine.values.hold_causes import alarms, stalls, waits
@@ -43,13 +44,12 @@ from parley.views.job_view import (
 )
 from parley.views.questions.needs import exits_of
 from parley.views.questions.next_actions import situations
-from parley.workspaces import JobWorkspaces
 
 
 def listing(place: Workplace, words: argparse.Namespace) -> list[dict[str, Any]]:
     """Every job that the filters choose."""
     with open_bus(place) as store:
-        return [listed_or_damaged(store, row, JobFiles(place.home)) for row in chosen_rows(store, words)]
+        return [listed_or_damaged(store, row, job_files(place.home)) for row in chosen_rows(store, words)]
 
 
 def listed_or_damaged(store: Store, row: JobRow, files: JobFiles) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def _abandoned(present: Present, behind: JobHistory, files: JobFiles) -> list[di
 
 def lost_refs(home: Path, job: str) -> dict[str, list[str]]:
     """The refs that hold what lost and abandoned turns had written, by turn."""
-    repository = JobWorkspaces(home).repository(job)
+    repository = workspaces(home).repository(job)
     found: dict[str, list[str]] = {}
     for ref in repository.refs(f"refs/parley/lost/{job}") if repository.exists else ():
         found.setdefault(ref.rpartition("/")[2].partition("-")[0], []).append(ref)
@@ -229,7 +229,7 @@ def deliver(store: Store, present: Present, files: JobFiles, root: Path) -> Deli
         return None
     home = files.home(present.job)
     redact = store.secrets.redact if isinstance(store, RedactedStore) else str
-    trees = JobWorkspaces(home.parents[1], root)
+    trees = workspaces(home.parents[1], root)
     found = delivered(store, trees, present.job, home / "work", redact)
     if not has_files(files, present.job):
         return replace(found, commands=())
@@ -243,7 +243,7 @@ def deliver(store: Store, present: Present, files: JobFiles, root: Path) -> Deli
 
 def has_files(files: JobFiles, job: str) -> bool:
     """Whether there is anything to look at: a job has its files until `parley gc` deletes them."""
-    return JobWorkspaces(files.home(job).parents[1]).repository(job).exists
+    return workspaces(files.home(job).parents[1]).repository(job).exists
 
 
 def everyone(present: Present, behind: JobHistory, files: JobFiles) -> list[tuple[int, Thread]]:

@@ -17,8 +17,9 @@ from parley.bus.store import HomeStore
 from parley.cli import OK, CommandError
 from parley.cli.common import check_text, one_line, place_of, print_json, safe, time_text
 from parley.cli.open_bus import open_bus, pick
+from parley.cli.shared_home import decisions
 from parley.engine.values.message_meta import Answered, Guessed, Replied
-from parley.features.proxy.decision_store import SqliteDecisions, place
+from parley.features.proxy.decision_recall import RecalledDecisions
 from parley.features.proxy.reasons import Reason, reasons
 from parley.ports.decisions import Decided, Guess
 from parley.protocol.molecules import Ruling
@@ -38,7 +39,7 @@ def run(words: argparse.Namespace) -> int:
     """Do what is asked."""
     if words.action not in ACTIONS:
         raise CommandError(f"there is no `parley memory {words.action}`; {advice(words.action, ACTIONS)}")
-    memory = SqliteDecisions(place(os.environ))
+    memory = decisions(place_of(words.repo).home)
     try:
         return ACTIONS[words.action](memory, words)
     finally:
@@ -48,7 +49,7 @@ def run(words: argparse.Namespace) -> int:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def _list(memory: SqliteDecisions, words: argparse.Namespace) -> int:
+def _list(memory: RecalledDecisions, words: argparse.Namespace) -> int:
     _takes(words, "state", "limit")
     state = (words.state or "").upper()
     if state and state not in STATES:
@@ -58,7 +59,7 @@ def _list(memory: SqliteDecisions, words: argparse.Namespace) -> int:
     return _listing(memory.last(_limit(words), state), memory, words)
 
 
-def _search(memory: SqliteDecisions, words: argparse.Namespace) -> int:
+def _search(memory: RecalledDecisions, words: argparse.Namespace) -> int:
     _takes(words, "what", "limit")
     if not words.what.strip():
         raise CommandError("say what to look for: `parley memory search TEXT`")
@@ -72,12 +73,12 @@ def _limit(words: argparse.Namespace) -> int:
     return limit
 
 
-def _listing(found: list[Decided], memory: SqliteDecisions, words: argparse.Namespace) -> int:
+def _listing(found: list[Decided], memory: RecalledDecisions, words: argparse.Namespace) -> int:
     if words.json:
-        print_json({"memory": str(memory.path), "decisions": [asdict(one) for one in found]})
+        print_json({"memory": memory.where, "decisions": [asdict(one) for one in found]})
         return OK
     if not found:
-        print(f"nothing is remembered{' of that' if words.what or words.state else ' yet'} ({memory.path})")
+        print(f"nothing is remembered{' of that' if words.what or words.state else ' yet'} ({memory.where})")
     for one in found:
         said = _verdict(one.verdict) if one.verdict is not None else "not asked"
         guess = f"{_verdict(one.after.verdict)} {one.after.confidence:.0%}" if one.after else "nothing"
@@ -87,7 +88,7 @@ def _listing(found: list[Decided], memory: SqliteDecisions, words: argparse.Name
     return OK
 
 
-def _show(memory: SqliteDecisions, words: argparse.Namespace) -> int:
+def _show(memory: RecalledDecisions, words: argparse.Namespace) -> int:
     _takes(words, "what")
     one = _named(memory, words.what)
     history = memory.corrections(one.id)
@@ -113,7 +114,7 @@ def _show(memory: SqliteDecisions, words: argparse.Namespace) -> int:
     return OK
 
 
-def _export(memory: SqliteDecisions, words: argparse.Namespace) -> int:
+def _export(memory: RecalledDecisions, words: argparse.Namespace) -> int:
     _takes(words, "what")
     lines = (json.dumps(asdict(one), ensure_ascii=True) for one in memory.everything())
     if not words.what:
@@ -136,7 +137,7 @@ def _export(memory: SqliteDecisions, words: argparse.Namespace) -> int:
 # ---- why -----------------------------------------------------------------------------------------
 
 
-def _why(memory: SqliteDecisions, words: argparse.Namespace) -> int:
+def _why(memory: RecalledDecisions, words: argparse.Namespace) -> int:
     _takes(words, "what")
     if not words.what:
         raise CommandError("name a question or a job: `parley memory why ID`")
@@ -214,7 +215,7 @@ def _said(guess: Guessed | None) -> str:
 # ---- changing ------------------------------------------------------------------------------------
 
 
-def _correct(memory: SqliteDecisions, words: argparse.Namespace) -> int:
+def _correct(memory: RecalledDecisions, words: argparse.Namespace) -> int:
     _takes(words, "what", "verdict", "text")
     if words.verdict not in list(Ruling):
         given = "say what is right" if words.verdict is None else f"{words.verdict!r} is not a verdict"
@@ -229,7 +230,7 @@ def _correct(memory: SqliteDecisions, words: argparse.Namespace) -> int:
     return OK
 
 
-def _forget(memory: SqliteDecisions, words: argparse.Namespace) -> int:
+def _forget(memory: RecalledDecisions, words: argparse.Namespace) -> int:
     _takes(words, "what", "job", "all")
     if sum((bool(words.what), words.job is not None, words.all)) != 1:
         raise CommandError("say what to forget: an ID, --job JOB, or --all")
@@ -254,7 +255,7 @@ def _forget(memory: SqliteDecisions, words: argparse.Namespace) -> int:
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def _named(memory: SqliteDecisions, given: str) -> Decided:
+def _named(memory: RecalledDecisions, given: str) -> Decided:
     if not given:
         raise CommandError("name a decision by its ID; `parley memory list` lists them")
     found = {one.id: one for one in memory.named(given)}
@@ -296,7 +297,7 @@ def _paragraph(head: str, text: str) -> None:
         print(f"    {line}")
 
 
-ACTIONS: Mapping[str, Callable[[SqliteDecisions, argparse.Namespace], int]] = {
+ACTIONS: Mapping[str, Callable[[RecalledDecisions, argparse.Namespace], int]] = {
     "list": _list,
     "show": _show,
     "why": _why,

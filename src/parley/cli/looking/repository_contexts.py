@@ -19,18 +19,15 @@ from parley.cli.looking.redacted_diffs import RedactedDiffs
 from parley.cli.open_bus import RedactedStore, known_secrets
 from parley.cli.running.agents_here import agents_here
 from parley.cli.running.spawn import program_words, spawn
-from parley.features.proxy.decision_store import SqliteDecisions
-from parley.features.proxy.decision_store import place as memory_of
+from parley.cli.shared_home import decisions, job_files, workspaces
 from parley.features.secrets.fresh_secrets import FreshSecrets
 from parley.machine.checkout_watch import CheckoutWatch
-from parley.machine.job_files import JobFiles
 from parley.ports.decisions import Decided, MemoryTrouble
 from parley.ports.workspaces import WorkspaceError
 from parley.protocol.molecules import job_thread
 from parley.views.job_result import artifacts
 from parley.views.questions.gate_view import gate_page
 from parley.views.repository_context import CommandEnd, RepositoryContext
-from parley.workspaces import JobWorkspaces
 
 RESULTS = "snapshots.git/refs/parley"  # below a job's folder: what was delivered of it
 COMMAND_SECONDS = 90.0  # that a command has which a page waits for
@@ -54,12 +51,12 @@ def context_of(place: Workplace, title: str = "") -> RepositoryContext:
         home=str(place.home),
         title=title or place.root.name or str(place.root),
         by=account_name(),
-        files=JobFiles(place.home),
+        files=job_files(place.home),
         exists=lambda: safe_open.exists(place.home),
         open_store=lambda: RedactedStore(place, secrets=here.secrets),
         glance=here.glance,
         exhibit=lambda need: put_forward(made.store, here.trees, need, here.redact),
-        gate=lambda need: gate_page(made.store, need, here.trees, here.redact, remembered=_remembered),
+        gate=lambda need: gate_page(made.store, need, here.trees, here.redact, remembered=here.remembered),
         diff=lambda job: diff_text(made.store, here.trees, job, here.redact),
         diffs=RedactedDiffs(here.trees, lambda: made.store, lambda: here.redact),
         artifacts=lambda job: artifacts(here.trees.path(job, job_thread(job)), here.redact),
@@ -84,7 +81,7 @@ class _Repository:
 
     def __init__(self, place: Workplace) -> None:
         self._place = place
-        self.trees = JobWorkspaces(place.home, place.root)
+        self.trees = workspaces(place.home, place.root)
         self.checkout = CheckoutWatch(place.root, lambda job: place.home / "jobs" / job / RESULTS)
 
     @cached_property
@@ -106,6 +103,14 @@ class _Repository:
             return [seen._replace(request=self.redact(seen.request)) for seen in look(self._place)]
         except CommandError as error:  # it would end a command; a screen shows it, and looks again
             raise BusError(str(error)) from error
+
+    def remembered(self, name: str) -> Decided | None:
+        """A decision that the proxy keeps, by its name."""
+        try:
+            with closing(decisions(self._place.home)) as memory:
+                return next(iter(memory.named(name, 1)), None) if memory.exists else None
+        except MemoryTrouble:  # its own command says what is wrong with it
+            return None
 
     def merged(self, job: str) -> bool:
         """Whether the user has a job's result."""
@@ -158,12 +163,3 @@ class _Repository:
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "PARLEY_HOME": str(self._place.home)}
-
-
-def _remembered(name: str) -> Decided | None:
-    """A decision that the proxy keeps, by its name."""
-    try:
-        with closing(SqliteDecisions(memory_of(os.environ))) as memory:
-            return next(iter(memory.named(name, 1)), None) if memory.exists else None
-    except MemoryTrouble:  # its own command says what is wrong with it
-        return None

@@ -17,10 +17,10 @@ from parley.cli.open_bus import find_job, open_bus
 from parley.cli.results.delivered import cost_words, lines
 from parley.cli.running.bootstrap import print_question
 from parley.cli.running.job_runners import default_model
+from parley.cli.shared_home import job_files
 from parley.engine.values.hold_causes import Wait
 from parley.engine.values.people import DOES, May
 from parley.features.budgets.arithmetic import BudgetLine
-from parley.machine.job_files import JobFiles
 from parley.ports.turns import CLAUDE, SCRIPTED
 from parley.views.history.interventions import Intervention
 from parley.views.job_view import Present, past
@@ -34,7 +34,7 @@ MARKS = {"running": "*", "stalled": "!", "asking": "?", "waiting": ".", "idle": 
 def run(words: argparse.Namespace) -> int:
     """Show a job."""
     place = place_of(words.repo)
-    files = JobFiles(place.home)
+    files = job_files(place.home)
     with open_bus(place) as store:
         present = Present(store, find_job(store.jobs(), words.job).job)
         if words.command == "tree":

@@ -15,7 +15,7 @@ from parley.cli.common import Workplace, one_line, print_json, safe
 from parley.cli.looking.log_window import Days, clock, earlier_line, window_of
 from parley.cli.open_bus import pick
 from parley.cli.pager import paged
-from parley.machine.job_files import JobFiles
+from parley.cli.shared_home import job_files
 from parley.views.job_view import TERMINAL, Present, past
 from parley.views.work import WorkEvent, WorkFollower, WorkKind
 
@@ -27,7 +27,8 @@ LINES_SHOWN = 10  # of a result
 def run(words: argparse.Namespace, store: HomeStore, place: Workplace, job: str, thread: str) -> int:
     """Show the work."""
     agent, window, printer = _agent(store, job, words.agent), window_of(words), WorkPrinter(job)
-    follower = WorkFollower(JobFiles(place.home).home(job), thread=thread, agent=agent)
+    files = job_files(place.home)
+    follower = WorkFollower(files.home(job), thread=thread, agent=agent)
     over = store.load(job).row.state in TERMINAL  # before reading: nothing may be missed
     events, left_out = window.part(follower.events())
     if words.json and not words.follow:
@@ -53,6 +54,7 @@ def run(words: argparse.Namespace, store: HomeStore, place: Workplace, job: str,
             return OK
         time.sleep(POLL_SECONDS)
         over = store.load(job).row.state in TERMINAL
+        files.home(job)  # what another host has written is brought
         events = follower.read()
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from parley.base.wording import advice, count
 from parley.cli import BAD_USE, OK, CommandError, home_bus
 from parley.cli.common import place_of, print_json
+from parley.cli.shared_home import configured_remote, moving_words
 
-ACTIONS = ("adopt", "copy")
+ACTIONS = ("adopt", "copy", "invite", "join")
 _MEGABYTE = 1 << 20
 
 
@@ -19,11 +20,11 @@ def run(words: argparse.Namespace) -> int:
     """Do what is asked of the bus."""
     if words.action is not None and words.action not in ACTIONS:
         raise CommandError(f"there is no action {words.action!a:.40}; {advice(words.action, ACTIONS)}")
-    if words.to is not None and words.action != "copy":
-        raise CommandError(f"{words.to!a:.40}: only `parley bus copy` takes a place to copy to", BAD_USE)
+    if words.to is not None and words.action in (None, "adopt"):
+        raise CommandError(f"{words.to!a:.40}: only `parley bus copy`, `invite` and `join` take a second word", BAD_USE)
     if words.action is None:
         return _tell(words)
-    module = {"adopt": "bus_adopt", "copy": "bus_copy"}[words.action]
+    module = {"adopt": "bus_adopt", "copy": "bus_copy", "invite": "bus_join", "join": "bus_join"}[words.action]
     return int(import_module(f"parley.cli.machine.{module}").run(words))
 
 
@@ -46,6 +47,9 @@ def _tell(words: argparse.Namespace) -> int:
             "jobs": len(rows),
             "owned": owned,
         }
+    if document["server"]:
+        remote = configured_remote()
+        document["remote"] = remote.shown if remote is not None else None
     if words.json:
         print_json(document)
         return OK
@@ -53,6 +57,8 @@ def _tell(words: argparse.Namespace) -> int:
     print(f"{place.home}: {on}{document['name']}")
     size = f"{document['bytes'] / _MEGABYTE:.1f} MB"
     print(f"  {count(len(rows), 'job')}, {len(owned)} of them at work; {size}; schema {document['schema']}")
+    if document["server"]:
+        print(f"  {moving_words(document['remote'])}")
     if not document["durable"]:
         print("  the server does not wait for its disk: what it has committed may be lost when its machine fails")
     return OK

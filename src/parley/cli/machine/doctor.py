@@ -26,9 +26,8 @@ from parley.cli.machine.trust import layers_of, refuse_roles, settings_of, unall
 from parley.cli.machine.wider_settings import Widening, of_roles, of_settings
 from parley.cli.running.job_runners import agent_words, announced, choose, claude_problem
 from parley.cli.running.job_runners import check as check_roles
+from parley.cli.shared_home import configured_remote, decisions, moving_words
 from parley.cli.starting.run import snapshot_of
-from parley.features.proxy.decision_store import SqliteDecisions
-from parley.features.proxy.decision_store import place as memory_of
 from parley.features.telemetry.collector import refuse_missing, where_to
 from parley.features.telemetry.destination import NotSendable, destination
 from parley.ports.decisions import MemoryTrouble
@@ -57,7 +56,7 @@ def run(words: argparse.Namespace) -> int:
         *needs(place),
         _identity(place),
         _bus(place.home),
-        _memory(),
+        _memory(place),
         _settings(place),
         _python(),
         _parley(),
@@ -122,16 +121,13 @@ def _sqlite() -> list[ReadinessCheck]:
     ]
 
 
-def _memory() -> ReadinessCheck:
-    memory = SqliteDecisions(memory_of(os.environ))
-    if not memory.exists:
-        return ReadinessCheck("memory", ok=True, found=f"none yet ({memory.path})")
-    try:
-        return ReadinessCheck("memory", ok=True, found=f"{count(memory.count(), 'decision')} ({memory.path})")
-    except MemoryTrouble as trouble:
-        return ReadinessCheck("memory", ok=False, found=str(trouble), remedy="until then jobs ask you instead")
-    finally:
-        memory.close()
+def _memory(place: Workplace) -> ReadinessCheck:
+    with contextlib.closing(decisions(place.home)) as memory:
+        try:
+            found = count(memory.count(), "decision") if memory.exists else "none yet"
+        except MemoryTrouble as trouble:
+            return ReadinessCheck("memory", ok=False, found=str(trouble), remedy="until then jobs ask you instead")
+        return ReadinessCheck("memory", ok=True, found=f"{found} ({memory.where})")
 
 
 def _identity(place: Workplace) -> ReadinessCheck:
@@ -156,11 +152,22 @@ def _bus(home: Path) -> ReadinessCheck:
     except BusError as error:
         return ReadinessCheck("bus", ok=False, found=str(error), remedy="see above")
     try:
-        return ReadinessCheck("bus", ok=True, found=count(len(store.jobs()), "job"))
+        return ReadinessCheck("bus", ok=True, found=f"{count(len(store.jobs()), 'job')}{_moving(home)}")
     except BusError as error:
         return ReadinessCheck("bus", ok=False, found=str(error), remedy="see above")
     finally:
         store.close()
+
+
+def _moving(home: Path) -> str:
+    """Whether another host can go on with the jobs of a home on a server."""
+    if home_bus.on_server(home) is None:
+        return ""
+    try:
+        remote = configured_remote()
+    except DocumentError:
+        return ""  # the check of the settings tells it
+    return f"; {moving_words(remote.shown if remote is not None else None)}"
 
 
 def _settings(place: Workplace) -> ReadinessCheck:

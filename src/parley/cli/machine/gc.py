@@ -10,9 +10,10 @@ from parley.cli import OK, CommandError
 from parley.cli.common import place_of, print_json
 from parley.cli.job_filters import age, chosen, has_filter
 from parley.cli.open_bus import open_bus
+from parley.cli.shared_home import forget_shared, workspaces
 from parley.views.job_view import TERMINAL
-from parley.workspaces import JobWorkspaces
 from parley.workspaces.home.sweep import Waste, find_bases, find_branches, find_drafts, find_waste, remove
+from parley.workspaces.job_repository import REPOSITORY
 
 AGE = "30d"  # files of jobs that ended later stay, unless ages or jobs are given
 STEP = 1024
@@ -26,7 +27,7 @@ def run(words: argparse.Namespace) -> int:
         rows = chosen(words, store.jobs(), now)
         if live := [row.job for row in rows if words.jobs and row.state not in TERMINAL]:
             raise CommandError(f"{live[0]} is not finished; withdraw it first, or leave it")
-        trees = JobWorkspaces(place.home, place.root)
+        trees = workspaces(place.home, place.root)
         found: list[Waste] = []
         for row in rows:
             if row.state in TERMINAL and not store.owner_lives(row.job):
@@ -40,6 +41,8 @@ def run(words: argparse.Namespace) -> int:
         if len(rows) == len(store.jobs()):
             going += find_bases(place.home, [waste.path for waste in going])
         if not words.dry_run:
+            for job in dict.fromkeys(waste.job for waste in going if waste.path.name == REPOSITORY):
+                forget_shared(place.home, job)  # first: what the remote has would be brought again
             for waste in going:
                 remove(trees.repository(waste.job), place.root, waste)
     _tell(words, going, [waste for waste in found if waste.kept])

@@ -13,7 +13,7 @@ from parley.cli.job_filters import FINISHED
 from parley.cli.looking.need_texts import work_at_gate
 from parley.cli.open_bus import find_job, open_bus
 from parley.cli.results.delivered import obeyed_lines, unportable_lines
-from parley.workspaces import JobWorkspaces
+from parley.cli.shared_home import workspaces
 
 
 def run(words: argparse.Namespace) -> int:
@@ -22,7 +22,7 @@ def run(words: argparse.Namespace) -> int:
     with open_bus(place) as store:
         row = find_job(store.jobs(), words.job)
         gate = work_at_gate(store, row.job)
-    trees = JobWorkspaces(place.home, place.root)
+    trees = workspaces(place.home, place.root)
     if not trees.repository(row.job).exists:
         why = "no files: `parley gc` has deleted them, or it never had any" if row.state in FINISHED else "no files yet"
         raise CommandError(f"{row.job} has {why}; see how it stands with `parley show {row.job}`")

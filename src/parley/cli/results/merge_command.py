@@ -17,12 +17,12 @@ from parley.cli.common import Workplace, account_name, place_of, print_json
 from parley.cli.looking.audit_command import unsound
 from parley.cli.open_bus import find_job, known_secrets, open_bus
 from parley.cli.results.delivered import obeyed_lines
+from parley.cli.shared_home import workspaces
 from parley.cli.user_homes import own_folders
 from parley.engine.values.human_inputs import NotMergedInput
 from parley.machine.clock import RandomIds
 from parley.machine.stop_signals import stop_like_ctrl_c
 from parley.ports.workspaces import WorkspaceError
-from parley.workspaces import JobWorkspaces
 from parley.workspaces.delivery.merge_to_checkout import CheckoutMerge, WontMerge
 from parley.workspaces.delivery.result_branch import beside
 
@@ -50,7 +50,7 @@ def run(words: argparse.Namespace) -> int:
         if not words.dry_run:
             _record(place, row.job, why)
         raise CommandError(why, FAILED)
-    trees = JobWorkspaces(place.home, place.root, private=own_folders(), redact=known_secrets(place).redact)
+    trees = workspaces(place.home, place.root, private=own_folders(), redact=known_secrets(place).redact)
 
     def tell(coming: CheckoutMerge) -> None:
         if not words.json:

@@ -16,6 +16,7 @@ from parley.cli.common import Workplace, one_line, place_of, print_json
 from parley.cli.looking.audit_command import unsound
 from parley.cli.open_bus import find_job, known_secrets, open_bus
 from parley.cli.results.merge_command import REMEDIES
+from parley.cli.shared_home import workspaces
 from parley.cli.user_homes import own_folders
 from parley.workspaces import JobWorkspaces
 from parley.workspaces.checkout.source_repository import SourceRepository
@@ -60,7 +61,7 @@ def run(words: argparse.Namespace) -> int:
     if why:
         raise CommandError(why, FAILED)
     redact = known_secrets(place).redact
-    trees = JobWorkspaces(place.home, place.root, private=own_folders(), redact=redact)
+    trees = workspaces(place.home, place.root, private=own_folders(), redact=redact)
     source = _source(trees, place, row.job)
     try:
         planned = _plan(trees, source, row.job, words)

@@ -28,14 +28,13 @@ from parley.cli.open_bus import RedactedStore, known_secrets
 from parley.cli.results.delivered import lines
 from parley.cli.running.job_runners import runners
 from parley.cli.running.setup_command import SetUpCommand
+from parley.cli.shared_home import decisions, engine_parts, job_files, workspaces
 from parley.cli.typed_commands import typed
 from parley.cli.user_homes import own_folders, remember
 from parley.engine.inputs import is_given_up
 from parley.engine.loop import Engine
 from parley.engine.world import World
 from parley.features.budgets.arithmetic import BudgetLine, raising
-from parley.features.proxy.decision_store import SqliteDecisions
-from parley.features.proxy.decision_store import place as memory_of
 from parley.features.telemetry.destination import NotSendable, destination
 from parley.machine.clock import RandomIds, SystemClock
 from parley.machine.disk_reserve import DiskReserve
@@ -73,21 +72,24 @@ def engine_of(place: Workplace, settings: Settings) -> Iterator[Engine]:
     with ExitStack() as held:  # everything opened is closed, even where the next step fails
         held.enter_context(stop_like_ctrl_c())
         bus = home_bus.open_store(place.home, durability=settings.durability, relieve=reserve.relieve)
-        store = held.enter_context(closing(bus))
-        memory = held.enter_context(closing(SqliteDecisions(memory_of(os.environ))))
+        held.callback(bus.close)
+        last = held.enter_context(ExitStack())  # closed when no process of a turn is left
+        memory = held.enter_context(closing(decisions(place.home)))
         boundary = held.enter_context(closing(boundary_at(place, settings.boundary)))
         turns = held.enter_context(closing(LocalTurns(runners(place, settings, boundary), settings.parallel)))
-        store.call_on_notice(turns.wake)
-        files, secrets = JobFiles(place.home, reserve.relieve), known_secrets(place)
-        trees = JobWorkspaces(
-            place.home,
-            place.root,
-            settings.workspace,
-            title=lambda job: secrets.redact(store.load(job).row.request),  # it names a branch of the user's
+        bus.call_on_notice(turns.wake)
+        secrets = known_secrets(place)
+        store, files, trees = engine_parts(
+            place,
+            bus,
+            settings,
+            reserve.relieve,
+            last,
+            title=lambda job: secrets.redact(bus.load(job).row.request),  # it names a branch of the user's
             hand_over=boundary.hand_over,
             set_up=SetUpCommand(boundary, settings, place.home),
             mark=lambda job: {MARK: gits_mark(job)},
-            given_up=partial(is_given_up, store),
+            given_up=partial(is_given_up, bus),
             private=own_folders(),
         )
         notices, faults = notices_of(place, settings), FaultLog(files.home(""))
@@ -222,7 +224,7 @@ def report(
 ) -> int:
     """Print the jobs' states; returns the exit code of the worst."""
     presents = [Present(store, job) for job in ends]
-    files = JobFiles(place.home)
+    files = job_files(place.home)
     for present in presents:
         if present.row.state == "DONE":
             put_as_branch(place, present.job)
@@ -265,7 +267,7 @@ def _tell(store: HomeStore, present: Present, how: RestReason, place: Workplace)
     else:
         reason = present.record.history[-1].reason if present.record and present.record.history else ""
         print(f"{job} {row.state}{f': {safe(reason)}' if reason else ''}")
-        if (found := deliver(store, present, JobFiles(place.home), place.root)) is not None:
+        if (found := deliver(store, present, job_files(place.home), place.root)) is not None:
             print(f"the result: {result_of(place, job)}")
             for line in lines(found, place):
                 print(line)
@@ -299,7 +301,7 @@ def spent_words(job: str, spent: Sequence[BudgetLine], place: Workplace) -> str:
 def put_as_branch(place: Workplace, job: str) -> None:
     """Put a job's result into the user's repository as a branch. It can be repeated, and done later."""
     try:
-        JobWorkspaces(place.home, place.root, redact=known_secrets(place).redact).deliver(job)
+        workspaces(place.home, place.root, redact=known_secrets(place).redact).deliver(job)
     except WorkspaceError as error:
         print(f"parley: {job} is done, but its branch could not be made: {error}", file=sys.stderr)
 

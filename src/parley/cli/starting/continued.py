@@ -8,11 +8,11 @@ from parley.bus.rows import JobRow
 from parley.cli import CommandError
 from parley.cli.common import Workplace
 from parley.cli.open_bus import find_job, known_secrets, open_bus
+from parley.cli.shared_home import workspaces
 from parley.cli.user_homes import own_folders
 from parley.features.former_job import FILE_LENGTH, FormerJob
 from parley.settings.schema import Settings
 from parley.views.job_view import TERMINAL
-from parley.workspaces import JobWorkspaces
 from parley.workspaces.job_repository import ARTIFACTS, FormerResult
 
 
@@ -28,9 +28,7 @@ class Continued:
         if self.result is None:
             return
         title = known_secrets(place).redact(row.request)  # it names a branch of the user's
-        trees = JobWorkspaces(
-            place.home, place.root, settings.workspace, title=lambda job: title, private=own_folders()
-        )
+        trees = workspaces(place.home, place.root, settings.workspace, title=lambda job: title, private=own_folders())
         trees.begin_with(row.job, self.result)
 
 
@@ -43,7 +41,7 @@ def find_continued(place: Workplace, given: str) -> Continued:
             f"{row.job} is not finished ({row.state}); tell it more with `parley intervene {row.job} TEXT`, or "
             f"see how it stands with `parley show {row.job}`"
         )
-    trees = JobWorkspaces(place.home, place.root, redact=known_secrets(place).redact)
+    trees = workspaces(place.home, place.root, redact=known_secrets(place).redact)
     result = trees.missing_result(row.job)
     tree = trees.committed(row.job, f"job:{row.job}")
     texts = {name: trees.beginning(row.job, tree, name, FILE_LENGTH) for name in ARTIFACTS}

@@ -47,6 +47,7 @@ from parley.cli.running.job_runners import (
     with_runners,
 )
 from parley.cli.running.spawn import spawn
+from parley.cli.shared_home import decisions, job_files
 from parley.cli.starting.continued import Continued
 from parley.cli.starting.job_snapshot import JobSnapshot
 from parley.cli.starting.playbook_names import refuse_unknown
@@ -54,11 +55,8 @@ from parley.cli.starting.request_text import RequestText
 from parley.cli.starting.users_design import asked_for, noticed
 from parley.cli.typed_commands import typed
 from parley.engine.values.job_roles import charter_of
-from parley.features.proxy.decision_store import SqliteDecisions
-from parley.features.proxy.decision_store import place as memory_of
 from parley.features.proxy.remembering import MemorySettings
 from parley.machine.clock import RandomIds
-from parley.machine.job_files import JobFiles
 from parley.ports.decisions import MemoryTrouble
 from parley.ports.turns import SCRIPTED
 from parley.protocol.molecules import PROXY
@@ -126,7 +124,7 @@ def begin(
     warn_of_uncommitted(place, settings, apart=continued is not None and continued.result is not None)
     warn_of_notes(place)
     warn_of_roles(place, settings, playbook)
-    warn_of_memory(snapshot)
+    warn_of_memory(place, snapshot)
     if words.detach:
         row = new_row(RandomIds().new(), request.text, agent, snapshot, by)
         return detach(place, request, row, words, settings=settings, continued=continued)
@@ -218,12 +216,12 @@ def warn_of_roles(place: Workplace, settings: Settings, playbook: Playbook) -> N
         print(f"parley: {one_line(line, LONGEST_LINE)}", file=sys.stderr)
 
 
-def warn_of_memory(snapshot: JobSnapshot) -> None:
+def warn_of_memory(place: Workplace, snapshot: JobSnapshot) -> None:
     """Warn that a job runs without the memory, where that can't be read."""
     played = any(role.name == PROXY and role.runner == SCRIPTED for role in snapshot.roles)
     if not snapshot.memory.used(played=played or snapshot.human is not None):
         return
-    memory = SqliteDecisions(memory_of(os.environ))
+    memory = decisions(place.home)
     try:
         memory.count()
     except MemoryTrouble as trouble:
@@ -336,7 +334,7 @@ def detach(
             remedy = f"see {folder}/run.log, then go on with `{resume_command(row.job, place)}`"
             raise CommandError(f"job {row.job} did not start in the background; {remedy}", FAILED)
         if words.json:
-            print_json(listed(store, row, JobFiles(place.home)))
+            print_json(listed(store, row, job_files(place.home)))
         else:
             print(row.job)
         return OK

@@ -8,10 +8,10 @@ from pathlib import Path
 from parley.cli import OK, CommandError
 from parley.cli.common import place_of, print_json
 from parley.cli.open_bus import find_job, open_bus
+from parley.cli.shared_home import workspaces
 from parley.views.job_view import TERMINAL
 from parley.workflow.host.archiving import NotRestored, Shelf, Tree, restore
 from parley.workflow.model.terms import FOLDER, session_of
-from parley.workspaces import JobWorkspaces
 from parley.workspaces.checkout.users_workflow_files import UsersWorkflowFiles as Folder
 
 
@@ -41,7 +41,7 @@ def _shelf(where: str, repo: str | None) -> Shelf:
         row = find_job(store.jobs(), where)
         if row.state not in TERMINAL or store.owner_lives(row.job):
             raise CommandError(f"{row.job} has not ended: its sessions are on the bus; wait for it, or name a folder")
-    trees = JobWorkspaces(place.home, place.root)
+    trees = workspaces(place.home, place.root)
     if not trees.repository(row.job).exists:
         raise CommandError(f"{row.job} has no files any more; name a folder that holds {FOLDER}/")
     return Tree(trees, row.job, f"job:{row.job}")

@@ -9,8 +9,8 @@ from typing import Any
 from parley.cli import FAILED, CommandError, home_bus
 from parley.cli.common import Workplace, columns, one_line, safe
 from parley.cli.open_bus import find_job, known_secrets, open_bus
+from parley.cli.shared_home import job_files
 from parley.cli.workflow.workflow_folder import read_tree
-from parley.machine.job_files import JobFiles
 from parley.views.job_view import Present
 from parley.views.vitals import vitals
 from parley.views.workflow_view import flow_document, flow_of, status_document
@@ -43,7 +43,7 @@ def on_the_bus(place: Workplace, what: str) -> dict[str, Any] | None:
             present = Present(store, row.job)
             flow = flow_of(present.loaded.molecules)
             if flow is not None:
-                heard = {one.thread: int(one.last) for one in vitals(present, JobFiles(place.home), 0.0).values()}
+                heard = {one.thread: int(one.last) for one in vitals(present, job_files(place.home), 0.0).values()}
                 return {"place": f"job {row.job}", **flow_document(flow, heard, known_secrets(place).redact)}
     return None
 

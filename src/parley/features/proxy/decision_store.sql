@@ -54,7 +54,7 @@ INSERT INTO decisions (
     before_verdict, before_confidence, after_verdict, after_confidence, after_reason, after_text,
     verdict, said, how, agreed
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT DO NOTHING
+ON CONFLICT DO NOTHING RETURNING number
 
 -- name: add_words
 INSERT INTO words (rowid, asked, excerpt, said) VALUES (?, ?, ?, ?)
@@ -75,10 +75,10 @@ DELETE FROM terms WHERE seen <= 0
 SELECT term, seen FROM terms WHERE term IN (SELECT value FROM json_each(?))
 
 -- name: count
-SELECT count(*) FROM decisions
+SELECT count(*) AS count FROM decisions
 
 -- name: newest
-SELECT coalesce(max(number), 0) FROM decisions
+SELECT coalesce(max(number), 0) AS newest FROM decisions
 
 -- name: holding
 -- What the proxy answered by itself is passed over: however much there is of it, it is no word of the human's.

@@ -1,0 +1,1 @@
+"""What the coordinators of one home share besides its bus: jobs' files, repositories and sessions."""
