@@ -22,6 +22,9 @@ _OWN = tempfile.TemporaryDirectory(prefix="parley-own-")
 for _name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR"):
     os.environ[_name] = f"{_OWN.name}/{_name.lower()}"
 
+for _name in [name for name in os.environ if name.startswith("OTEL_")]:
+    del os.environ[_name]  # nor their collector
+
 # Programs that the tests start are compiled once for all, by the first that needs it, and leave nothing in the tree.
 # The workers have this from the process that started them.
 _COMPILED = tempfile.TemporaryDirectory(prefix="parley-pycache-", ignore_cleanup_errors=True)  # some may still start

@@ -17,6 +17,7 @@ from parley.features.liveness.provider_waits import ProviderWaits
 from parley.features.liveness.silence import Silence
 from parley.features.notices.notifications import Notifications
 from parley.features.proxy.proxy_guest import ProxyFeature
+from parley.features.telemetry.telemetry_guest import TelemetryFeature
 from parley.protocol.rule import RuleSet
 from parley.protocol.rules import RULES
 from parley.roles.role_snapshot import RoleSnapshot
@@ -37,6 +38,7 @@ def features(world: World) -> tuple[Feature, ...]:
         LeadEngineer(),
         FormerJobFeature(),
         WorkflowFeature(world),
+        TelemetryFeature(world),
     )
 
 

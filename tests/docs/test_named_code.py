@@ -6,13 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from parley.features.telemetry.vocabulary import METRICS, SPANS
+
 ROOT = Path(__file__).parents[2]
 PLACES = (ROOT, ROOT / "src", ROOT / "src" / "parley")
 PAGES = [ROOT / name for name in ("README.md", "SECURITY.md")] + sorted((ROOT / "docs").glob("*.md"))
 FILE = re.compile(r"`([\w./-]+\.(?:py|sql))(?:(?:: ?|::)(\w+))?`")
 DOTTED = re.compile(r"\b(parley(?:_cfa)?(?:\.[a-z_]\w*)+)\b(?!\.)")
 MODULE = re.compile(r"\bpython3? -m ([\w.]+)")
-NO_MODULES = {"parley.toml", "parley.git", "parley.fish"}
+NO_MODULES = {
+    *("parley.toml", "parley.git", "parley.fish"),
+    *(name for names in SPANS.values() for name in names),  # of telemetry
+    *METRICS,
+    *(name for metric in METRICS.values() for name in metric.attributes),
+}
 OTHERS = re.compile(r"^(?:api|db|service|orchestration|web|src/api)/")  # files of the projects in examples
 MADE = {"features/chatter.py", "runners/echo/echo_runner.py"}  # what extending.md has its reader make
 TOOLS = {"pytest", "venv", "pip", "json", "unittest", "http"}  # modules that are not ours

@@ -72,7 +72,7 @@ def test_each_molecule_is_named_by_its_brief() -> None:
     assert first_named(NamedParent, briefs) == NamedParent("dispatch:1", "state:j1/1")
     assert first_named(NamedTerminate, briefs) == NamedTerminate("dispatch:1", Origin.PHASE)
     assert first_named(NamedInterrupt, briefs) == NamedInterrupt("dispatch:1", "m2")
-    assert first_named(NamedRecord, briefs) == NamedRecord("j1", State.INTENT)
+    assert first_named(NamedRecord, briefs) == NamedRecord("j1", State.INTENT, 1)
     assert list(all_named(NamedVerdict, briefs)) == []
 
 

@@ -123,6 +123,8 @@ MAY_CUT = {
         "web/pages/answer.py: safe_lines(content).splitlines()[:MOST_LINES]",
         "web/pages/artifacts.py: lines[-VERSIONS:]",
         "web/pages/changes.py: own[:INSTANCES]",
+        "web/pages/changes.py: own[-INSTANCES:]",
+        "web/pages/changes.py: found[-MERGES:]",
         "web/pages/job.py: [event for event in follower.read() if concerns(event)][-LATEST:]",
         "web/pages/job.py: [one for one in changes if one.obeyed][:FILES]",
         "web/pages/job.py: changes[:FILES]",

@@ -68,6 +68,9 @@ MORE: Mapping[str, tuple[Any, Any]] = {
     "sending.message": (16_001, 1),
     "sending.sent_files": (51, 1),
     "sending.sent_mb": (11, 1),
+    "telemetry.enabled": (None, False),
+    "telemetry.endpoint": ("http://localhost:4318", None),
+    "hosts.remote": ("/srv/parley.git", None),
     "people": ({"bob": "answer"}, None),
 }
 

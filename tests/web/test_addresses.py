@@ -108,4 +108,4 @@ def test_without_tls_nothing_is_answered(served: tuple[Client, str]) -> None:
 
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         plain.get(f"/?token={token}")
-    wait_for(lambda: visitor.get("/health").status == 200)
+    wait_for(lambda: visitor.get("/healthz").status == 200)

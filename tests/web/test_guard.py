@@ -236,7 +236,7 @@ def test_another_sites_page_gets_nothing_with_the_users_cookie(
 # ---- headers -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/", "/static/app.js", "/events/since", "/nowhere", "/health", "/static/nothing"])
+@pytest.mark.parametrize("path", ["/", "/static/app.js", "/events/since", "/nowhere", "/healthz", "/static/nothing"])
 def test_every_answer_carries_the_policy(server: Server, user: Client, path: str) -> None:
     for found in (user.get(path), stranger(server).get(path), user.get(path, Host="evil.test")):
         assert found.header("content-security-policy") == POLICY
@@ -364,7 +364,7 @@ def test_strangers_requests_print_nothing_where_the_server_runs(server: Server, 
     upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n"
     speak(visitor.port, f"GET /events HTTP/1.1\r\nHost: {visitor.host}\r\n{upgrade}\r\n".encode())
     speak(visitor.port, b"no request at all\r\n\r\n")
-    assert visitor.get("/health").status == 200
+    assert visitor.get("/healthz").status == 200
 
     assert server.printed == before
 
@@ -408,7 +408,7 @@ def test_a_client_that_takes_no_byte_of_its_answer_is_cut_off(server: Server, un
         return any(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
     wait_for(lambda: not held())
-    assert stranger(server).get("/health").status == 200
+    assert stranger(server).get("/healthz").status == 200
 
 
 def test_a_stranger_is_refused_before_anything_is_read_of_a_form(server: Server) -> None:

@@ -177,7 +177,9 @@ def test_every_address_that_is_no_page_is_known(stage: Stage) -> None:
         "/events": 401,
         "/events/since?mark=": 401,
         "/parts?part=/&tag=": 401,
-        "/health": 200,
+        "/metrics": 401,
+        "/healthz": 200,
+        "/readyz": 200,
         "/icon/3": 200,
     }.items():
         found = visitor.get(path)

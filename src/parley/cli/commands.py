@@ -470,6 +470,7 @@ _PEOPLE_EXAMPLES = (
     "parley people add bob                     # bob answers plain questions, advises, pauses",
     "parley people add eve --may decide        # eve may do all that you may, in jobs of yours",
     "parley people add guest --may see --for 7 # only looks, for a week",
+    "parley people add prometheus --may metrics # a token that reads the server's figures, and nothing else",
     "parley people remove bob",
 )
 
@@ -483,7 +484,7 @@ def _add_people(people: argparse.ArgumentParser) -> None:
         help="list, add NAME, remove NAME, links: those that only show one job (default: list)",
     )
     people.add_argument("name", metavar="NAME", nargs="?", default="", help="the person, as records are to name them")
-    people.add_argument("--may", metavar="M", help="with add: see, answer or decide (default: answer)")
+    people.add_argument("--may", metavar="M", help="with add: see, answer, decide, or metrics (default: answer)")
     people.add_argument(
         "--for", metavar="DAYS", dest="days", help="with add: for so many days (default: until removed)"
     )

@@ -86,6 +86,9 @@ class Guest:
     def before_call(self, job: OwnedJob, turn: Turn, event: Called) -> None:
         """An agent calls a tool that its role has; its arguments are not checked yet. May raise Refused."""
 
+    def call_answered(self, job: OwnedJob, turn: Turn, event: Called, taken: bool) -> None:
+        """An agent's call was taken into its turn, or refused; its agent is told next. `turn.heard`: when it came."""
+
     def before_spark(self, job: OwnedJob, turn: Turn) -> None:
         """An agent opens a conversation with another by Send. May raise Refused."""
 
@@ -230,6 +233,7 @@ class Guests:
     brief_proxy: tuple[Callable[[OwnedJob, Start], None], ...]
     turn_heard: tuple[Callable[[OwnedJob, Turn, Called | Progress | Waiting], None], ...]
     before_call: tuple[Callable[[OwnedJob, Turn, Called], None], ...]
+    call_answered: tuple[Callable[[OwnedJob, Turn, Called, bool], None], ...]
     before_spark: tuple[Callable[[OwnedJob, Turn], None], ...]
     before_tree_read: tuple[Callable[[OwnedJob, Record], None], ...]
     add_contents: tuple[Callable[[OwnedJob, Gate], None], ...]

@@ -306,6 +306,8 @@ class Engine:
             except (Refused, BadText) as refused:
                 reply = Reply(f"{refused}; {refused.remedy}" if isinstance(refused, BadText) else str(refused))
                 self._refused(job, turn, event, reply.text, now)
+            for hook in job.guests.call_answered:
+                hook(job, turn, event, ok)
         self.world.turns.reply(event.job, event.turn, event.number, ok=ok, text=reply.text, data=reply.data)
 
     def _refused(self, job: OwnedJob, turn: Turn, event: Called, why: str, now: float) -> None:

@@ -9,6 +9,7 @@ from parley.bus.store import Store
 from parley.ports.decisions import Decisions
 from parley.ports.machine import Clock, Faults, Files, Ids
 from parley.ports.notices import Notice, Notices
+from parley.ports.telemetry import Telemetry
 from parley.ports.turns import Turns
 from parley.ports.workspaces import Workspace
 
@@ -45,5 +46,6 @@ class World:
     secrets: Secrets = field(default_factory=Secrets)
     decisions: Decisions | None = None  # what is remembered of the human
     notices: Notices = field(default_factory=NoNotices)
+    telemetry: Telemetry | None = None  # where operators are told of jobs; None: nowhere
     faults: Faults | None = None  # where Parley's own faults are written down; without it they are raised
     pulse: Pulse = field(default_factory=Pulse)

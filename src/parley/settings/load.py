@@ -16,7 +16,14 @@ from parley.base.documents.toml_text import read_toml
 from parley.base.person_names import LONGEST, is_person_name
 from parley.base.text import cut, printable
 from parley.base.wording import advice
-from parley.settings.option_words import amount_of, is_address, no_address, no_amount
+from parley.settings.option_words import (
+    amount_of,
+    git_remote_scheme,
+    is_address,
+    no_address,
+    no_amount,
+    no_git_remote,
+)
 from parley.settings.schema import (
     COPYABLE,
     DAY_BUDGETS,
@@ -33,12 +40,14 @@ from parley.settings.schema import (
     BoundarySettings,
     BudgetSettings,
     ClaudeSettings,
+    HostsSettings,
     JobLimits,
     NotifySettings,
     ProxySettings,
     RoleSettings,
     SendingSettings,
     Settings,
+    TelemetrySettings,
     WorkflowSettings,
     WorkspaceSettings,
     is_copyable,
@@ -47,9 +56,16 @@ from parley.settings.settings_reader import Check, SettingsReader
 
 LARGEST_FILE = 256 * 1024  # bytes of settings
 # What a user may settle for all repositories. The rest is about one repository.
-OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "people", "servers")
+OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "telemetry", "hosts", "people", "servers")
 TABLES = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy", "agents", "roles", "notify", "budget",
-          "workflow", "people", "servers")  # fmt: skip
+          "workflow", "telemetry", "hosts", "people", "servers")  # fmt: skip
+# What only the user's own file has, and why no folder's file does: it may have come with a clone.
+_NOT_OF_FOLDERS = {
+    "people": "people: no repository says who answers for you",
+    "hosts": "hosts: no repository says where your jobs' files are sent",
+    "servers": "servers: no repository says where your buses are",
+    "telemetry": "telemetry: no repository says who is told of your jobs",
+}
 
 _Value = Callable[[Node, str], Any]  # reads the value of a key; its second argument is what errors call it
 _READER = SettingsReader()
@@ -70,7 +86,7 @@ def parse(root: Path, content: bytes, settled: bytes = b"", own: Path | None = N
     it. Addresses for notices stay out of it: of those the user's own go first.
     """
     document = _document(root / FILE, content)
-    _refuse_users_own(document)
+    _refuse_private(document)
     alone = _settings(document)
     if own is None:
         return alone
@@ -155,13 +171,11 @@ def _own_document(path: Path, content: bytes) -> Entries:
     return document
 
 
-def _refuse_users_own(document: Entries) -> None:
-    """No folder's file names people or servers: it may have come with a clone, and those are its user's to say."""
+def _refuse_private(document: Entries) -> None:
+    """No folder's file says what is its user's alone to say."""
     for key, _ in document.pairs:
-        if key.value == "people":
-            raise key.error("people: no repository says who answers for you", "move it to your own settings")
-        if key.value == "servers":
-            raise key.error("servers: no repository says where your buses are", "move it to your own settings")
+        if key.value in _NOT_OF_FOLDERS:
+            raise key.error(_NOT_OF_FOLDERS[key.value], "move it to your own settings")
 
 
 def _without_notify(document: Entries) -> Entries:
@@ -205,6 +219,16 @@ def _flag(node: Node, what: str) -> bool:
     return _READER.flag(node, what, remedy=f"write {key} = true or {key} = false")
 
 
+def _collector(node: Node, what: str) -> str:
+    """The address of a collector. A key belongs into a variable, which no file shows."""
+    text = node.value if isinstance(node, Scalar) else None
+    if isinstance(text, str) and re.fullmatch(r"https?://[A-Za-z0-9.\[\]:_-]+(/[A-Za-z0-9._~/-]*)?", text):
+        return text
+    raise node.error(
+        f"{what}: it must be the address of a collector", 'write endpoint = "http://localhost:4318", without a key'
+    )
+
+
 def _command(node: Node, what: str) -> str:
     if isinstance(node, Scalar) and isinstance(node.value, str):
         return node.value
@@ -225,6 +249,15 @@ def _line(node: Node, what: str) -> str:
     if isinstance(text, str) and text.isprintable() and text.strip():
         return text.strip()
     raise node.error(f"{what}: it must be a text", f'write {what.rpartition(" ")[2]} = "…"')
+
+
+def _git_remote(node: Node, what: str) -> str:
+    """The address of a git remote. It may hold a password: the error does not repeat it."""
+    text = node.value if isinstance(node, Scalar) else None
+    if isinstance(text, str) and git_remote_scheme(text):
+        return text
+    problem, remedy = no_git_remote("this")
+    raise node.error(f"{what}: {problem}", remedy)
 
 
 def _names(node: Node, what: str) -> tuple[str, ...]:
@@ -340,6 +373,8 @@ _WORKFLOW: Mapping[str, _Value] = {
     "similar": _number(1, 100),
     "rounds": _whole(1, 100),
 }
+_TELEMETRY: Mapping[str, _Value] = {"enabled": _flag, "endpoint": _collector}
+_HOSTS: Mapping[str, _Value] = {"remote": _git_remote}
 _ROLE_LIMITS: Mapping[str, _Value] = {"turn_seconds": _READER.seconds, "stall_seconds": _READER.seconds}
 _ROLE: Mapping[str, _Value] = {
     "team": _names,
@@ -386,6 +421,8 @@ def _settings(document: Entries) -> Settings:
         ),
         workflow=WorkflowSettings(**table("workflow", _WORKFLOW)),
         sending=SendingSettings(**sending),
+        telemetry=TelemetrySettings(**table("telemetry", _TELEMETRY)),
+        hosts=HostsSettings(**table("hosts", _HOSTS)),
         people=_people(top),
     )  # [servers] is no part of it: a job's settings are kept in its record
 

@@ -138,3 +138,25 @@ def is_address(text: str) -> bool:
 def no_address(number: int) -> tuple[str, str]:
     """What is wrong with an address, and what to do. The number alone is told: an address may hold a secret."""
     return f"address {number} is none", f"write it as service://…, or `{DESKTOP}`"
+
+
+# ---- the git remote of places --------------------------------------------------------------------
+
+_REMOTE = re.compile(
+    r"(ssh|https)://(?:[^\s/@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(?::\d{1,5})?/[^\s]+"
+)
+
+
+def git_remote_scheme(text: str) -> str:
+    """How a git remote is reached: `ssh`, `https`, or `file` for a path; empty: it is no address of a remote."""
+    if not text.isprintable():
+        return ""
+    if text.startswith("/") and len(text) > 1:
+        return "file"
+    found = _REMOTE.fullmatch(text)
+    return found[1] if found else ""
+
+
+def no_git_remote(shown: str) -> tuple[str, str]:
+    """What is wrong with a text that is no address of a git remote, and what to write."""
+    return f"{shown} is no git remote", 'write "ssh://git@example.org/parley.git", "https://…" or a whole path'

@@ -117,6 +117,19 @@ class SendingSettings(SettingsGroup, frozen=True):
     sent_mb: int = 10
 
 
+class TelemetrySettings(SettingsGroup, frozen=True):
+    """Where operators are told of jobs. No repository's file has a say in it."""
+
+    enabled: bool = True  # false: nothing is sent, whatever the environment says
+    endpoint: str = ""  # of an OpenTelemetry collector; empty: the one that the environment names, if any
+
+
+class HostsSettings(SettingsGroup, frozen=True):
+    """How turns reach other hosts. Only the user's own file says so."""
+
+    remote: str = ""  # the git repository that carries workspaces and sessions: ssh://, https:// or a path
+
+
 class RoleSettings(msgspec.Struct, frozen=True):
     """What is said of one role, over what its file says; None: nothing."""
 
@@ -165,6 +178,8 @@ class Settings(JobLimits, frozen=True, kw_only=True):
     budget: BudgetSettings = BudgetSettings()
     workflow: WorkflowSettings = WorkflowSettings()
     sending: SendingSettings = SendingSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    hosts: HostsSettings = HostsSettings()
     people: Mapping[str, str] = msgspec.field(default_factory=dict)  # who else answers or decides in the user's jobs
 
 

@@ -211,6 +211,9 @@ RULES: Mapping[str, Rule] = {
         f"sending.{key}": _one(f"sending.{key}", f"[limits] {key}", _raised)
         for key in ("message", "sent_files", "sent_mb")
     },
+    **_table("telemetry", enabled=_turned_on, endpoint=_named),
+    # no repository's file may have these tables at all
+    **_table("hosts", remote=_named),
     "people": _people,
 }
 

@@ -34,6 +34,8 @@ from parley.web.live.bundle import Bundle
 from parley.web.live.events import LiveChange
 from parley.web.live.shared_answers import SharedAnswers
 from parley.web.pages import PAGES
+from parley.web.pages.health import Health
+from parley.web.pages.metrics import MetricsEndpoint
 from parley.web.reads.part_cache import COMPRESSED_FROM, LEVEL, tag_of
 from parley.web.safety.fair_share import FairShare, OpenCount, TooMany
 from parley.web.safety.guard import SAFE_METHODS, BodyTooLarge, Guard, is_linked
@@ -67,11 +69,14 @@ def make_app(site: PageSite, hosts: Iterable[str]) -> ASGIApp:
     looking = Workers(
         ThreadPoolExecutor(LOOKING, thread_name_prefix="looking"), FairShare(LOOKS_EACH, PAGES_WAITING), forms
     )
-    events = _Events(site)
+    events, health = _Events(site), Health(site)
+    metrics = MetricsEndpoint(site, partial(holder_of, site), looking.pool)
     routes = [
         Mount("/static", _Static(directory=STATIC)),
         Route("/events/since", events.since),
-        Route("/health", lambda request: PlainTextResponse("ok\n")),
+        Route("/healthz", health.lives),
+        Route("/readyz", health.is_ready),
+        Route("/metrics", metrics.answer),
         Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg")),
         Route("/icon/{waiting:int}", _icon),
     ]

@@ -36,6 +36,7 @@ from parley.workspaces.safe_git import (
 )
 
 REPOSITORY = "snapshots.git"
+MIRROR = "mirror.git"  # beside it: what of the job goes to other hosts and comes back; a cache
 START, BEGIN = "refs/parley/start", "refs/parley/begin"
 FORMER = "refs/parley/former"  # the result of another job that this one began with, where the user did not have it yet
 SEED = "refs/parley/seed"  # what each workspace began with

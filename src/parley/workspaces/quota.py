@@ -11,14 +11,14 @@ from pathlib import Path
 from parley.machine import disk
 from parley.ports.turns import DiskUse, Weight
 from parley.workspaces.files.safe_delete import delete_later
-from parley.workspaces.job_repository import REPOSITORY
+from parley.workspaces.job_repository import MIRROR, REPOSITORY
 
 ASIDE = "aside"
 GOING = ".going-"  # prefix of what is being deleted there; `parley gc` finds what a crash leaves of it
 WEIGHED = 10_000  # files of a folder that was moved aside; one with more counts as a whole quota
 OVERGROWN = ".overgrown"  # suffix of a workspace that was moved aside because it held too much
 _KNOWN = {"work", "trees", ASIDE, REPOSITORY}  # what only Parley changes, or measures at each turn's end
-_OURS = {"clones", "clones.known"}  # the proxy's copies of what is counted in the repository
+_OURS = {"clones", "clones.known", MIRROR}  # copies of what is counted elsewhere: the proxy's, and those for hosts
 
 
 class Quota:

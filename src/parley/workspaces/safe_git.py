@@ -6,6 +6,7 @@ user's or the system's, runs no hook, filter, driver or monitor, fetches nothing
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import itertools
@@ -105,6 +106,11 @@ MEMORY_BYTES = 2 << 30  # or a quarter of a smaller machine's
 LOOK_SECONDS = 0.1  # between two checks whether the user has given the job up
 
 
+def _words(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Settings as git's arguments."""
+    return tuple(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))
+
+
 class GitError(WorkspaceError):
     """Git failed: the text has the command and git's last line."""
 
@@ -139,11 +145,14 @@ class Git:
         self.folder = folder
         self.mark = dict(mark or {})
         self._given_up = given_up
-        self._flags = (
-            *_FLAGS,
-            *(word for name, value in (settings or {}).items() for word in ("-c", f"{name}={value}")),
-        )
+        self._flags = (*_FLAGS, *_words(settings or {}))
         self._owner = owner if owner is not None and os.geteuid() == 0 and owner[0] != 0 else None
+
+    def with_settings(self, settings: Mapping[str, str]) -> Git:
+        """The same git with more settings, which come last."""
+        found = copy.copy(self)
+        found._flags = (*self._flags, *_words(settings))  # noqa: SLF001 - of its own class
+        return found
 
     def __call__(
         self,
@@ -169,17 +178,19 @@ class Git:
         fine: Iterable[int] = (0,),
         seconds: float | None = None,
         busy_seconds: int | None = None,
+        file_bytes: int | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """As calling it, with the exit code. Large data goes in from a file and out into one.
 
         `busy_seconds`: git works on what agents wrote. It gets so many seconds of processor time, however busy the
-        machine is, and MEMORY_BYTES; and it is killed when the user gives the job up.
+        machine is, and MEMORY_BYTES; and it is killed when the user gives the job up. `file_bytes`: with that, no file
+        that it writes may have more bytes.
         """
         place = [f"--git-dir={self.folder}", *([f"--work-tree={work}"] if work is not None else [])]
         there = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
         patience = seconds or (LONG_SECONDS if words[0] in _LONG else PATIENCE_SECONDS)
         command, besides = ["git", *self._flags, *place, *words], {**there, **self.mark, **(more or {})}
-        bound = GitLimits(busy_seconds, self._given_up) if busy_seconds is not None else None
+        bound = GitLimits(busy_seconds, self._given_up, file_bytes) if busy_seconds is not None else None
         done = execute(command, work, stdin, besides, self._owner, stdout=stdout, seconds=patience, bound=bound)
         if done.returncode not in fine:
             said = last_line(done)
@@ -267,12 +278,15 @@ class GitLimits:
 
     busy_seconds: int
     given_up: Callable[[], bool]
+    file_bytes: int | None = None  # of one file that it writes
 
     def apply(self, process: int) -> None:
         """Apply them to a process. Of its memory only what it writes counts, not the packs that it maps."""
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         memory = min(MEMORY_BYTES, pages // 4)
         limits = {resource.RLIMIT_CPU: self.busy_seconds, resource.RLIMIT_DATA: memory, resource.RLIMIT_CORE: 0}
+        if self.file_bytes is not None:
+            limits[resource.RLIMIT_FSIZE] = self.file_bytes
         for name, most in limits.items():
             with suppress(ProcessLookupError, PermissionError, ValueError):  # ended, or its limit is lower already
                 resource.prlimit(process, name, (most, most))

@@ -29,6 +29,8 @@ from parley.cli.running.job_runners import check as check_roles
 from parley.cli.starting.run import snapshot_of
 from parley.features.proxy.decision_store import SqliteDecisions
 from parley.features.proxy.decision_store import place as memory_of
+from parley.features.telemetry.collector import refuse_missing, where_to
+from parley.features.telemetry.destination import NotSendable, destination
 from parley.ports.decisions import MemoryTrouble
 from parley.ports.turns import CLAUDE, SCRIPTED
 from parley.ports.workspaces import WorkspaceError
@@ -61,6 +63,7 @@ def run(words: argparse.Namespace) -> int:
         _parley(),
         *_sqlite(),
         _notices(place),
+        *_telemetry(place),
         _terminal(),
         *([ReadinessCheck("bubblewrap", ok=True, found=trial.program)] if trial.program else []),
         _bounds(place),
@@ -258,6 +261,18 @@ def _notices(place: Workplace) -> ReadinessCheck:
         said = f"{where}; the last one failed: {'; '.join(failed)}"
         return ReadinessCheck("notices", ok=False, found=said, remedy="try it with `parley notify --test`")
     return ReadinessCheck("notices", ok=True, found=where)
+
+
+def _telemetry(place: Workplace) -> list[ReadinessCheck]:
+    """Where telemetry goes; nothing where the user asks for none."""
+    try:
+        to = destination(_read(place).telemetry, os.environ)
+        if to is None:
+            return []
+        refuse_missing()
+    except NotSendable as error:
+        return [ReadinessCheck("telemetry", ok=False, found=str(error), remedy="until then none is sent")]
+    return [ReadinessCheck("telemetry", ok=True, found=where_to(to))]
 
 
 def _terminal() -> ReadinessCheck:

@@ -19,6 +19,7 @@ from parley.machine.page_address import page_address
 from parley.web.safety.people_book import LONGEST_DAYS, BookTrouble, Pass, PeopleBook, book_in
 
 ACTIONS = ("list", "add", "remove", "links")
+METRICS = "metrics"  # with --may: nothing but the server's figures
 DAY_SECONDS = 86_400
 NO_ONE = "no one but you may open the page; `parley people add NAME` makes a link for someone"
 NO_LINK = "there are no links that only show one job; a job's page makes them (Share)"
@@ -56,7 +57,7 @@ def _list(words: argparse.Namespace, book: PeopleBook) -> int:
         print_json({"account": account_name(), "people": _documents(people), "links": _documents(links)})
         return OK
     for one in people:
-        print(f"  {one_line(one.person, 64):<20}  {DOES[one.may]:<10}  {_until(one)}{_only(one)}")
+        print(f"  {one_line(one.person, 64):<20}  {one.does:<10}  {_until(one)}{_only(one)}")
     if not people:
         print(NO_ONE)
     if links:
@@ -78,14 +79,18 @@ def _links(words: argparse.Namespace, book: PeopleBook) -> int:
 
 def _add(words: argparse.Namespace, book: PeopleBook) -> int:
     """Let a person in: print their link."""
-    name, may = person(words.name), _may(words.may)
+    name, metrics = person(words.name), words.may == METRICS
+    may = May.SEE if metrics else _may(words.may)
     if name.casefold() == account_name().casefold():
         raise CommandError(f"{name} is you: open the link that `parley serve` prints")
-    made, token = book.add(name, may, seconds=_days(words.days) * DAY_SECONDS)
+    made, token = book.add(name, may, seconds=_days(words.days) * DAY_SECONDS, metrics=metrics)
     address = _address(words)
-    link = f"{address}/?token={token}"
+    link = f"{address}/metrics" if metrics else f"{address}/?token={token}"
     if words.json:
         print_json({**_document(made), "token": token, "link": link if address else None})
+    elif metrics:
+        print(f"{name} {made.does}, {_until(made)}. The token, which is shown only now:\n{token}")
+        print(f"a scraper sends it as `Authorization: Bearer …` to {link if address else 'the address of the page'}")
     elif address:
         print(f"{name} {DOES[may]}, {_until(made)}. The link, which is shown only now:\n{link}")
     else:
@@ -123,7 +128,7 @@ def _address(words: argparse.Namespace) -> str:
 def _may(word: str | None) -> May:
     word = word or May.ANSWER.value
     if word not in list(May):
-        raise CommandError(f"--may {one_line(word, 40)}: {advice(word, list(May))}")
+        raise CommandError(f"--may {one_line(word, 40)}: {advice(word, [*May, METRICS])}")
     return May(word)
 
 
@@ -152,7 +157,7 @@ def _document(one: Pass) -> dict[str, Any]:
     return {
         "id": one.id,
         "person": one.person or None,
-        "may": one.may,
+        "may": METRICS if one.metrics else one.may,
         "made": one.made,
         "expires": one.expires or None,
         "seconds_left": left,

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from parley.actions.drive import Rest, RestReason, View, drive
 from parley.assembly import make_engine
+from parley.base.redaction import Secrets
 from parley.base.text import safe_lines
 from parley.bus.store import HomeStore
 from parley.cli import FAILED, OK, WAITING, WITHDRAWN, ctrl_c, home_bus
@@ -34,6 +36,7 @@ from parley.engine.world import World
 from parley.features.budgets.arithmetic import BudgetLine, raising
 from parley.features.proxy.decision_store import SqliteDecisions
 from parley.features.proxy.decision_store import place as memory_of
+from parley.features.telemetry.destination import NotSendable, destination
 from parley.machine.clock import RandomIds, SystemClock
 from parley.machine.disk_reserve import DiskReserve
 from parley.machine.faults import FaultLog
@@ -48,6 +51,9 @@ from parley.views.history.interventions import ASKED, UNDELIVERED, interventions
 from parley.views.job_view import Asked, Present, past
 from parley.views.questions.needs import exits_of
 from parley.workspaces import JobWorkspaces
+
+if TYPE_CHECKING:  # most processes send none
+    from parley.features.telemetry.export_thread import TelemetryThread
 
 GOING_TRIES, GOING_SECONDS = 10, 0.05
 SHOWN = 4  # jobs that are named
@@ -84,9 +90,11 @@ def engine_of(place: Workplace, settings: Settings) -> Iterator[Engine]:
             given_up=partial(is_given_up, store),
             private=own_folders(),
         )
-        notices = notices_of(place, settings)
+        notices, faults = notices_of(place, settings), FaultLog(files.home(""))
+        telemetry = _telemetry(place, settings, files, faults, secrets)
+        if telemetry is not None:
+            held.enter_context(closing(telemetry))
         try:
-            faults = FaultLog(files.home(""))
             world = World(
                 store=store,
                 turns=turns,
@@ -97,12 +105,33 @@ def engine_of(place: Workplace, settings: Settings) -> Iterator[Engine]:
                 secrets=secrets,
                 decisions=memory,
                 notices=notices,
+                telemetry=telemetry,
                 faults=faults,
             )
             yield make_engine(world)
         except Exception as error:
             _refuse_gone(store, patient=isinstance(error, OSError | WorkspaceError))
             raise
+
+
+def _telemetry(
+    place: Workplace, settings: Settings, files: JobFiles, faults: FaultLog, secrets: Secrets
+) -> TelemetryThread | None:
+    """What tells operators of jobs, where the user asks for it. No job stops for what keeps it from being sent."""
+    try:
+        to = destination(settings.telemetry, os.environ)
+        if to is None:
+            return None
+        # imported only where it is on, and OpenTelemetry itself only by its thread
+        import_module("parley.features.telemetry.collector").refuse_missing()
+    except NotSendable as error:
+        print(f"parley: {error}; until then none is sent", file=sys.stderr)
+        return None
+    thread = import_module("parley.features.telemetry.export_thread")
+    found: TelemetryThread = thread.telemetry_thread(
+        to, lambda: home_bus.open_store(place.home, durability=settings.durability), files.home(""), faults, secrets.redact
+    )
+    return found
 
 
 def _refuse_gone(store: HomeStore, *, patient: bool) -> None:

@@ -107,6 +107,7 @@ class NamedRecord(Struct, frozen=True):
 
     id: str
     state: State
+    visit: int = 0
 
 
 class NamedSurface(Struct, frozen=True):
@@ -169,7 +170,7 @@ def all_named(kind: type[N], briefs: str) -> Iterator[N]:
             words = brief.removeprefix(mark).split(" ")
             said = zip(kind.__struct_fields__, _of_verdict(words) if kind is NamedVerdict else words, strict=False)
             try:
-                yield convert(dict(said), kind)
+                yield convert(dict(said), kind, strict=False)  # a row's numbers are words
             except ValidationError as error:
                 raise Unreadable(f"{brief!r:.80} names no {_KINDS[kind]}: {error}") from error
 

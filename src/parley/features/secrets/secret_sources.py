@@ -25,6 +25,7 @@ _LINE = (
 _BUS_URL = "PARLEY_BUS_URL"
 _IN_URL = r"://[^/@:]*:([^/@]+)@"
 _ESCAPE = r"(?s)\\(.)"
+_COLLECTOR = re.compile(r"OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS")  # name=value, and so on: keys of a collector
 
 
 def secrets_of(root: Path, environment: Mapping[str, str], copied: Iterable[str] = ()) -> Secrets:
@@ -52,6 +53,8 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]
             yield name, value
         elif name == _BUS_URL and (found := re.search(_IN_URL, value)):
             yield name, found[1]
+        elif _COLLECTOR.fullmatch(name):
+            yield from ((name, header.partition("=")[2].strip()) for header in value.split(","))
 
 
 def from_files(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:

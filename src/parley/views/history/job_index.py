@@ -174,7 +174,7 @@ class JobIndex:
                 action=str(passage.action),
                 actor=passage.actor,
                 reason=passage.reason,
-                visit=_visit(step.produced),
+                visit=after.visit if after is not None else 0,
             )
         )
 
@@ -255,12 +255,3 @@ def _ended(thread: PastThread) -> Thread:
         since=thread.ended,
         workspace=thread.workspace,
     )
-
-
-def _visit(briefs: str) -> int:
-    """The visit of the record that a row names; 0 where it names none."""
-    for brief in briefs.split("\n"):
-        words = brief.split(" ")
-        if words[0] == "Record" and len(words) > 3 and words[3].isdecimal():  # noqa: PLR2004 - id, state, visit
-            return int(words[3])
-    return 0

@@ -99,6 +99,17 @@ class Hub:
         with self._lock:
             return max(self._last.get((repository, job), 0), self._places.get(repository, 0))
 
+    def versions(self, repository: str) -> dict[str, int]:
+        """The number of the last change of each job of a repository that has changed since the server started."""
+        with self._lock:
+            least = self._places.get(repository, 0)
+            return {job: max(at, least) for (place, job), at in self._last.items() if place == repository}
+
+    @property
+    def listening(self) -> int:
+        """How many streams are open."""
+        return len(self._waiting)
+
     def close(self) -> None:
         """End all streams."""
         with self._lock:

@@ -59,7 +59,7 @@ def _shown(page: JobPage) -> dict[str, Any]:
         "version": of.version,
         "versions": at.context.diffs.versions(of) if of.workspace else [],
         "instances": _instances(page),
-        "former": _former(page),
+        **_former(page),
         "question": question,
         "draft": f"{page.key}:{at.id}:{question or thread or 'changes'}",
         "tells": open_ and there and not question,
@@ -95,12 +95,13 @@ def _instances(page: JobPage) -> list[tuple[str, str]]:
     return [(one.id, one.agent) for one in own[:INSTANCES]]
 
 
-def _former(page: JobPage) -> list[tuple[str, str]]:
-    """The instances that have ended and had a workspace of their own, the last first."""
+def _former(page: JobPage) -> dict[str, Any]:
+    """The instances that have ended and had a workspace of their own, the last first, and how many are not listed."""
     with page.reading().held() as index:
         past = index.threads() if index is not None else []
         own = [one for one in past if one.ended and one.workspace not in ("", job_thread(page.at.id))]
-    return [(one.id, one.agent) for one in reversed(own[-INSTANCES:])]
+    listed = [(one.id, one.agent) for one in reversed(own[-INSTANCES:])]
+    return {"former": listed, "unlisted": len(own) - len(listed)}
 
 
 def merges(visit: Visit) -> Response:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from parley.base.json_codec import Unreadable, decode, encode
 from parley.bus import patient_lock
-from parley.engine.values.people import May
+from parley.engine.values.people import DOES, May
 
 LARGEST = 1 << 20  # bytes of the file
 MOST_PASSES = 1_000  # a file of so many stays within that: else it could not be read again
@@ -46,6 +46,7 @@ class Pass(Struct, frozen=True, kw_only=True):
     expires: float = 0.0  # 0: never
     repository: str = ""  # the key of the one repository that it opens; empty: all that the server shows
     job: str = ""  # the one job that it opens; empty: all
+    metrics: bool = False  # it reads the server's figures, and opens nothing else
 
     def lives(self, now: float) -> bool:
         """Whether it still opens anything."""
@@ -53,7 +54,17 @@ class Pass(Struct, frozen=True, kw_only=True):
 
     def opens(self, repository: str, job: str = "") -> bool:
         """Whether it opens a job; without one, the list of a repository's jobs."""
-        return self.repository in ("", repository) and self.job in ("", job)
+        return not self.metrics and self.repository in ("", repository) and self.job in ("", job)
+
+    @property
+    def reads_figures(self) -> bool:
+        """Whether it reads the figures of the whole server: a scraper's, and that of a person who sees all of it."""
+        return self.metrics or bool(self.person and not self.repository and not self.job)
+
+    @property
+    def does(self) -> str:
+        """What its holder does here, in a few words."""
+        return "reads the figures" if self.metrics else DOES[self.may]
 
 
 class _Book(Struct, frozen=True):
@@ -72,22 +83,33 @@ class PeopleBook:
         now = time.time()
         return tuple(one for one in self._read() if one.lives(now))
 
-    def find(self, token: str) -> Pass | None:
-        """The pass of a token."""
+    def holders(self, token: str) -> list[Pass]:
+        """The passes of a token: one at most, as long as the file is as it was written."""
         digest = _digest(token).encode()
         known = ((one, one.digest.encode("utf-8", "replace")) for one in self.passes())
-        return next((one for one, its in known if secrets.compare_digest(its, digest)), None)
+        return [one for one, its in known if secrets.compare_digest(its, digest)]
+
+    def find(self, token: str) -> Pass | None:
+        """The pass of a token that opens pages."""
+        return next((one for one in self.holders(token) if not one.metrics), None)
 
     def get(self, name: str) -> Pass | None:
-        """The pass of an id."""
-        return next((one for one in self.passes() if one.id == name), None)
+        """The pass of an id that opens pages."""
+        return next((one for one in self.passes() if one.id == name and not one.metrics), None)
 
     def of_person(self, person: str, repository: str, job: str) -> Pass | None:
         """A person's pass that opens a job."""
         return next((one for one in self.passes() if one.person == person and one.opens(repository, job)), None)
 
     def add(
-        self, person: str, may: May, *, seconds: float = 0.0, repository: str = "", job: str = ""
+        self,
+        person: str,
+        may: May,
+        *,
+        seconds: float = 0.0,
+        repository: str = "",
+        job: str = "",
+        metrics: bool = False,
     ) -> tuple[Pass, str]:
         """Make a pass; returns it with its token, which is kept nowhere. A person's earlier passes are replaced."""
         token, now = secrets.token_urlsafe(TOKEN_BYTES), time.time()
@@ -100,6 +122,7 @@ class PeopleBook:
             expires=now + seconds if seconds else 0.0,
             repository=repository,
             job=job,
+            metrics=metrics,
         )
         self._change(lambda passes: _with(passes, made))
         return made, token

@@ -77,15 +77,15 @@ class SafeFolder:
     def __exit__(self, *_: object) -> None:
         os.close(self._root)
 
-    def put(self, path: str, fill: Callable[[int], None], *, program: bool = False) -> None:
-        """Write a file at a path; `fill` writes its content."""
+    def put(self, path: str, fill: Callable[[int], None], *, program: bool = False, mode: int | None = None) -> None:
+        """Write a file at a path; `fill` writes its content. `mode`: its permissions, where they are not the usual."""
         with self._made(path) as (here, name):
             draft = f".parley-{secrets.token_hex(8)}"
             handle = os.open(draft, _DRAFT, 0o600, dir_fd=here)
             try:
                 fill(handle)
                 self._give(handle)
-                os.fchmod(handle, 0o755 if program else 0o644)
+                os.fchmod(handle, mode if mode is not None else 0o755 if program else 0o644)
                 self._place(here, draft, name)
             except BaseException:
                 with contextlib.suppress(OSError):

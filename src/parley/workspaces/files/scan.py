@@ -172,14 +172,14 @@ class Allowance:
         """Let a file be read; CannotKeep where it is too long, or mostly holes."""
         if path.split("/", maxsplit=1)[0] in PAPERS and size > PAPER_BYTES:
             raise CannotKeep(f"it has {size} bytes, and may have {PAPER_BYTES}; shorten it")
-        if (holes := _holes(handle, size)) > HOLE_BYTES:
+        if (holes := hole_bytes(handle, size)) > HOLE_BYTES:
             raise CannotKeep(f"it is sparse: {holes} of its {size} bytes were never written")
         if size > self.left:
             raise TooLarge(f"it has {size} bytes, more than the job's quota leaves ([workspace] quota_mb)")
         self.left -= size
 
 
-def _holes(handle: int, size: int) -> int:
+def hole_bytes(handle: int, size: int) -> int:
     """How many bytes of a file were never written, where the filesystem can tell."""
     if size <= HOLE_BYTES:
         return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parley.bus.rows import JOB_ID
 from parley.ports.workspaces import WorkspaceError
-from parley.workspaces.job_repository import REPOSITORY
+from parley.workspaces.job_repository import MIRROR, REPOSITORY
 from parley.workspaces.safe_git import RAW_ATTRIBUTES
 
 _NAMES = re.compile(
@@ -49,6 +49,10 @@ def check(home: Path) -> None:
             _refuse_odd(path)
         for name in _OWN:
             _check_plain(folder / name)
+        if (folder / MIRROR).exists():
+            raise WorkspaceError(
+                f"{folder / MIRROR}: only a cache of what went to other hosts; delete it, then try again"
+            )
         if (folder / REPOSITORY).is_dir():
             _check_repository(folder / REPOSITORY)
 

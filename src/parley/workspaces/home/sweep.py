@@ -11,9 +11,9 @@ from parley.ports.workspaces import WorkspaceError
 from parley.workspaces.delivery import merge_to_checkout, result_branch
 from parley.workspaces.files.safe_delete import delete
 from parley.workspaces.files.safe_walk import walk
-from parley.workspaces.job_repository import REPOSITORY, START, JobRepository
+from parley.workspaces.job_repository import MIRROR, REPOSITORY, START, JobRepository
 
-FOLDERS = ("work", "trees", "gitdirs", "sealed", "marks", "clones", "clones.known", "asked", "aside", "homes")
+FOLDERS = ("work", "trees", "gitdirs", "sealed", "marks", "clones", "clones.known", "asked", "aside", "homes", MIRROR)
 LEFT = ("left", "lost", "retired")  # refs with what deleted workspaces held
 DRAFT_SECONDS = 86400  # a draft that is older was left by a crash
 
@@ -101,7 +101,7 @@ def find_branches(repository: JobRepository, root: Path, job: str, *, last: bool
 
 def find_drafts(home: Path, now: float) -> list[Waste]:
     """Half-made files that crashes have left."""
-    drafts = [*home.glob("bases/.draft-*"), *home.glob(f"jobs/*/{REPOSITORY}.*")]
+    drafts = [*home.glob("bases/.draft-*"), *home.glob(f"jobs/*/{REPOSITORY}.*"), *home.glob(f"jobs/*/{MIRROR}.*")]
     old = [path for path in drafts if now - path.stat().st_mtime > DRAFT_SECONDS]
     return [Waste("", path, size_of(path), "left by a crash") for path in old]
 
