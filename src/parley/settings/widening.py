@@ -23,6 +23,7 @@ from parley.settings.schema import (
     NO_LIMIT,
     POLICIES,
     STATES,
+    HostsSettings,
     JobLimits,
     NotifySettings,
     RoleSettings,
@@ -90,6 +91,10 @@ def _includes(mine: str, asked: str) -> bool:
 
 def _relaxed(mine: str, asked: str) -> bool:
     return asked not in ("full", mine)
+
+
+def _elsewhere(mine: str, asked: str) -> bool:
+    return asked not in (mine, HostsSettings().namespace)
 
 
 def _differs(mine: Any, asked: Any) -> bool:
@@ -213,7 +218,9 @@ RULES: Mapping[str, Rule] = {
     },
     **_table("telemetry", enabled=_turned_on, endpoint=_named),
     # no repository's file may have these tables at all
-    **_table("hosts", remote=_named),
+    # a repository's file is refused where it says any of these
+    **_table("hosts", remote=_named, temporal=_named, namespace=_elsewhere, roles=_added, labels=_named),
+    **_table("hosts", temporal_ca=_named, temporal_certificate=_named, temporal_key=_named, lost_seconds=_raised),
     "people": _people,
 }
 
