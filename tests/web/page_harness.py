@@ -123,6 +123,17 @@ def visit(
         context.close()
 
 
+# Axe sees only what scrolls now, with what a test has put into it. Diffs are left to it: a script looks how wide each is.
+UNREACHED = """
+[...document.querySelectorAll("body *")].filter((one) => {
+  const style = getComputedStyle(one);
+  const scrolls = [style.overflowX, style.overflowY].some((way) => way === "auto" || way === "scroll");
+  const reached = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+  return scrolls && one.offsetParent && !one.closest(".drawn-diff") && !one.matches(reached) && !one.querySelector(reached);
+}).map((one) => one.outerHTML.slice(0, 200))
+"""
+
+
 def check_axe(page: Page) -> None:
     """Axe finds nothing in the page that is in the way of people with disabilities, minor or not."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
@@ -134,6 +145,8 @@ def check_axe(page: Page) -> None:
     ]
     assert result["testEngine"]["name"] == "axe-core", result
     assert not faults, "\n".join(faults)
+    unreached = page.evaluate(UNREACHED)
+    assert not unreached, f"the keyboard does not reach what would scroll with more in it: {unreached}"
 
 
 # ---- the server --------------------------------------------------------------------------------------

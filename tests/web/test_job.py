@@ -187,6 +187,8 @@ def test_each_version_of_an_artifact_has_its_verdict_and_can_be_compared(
 
     versions.nth(0).locator("select").select_option(label="version 1")
     expect(page.locator("#version-shown .plus", has_text="the second one")).to_be_visible()
+    page.locator("#version-shown pre").evaluate("one => one.append('wide'.repeat(400))")
+    assert_harmless(page)
     versions.nth(1).get_by_role("button", name="Read").click()
     expect(page.locator("#version-shown h2")).to_contain_text("version 1")
     assert_harmless(page)
