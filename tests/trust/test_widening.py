@@ -108,6 +108,12 @@ def test_each_setting_is_asked_about_where_it_is_more_and_only_there(path: str) 
         assert widenings(DEFAULT, with_value(DEFAULT, path, less)) == [], path
 
 
+def test_the_address_of_the_git_remote_is_told_with_no_job_since_it_may_hold_a_password() -> None:
+    (wish,) = widenings(DEFAULT, with_value(DEFAULT, "hosts.remote", "https://ann:secret@git.example.org/p.git"))
+
+    assert wish.private
+
+
 def test_a_limit_that_is_0_is_none_so_that_a_repository_may_set_it_and_not_lift_it() -> None:
     unlimited = with_value(DEFAULT, "repeats", 0)
 

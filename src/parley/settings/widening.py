@@ -104,13 +104,13 @@ def _differs(mine: Any, asked: Any) -> bool:
 # ---- rules --------------------------------------------------------------------------------------------
 
 
-def _one(path: str, name: str, more: Compare) -> Rule:
+def _one(path: str, name: str, more: Compare, *, private: bool = False) -> Rule:
     """A setting that is a plain value."""
 
     def rule(mine: Settings, asked: Settings) -> Iterator[Wish]:
         given = value_at(asked, path)
         if more(value_at(mine, path), given):
-            yield Wish(name, text_of(given))
+            yield Wish(name, text_of(given), private)
 
     return rule
 
@@ -219,7 +219,8 @@ RULES: Mapping[str, Rule] = {
     **_table("telemetry", enabled=_turned_on, endpoint=_named),
     # no repository's file may have these tables at all
     # a repository's file is refused where it says any of these
-    **_table("hosts", remote=_named, temporal=_named, namespace=_elsewhere, roles=_added, labels=_named),
+    "hosts.remote": _one("hosts.remote", "[hosts] remote", _named, private=True),  # an address may hold a password
+    **_table("hosts", temporal=_named, namespace=_elsewhere, roles=_added, labels=_named),
     **_table("hosts", temporal_ca=_named, temporal_certificate=_named, temporal_key=_named, lost_seconds=_raised),
     "people": _people,
 }
