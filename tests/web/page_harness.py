@@ -123,13 +123,15 @@ def visit(
         context.close()
 
 
-# Axe sees only what scrolls now, with what a test has put into it. Diffs are left to it: a script looks how wide each is.
+# Axe sees only what scrolls now, with what a test has put into it. Diffs are left to it: a script looks how wide
+# each is.
 UNREACHED = """
 [...document.querySelectorAll("body *")].filter((one) => {
   const style = getComputedStyle(one);
   const scrolls = [style.overflowX, style.overflowY].some((way) => way === "auto" || way === "scroll");
   const reached = "a[href], button, input, select, textarea, summary, [tabindex='0']";
-  return scrolls && one.offsetParent && !one.closest(".drawn-diff") && !one.matches(reached) && !one.querySelector(reached);
+  const skipped = !one.offsetParent || one.closest(".drawn-diff");
+  return scrolls && !skipped && !one.matches(reached) && !one.querySelector(reached);
 }).map((one) => one.outerHTML.slice(0, 200))
 """
 

@@ -65,8 +65,8 @@ TABLES = ("policy", "limits", "bus", "boundary", "workspace", "claude", "proxy",
 _NOT_OF_FOLDERS = {
     "people": "people: no repository says who answers for you",
     "hosts": "hosts: no repository says where your jobs' files are sent",
-    "servers": "servers: no repository says where your buses are",
     "telemetry": "telemetry: no repository says who is told of your jobs",
+    "servers": "servers: no repository says where your buses are",
 }
 
 _Value = Callable[[Node, str], Any]  # reads the value of a key; its second argument is what errors call it
