@@ -73,7 +73,7 @@ def parser(only: str | None = None) -> HelpParser:
         examples=_WORKER_EXAMPLES,
     )
     add("completion", "print the script that completes parley's words in your shell", _add_completion, json=False)
-    add("bus", "say where the bus is, adopt one of yours, or move it to a server", _add_bus)
+    add("bus", "say where the bus is, adopt one, or move it to a server", _add_bus)
     group("for agents")
     add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
     return top
