@@ -125,6 +125,8 @@ def looks(done: str, waiting: str, question: str) -> dict[str, list[list[str]]]:
             ["people", "add", bad],
             ["people", "remove", bad],
         ],
+        "hosts": [["hosts"], ["hosts", "--json"]],
+        "worker": [["worker", "--name", bad], ["worker", "--slots", bad], ["worker", "--label", bad]],
         "inbox": [["inbox"], ["inbox", "--json"], ["inbox", question], ["inbox", question, "--json"], ["inbox", bad]],
         "answer": [["answer", bad, NASTY], ["answer", bad, "--json"]],
         "notify": [["notify"], ["notify", "--json"]],

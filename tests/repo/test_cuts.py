@@ -90,6 +90,7 @@ MAY_CUT = {
         "workflow/host/design_messages.py: findings[:FINDINGS]",
         "engine/protocol_messages.py: lines[:LISTED]",
         "engine/values/unfinished_work.py: said[:MOST]",
+        "hosts/board_address.py: found[:SHOWN]",
         "cli/machine/bus_adopt.py: rows[:_SHOWN]",
         "cli/machine/bus_adopt.py: let[:_SHOWN]",
         "cli/machine/bus_adopt.py: dropped[:_SHOWN]",

@@ -71,6 +71,14 @@ MORE: Mapping[str, tuple[Any, Any]] = {
     "telemetry.enabled": (None, False),
     "telemetry.endpoint": ("http://localhost:4318", None),
     "hosts.remote": ("/srv/parley.git", None),
+    "hosts.temporal": ("temporal.example.org:7233", None),
+    "hosts.namespace": ("other", None),
+    "hosts.temporal_ca": ("/etc/other.pem", None),
+    "hosts.temporal_certificate": ("/etc/other.pem", None),
+    "hosts.temporal_key": ("/etc/other.pem", None),
+    "hosts.roles": (("other",), None),
+    "hosts.labels": ({"coder": "other"}, None),
+    "hosts.lost_seconds": (60.0, None),
     "people": ({"bob": "answer"}, None),
 }
 
@@ -98,6 +106,12 @@ def test_each_setting_is_asked_about_where_it_is_more_and_only_there(path: str) 
         assert widenings(with_value(DEFAULT, path, more), DEFAULT) == [], "less is always free"
     if less is not None:
         assert widenings(DEFAULT, with_value(DEFAULT, path, less)) == [], path
+
+
+def test_the_address_of_the_git_remote_is_told_with_no_job_since_it_may_hold_a_password() -> None:
+    (wish,) = widenings(DEFAULT, with_value(DEFAULT, "hosts.remote", "https://ann:secret@git.example.org/p.git"))
+
+    assert wish.private
 
 
 def test_a_limit_that_is_0_is_none_so_that_a_repository_may_set_it_and_not_lift_it() -> None:

@@ -25,6 +25,8 @@ MODULES = {
     "answer": "running.answer",
     "notify": "machine.notify",
     "people": "machine.people_command",
+    "hosts": "looking.hosts_command",
+    "worker": "machine.worker_command",
     "intervene": "running.steer",
     "pause": "running.steer",
     "resume": "running.resume",

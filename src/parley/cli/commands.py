@@ -64,8 +64,16 @@ def parser(only: str | None = None) -> HelpParser:
         _add_people,
         examples=_PEOPLE_EXAMPLES,
     )
+    add("hosts", "list the hosts that run turns of these jobs", lambda hosts: None)
+    add(
+        "worker",
+        "run turns of jobs that another machine coordinates",
+        _add_worker,
+        json=False,
+        examples=_WORKER_EXAMPLES,
+    )
     add("completion", "print the script that completes parley's words in your shell", _add_completion, json=False)
-    add("bus", "say where the bus is, adopt one of yours, or move it to a PostgreSQL server", _add_bus)
+    add("bus", "say where the bus is, adopt one, or move it to a server", _add_bus)
     group("for agents")
     add("tool", "call a tool of the protocol's, from inside an agent's turn", _add_tool, json=False)
     return top
@@ -494,6 +502,28 @@ def _add_people(people: argparse.ArgumentParser) -> None:
     people.add_argument(
         "--for", metavar="DAYS", dest="days", help="with add: for so many days (default: until removed)"
     )
+
+
+_WORKER_EXAMPLES = (
+    "parley worker                             # takes up to 4 turns at once, until SIGTERM",
+    "parley worker --name big --slots 16 --label gpu",
+)
+
+
+def _add_worker(worker: argparse.ArgumentParser) -> None:
+    worker.add_argument("--name", metavar="NAME", help="what this host is called (default: the machine's name)")
+    worker.add_argument("--slots", metavar="N", default="4", help="how many turns run at once (default: 4)")
+    worker.add_argument(
+        "--label",
+        metavar="L",
+        action="append",
+        help="takes turns of roles that ask for this label, too; may be repeated",
+    )
+    worker.add_argument(
+        "--drain", metavar="SECONDS", default="60", help="how long turns may go on after SIGTERM (default: 60)"
+    )
+    worker.add_argument("--server", metavar="NAME", help="the PostgreSQL server of your settings that has the board")
+    worker.add_argument("--bus", metavar="ID", help="whose turns are run, where that server has several boards")
 
 
 def _add_completion(completion: argparse.ArgumentParser) -> None:

@@ -17,6 +17,8 @@ from parley.cli import BAD_USE, COMPLETE, HELP, MODULES, OK, SERVE_ENGINE, Comma
 from parley.cli.commands import parser
 from parley.machine import stop_signals
 
+EXTRAS = {"psycopg": "postgres", "temporalio": "temporal"}  # what the commands for many hosts need besides
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Every error is one line and no traceback."""
@@ -89,7 +91,14 @@ def _run(argv: Sequence[str]) -> int:
         parser().print_help()
         return BAD_USE
     output.OUTPUT_SECRETS.look(lambda: import_module("parley.cli.common").secrets_here(getattr(words, "repo", None)))
-    module = import_module(f"parley.cli.{MODULES[words.command]}")
+    try:
+        module = import_module(f"parley.cli.{MODULES[words.command]}")
+    except ModuleNotFoundError as missing:
+        if missing.name not in EXTRAS:
+            raise
+        raise CommandError(
+            f"{missing.name} is missing: install Parley with the extra `{EXTRAS[missing.name]}`"
+        ) from missing
     return int(module.run(words))
 
 

@@ -235,6 +235,8 @@ class Ended(Struct, frozen=True):
     remembered: str = ""  # by an agent that played its own death: the handle that its next try goes on from
     overtime: bool = False  # it reached its time limit: its files stay, and its session as far as `handle` says
     model: str = ""  # which model answered, where the agent's program tells
+    host: str = ""  # where it ran, where turns run on other hosts
+    given_back: bool = False  # its host was lost, or had to end: that is no failure of the agent's
 
 
 TurnEvent = Called | Progress | Waiting | Ended

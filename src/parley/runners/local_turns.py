@@ -67,7 +67,7 @@ class LocalTurns:
             return
         if len(self._running) >= self._slots:
             self._waiting.append(order)
-            self._told.put(_queued(order, "waits for a free slot"))
+            self._told.put(queued(order, "waits for a free slot"))
         else:
             self._start(order)
 
@@ -140,7 +140,7 @@ class LocalTurns:
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._slots:
             order = self._waiting.popleft()
-            self._told.put(_queued(order, "begins", over=True))
+            self._told.put(queued(order, "begins", over=True))
             self._start(order)
 
     def cancel(self, job: str, turn: str) -> None:
@@ -174,7 +174,7 @@ class LocalTurns:
             runner.close()
 
 
-def _queued(order: Order, text: str, *, over: bool = False) -> Progress:
+def queued(order: Order, text: str, *, over: bool = False) -> Progress:
     """Report a turn that waits for a slot as a tool use, so that its silence is no stall."""
     return Progress(job=order.job, turn=order.turn, text=text, tool=QUEUE, use=QUEUE, over=over, sign=Sign.QUEUE)
 

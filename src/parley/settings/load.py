@@ -54,6 +54,7 @@ from parley.settings.schema import (
 )
 from parley.settings.settings_reader import Check, SettingsReader
 
+LABEL = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"  # of a host
 LARGEST_FILE = 256 * 1024  # bytes of settings
 # What a user may settle for all repositories. The rest is about one repository.
 OWN_TABLES = ("policy", "limits", "boundary", "claude", "proxy", "notify", "budget", "telemetry", "hosts", "people",
@@ -278,6 +279,29 @@ def _no_host(host: str) -> tuple[str, str] | None:
     return f"{host!r} is no host and port", 'write "example.org:443"'
 
 
+def _host_and_port(node: Node, what: str) -> str:
+    text = _line(node, what)
+    if (problem := _no_host(text)) is not None:
+        raise node.error(f"{what}: {problem[0]}", 'write "temporal.example.org:7233"')
+    return text
+
+
+def _whole_path(node: Node, what: str) -> str:
+    text = _line(node, what)
+    if (problem := _no_folder(text)) is not None:
+        raise node.error(f"{what}: {problem[0]}", problem[1])
+    return os.path.expanduser(text)  # noqa: PTH111 - an account may have no home
+
+
+def _labels(node: Node, what: str) -> dict[str, str]:
+    """Which hosts run which roles, by the hosts' label."""
+    named = _READER.fields(node, what)
+    for name in named:
+        if re.fullmatch(LABEL, _line(named[name], f"{what} {name}")) is None:
+            raise named[name].error(f"{what} {name}: no label", "use letters, digits, dots, dashes and underscores")
+    return {name: _line(named[name], f"{what} {name}") for name in named}
+
+
 def _not_copied(path: str) -> tuple[str, str] | None:
     return None if is_copyable(path) else (f"{path!r} can't be copied", COPYABLE)
 
@@ -375,7 +399,17 @@ _WORKFLOW: Mapping[str, _Value] = {
     "rounds": _whole(1, 100),
 }
 _TELEMETRY: Mapping[str, _Value] = {"enabled": _flag, "endpoint": _collector}
-_HOSTS: Mapping[str, _Value] = {"remote": _git_remote}
+_HOSTS: Mapping[str, _Value] = {
+    "remote": _git_remote,
+    "temporal": _host_and_port,
+    "namespace": _line,
+    "temporal_ca": _whole_path,
+    "temporal_certificate": _whole_path,
+    "temporal_key": _whole_path,
+    "roles": _names,
+    "labels": _labels,
+    "lost_seconds": _number(1, 3600),
+}
 _ROLE_LIMITS: Mapping[str, _Value] = {"turn_seconds": _READER.seconds, "stall_seconds": _READER.seconds}
 _ROLE: Mapping[str, _Value] = {
     "team": _names,

@@ -23,6 +23,7 @@ from parley.settings.schema import (
     NO_LIMIT,
     POLICIES,
     STATES,
+    HostsSettings,
     JobLimits,
     NotifySettings,
     RoleSettings,
@@ -90,6 +91,10 @@ def _includes(mine: str, asked: str) -> bool:
 
 def _relaxed(mine: str, asked: str) -> bool:
     return asked not in ("full", mine)
+
+
+def _elsewhere(mine: str, asked: str) -> bool:
+    return asked not in (mine, HostsSettings().namespace)
 
 
 def _differs(mine: Any, asked: Any) -> bool:
@@ -212,8 +217,10 @@ RULES: Mapping[str, Rule] = {
         for key in ("message", "sent_files", "sent_mb")
     },
     **_table("telemetry", enabled=_turned_on, endpoint=_named),
-    # a repository's file is refused where it names a remote, whose address may hold a password
-    "hosts.remote": _one("hosts.remote", "[hosts] remote", _named, private=True),
+    # a repository's file is refused where it says any of these
+    "hosts.remote": _one("hosts.remote", "[hosts] remote", _named, private=True),  # an address may hold a password
+    **_table("hosts", temporal=_named, namespace=_elsewhere, roles=_added, labels=_named),
+    **_table("hosts", temporal_ca=_named, temporal_certificate=_named, temporal_key=_named, lost_seconds=_raised),
     "people": _people,
 }
 

@@ -17,7 +17,7 @@ from parley.assembly import make_engine
 from parley.base.redaction import Secrets
 from parley.base.text import safe_lines
 from parley.bus.store import HomeStore
-from parley.cli import FAILED, OK, WAITING, WITHDRAWN, ctrl_c, home_bus
+from parley.cli import FAILED, OK, WAITING, WITHDRAWN, CommandError, ctrl_c, home_bus
 from parley.cli.common import Workplace, make_home, on_terminal, print_json, safe, time_text
 from parley.cli.looking.json_documents import deliver, job_document
 from parley.cli.looking.need_texts import file_of
@@ -44,6 +44,7 @@ from parley.machine.process_tags import MARK, gits_mark
 from parley.machine.stop_signals import Stopped, stop_like_ctrl_c
 from parley.ports.workspaces import WorkspaceError
 from parley.runners.local_turns import LocalTurns
+from parley.sandbox import Boundary
 from parley.settings.schema import Settings
 from parley.tui.plain_lines import PlainView, SilentView
 from parley.views.history.interventions import ASKED, UNDELIVERED, interventions, named
@@ -51,8 +52,9 @@ from parley.views.job_view import Asked, Present, past
 from parley.views.questions.needs import exits_of
 from parley.workspaces import JobWorkspaces
 
-if TYPE_CHECKING:  # most processes send none
+if TYPE_CHECKING:  # most processes send none, and run turns here
     from parley.features.telemetry.export_thread import TelemetryThread
+    from parley.hosts.placed_turns import PlacedTurns
 
 GOING_TRIES, GOING_SECONDS = 10, 0.05
 SHOWN = 4  # jobs that are named
@@ -76,7 +78,7 @@ def engine_of(place: Workplace, settings: Settings) -> Iterator[Engine]:
         last = held.enter_context(ExitStack())  # closed when no process of a turn is left
         memory = held.enter_context(closing(decisions(place.home)))
         boundary = held.enter_context(closing(boundary_at(place, settings.boundary)))
-        turns = held.enter_context(closing(LocalTurns(runners(place, settings, boundary), settings.parallel)))
+        turns = held.enter_context(closing(_turns(place, settings, boundary, bus)))
         bus.call_on_notice(turns.wake)
         secrets = known_secrets(place)
         store, files, trees = engine_parts(
@@ -138,6 +140,25 @@ def _telemetry(
         secrets.redact,
     )
     return found
+
+
+def _turns(place: Workplace, settings: Settings, boundary: Boundary, store: HomeStore) -> LocalTurns | PlacedTurns:
+    """What carries turns out: this machine, or other hosts where the bus is on a server and Temporal is named."""
+    key = home_bus.on_server(place.home) if settings.hosts.temporal else None
+    if key is None:
+        return LocalTurns(runners(place, settings, boundary), settings.parallel)
+    address = home_bus.address_of(key.server)
+    try:
+        make = import_module("parley.cli.running.placed").placed_turns  # few homes need what it imports
+    except ModuleNotFoundError as missing:
+        raise CommandError(
+            f"turns run on other hosts ([hosts] temporal), and {missing.name} is missing: install Parley with its "
+            "extra `temporal`"
+        ) from missing
+    report = partial(print, "parley:", file=sys.stderr)
+    placed: PlacedTurns = make(place, settings, boundary, key, address, lambda line: report(safe(line)))
+    placed.forget_all_but(store.unfinished())
+    return placed
 
 
 def _refuse_gone(store: HomeStore, *, patient: bool) -> None:

@@ -105,6 +105,7 @@ def bounded(event: Ended) -> Ended:
         refusals=_some(event.refusals) if event.refusals else (),
         parked_seconds=amount(event.parked_seconds),
         model=text_in(event.model, NAME_LIMIT),
+        host=text_in(event.host, NAME_LIMIT),
     )
 
 
@@ -147,6 +148,8 @@ def _lose(job: OwnedJob, world: World, turn: Turn, event: Ended) -> None:
         lost.park(job, world, turn, event)
     elif event.unconfined:
         lost.interrupt(job, world, turn, event)
+    elif event.given_back:
+        lost.give_back(job, world, turn, event)
     elif event.overtime:
         _end_overdue(job, world, turn, event)
     else:
@@ -541,6 +544,7 @@ def _left_behind(turn: Turn, event: Ended, kept: Kept, told: Sequence[Told] = ()
         refused=lost.refusals(turn, event) if turn.refused or event.refusals else (),
         merged=tuple(told),
         notes=tuple(turn.notes),
+        host=event.host,
     )
 
 

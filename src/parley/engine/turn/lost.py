@@ -37,6 +37,7 @@ def left_by(turn: Turn, event: Ended, *, fault: str = "", handle: str = "") -> S
         worked=turn.worked,
         boundary=event.boundary,
         refused=refusals(turn, event),
+        host=event.host,
     )
 
 
@@ -85,6 +86,12 @@ def interrupt(job: OwnedJob, world: World, turn: Turn, event: Ended) -> None:
     _void(job, world, turn)
     _recover(job, world, turn, "engine", left_by(turn, event))
     job.fall_asleep(event.fault)
+
+
+def give_back(job: OwnedJob, world: World, turn: Turn, event: Ended) -> None:
+    """The turn's host was lost, or had to end: give the message back, and count it against no agent."""
+    _void(job, world, turn)
+    _recover(job, world, turn, "engine", left_by(turn, event))
 
 
 def park(job: OwnedJob, world: World, turn: Turn, event: Ended) -> None:

@@ -41,8 +41,9 @@ class StepExtra(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
 
     # the job is opened
     opened: JobOrigin | None = None
-    # a turn starts
+    # a turn starts: where it is to run; it ends, or is lost: where it ran, if that was decided after it started
     host: str = ""
+    # a turn starts
     day: str = ""  # on which its usage counts
     nearly: tuple[Nearly, ...] = ()
     # a turn ends, or is lost

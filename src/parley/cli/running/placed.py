@@ -1,0 +1,84 @@
+"""Puts together what runs turns on other hosts, where the user's own settings name Temporal and a git remote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+
+from parley.bus.key_files import Key
+from parley.bus.postgres.postgres_schema import schema_of
+from parley.bus.postgres.server_address import Address
+from parley.cli import CommandError
+from parley.cli.common import Workplace
+from parley.hosts.board import board_of
+from parley.hosts.board_address import board_connect
+from parley.hosts.mirror.git_remote import Remote
+from parley.hosts.mirror.place_mirror import PlaceMirror
+from parley.hosts.placed_turns import PlacedTurns
+from parley.hosts.placer import Placer
+from parley.hosts.temporal_link import TemporalAddress
+from parley.machine.process_tags import MARK, gits_mark
+from parley.ports.turns import Order
+from parley.sandbox import Boundary
+from parley.settings.schema import HostsSettings, Settings
+
+API_KEY_VARIABLE = "PARLEY_TEMPORAL_API_KEY"
+
+
+def placed_turns(
+    place: Workplace, settings: Settings, boundary: Boundary, key: Key, address: Address, report: Callable[[str], None]
+) -> PlacedTurns:
+    """The turns of a home whose bus is on a server, run on other hosts."""
+    hosts, schema = settings.hosts, board_of(schema_of(key.id))
+    mirror = PlaceMirror(
+        place.home,
+        remote_of(hosts),
+        bus=schema,
+        setup=settings.workspace.setup,
+        hand_over=boundary.hand_over,
+        mark=lambda job: {MARK: gits_mark(job)},
+        tell=report,
+    )
+
+    def label_of(order: Order) -> str:
+        return hosts.labels.get(order.agent, "")
+
+    return PlacedTurns(
+        board_connect(address, schema),
+        schema,
+        Placer(temporal_of(hosts)),
+        mirror,
+        roles=hosts.roles,
+        lost_seconds=hosts.lost_seconds,
+        report=report,
+        label_of=label_of,
+    )
+
+
+def drop_places(place: Workplace, hosts: HostsSettings, key: Key, jobs: Collection[str]) -> None:
+    """Delete what the git remote has of jobs that are over."""
+    mirror = PlaceMirror(place.home, remote_of(hosts), bus=board_of(schema_of(key.id)))
+    for job in sorted(jobs):
+        mirror.drop_job(job)
+
+
+def remote_of(hosts: HostsSettings) -> Remote:
+    """The git remote that carries files between hosts."""
+    if not hosts.remote:
+        raise CommandError("turns run on other hosts ([hosts] temporal), and no git remote carries their files: set "
+                           '[hosts] remote = "ssh://…" in your own settings')  # fmt: skip
+    return Remote(hosts.remote)
+
+
+def temporal_of(hosts: HostsSettings) -> TemporalAddress:
+    """Where Temporal is."""
+    if not hosts.temporal:
+        raise CommandError('where is Temporal? set [hosts] temporal = "HOST:7233" in your own settings')
+    return TemporalAddress(
+        address=hosts.temporal,
+        namespace=hosts.namespace,
+        ca=hosts.temporal_ca,
+        certificate=hosts.temporal_certificate,
+        key=hosts.temporal_key,
+        api_key=os.environ.get(API_KEY_VARIABLE, ""),
+    )

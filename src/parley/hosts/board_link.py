@@ -1,0 +1,126 @@
+"""The way to the board's database: a connection that comes back after the server does, and a bell for notifications."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+
+from parley.bus.rows import BusError
+
+Connect = Callable[[], psycopg.Connection[Any]]  # with autocommit, and the bus's schema as its search path
+
+PATIENCE_SECONDS = 20.0  # that a call waits for a server that is down
+PAUSE_SECONDS = 0.1
+BELL_SECONDS = 1.0  # after which the bell rings though nothing was heard: a notification may be lost with a connection
+
+
+class Stopping(Exception):
+    """The process ends: nothing waits for the server any more."""
+
+
+class BoardLink:
+    """One connection, shared by threads. A statement that a lost connection leaves in doubt is run again.
+
+    So every statement has to be one that may be run twice.
+    """
+
+    def __init__(self, connect: Connect, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._connect = connect
+        self.patience_seconds = patience_seconds
+        self._lock = threading.Lock()
+        self._open: psycopg.Connection[Any] | None = None
+        self.stopped = threading.Event()
+        self.since = time.monotonic()  # when it was last connected anew
+
+    def rows(self, statement: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a statement returns. BusError where the server stays away."""
+        deadline = time.monotonic() + self.patience_seconds
+        while True:
+            try:
+                with self._lock:
+                    return self._run(statement, given)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                if self.stopped.is_set():
+                    raise Stopping from error
+                if time.monotonic() > deadline:
+                    raise BusError(f"the board's database can't be reached: {_first_line(error)}") from error
+                self.stopped.wait(PAUSE_SECONDS)
+            except psycopg.Error as error:
+                raise BusError(f"the board's database refuses: {_first_line(error)}") from error
+
+    def _run(self, statement: str, given: Sequence[Any]) -> list[tuple[Any, ...]]:
+        try:
+            if self._open is None or self._open.closed:
+                self._open = self._connect()
+                self.since = time.monotonic()
+            with self._open.cursor() as cursor:
+                cursor.execute(statement, given)
+                return cursor.fetchall() if cursor.description is not None else []
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            self._drop()
+            raise
+
+    def script(self, text: str) -> None:
+        """Run several statements as one transaction."""
+        with self._lock:
+            self._open = self._open or self._connect()
+            with self._open.transaction(), self._open.cursor() as cursor:
+                cursor.execute(text)
+
+    def stop(self) -> None:
+        """Wait for no server any more: calls under way raise Stopping where they would wait."""
+        self.stopped.set()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.stopped.set()
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._open is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._open.close()
+            self._open = None
+
+
+class Bell:
+    """A thread that calls `ring` with what was notified on a channel; with nothing now and then, and when in doubt."""
+
+    def __init__(self, connect: Connect, channel: str, ring: Callable[[Sequence[str]], None]) -> None:
+        self._connect = connect
+        self._channel = channel
+        self._ring = ring
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="parley-bell", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Listen no more."""
+        self._stopped.set()
+
+    def join(self) -> None:
+        """Wait until it has stopped."""
+        self._thread.join(2 * BELL_SECONDS)
+
+    def _listen(self) -> None:
+        while not self._stopped.is_set():
+            with contextlib.suppress(psycopg.Error), contextlib.closing(self._connect()) as connection:
+                connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(self._channel)))
+                while not self._stopped.is_set():
+                    heard = [one.payload for one in connection.notifies(timeout=BELL_SECONDS, stop_after=1)]
+                    heard += [one.payload for one in connection.notifies(timeout=0)]
+                    self._ring(heard)
+            self._stopped.wait(PAUSE_SECONDS)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,334 @@
+"""Carries out the turns that this host has claimed: lays their places out, runs them by LocalTurns, tells the board.
+
+Each turn has a thread, which alone speaks with the board about it. One more thread, the pump, alone speaks with
+LocalTurns. Temporal only says which turns are to be claimed: a turn that has begun goes on without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from parley.bus.rows import BusError
+from parley.hosts import turn_documents as documents
+from parley.hosts.board import TurnKey
+from parley.hosts.board_link import Stopping
+from parley.hosts.host_board import HostBoard
+from parley.hosts.mirror.place_mirror import PlaceMirror, Shipped
+from parley.hosts.turn_documents import NotReadable
+from parley.hosts.turn_workflow import BUSY, FAILED, HANDED_BACK
+from parley.ports.turns import Called, Ended, Order, TurnEvent, Turns
+from parley.ports.workspaces import SetUpFailed, WorkspaceError
+
+PUMP_SECONDS = 1.0  # that the pump waits for an event, where nothing wakes it
+TRIES = 3  # of laying a turn's place out, on whichever hosts
+PARKED_SECONDS = 30.0  # after which a turn is tried again that no host could begin
+SHIPMENTS = 1_000_000  # of one attempt, at most: each has a number of its own
+ENDED, DEAD = "ended", "dead"
+
+
+class WakingTurns(Turns, Protocol):
+    """Turns whose `events` another thread can let return."""
+
+    def wake(self) -> None:
+        """Let `events` return at once."""
+
+
+class _Stop(Enum):
+    """Why a turn is ended by its host."""
+
+    CANCELLED = auto()  # or it is this host's no more
+    HANDED_BACK = auto()  # the host ends
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A turn on this host."""
+
+    key: TurnKey
+    over: Future[str] = field(default_factory=Future)  # how it was settled, as a code
+    told: queue.SimpleQueue[TurnEvent | _Stop | None] = field(
+        default_factory=queue.SimpleQueue
+    )  # None: look for replies
+    stop: _Stop | None = None
+    attempt: int = 0
+    calls: set[int] = field(default_factory=set)  # that wait for a reply
+    number: int = 0  # of the last event
+    shipments: int = 0  # of its files
+
+
+class TurnHost:
+    """The turns of one worker process."""
+
+    def __init__(self, board: HostBoard, turns: WakingTurns, mirror: PlaceMirror, slots: int) -> None:
+        self._board, self._turns, self._mirror, self._slots = board, turns, mirror, slots
+        self._lock = threading.Lock()
+        self._running: dict[TurnKey, _Running] = {}
+        self._draining = False
+        self._sessions: dict[
+            tuple[str, str, str], str
+        ] = {}  # by instance, the handle that its last turn here ended with
+        self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._closed = False
+        self._pump = threading.Thread(target=self._run_turns, name="parley-pump", daemon=True)
+        self._pump.start()
+
+    @property
+    def used(self) -> int:
+        """How many slots are in use."""
+        return len(self._running)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more turn can be taken."""
+        return not self._draining and len(self._running) < self._slots
+
+    def uses(self, job: str) -> bool:
+        """Whether a turn of a job is here."""
+        with self._lock:
+            return any(key.job == job for key in self._running)
+
+    # ---- from other threads ------------------------------------------------------------------------
+
+    def take(self, key: TurnKey) -> Future[str]:
+        """Carry a turn out; how it was settled, as a code. The same turn again: the same future."""
+        with self._lock:
+            if (found := self._running.get(key)) is not None:
+                return found.over
+            if not self.has_room:
+                return _settled(HANDED_BACK if self._draining else BUSY)
+            running = self._running[key] = _Running(key)
+        threading.Thread(target=self._carry_out, args=(running,), name=f"parley-turn-{key.turn}", daemon=True).start()
+        return running.over
+
+    def heed(self, heard: Sequence[str]) -> None:
+        """Something was changed on the board: replies came, or turns were cancelled, or a job rests."""
+        for name in heard:
+            job, _, turn = name.rpartition("/")
+            if not turn:
+                self._do(partial(self._turns.rest, job))
+        with self._lock:
+            running = list(self._running.values())
+        about = {tuple(name.rsplit("/", 1)) for name in heard}
+        for one in running:
+            if not heard or (one.key.job, one.key.turn) in about:
+                one.told.put(None)
+
+    def look(self) -> None:
+        """End the turns that are this host's no more, or cancelled."""
+        with self._lock:
+            running = list(self._running.values())
+        claimed = self._board.mine() if running else {}
+        for one in running:
+            if one.attempt and not claimed.get(one.key, False):
+                self._end_one(one, _Stop.CANCELLED)
+
+    def look_soon(self) -> None:
+        """The same, from a thread of its own: the caller must not wait for the database."""
+        threading.Thread(target=self._look_quietly, name="parley-look", daemon=True).start()
+
+    def _look_quietly(self) -> None:
+        with contextlib.suppress(BusError, Stopping):
+            self.look()
+
+    def drain(self) -> None:
+        """Take no more turns."""
+        self._draining = True
+
+    def hand_back(self) -> None:
+        """End all turns; they are given back."""
+        self._draining = True
+        with self._lock:
+            running = list(self._running.values())
+        for one in running:
+            self._end_one(one, _Stop.HANDED_BACK)
+
+    def close(self) -> None:
+        """End every process."""
+        self._closed = True
+        self._do(self._turns.close)
+        self._pump.join()
+
+    @staticmethod
+    def _end_one(one: _Running, why: _Stop) -> None:
+        if one.stop is None:
+            one.stop = why
+            one.told.put(why)
+
+    # ---- the pump ----------------------------------------------------------------------------------
+
+    def _run_turns(self) -> None:
+        while not self._closed or not self._commands.empty():
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._commands.get_nowait()()
+            for event in self._turns.events(0.0 if self._closed else PUMP_SECONDS):
+                with self._lock:
+                    found = [
+                        one for key, one in self._running.items() if (key.job, key.turn) == (event.job, event.turn)
+                    ]
+                for one in found:
+                    one.told.put(event)
+
+    def _do(self, command: Callable[[], None]) -> None:
+        self._commands.put(command)
+        self._turns.wake()
+
+    def _done(self, command: Callable[[], None]) -> None:
+        """Have the pump do something, and wait until it is done."""
+        done = threading.Event()
+
+        def act() -> None:
+            try:
+                command()
+            finally:
+                done.set()
+
+        self._do(act)
+        done.wait()
+
+    # ---- a turn, in its own thread -----------------------------------------------------------------
+
+    def _carry_out(self, one: _Running) -> None:
+        code = FAILED
+        try:
+            code = self._run_turn(one)
+        except (BusError, Stopping):
+            self._cancel_here(one)  # the board says nothing any more: what it was given is lost
+        finally:
+            with self._lock:
+                del self._running[one.key]
+            one.over.set_result(code)
+
+    def _run_turn(self, one: _Running) -> str:
+        code, claimed = self._board.claim(one.key)
+        if code != "yours":
+            return code
+        one.attempt = claimed.attempt
+        try:
+            order = documents.read_order(claimed.document)
+            laid = self._mirror.lay_out(order, documents.read_shipped(claimed.shipped))
+            os.utime(self._mirror.home / "jobs" / order.job)  # when it was last used: the worker tidies by that
+        except (WorkspaceError, NotReadable, OSError) as error:
+            return self._not_begun(one, error)
+        if one.stop is not None or not self._board.begin(one.key, one.attempt):
+            return self._end(one, DEAD if one.stop is not _Stop.HANDED_BACK else HANDED_BACK)
+        self._rest_if_stale(laid)
+        self._do(partial(self._turns.submit, laid))
+        return self._forward(one, order, laid)
+
+    def _not_begun(self, one: _Running, error: Exception) -> str:
+        """The turn's place could not be laid out: another host may fare better; after some tries the engine is told."""
+        set_up = error if isinstance(error, SetUpFailed) else None
+        if (set_up is None and one.attempt < TRIES) or not self._board.begin(one.key, one.attempt):
+            return self._end(one, HANDED_BACK)
+        fault = f"{self._board.name} could not begin it: {error}"
+        ended = one.key.ended(fault, parked_seconds=PARKED_SECONDS)
+        if set_up is not None:
+            ended = replace(one.key.ended(str(error)), hard=True, unconfined=set_up.unconfined)
+        return self._end(one, ENDED, documents.event_text(ended))
+
+    def _rest_if_stale(self, laid: Order) -> None:
+        """A process that was kept ready since a turn here knows nothing of turns elsewhere."""
+        if self._sessions.get((laid.job, laid.agent, laid.thread), laid.handle) != laid.handle:
+            self._done(partial(self._turns.rest, laid.job))
+
+    def _forward(self, one: _Running, order: Order, laid: Order) -> str:
+        """Hand on what the turn tells, and the replies that it gets, until it is over."""
+        while True:
+            told = [one.told.get()]
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    told.append(one.told.get_nowait())
+            if (stop := next((each for each in told if isinstance(each, _Stop)), None)) is not None:
+                return self._stop(one, order, laid, stop)
+            events = [each for each in told if each is not None and not isinstance(each, _Stop)]
+            end = next((each for each in events if isinstance(each, Ended)), None)
+            if not self._tell(one, [self._event(one, order, laid, each) for each in events if each is not end]):
+                return self._stop(one, order, laid, _Stop.CANCELLED)
+            if end is not None:
+                return self._finish(one, order, laid, end)
+            if one.calls:
+                self._hear(one)
+
+    def _event(self, one: _Running, order: Order, laid: Order, event: TurnEvent) -> str:
+        shipped: Shipped | None = None
+        if isinstance(event, Called):
+            one.calls.add(event.number)
+            if _reads_files(event):
+                with contextlib.suppress(WorkspaceError):  # the coordinator then judges by what it has
+                    shipped = self._give_back(one, order, laid)
+        return documents.event_text(event, shipped)
+
+    def _tell(self, one: _Running, bodies: Sequence[str]) -> bool:
+        if not bodies:
+            return True
+        first, one.number = one.number + 1, one.number + len(bodies)
+        return self._board.tell(one.key, one.attempt, first, bodies)
+
+    def _hear(self, one: _Running) -> None:
+        for number, body in self._board.heard(one.key, one.attempt, sorted(one.calls)):
+            one.calls.discard(number)
+            reply = documents.read_reply(body)
+            job, turn = one.key.job, one.key.turn
+            self._do(partial(self._turns.reply, job, turn, number, reply.ok, reply.text, reply.data))
+
+    def _finish(self, one: _Running, order: Order, laid: Order, event: Ended) -> str:
+        """The turn has ended by itself: its files are pushed, then the board takes its end or does not."""
+        self._sessions[laid.job, laid.agent, laid.thread] = event.handle
+        try:
+            shipped: Shipped | None = self._give_back(one, order, laid)
+        except WorkspaceError as error:
+            shipped, event = None, replace(event, fault=str(error), given_back=True)
+        how = HANDED_BACK if event.given_back else ENDED
+        return self._end(one, how, documents.event_text(event, shipped))
+
+    def _stop(self, one: _Running, order: Order, laid: Order, why: _Stop) -> str:
+        """End the turn's processes; what it has written goes back all the same."""
+        self._cancel_here(one)
+        shipped: Shipped | None = None
+        with contextlib.suppress(WorkspaceError):
+            shipped = self._give_back(one, order, laid)
+        handed_back = why is _Stop.HANDED_BACK
+        fault = f"its host {self._board.name} ended, and gave the turn back" if handed_back else "it was cancelled"
+        ended = one.key.ended(fault, given_back=handed_back)
+        return self._end(one, HANDED_BACK if handed_back else DEAD, documents.event_text(ended, shipped))
+
+    def _give_back(self, one: _Running, order: Order, laid: Order) -> Shipped:
+        """Push the turn's files as they are now: at its end, and where a call is judged by them."""
+        one.shipments += 1
+        return self._mirror.give_back(order, laid, one.attempt * SHIPMENTS + one.shipments)
+
+    def _cancel_here(self, one: _Running) -> None:
+        self._done(partial(self._turns.cancel, one.key.job, one.key.turn))
+
+    def _end(self, one: _Running, how: str, body: str = "") -> str:
+        one.number += 1
+        if self._board.end(one.key, one.attempt, how, one.number, body):
+            return how
+        if how != DEAD:
+            self._board.end(one.key, one.attempt, DEAD, one.number, body)  # it was cancelled meanwhile
+        return DEAD
+
+
+def _reads_files(event: Called) -> bool:
+    """Whether the engine looks at the workspace to judge a call."""
+    if event.tool == "AskQuestion":
+        return event.arguments.get("kind") == "assert"
+    return event.tool == "Send" and bool(event.arguments.get("files"))
+
+
+def _settled(code: str) -> Future[str]:
+    found: Future[str] = Future()
+    found.set_result(code)
+    return found

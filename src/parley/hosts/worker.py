@@ -1,0 +1,290 @@
+"""A worker: this process offers its slots to Temporal, runs turns, shows signs of life, and ends when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.service import RPCError
+from temporalio.worker import (
+    CustomSlotSupplier,
+    FixedSizeSlotSupplier,
+    SlotMarkUsedContext,
+    SlotPermit,
+    SlotReleaseContext,
+    SlotReserveContext,
+    Worker,
+    WorkerTuner,
+)
+
+from parley import __version__
+from parley.bus.rows import BusError
+from parley.hosts.board import HOSTS, PROTOCOL, TurnKey
+from parley.hosts.board_link import Bell, BoardLink, Connect, Stopping
+from parley.hosts.host_board import HostBoard, HostRefused
+from parley.hosts.mirror.place_mirror import PlaceMirror
+from parley.hosts.temporal_link import IDENTITY, NoTemporal, TemporalAddress, connect
+from parley.hosts.turn_host import TurnHost, WakingTurns
+from parley.hosts.turn_workflow import ACTIVITY, TurnIds, TurnWorkflow, host_queue, placing_queue, pool_queue
+
+PATIENCE_SECONDS = 3600.0  # that a worker waits for a database that is down: its agents go on meanwhile
+ROOM_SECONDS = 0.05  # between two looks for a free slot
+TEMPORAL_AGAIN_SECONDS = 1.0
+GOES_ON = "goes on"  # the code of a turn that this host no longer tells Temporal about
+LAST_SECONDS = 10.0  # that handing back may take, after the limit of a drain
+SIGNS = 5  # of life, in the time after which a host counts as lost
+TIDY_SECONDS = 3600.0
+KEPT_SECONDS = 7 * 86_400.0  # that a host keeps the files of a job that has no turn there
+
+
+class WorkerOptions(NamedTuple):
+    """How a worker offers itself."""
+
+    name: str
+    slots: int
+    labels: tuple[str, ...]
+    boundary: str  # what was found when it was tried here
+    drain_seconds: float
+
+
+class WorkerPlace(NamedTuple):
+    """Whom a worker works for: the board of a bus, and Temporal."""
+
+    schema: str
+    connect: Connect
+    temporal: TemporalAddress
+
+
+class _FreeSlots(CustomSlotSupplier):
+    """Polls for turns only while a slot is free: all task queues of a host share its slots."""
+
+    def __init__(self, host: TurnHost) -> None:
+        self._host = host
+
+    async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
+        while not self._host.has_room:  # noqa: ASYNC110 - other threads free them
+            await asyncio.sleep(ROOM_SECONDS)
+        return SlotPermit()
+
+    def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
+        return SlotPermit() if self._host.has_room else None
+
+    def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
+        """The host counts itself."""
+
+    def release_slot(self, ctx: SlotReleaseContext) -> None:
+        """The host counts itself."""
+
+
+class HostWorker:
+    """One worker process. `tell` is given lines for its log."""
+
+    def __init__(
+        self,
+        place: WorkerPlace,
+        options: WorkerOptions,
+        turns: WakingTurns,
+        mirror: PlaceMirror,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._place, self._options, self._tell = place, options, tell
+        self._link = BoardLink(place.connect)
+        self._board = HostBoard(self._link, options.name, secrets.token_hex(8))
+        self._life = BoardLink(place.connect, PATIENCE_SECONDS)  # of its own: a long call must not delay a sign of life
+        self._signs = HostBoard(self._life, options.name, self._board.worker)
+        self._turns, self._mirror = turns, mirror
+        self._ending = threading.Event()
+        self._hurried = threading.Event()
+        self._lost_seconds = 0.0
+
+    def stop(self) -> None:
+        """End: take no more turns, finish those under way. Called again: hand them back at once."""
+        if self._ending.is_set():
+            self._hurried.set()
+        self._ending.set()
+
+    def run(self) -> None:
+        """Offer this host's slots until told to stop. HostRefused where the board does not take this worker."""
+        self._lost_seconds = self._hello()
+        self._link.patience_seconds = PATIENCE_SECONDS
+        host = TurnHost(self._board, self._turns, self._mirror, self._options.slots)
+        bell = Bell(self._place.connect, f"{self._place.schema}{HOSTS}", host.heed)
+        living = threading.Thread(target=self._live, args=(host,), name="parley-life", daemon=True)
+        bell.start()
+        living.start()
+        try:
+            asyncio.run(self._offer(host))
+            self._drain(host)
+        finally:
+            self._link.stop()
+            self._life.stop()
+            bell.stop()
+            host.close()
+            bell.join()
+            self._link.close()
+            self._life.close()
+
+    # ---- the board ---------------------------------------------------------------------------------
+
+    def _hello(self) -> float:
+        """Come to the board; waits for an earlier process of this name that may just have died."""
+        own, deadline = self._options, 0.0
+        while True:
+            problem, seconds = self._board.hello(own.slots, own.labels, __version__, PROTOCOL, own.boundary)
+            if problem != "lives":
+                break
+            if not deadline:
+                self._tell(f"another worker is called {own.name}: waiting {seconds:g} s for it to end or show itself")
+                deadline = time.monotonic() + 1.5 * seconds
+            elif time.monotonic() > deadline:
+                raise HostRefused(f"a worker called {own.name} is at work; choose another name with --name")
+            if self._ending.wait(seconds / SIGNS):
+                raise HostRefused("stopped before it began")
+        if problem.startswith("version"):
+            theirs = problem.split()[1]
+            raise HostRefused(
+                f"this worker is Parley {__version__}, the coordinator is {theirs} (board {problem.split()[2]}, here "
+                f"{PROTOCOL}): install the same version on both"
+            )
+        if problem == "role":
+            raise HostRefused(f"the name {own.name} is another database role's; choose another with --name")
+        if problem:
+            raise HostRefused("--name takes letters, digits, dots, dashes and underscores, 63 at most")
+        return seconds
+
+    def _live(self, host: TurnHost) -> None:
+        """Show signs of life, and end the turns that are this host's no more."""
+        pause, tidied = self._lost_seconds / SIGNS, 0.0
+        with contextlib.suppress(Stopping):
+            while True:
+                if time.monotonic() - tidied > TIDY_SECONDS or not tidied:
+                    tidied = time.monotonic()
+                    threading.Thread(target=self._tidy, args=(host,), name="parley-tidy", daemon=True).start()
+                try:
+                    if not self._signs.alive(host.used, draining=self._ending.is_set()) and not self._ending.is_set():
+                        self._tell("the board does not know this worker any more: it ends")
+                        self._hurried.set()
+                        self._ending.set()
+                    host.look()
+                except BusError as error:
+                    self._tell(str(error))
+                if self._life.stopped.wait(pause):
+                    return
+
+    def _tidy(self, host: TurnHost) -> None:
+        """Delete the files of jobs that have had no turn here for long: what a later turn needs is fetched again."""
+        with contextlib.suppress(OSError):
+            for folder in (self._mirror.home / "jobs").iterdir():
+                if folder.stat().st_mtime < time.time() - KEPT_SECONDS and not host.uses(folder.name):
+                    self._mirror.forget(folder.name)
+
+    # ---- Temporal ----------------------------------------------------------------------------------
+
+    async def _offer(self, host: TurnHost) -> None:
+        """Poll Temporal for turns until told to stop; begin again where Temporal goes away."""
+        trouble = ""
+        while not self._ending.is_set():
+            try:
+                await self._poll(await connect(self._place.temporal), host)
+                trouble = ""
+            except (NoTemporal, RPCError, RuntimeError) as error:
+                if (said := str(error)) != trouble:
+                    self._tell(f"{said}; trying again")
+                trouble = said
+                await self._until_ending(TEMPORAL_AGAIN_SECONDS)
+
+    async def _poll(self, client: Client, host: TurnHost) -> None:
+        bus, options = self._place.schema, self._options
+        queues = [host_queue(bus, options.name), pool_queue(bus), *(pool_queue(bus, name) for name in options.labels)]
+        carrying_out = _Activities(host)
+        free = WorkerTuner.create_composite(
+            workflow_supplier=FixedSizeSlotSupplier(1),
+            activity_supplier=_FreeSlots(host),
+            local_activity_supplier=FixedSizeSlotSupplier(1),
+            nexus_supplier=FixedSizeSlotSupplier(1),
+        )
+        workers = [
+            Worker(
+                client,
+                task_queue=queue,
+                activities=[carrying_out.run_turn],
+                tuner=free,
+                identity=IDENTITY,
+                graceful_shutdown_timeout=timedelta(0),
+                disable_eager_activity_execution=True,
+            )
+            for queue in queues
+        ]
+        placing = Worker(
+            client,
+            task_queue=placing_queue(bus),
+            workflows=[TurnWorkflow],
+            identity=IDENTITY,
+            max_cached_workflows=0,  # none waits for the host that began it: that one may be lost
+        )
+        running = [asyncio.create_task(worker.run()) for worker in (*workers, placing)]
+        ending = asyncio.create_task(self._until_ending())
+        try:
+            await asyncio.wait([*running, ending], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+            for worker in (*workers, placing):
+                with contextlib.suppress(RuntimeError):
+                    await worker.shutdown()
+            ended = await asyncio.gather(*running, return_exceptions=True)
+        for one in ended:
+            if isinstance(one, Exception):
+                raise one
+
+    async def _until_ending(self, seconds: float | None = None) -> None:
+        deadline = time.monotonic() + seconds if seconds is not None else None
+        while not self._ending.is_set() and (deadline is None or time.monotonic() < deadline):  # noqa: ASYNC110 - a signal sets it
+            await asyncio.sleep(ROOM_SECONDS)
+
+    # ---- the end -----------------------------------------------------------------------------------
+
+    def _drain(self, host: TurnHost) -> None:
+        """Finish the turns under way, or hand them back after the limit; then say goodbye."""
+        host.drain()
+        deadline = time.monotonic() + self._options.drain_seconds
+        if host.used:
+            self._tell(f"ends once its turns have ended, or hands them back after {self._options.drain_seconds:g} s")
+        while host.used and time.monotonic() < deadline and not self._hurried.wait(ROOM_SECONDS):
+            pass
+        host.hand_back()
+        deadline = time.monotonic() + LAST_SECONDS
+        while host.used and time.monotonic() < deadline:
+            time.sleep(ROOM_SECONDS)
+        with contextlib.suppress(BusError, Stopping):
+            self._link.patience_seconds = 1.0
+            self._board.bye()
+
+
+class _Activities:
+    """What Temporal asks of this host."""
+
+    def __init__(self, host: TurnHost) -> None:
+        self._host = host
+
+    @activity.defn(name=ACTIVITY)
+    async def run_turn(self, ids: TurnIds) -> str:
+        """Carry a turn out, and say all the while that this host lives. What Temporal cancels is looked up first."""
+        taken = asyncio.wrap_future(self._host.take(TurnKey(ids.job, ids.turn, ids.epoch)))
+        counter = 0
+        try:
+            while not taken.done():
+                counter += 1
+                activity.heartbeat(counter)
+                await asyncio.wait({taken}, timeout=ids.lost_seconds / SIGNS)
+        except asyncio.CancelledError:
+            self._host.look_soon()  # the board decides: Temporal may have lost its memory, or this worker drains
+            return GOES_ON
+        return taken.result()

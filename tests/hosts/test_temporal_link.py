@@ -1,0 +1,62 @@
+"""How Temporal is reached, and what an exception that passes through it keeps."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from temporalio.api.failure.v1 import Failure
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
+from temporalio.service import TLSConfig
+
+from parley.hosts import temporal_link
+from parley.hosts.temporal_link import CONVERTER, NoTemporal, TemporalAddress
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:7233", "[::1]:7233", "localhost:7233"])
+def test_a_server_on_this_machine_may_go_without_tls(address: str) -> None:
+    assert temporal_link._tls(TemporalAddress(address)) is False
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7:7233", "temporal.example.org:7233", "localhost.example.org:7233"])
+def test_any_other_server_is_reached_by_tls(address: str) -> None:
+    assert temporal_link._tls(TemporalAddress(address)) is True
+
+
+def test_a_file_of_certificates_that_is_missing_is_named_in_one_line() -> None:
+    with pytest.raises(NoTemporal, match=r"/missing\.pem: No such file or directory; see \[hosts\]"):
+        asyncio.run(temporal_link.connect(TemporalAddress("10.0.0.7:7233", ca="/missing.pem")))
+
+
+def test_certificates_of_the_users_own_are_used(tmp_path: Path) -> None:
+    for name in ("ca", "own", "key"):
+        (tmp_path / name).write_text(name)
+    ca, own, key = (str(tmp_path / name) for name in ("ca", "own", "key"))
+
+    found = temporal_link._tls(TemporalAddress("127.0.0.1:7233", ca=ca, certificate=own, key=key))
+
+    assert found == TLSConfig(server_root_ca_cert=b"ca", client_cert=b"own", client_private_key=b"key")
+
+
+def _raise() -> None:
+    try:
+        Path("/nowhere/.secret").read_text()
+    except OSError as error:
+        raise ApplicationError("a prompt", "a detail", type="code") from error
+
+
+def test_an_exception_passes_without_its_words_its_cause_or_its_trace() -> None:
+    failure = Failure()
+    with pytest.raises(ApplicationError) as caught:
+        _raise()
+
+    CONVERTER.failure_converter.to_failure(caught.value, CONVERTER.payload_converter, failure)
+
+    held = failure.SerializeToString()
+    for words in (b"prompt", b"detail", b"secret", b"test_temporal_link"):
+        assert words not in held
+    assert failure.application_failure_info.type == "code"
+    plain = Failure()
+    usual = DataConverter.default
+    usual.failure_converter.to_failure(caught.value, usual.payload_converter, plain)
+    assert b"secret" in plain.SerializeToString(), "else this test could not fail"
