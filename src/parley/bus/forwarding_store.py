@@ -119,6 +119,10 @@ class ForwardingStore:
         """Whether another process has written."""
         return self._store.changed()
 
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return self._store.size()
+
     def call_on_notice(self, call: Callable[[], None]) -> None:
         """Call this when another process has written."""
         self._store.call_on_notice(call)

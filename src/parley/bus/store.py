@@ -104,6 +104,9 @@ class HomeStore(Store, Protocol):
     def spending(self, since: str) -> list[tuple[str, str, Spent]]:
         """What each job has used up on each day, from a day on."""
 
+    def size(self) -> int:
+        """How many bytes it takes."""
+
 
 class TableStore(HomeStore, Protocol):
     """The bus of a home, with what is known of its kind and its tables: for those who move it."""
@@ -121,9 +124,6 @@ class TableStore(HomeStore, Protocol):
     @property
     def schema_version(self) -> int:
         """The version of its schema."""
-
-    def size(self) -> int:
-        """How many bytes it takes."""
 
     def waits_for_disk(self) -> bool:
         """Whether a commit is on a disk when it is answered, as far as can be told."""

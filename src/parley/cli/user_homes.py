@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from parley.bus.sqlite.safe_open import IDENTITY
+from parley.bus.sqlite.safe_open import FILE, IDENTITY
 from parley.cli.common import Workplace, homes_file
 
 
@@ -29,7 +29,12 @@ def remember(place: Workplace) -> None:
 def known() -> list[Workplace]:
     """The homes that still exist, in the order in which they were made."""
     found = dict.fromkeys(_places())
-    return [place for place in found if place.root.is_dir() and os.path.lexists(place.home / IDENTITY)]
+    return [place for place in found if place.root.is_dir() and _has_bus(place.home)]
+
+
+def _has_bus(home: Path) -> bool:
+    """Whether a home has a bus, in its file or by the name of one on a server. A damaged one counts: it is told of."""
+    return any(os.path.lexists(home / name) for name in (FILE, IDENTITY))
 
 
 def own_folders() -> list[Path]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from parley.base.json_codec import Unreadable
 from parley.bus.rows import BusError, Spent, sum_of
@@ -37,7 +36,7 @@ class RepositoryFigures:
     waits: Counter[str] = field(default_factory=Counter)
     needs: Counter[str] = field(default_factory=Counter)
     spent: Spent = field(default_factory=Spent)
-    bus_bytes: int | None = None  # None: it is no file
+    bus_bytes: int | None = None  # None: there is none yet
 
 
 class Figures:
@@ -55,7 +54,7 @@ class Figures:
                 return found
             glimpses = context.glance()
             found.spent = sum_of(spent for _, _, spent in context.store.spending(""))
-            found.bus_bytes = _size(getattr(context.store, "path", None))
+            found.bus_bytes = context.store.size()
         except (BusError, Unreadable, OSError):
             return None
         live = {seen.job for seen in glimpses if seen.state not in TERMINAL}
@@ -90,11 +89,3 @@ def _figures_of(present: Present) -> JobFigures:
         waits=+waits,
         needs=Counter(need.kind for need in of_present(present)),
     )
-
-
-def _size(path: Path | None) -> int | None:
-    """What the bus takes of the disk, with what is not yet in its main file."""
-    if path is None:
-        return None
-    files = (path, path.with_name(f"{path.name}-wal"))
-    return sum(one.stat().st_size for one in files if one.exists())
