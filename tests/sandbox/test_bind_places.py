@@ -49,6 +49,19 @@ def test_places_are_made_where_there_are_none(boundary: Boundary, yard: CageHarn
     assert done.out == "approved"
 
 
+def test_a_place_that_a_killed_owner_had_not_given_away_becomes_the_agents(
+    boundary: Boundary, yard: CageHarness
+) -> None:
+    site = sealing(yard, "a/b/PLAN.md")
+    run(boundary, yard.cage("true", site=site))
+    if os.geteuid() == 0:  # as it is between the making of a folder and its giving
+        for path in ("a", "a/b", "a/b/PLAN.md"):
+            os.chown(yard.workspace / path, 0, 0)
+    done = run(boundary, yard.cage("sh", "-c", "touch a/outcome a/b/other && echo written", site=site))
+
+    assert done.out == "written\n"
+
+
 def test_a_seal_lies_in_the_home_too(boundary: Boundary, yard: CageHarness) -> None:
     (yard.home / ".claude").symlink_to("/oldroot/tmp")
     role = yard.root / "role"

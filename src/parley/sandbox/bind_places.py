@@ -95,6 +95,7 @@ def _place(root: str, steps: list[str], *, folder: bool, uid: int, yields: bool)
                 os.unlink(name, dir_fd=parent)
                 moved.append(name)
             elif stat.S_ISDIR(mode) == folder:
+                _own(name, parent, uid)
                 return bool(moved)
             elif yields:
                 _move(name, parent)
@@ -121,7 +122,7 @@ def _inside(root: str, steps: list[str], uid: int, moved: list[str] | None = Non
                 moved.append(step)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(step, 0o755, dir_fd=place)
-                _own(step, place, uid)
+            _own(step, place, uid)
             try:
                 below = _enter(step, place)
             except OSError as error:
@@ -161,5 +162,10 @@ def _move(name: str, parent: int) -> None:
 
 
 def _own(name: str, parent: int, uid: int) -> None:
-    if os.geteuid() == 0:
+    """Give a place to the user that agents run as: one made now, or by an owner that was killed before it gave it."""
+    if os.geteuid() != 0:
+        return
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    empty = stat.S_ISREG(found.st_mode) and found.st_size == 0 and found.st_nlink == 1
+    if found.st_uid == 0 and (empty or stat.S_ISDIR(found.st_mode)):
         os.chown(name, uid, uid, dir_fd=parent, follow_symlinks=False)
