@@ -7,7 +7,7 @@ call and a transaction, so a round trip is four. In `pg_turn` the two rules of a
 each, all sent before the first answer is awaited. `pg_arrays` is leaner than that: one call takes all of them as
 arrays, and each of a rule's four statements is one for all conversations.
 
-The server is started by whoever measures, and its address is in `PARLEY_BUS_URL`.
+The bench starts the server, and its address is in `PARLEY_BUS_URL`.
 """
 
 from __future__ import annotations

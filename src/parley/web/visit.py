@@ -23,7 +23,7 @@ from parley.web.safety.people_book import Pass
 from parley.web.site import PageSite
 
 LOOKS_ON = "this link only shows; who made it can give you one with which you answer"
-GUEST = " guest"  # in whose name a link for whoever has it shows jobs: with the blank, no person can be called so
+GUEST = " guest"  # in whose name a link without a name shows jobs: with the blank, no person can be called so
 
 NAMED = 40  # characters of a name that does not fit
 MOST_DIGITS = 12  # of a number in an address: times in seconds, and numbers that SQLite takes
@@ -81,7 +81,7 @@ class Visit:
 
     @property
     def person(self) -> str:
-        """The visitor's name; empty: whoever has the link."""
+        """The visitor's name; empty: a link without a name."""
         return self.holder.person
 
     def may(self, at: JobContext | None = None, present: Present | None = None) -> May:
@@ -89,7 +89,7 @@ class Visit:
 
         In a job that the server's user started, a pass is how that user has named its holder.
         """
-        if not self.person:  # a link for whoever has it only shows, whatever the people's file says
+        if not self.person:  # a link without a name only shows, whatever the people's file says
             return May.SEE
         if at is None or self.holder.may is May.SEE:
             return self.holder.may

@@ -66,7 +66,7 @@ def _list(words: argparse.Namespace, book: PeopleBook) -> int:
 
 
 def _links(words: argparse.Namespace, book: PeopleBook) -> int:
-    """Show the links that open one job to whoever has them."""
+    """Show the links that open one job without a name."""
     links = [one for one in book.passes() if not one.person]
     if words.json:
         print_json({"links": _documents(links)})

@@ -1,4 +1,4 @@
-"""Reads the tree of a place, whoever made it: every name, mode, depth and count is checked before anything is used."""
+"""Reads the tree of a place that any host may have made: all names, modes, depths and counts are checked first."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _groups(visit: Visit, shown: Sequence[BoardEntry], page: Sequence[BoardEntry
 
 
 def may_start(visit: Visit) -> bool:
-    """Whether the visitor may start jobs: whoever may decide, and sees more than one job."""
+    """Whether the visitor may start jobs: it takes `decide`, and a pass for more than one job."""
     return visit.holder.may is May.DECIDE and not visit.holder.job
 
 

@@ -14,7 +14,7 @@ from parley.web.visit import BadForm, NotHere, Visit, VisitRefused
 
 DAY_SECONDS = 86_400
 LASTS = {"1": "for a day", "7": "for 7 days", "30": "for 30 days", "365": "for a year", "": "until I take it back"}
-SHARED = {"1": "for a day", "7": "for 7 days", "30": "for 30 days"}  # a link for whoever has it always ends
+SHARED = {"1": "for a day", "7": "for 7 days", "30": "for 30 days"}  # a link without a name always ends
 RIGHTS = {
     May.SEE: "See: look at everything",
     May.ANSWER: "Answer: plain questions, advice, pause and go on",
@@ -126,7 +126,7 @@ def _shared(visit: Visit) -> dict[str, Any]:
 
 
 def _is_of(one: Pass, repository: str, job: str) -> bool:
-    """Whether a pass is a link that shows this job to whoever has it."""
+    """Whether a pass is a link without a name that shows this job."""
     return not one.person and (one.repository, one.job) == (repository, job)
 
 

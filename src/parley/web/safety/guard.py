@@ -93,7 +93,7 @@ def _is_followed(headers: Headers) -> bool:
 
 
 def _malformed(scope: Scope, headers: Headers) -> tuple[HTTPStatus, str]:
-    """What is wrong with a request whoever sends it; the words are empty if nothing is."""
+    """What is wrong with a request from any visitor; the words are empty if nothing is."""
     if not scope["path"].startswith("/"):
         return HTTPStatus.BAD_REQUEST, "the address has to begin with a slash"
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:

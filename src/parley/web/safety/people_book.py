@@ -39,7 +39,7 @@ class Pass(Struct, frozen=True, kw_only=True):
     """What one token opens, for whom, and how much they may do."""
 
     id: str
-    person: str  # empty: whoever has the link
+    person: str  # empty: a link without a name
     may: May
     digest: str  # of the token
     made: float
