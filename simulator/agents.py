@@ -13,7 +13,7 @@ from parley.ports.turns import Called, Confined, Ended, Order, Progress, TurnEve
 from parley.runners.scripted import scripted_agent as scripted
 from parley.workflow.paths.claims import refuse_at
 from simulator.disk import SimDisk
-from simulator.world import Fuse, Schedule
+from simulator.world import Fuse, Timetable
 
 
 @dataclass
@@ -34,7 +34,7 @@ class SimTurns:
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: Timetable,
         disk: SimDisk,
         rng: Random,
         fuse: Fuse,
@@ -75,7 +75,7 @@ class SimTurns:
     def _start(self, order: Order) -> None:
         if (order.job, order.turn) in self.running:
             return
-        if not any(row.turn == order.turn and row.epoch == order.epoch for row in self.outside.load(order.job).turns):
+        if not self.recorded(order):
             self.unrecorded.append(order.turn)
         script = scripted.play(
             scripted.PlayOrder(
@@ -96,6 +96,10 @@ class SimTurns:
         self.running[order.job, order.turn] = actor
         self.schedule.after(order.time_limit_seconds, lambda: self._expire(actor))
         self.schedule.after(self.rng.random(), lambda: self._step(actor, None))
+
+    def recorded(self, order: Order) -> bool:
+        """Whether the bus has the turn as one that is out."""
+        return any(row.turn == order.turn and row.epoch == order.epoch for row in self.outside.load(order.job).turns)
 
     def _step(self, actor: Actor, reply: scripted.CallReply | None) -> None:
         if self.over or not actor.alive:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypeVar
 
 from parley.assembly import make_engine
 from parley.audit.audit import audit
@@ -41,6 +42,8 @@ from simulator.survival import Rows, Settled, audit_append_only, bus_durability,
 from simulator.workflows import has_workflow, with_workflow
 from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, SimStore
 
+T = TypeVar("T")
+
 JOB = "sim"
 CRANKS = 4_000
 PATIENCE = 50_000.0  # virtual seconds
@@ -54,8 +57,8 @@ SEEN = ('["AskHuman"', '["Hold"', '["Record"', '["Surface"')  # how those molecu
 class Failed(Exception):
     """A run that broke a promise. The seed replays it."""
 
-    def __init__(self, seed: int, why: str) -> None:
-        super().__init__(f"seed {seed}: {why}\n  replay: python -m simulator --seed {seed} --trace")
+    def __init__(self, seed: int, why: str, which: str = "") -> None:
+        super().__init__(f"seed {seed}: {why}\n  replay: python -m simulator {which}--seed {seed} --trace")
         self.seed = seed
         self.why = why
 
@@ -75,6 +78,8 @@ class Result:
 
 class Simulation:
     """One seed's world and everything that happens in it."""
+
+    engine: Engine  # of the present process
 
     def __init__(self, seed: int, rules: RuleSet = RULES, trace: Callable[[str], None] | None = None) -> None:
         self.seed = seed
@@ -98,9 +103,16 @@ class Simulation:
         self.turns: SimTurns | None = None
         self.settled: Settled | None = None
         self.rows: Rows | None = None
-        self.engine = self.boot()
+        self.prepare()
 
     # ---- processes -------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make what is there before the first process."""
+
+    def within(self, act: Callable[[], T]) -> T:
+        """Have the present process do something."""
+        return act()
 
     def boot(self) -> Engine:
         """A new process."""
@@ -163,7 +175,7 @@ class Simulation:
             settings=encode(settings),
         )
         try:
-            self.engine.start(row, charter_of(row))
+            self.within(lambda: self.engine.start(row, charter_of(row)))
         except Crash as crash:
             self.died(str(crash))
 
@@ -174,7 +186,7 @@ class Simulation:
                 if not any(row.job == JOB for row in self.outside.jobs()):
                     self.open()
                 else:
-                    self.engine.adopt(JOB)
+                    self.within(lambda: self.engine.adopt(JOB))
             except Crash as crash:
                 self.died(str(crash))
         return self.engine
@@ -183,6 +195,7 @@ class Simulation:
 
     def run(self) -> Result:
         """Run to the end, or to where only a silent human could go on."""
+        self.engine = self.boot()
         self.schedule.after(1.0, self.human)
         self.schedule.after(1.0, self.patron)
         self.open()
@@ -198,7 +211,7 @@ class Simulation:
                 self.disturb()
                 if engine is not self.engine:
                     continue  # it was deposed, and has stopped
-                engine.crank(5.0)
+                self.within(lambda engine=engine: engine.crank(5.0))  # type: ignore[misc] # mypy infers no lambda with a default
             except Crash as crash:
                 self.died(str(crash))
                 continue
@@ -225,8 +238,8 @@ class Simulation:
         """The last process ends in good order, or the one after it does."""
         while JOB in self.alive().jobs:
             try:
-                self.engine.crank(0.0)
-                self.engine.release(JOB)
+                self.within(lambda: self.engine.crank(0.0))
+                self.within(lambda: self.engine.release(JOB))
                 return
             except (Crash, LostOwnership) as crash:
                 self.died(str(crash))
@@ -466,6 +479,10 @@ class Simulation:
             raise Failed(self.seed, f"a turn was run before it was committed: {self.turns.unrecorded[0]}")
         if self.turns.late_calls_accepted:
             raise Failed(self.seed, f"a late call was accepted: {self.turns.late_calls_accepted[0]}")
+        self.judge_record_of_turns(record)
+
+    def judge_record_of_turns(self, record: Record) -> None:
+        """No turn is out after the end, and nothing comes after a withdrawal."""
         submitted = [turn for turn in self.outside.turns(JOB) if turn.status == "submitted"]
         if submitted and not record.live:
             raise Failed(self.seed, f"a turn is still out: {submitted[0].turn}")

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from parley.base.json_codec import decode
 from parley.bus.memory_store import MemoryBus, MemoryStore
@@ -70,6 +70,18 @@ class SimIds:
         """A name."""
         self.given += 1
         return f"n{self.given}"
+
+
+class Timetable(Protocol):
+    """Where things are planned."""
+
+    clock: SimClock
+
+    def after(self, seconds: float, act: Callable[[], None]) -> None:
+        """Plan something."""
+
+    def step(self, until: float) -> bool:
+        """Do the next thing that is due by then; whether there was one."""
 
 
 class Schedule:
